@@ -1,0 +1,84 @@
+package kg
+
+import "fmt"
+
+// Category is the cardinality of a relation, heads first: 1-N has one head for a tail and many
+// tails for a head.
+//
+// Many means more than 1.5 on average (Bordes et al., NIPS 2013), over the distinct queries of
+// the training split: tails for each (head, relation), heads for each (relation, tail). Tools
+// differ in the splits and in the comparison; this is LibKGE's reading. A relation without
+// training triples is 1-1.
+type Category uint8
+
+const (
+	OneToOne Category = iota
+	OneToMany
+	ManyToOne
+	ManyToMany
+	// NumCategories is the number of categories.
+	NumCategories
+)
+
+var categoryNames = [NumCategories]string{"1-1", "1-N", "N-1", "N-N"}
+
+// String returns "1-1", "1-N", "N-1" or "N-N".
+func (c Category) String() string {
+	if c < NumCategories {
+		return categoryNames[c]
+	}
+	return fmt.Sprintf("Category(%d)", uint8(c))
+}
+
+// MarshalText returns the same as String, for JSON.
+func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Categories returns the category of every relation of g.
+func Categories(g *Graph) []Category {
+	return NewIndex(g).categories(g.Relations.Len())
+}
+
+func (x *Index) categories(relations int) []Category {
+	manyTails := x.sides[Tail].manyAnswers(relations)
+	manyHeads := x.sides[Head].manyAnswers(relations)
+	categories := make([]Category, relations)
+	for r := range categories {
+		switch {
+		case manyHeads[r] && manyTails[r]:
+			categories[r] = ManyToMany
+		case manyHeads[r]:
+			categories[r] = ManyToOne
+		case manyTails[r]:
+			categories[r] = OneToMany
+		}
+	}
+	return categories
+}
+
+// manyAnswers tells of every relation whether its queries have more than 1.5 answers on average
+// in the training split.
+func (a adjacency) manyAnswers(relations int) []bool {
+	queries, answers := make([]int, relations), make([]int, relations)
+	for row, r := range a.relations {
+		if n := countIn(a.answers(row), Train); n > 0 {
+			queries[r]++
+			answers[r] += n
+		}
+	}
+	many := make([]bool, relations)
+	for r := range many {
+		many[r] = 2*answers[r] > 3*queries[r]
+	}
+	return many
+}
+
+// countIn returns how many of the answers the split knows.
+func countIn(a Answers, s Split) int {
+	n := 0
+	for _, set := range a.Splits {
+		if set.Has(s) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,100 @@
+package kg
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Graph is a data set: its vocabularies and its splits.
+type Graph struct {
+	// Name is the data set's name, for messages and reports.
+	Name string
+	// Dir is the folder that it was read from; empty for a graph made in memory.
+	Dir                 string
+	Entities, Relations *Vocabulary
+	// Splits holds the triples in the order of their file, duplicates included; a split that
+	// the data set does not have is nil (an empty one is not).
+	Splits [NumSplits][]Triple
+	// Notes tells what a user should know about the data: duplicated triples, entities that no
+	// training triple has. One sentence each.
+	Notes []string
+}
+
+// Has tells whether the data set has the split.
+func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }
+
+// Triples returns the triples of a split in the order of its file, or an error that tells the
+// user how to supply a split that the data set does not have.
+func (g *Graph) Triples(s Split) ([]Triple, error) {
+	if g.Has(s) {
+		return g.Splits[s], nil
+	}
+	if g.Dir == "" {
+		return nil, fmt.Errorf("data set %s has no %v split", g.Name, s)
+	}
+	return nil, fmt.Errorf("data set %s has no %v split: put %v.txt (or .txt.gz, .txt.zst) into %s", g.Name, s, s, g.Dir)
+}
+
+// describeDefects returns the sentences of Notes.
+func (g *Graph) describeDefects() []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+
+	distinct := newAdjacency(g, Tail).tally()
+	for s := range NumSplits {
+		if !g.Has(s) {
+			note("there is no %v split", s)
+			continue
+		}
+		if repeats := len(g.Splits[s]) - distinct.in(s); repeats > 0 {
+			note("%v: %s an earlier one of the split; a repeat stays a query, but counts once as a known answer and in training",
+				s, counted(repeats, "triple repeats", "triples repeat"))
+		}
+	}
+	for s := range NumSplits {
+		for t := s + 1; t < NumSplits; t++ {
+			if shared := distinct.in(s, t); shared > 0 {
+				note("%v and %v share %s", s, t, counted(shared, "triple", "triples"))
+			}
+		}
+	}
+	if g.Has(Train) {
+		entities, relations := g.seen(Train)
+		if n := countFalse(entities); n > 0 {
+			note("%s in no training triple", counted(n, "entity occurs", "entities occur"))
+		}
+		if n := countFalse(relations); n > 0 {
+			note("%s in no training triple", counted(n, "relation occurs", "relations occur"))
+		}
+	}
+	return notes
+}
+
+// seen tells of every entity and every relation whether a triple of the split has it.
+func (g *Graph) seen(s Split) (entities, relations []bool) {
+	entities = make([]bool, g.Entities.Len())
+	relations = make([]bool, g.Relations.Len())
+	for _, t := range g.Splits[s] {
+		entities[t.Head], entities[t.Tail], relations[t.Relation] = true, true, true
+	}
+	return entities, relations
+}
+
+func countFalse(flags []bool) int {
+	n := 0
+	for _, f := range flags {
+		if !f {
+			n++
+		}
+	}
+	return n
+}
+
+// counted writes a number and what it counts.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(int64(n)) + " " + many
+}

@@ -1,0 +1,114 @@
+package kg
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// drawGraph draws a small graph, dense enough for repeats and shared triples.
+func drawGraph(t *rapid.T) *Graph {
+	entities, relations := rapid.IntRange(1, 9).Draw(t, "entities"), rapid.IntRange(1, 4).Draw(t, "relations")
+	g := &Graph{Name: "drawn", Entities: numberedLabels(entities), Relations: numberedLabels(relations)}
+	triple := rapid.Custom(func(t *rapid.T) Triple {
+		return Triple{
+			rapid.Int32Range(0, int32(entities-1)).Draw(t, "head"),
+			rapid.Int32Range(0, int32(relations-1)).Draw(t, "relation"),
+			rapid.Int32Range(0, int32(entities-1)).Draw(t, "tail"),
+		}
+	})
+	for s := range NumSplits {
+		if s == Train || rapid.Bool().Draw(t, "present") {
+			g.Splits[s] = rapid.SliceOfN(triple, 0, 40).Draw(t, s.String())
+		}
+	}
+	return g
+}
+
+// knownAnswers is the index by brute force.
+func knownAnswers(g *Graph) map[Query]map[int32]SplitSet {
+	known := make(map[Query]map[int32]SplitSet)
+	for s, triples := range g.Splits {
+		for _, t := range triples {
+			for _, side := range []Side{Tail, Head} {
+				q, answer := t.Query(side)
+				if known[q] == nil {
+					known[q] = make(map[int32]SplitSet)
+				}
+				known[q][answer] |= Set(Split(s))
+			}
+		}
+	}
+	return known
+}
+
+func TestIndexEqualsBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		x, known := NewIndex(g), knownAnswers(g)
+		for _, side := range []Side{Tail, Head} {
+			for r := range int32(g.Relations.Len()) {
+				for anchor := range int32(g.Entities.Len()) {
+					q := Query{side, r, anchor}
+					got := x.Answers(q)
+					require.Len(t, got.Splits, len(got.Entities))
+					assert.True(t, slices.IsSorted(got.Entities))
+					answers := make(map[int32]SplitSet)
+					for i, e := range got.Entities {
+						answers[e] = got.Splits[i]
+					}
+					require.Len(t, answers, len(got.Entities), "an answer stands twice")
+					if len(answers) > 0 || len(known[q]) > 0 {
+						require.Equal(t, known[q], answers, "%v", q)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestIndexHoldsTheLargestIdentifiers(t *testing.T) {
+	const last = 1<<31 - 1
+	g := &Graph{Entities: numberedLabels(2), Relations: NewVocabulary()}
+	g.Splits[Test] = []Triple{{1, last, 0}, {1, 0, 1}, {1, last, 1}}
+	x := NewIndex(g)
+	assert.Equal(t, Answers{[]int32{0, 1}, []SplitSet{Set(Test), Set(Test)}}, x.Answers(Query{Tail, last, 1}))
+
+	keys := uint64(last)<<relationShift | uint64(last)<<answerShift | uint64(Test)
+	assert.EqualValues(t, last, keys>>relationShift)
+	assert.EqualValues(t, last, keys>>answerShift&last)
+}
+
+func TestIndexKnowsNothingOfOthers(t *testing.T) {
+	g := &Graph{Entities: numberedLabels(2), Relations: numberedLabels(1)}
+	g.Splits[Train] = []Triple{{0, 0, 1}}
+	x := NewIndex(g)
+	for _, q := range []Query{{Tail, 0, 1}, {Head, 0, 0}, {Tail, 1, 0}, {Tail, -1, 0}, {Tail, 0, 2}, {Tail, 0, -1}} {
+		assert.Empty(t, x.Answers(q).Entities, "%v", q)
+	}
+	empty := NewIndex(&Graph{Entities: NewVocabulary(), Relations: NewVocabulary()})
+	assert.Empty(t, empty.Answers(Query{Tail, 0, 0}).Entities)
+}
+
+func TestAnswersDoNotAllocate(t *testing.T) {
+	g := &Graph{Entities: numberedLabels(1000), Relations: numberedLabels(1)}
+	for e := range int32(1000) {
+		g.Splits[Train] = append(g.Splits[Train], Triple{0, 0, e})
+	}
+	x := NewIndex(g)
+	found := 0
+	assert.Zero(t, testing.AllocsPerRun(100, func() { found += len(x.Answers(Query{Tail, 0, 0}).Entities) }))
+	assert.Positive(t, found)
+}
+
+// An answer cannot be overwritten by appending to the one before it.
+func TestAnswersHaveNoSpareCapacity(t *testing.T) {
+	g := &Graph{Entities: numberedLabels(3), Relations: numberedLabels(1)}
+	g.Splits[Train] = []Triple{{0, 0, 1}, {1, 0, 2}}
+	x := NewIndex(g)
+	_ = append(x.Answers(Query{Tail, 0, 0}).Entities, 9)
+	assert.Equal(t, []int32{2}, x.Answers(Query{Tail, 0, 1}).Entities)
+}

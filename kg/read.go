@@ -1,0 +1,285 @@
+package kg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// DataDir returns the folder that holds the data sets: the value of MQUINE_DATA, or else
+// mquine/datasets in the user's cache. It need not exist.
+func DataDir() (string, error) {
+	if dir := os.Getenv("MQUINE_DATA"); dir != "" {
+		return dir, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no folder for data sets (%w): set MQUINE_DATA to one", err)
+	}
+	return filepath.Join(cache, "mquine", "datasets"), nil
+}
+
+// Installed returns the names of the data sets in DataDir, sorted: the folders that hold a
+// split. It is empty if DataDir does not exist.
+func Installed() ([]string, error) {
+	dir, err := DataDir()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the data sets: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if files, err := listFolder(filepath.Join(dir, e.Name())); err == nil && files.holdSplit() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Open reads a data set: a folder if dataset holds a path separator, otherwise the folder of
+// that name in DataDir.
+//
+// The folder holds the splits train, valid and test, at least one of them, as tab-separated text
+// (.txt) or N-Triples (.nt), either also compressed (.gz, .zst). Labels are numbered in the order
+// of their first appearance in train, valid and test, head before tail, unless the folder holds
+// a vocabulary, which then must have every label:
+//
+//	entities.dict  entity_ids.del    id<TAB>label, as the RotatE repository and LibKGE write it
+//	entities.tsv                     id<TAB>label
+//	entities.txt                     one label a line, numbered from 0
+//
+// and the same for relations, compressed or not. In N-Triples, the label of an IRI is the IRI
+// without its angle brackets, that of a blank node _:name, the same node in all files, and that
+// of a literal its canonical form, such as "chat"@fr. Whatever is wrong in a file is an error with
+// file and line.
+func Open(ctx context.Context, dataset string) (*Graph, error) {
+	dir, err := locate(dataset)
+	if err != nil {
+		return nil, err
+	}
+	files, err := listFolder(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder %s: %w", dir, reason(err))
+	}
+	if !files.holdSplit() {
+		return nil, fmt.Errorf("%s holds no data set: it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", dir)
+	}
+
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("data set %s: %w", dataset, err)
+	}
+	g := &Graph{Name: filepath.Base(abs), Dir: dir}
+	if g.Entities, err = files.vocabulary(ctx, "entities", "entity_ids"); err != nil {
+		return nil, err
+	}
+	if g.Relations, err = files.vocabulary(ctx, "relations", "relation_ids"); err != nil {
+		return nil, err
+	}
+	if err := g.readSplits(ctx, files); err != nil {
+		return nil, err
+	}
+	g.Notes = g.describeDefects()
+	return g, nil
+}
+
+// readSplits reads the splits side by side, each with label numbers of its own unless a
+// vocabulary is given, and then numbers the labels as one reading of all files would.
+func (g *Graph) readSplits(ctx context.Context, files folder) error {
+	var paths [NumSplits]string
+	for s := range NumSplits {
+		var err error
+		if paths[s], err = files.find(splitFiles(s)); err != nil {
+			return err
+		}
+	}
+	var (
+		tables [NumSplits]tripleTable
+		errs   [NumSplits]error
+		all    sync.WaitGroup
+	)
+	for s, path := range paths {
+		if path != "" {
+			all.Go(func() { tables[s], errs[s] = readTripleFile(ctx, path, g.Entities, g.Relations) })
+		}
+	}
+	all.Wait()
+	// The first split that fails is the one to tell, whichever goroutine came first.
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+
+	if g.Entities == nil {
+		g.Entities = NewVocabulary()
+	}
+	if g.Relations == nil {
+		g.Relations = NewVocabulary()
+	}
+	for s, table := range tables {
+		if paths[s] == "" {
+			continue
+		}
+		// With a given vocabulary, the table's is the graph's, and nothing moves.
+		entities, relations := addAll(g.Entities, table.entities), addAll(g.Relations, table.relations)
+		for i, t := range table.triples {
+			table.triples[i] = Triple{entities[t.Head], relations[t.Relation], entities[t.Tail]}
+		}
+		g.Splits[s] = table.triples
+	}
+	return nil
+}
+
+// addAll adds the labels of part to whole and returns their identifiers there.
+func addAll(whole, part *Vocabulary) []int32 {
+	ids := make([]int32, part.Len())
+	for i, label := range part.Labels() {
+		ids[i] = whole.Add(label)
+	}
+	return ids
+}
+
+// locate returns the folder of a data set.
+func locate(dataset string) (string, error) {
+	switch {
+	case dataset == "":
+		return "", errors.New("no data set named: give a name or a folder (a value with a slash)")
+	case dataset == ".", dataset == "..", strings.ContainsRune(dataset, '/'), strings.ContainsRune(dataset, filepath.Separator):
+		if info, err := os.Stat(dataset); err != nil {
+			return "", fmt.Errorf("data set folder %s: %w", dataset, reason(err))
+		} else if !info.IsDir() {
+			return "", fmt.Errorf("data set folder %s: it is a file; name the folder that holds it", dataset)
+		}
+		return dataset, nil
+	}
+	parent, err := DataDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, dataset)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", unknownDataset(dataset, parent)
+	}
+	return dir, nil
+}
+
+func unknownDataset(name, parent string) error {
+	const most = 5
+	there := "no data set is there"
+	if names, err := Installed(); err == nil && len(names) > 0 {
+		near := nearest(name, names)
+		there = "there are " + strings.Join(near[:min(most, len(near))], ", ")
+		if more := len(near) - most; more > 0 {
+			there += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return fmt.Errorf("no data set %q in %s (%s): fetch it with \"mquine data get %s\", or set MQUINE_DATA to the folder that holds it",
+		name, parent, there, name)
+}
+
+// nearest returns the names in the order of their edit distance from name.
+func nearest(name string, names []string) []string {
+	byDistance := slices.Clone(names)
+	slices.SortStableFunc(byDistance, func(a, b string) int {
+		return cmp.Compare(editDistance(name, a), editDistance(name, b))
+	})
+	return byDistance
+}
+
+// editDistance is the least number of bytes to insert, delete or replace that turn a into b,
+// letter case apart (Levenshtein).
+func editDistance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// folder is a folder and the names of its files.
+type folder struct {
+	dir   string
+	names map[string]bool
+}
+
+func listFolder(dir string) (folder, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return folder{}, err
+	}
+	f := folder{dir, make(map[string]bool, len(entries))}
+	for _, e := range entries {
+		f.names[e.Name()] = true
+	}
+	return f, nil
+}
+
+// find returns the path of the one file that is present among names, each of which may be
+// compressed, or "" if there is none.
+func (f folder) find(names []string) (string, error) {
+	found := ""
+	for _, name := range names {
+		for _, compression := range compressions {
+			n := name + compression
+			if !f.names[n] {
+				continue
+			}
+			if found != "" {
+				return "", fmt.Errorf("%s holds both %s and %s: remove one of them", f.dir, found, n)
+			}
+			found = n
+		}
+	}
+	if found == "" {
+		return "", nil
+	}
+	return filepath.Join(f.dir, found), nil
+}
+
+// splitFiles lists the names, without compression, of the files that can hold a split.
+func splitFiles(s Split) []string { return []string{s.String() + ".txt", s.String() + ".nt"} }
+
+func (f folder) holdSplit() bool {
+	for s := range NumSplits {
+		if path, err := f.find(splitFiles(s)); path != "" || err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// vocabulary reads the vocabulary file of the folder; it returns nil if there is none.
+func (f folder) vocabulary(ctx context.Context, name, libkgeName string) (*Vocabulary, error) {
+	path, err := f.find([]string{name + ".dict", libkgeName + ".del", name + ".tsv", name + ".txt"})
+	if path == "" || err != nil {
+		return nil, err
+	}
+	return readVocabularyFile(ctx, path, vocabularyForm(path))
+}

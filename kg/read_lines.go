@@ -1,0 +1,172 @@
+package kg
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// compressions lists what may follow the name of a text file; the empty one is first.
+var compressions = []string{"", ".gz", ".zst"}
+
+// maxLine is the length of the longest line, in bytes, that a reader accepts.
+const maxLine = 1 << 18
+
+// maxWindow is the memory, in bytes, that a Zstandard file may ask for: the limit of the zstd
+// command itself.
+const maxWindow = 1 << 27
+
+// lines reads a text file line by line. Lines end with LF or CRLF, the last one also with the
+// file; a UTF-8 byte order mark at the start is skipped.
+type lines struct {
+	ctx  context.Context
+	path string // for messages
+	text *bufio.Reader
+	n    int // number of the line read last, from 1
+}
+
+// readFile opens a text file, compressed or not, and passes its lines to read.
+func readFile(ctx context.Context, path string, read func(*lines) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, reason(err))
+	}
+	defer f.Close()
+	text, err := decompress(f)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", path, reason(err))
+	}
+	defer text.Close()
+	return read(newLines(ctx, path, text))
+}
+
+// decompress returns the text of a file, compressed as its name says.
+func decompress(f *os.File) (io.ReadCloser, error) {
+	extension := filepath.Ext(f.Name())
+	if !slices.Contains(compressions[1:], extension) {
+		return io.NopCloser(f), nil
+	}
+	compressed := bufio.NewReaderSize(f, 1<<16)
+	if _, err := compressed.Peek(1); err == io.EOF {
+		return nil, errors.New("the file is empty, not even an empty archive: fetch it again")
+	}
+	if extension == ".gz" {
+		z, err := gzip.NewReader(compressed)
+		if err != nil {
+			return nil, fmt.Errorf("it is not a gzip file (%w)", unexpectedEnd(err))
+		}
+		return z, nil
+	}
+	z, err := zstd.NewReader(compressed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, err
+	}
+	return z.IOReadCloser(), nil
+}
+
+func newLines(ctx context.Context, path string, text io.Reader) *lines {
+	return &lines{ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine)}
+}
+
+// next returns the next line without its end, valid until the next call, or io.EOF.
+func (l *lines) next() ([]byte, error) {
+	const linesPerCheck = 1 << 12
+	if l.n%linesPerCheck == 0 {
+		if err := l.ctx.Err(); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", l.path, err)
+		}
+	}
+	line, err := l.text.ReadSlice('\n')
+	if err == io.EOF && len(line) == 0 {
+		return nil, io.EOF
+	}
+	l.n++
+	switch {
+	case err == nil:
+		line = line[:len(line)-1]
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
+	case err != io.EOF:
+		return nil, l.errorf("the file cannot be read any further (%w): it may be damaged or cut short, fetch it again", unexpectedEnd(reason(err)))
+	}
+	if len(line) > 0 && line[len(line)-1] == '\r' {
+		line = line[:len(line)-1]
+	}
+	if l.n == 1 {
+		line = bytes.TrimPrefix(line, []byte("\ufeff"))
+	}
+	return line, nil
+}
+
+// record is next for formats in which every line is a record: a blank line is an error, unless
+// it is the last.
+func (l *lines) record() ([]byte, error) {
+	line, err := l.next()
+	if err != nil || len(line) > 0 {
+		return line, err
+	}
+	blank := l.n
+	if _, err := l.next(); err != nil {
+		return nil, err
+	}
+	l.n = blank
+	return nil, l.errorf("blank line: remove it")
+}
+
+// errorf returns an error about the current line.
+func (l *lines) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: "+format, append([]any{l.path, l.n}, args...)...)
+}
+
+// split cuts a line at its tabs into exactly len(fields) parts.
+func (l *lines) split(line []byte, fields [][]byte, names string) error {
+	rest := line
+	for i := range fields[:len(fields)-1] {
+		tab := bytes.IndexByte(rest, '\t')
+		if tab < 0 {
+			return l.wrongFields(i+1, len(fields), names)
+		}
+		fields[i], rest = rest[:tab], rest[tab+1:]
+	}
+	if more := bytes.Count(rest, []byte{'\t'}); more > 0 {
+		return l.wrongFields(len(fields)+more, len(fields), names)
+	}
+	fields[len(fields)-1] = rest
+	return nil
+}
+
+func (l *lines) wrongFields(got, want int, names string) error {
+	return l.errorf("%s instead of %d: a line is %s, separated by tabs", counted(got, "field", "fields"), want, names)
+}
+
+// reason returns what went wrong without the system call and the path, which the message names
+// already.
+func reason(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		return link.Err
+	}
+	return err
+}
+
+// unexpectedEnd replaces the bare "EOF" of a decompressor.
+func unexpectedEnd(err error) error {
+	if strings.HasSuffix(err.Error(), "EOF") {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

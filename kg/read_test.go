@@ -1,0 +1,302 @@
+package kg
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const (
+	trainText = "anna\tlikes\tbert\nbert\tlikes\tclara\nclara\tknows\tanna\n"
+	validText = "dora\tlikes\tanna\n"
+	testText  = "anna\thates\temil\n"
+)
+
+func TestOpenNumbersLabelsByAppearance(t *testing.T) {
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{
+		"train.txt": trainText, "valid.txt": validText, "test.txt": testText,
+	}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"anna", "bert", "clara", "dora", "emil"}, g.Entities.Labels())
+	assert.Equal(t, []string{"likes", "knows", "hates"}, g.Relations.Labels())
+	assert.Equal(t, [NumSplits][]Triple{
+		Train: {{0, 0, 1}, {1, 0, 2}, {2, 1, 0}},
+		Valid: {{3, 0, 0}},
+		Test:  {{0, 2, 4}},
+	}, g.Splits)
+	assert.Equal(t, []string{
+		"2 entities occur in no training triple",
+		"1 relation occurs in no training triple",
+	}, g.Notes)
+}
+
+func TestOpenReadsEveryFormOfASplit(t *testing.T) {
+	want := [][3]string{{"anna", "likes", "bert"}, {"bert", "likes", "clara"}, {"clara", "knows", "anna"}}
+	for form, text := range map[string]string{
+		"plain":              trainText,
+		"CRLF":               strings.ReplaceAll(trainText, "\n", "\r\n"),
+		"no last line end":   strings.TrimSuffix(trainText, "\n"),
+		"lone CR at the end": strings.TrimSuffix(trainText, "\n") + "\r",
+		"byte order mark":    "\ufeff" + trainText,
+		"blank last line":    trainText + "\n",
+		"blank last CRLF":    trainText + "\r\n",
+	} {
+		for _, compression := range compressions {
+			t.Run(form+compression, func(t *testing.T) {
+				g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt" + compression: text}))
+				require.NoError(t, err)
+				assert.Equal(t, want, named(g, Train))
+			})
+		}
+	}
+}
+
+func TestOpenKeepsLabelsAsTheyAre(t *testing.T) {
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "00260881\t /a/b \tZoë 漢\u00a0\n"}))
+	require.NoError(t, err)
+	assert.Equal(t, [][3]string{{"00260881", " /a/b ", "Zoë 漢\u00a0"}}, named(g, Train))
+}
+
+func TestOpenTellsAMissingSplitFromAnEmptyOne(t *testing.T) {
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "", "test.txt": testText}))
+	require.NoError(t, err)
+	assert.True(t, g.Has(Train))
+	assert.False(t, g.Has(Valid))
+	assert.Nil(t, g.Splits[Valid])
+	assert.Contains(t, g.Notes, "there is no valid split")
+
+	triples, err := g.Triples(Train)
+	assert.NoError(t, err)
+	assert.Empty(t, triples)
+	_, err = g.Triples(Valid)
+	assert.ErrorContains(t, err, "has no valid split: put valid.txt")
+}
+
+func TestOpenTellsDefects(t *testing.T) {
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{
+		"train.txt": "a\tr\tb\na\tr\tb\nb\tr\ta\na\tr\tb\n",
+		"valid.txt": "a\tr\tb\nb\tr\ta\n",
+		"test.txt":  "a\tr\tb\na\tr\tc\n",
+	}))
+	require.NoError(t, err)
+	assert.Len(t, g.Splits[Train], 4)
+	assert.Equal(t, []string{
+		"train: 2 triples repeat an earlier one of the split; a repeat stays a query, but counts once as a known answer and in training",
+		"train and valid share 2 triples",
+		"train and test share 1 triple",
+		"valid and test share 1 triple",
+		"1 entity occurs in no training triple",
+	}, g.Notes)
+}
+
+func TestOpenRejectsMalformedLines(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"two fields":      {"a\tr\tb\na\tr\n", "train.txt:2: 2 fields instead of 3: a line is head, relation and tail, separated by tabs"},
+		"spaces":          {"a r b\n", "train.txt:1: 1 field instead of 3"},
+		"five fields":     {"a\tr\tb\t1\t2\n", "train.txt:1: 5 fields instead of 3"},
+		"empty head":      {"a\tr\tb\n\tr\tb\n", "train.txt:2: head: empty label"},
+		"empty relation":  {"a\t\tb\n", "train.txt:1: relation: empty label"},
+		"empty tail":      {"a\tr\t\r\n", "train.txt:1: tail: empty label"},
+		"blank line":      {"a\tr\tb\n\na\tr\tb\n", "train.txt:2: blank line"},
+		"two blank lines": {"a\tr\tb\n\n\n", "train.txt:2: blank line"},
+		"NUL":             {"a\tr\tb\x00\n", "train.txt:1: tail: label holds a NUL"},
+		"carriage return": {"a\rb\tr\tc\n", "train.txt:1: head: label holds a NUL, tab, carriage return"},
+		"bad UTF-8":       {"a\tr\tb\na\tr\xff\tb\n", "train.txt:2: relation: label is not valid UTF-8"},
+		"UTF-16":          {"\xff\xfea\x00\t\x00r\x00\t\x00b\x00\n\x00", "train.txt:1: head: label is not valid UTF-8"},
+		"over-long line":  {"a\tr\tb\n" + strings.Repeat("x", maxLine) + "\n", "train.txt:2: line is longer than 256 KiB"},
+		"endless line":    {strings.Repeat("x", 3*maxLine), "train.txt:1: line is longer than 256 KiB"},
+		"inner BOM":       {"a\tr\tb\n\ufeffa\tr\tb\n", "train.txt:2: head: label starts with a byte order mark"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := writeFolder(t, map[string]string{"train.txt": c.text})
+			_, err := Open(t.Context(), dir)
+			require.ErrorContains(t, err, filepath.Join(dir, c.want))
+			assert.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestOpenReportsTheFirstBadSplit(t *testing.T) {
+	dir := writeFolder(t, map[string]string{
+		"train.txt": strings.Repeat(trainText, 1000) + "bad\n", "valid.txt": "bad\n", "test.txt": "bad\n",
+	})
+	_, err := Open(t.Context(), dir)
+	assert.ErrorContains(t, err, "train.txt:3001:")
+}
+
+func TestOpenRejectsDamagedArchives(t *testing.T) {
+	for _, name := range []string{"train.txt.gz", "train.txt.zst"} {
+		whole := compressed(t, name, strings.Repeat(trainText, 50))
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		read := func(content []byte) error {
+			require.NoError(t, os.WriteFile(path, content, 0o644))
+			_, err := Open(t.Context(), dir)
+			return err
+		}
+		require.NoError(t, read(whole))
+		for cut := range len(whole) {
+			assert.ErrorContains(t, read(whole[:cut]), path, "cut to %d of %d bytes", cut, len(whole))
+		}
+		flipped := bytes.Clone(whole)
+		flipped[len(flipped)-6] ^= 1 // in the checksum, or the last block before it
+		assert.ErrorContains(t, read(flipped), path)
+		assert.ErrorContains(t, read([]byte(trainText)), path)
+	}
+}
+
+func TestOpenRejectsUnclearFolders(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"nothing":                {nil, "holds no data set: it needs train.txt, valid.txt or test.txt"},
+		"other files":            {map[string]string{"train.csv": ""}, "holds no data set"},
+		"two compressions":       {map[string]string{"train.txt": "", "train.txt.gz": ""}, "holds both train.txt and train.txt.gz: remove one"},
+		"two formats":            {map[string]string{"test.txt.zst": "", "test.nt": ""}, "holds both test.txt.zst and test.nt"},
+		"two vocabularies":       {map[string]string{"train.txt": "", "entities.dict": "", "entities.tsv.gz": ""}, "holds both entities.dict and entities.tsv.gz"},
+		"two relation forms":     {map[string]string{"train.txt": "", "relation_ids.del": "", "relations.txt": ""}, "holds both relation_ids.del and relations.txt"},
+		"entity not in its file": {map[string]string{"train.txt": "a\tr\tb\n", "entities.txt": "a\n"}, `train.txt:1: tail: "b" is missing from the vocabulary file`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(t.Context(), writeFolder(t, c.files))
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "train.txt"), 0o755))
+	_, err := Open(t.Context(), dir)
+	assert.ErrorContains(t, err, "is a directory")
+
+	_, err = Open(t.Context(), filepath.Join(dir, "absent"))
+	assert.EqualError(t, err, fmt.Sprintf("data set folder %s: no such file or directory", filepath.Join(dir, "absent")))
+	file := filepath.Join(writeFolder(t, map[string]string{"train.txt": trainText}), "train.txt")
+	_, err = Open(t.Context(), file)
+	assert.ErrorContains(t, err, "it is a file; name the folder that holds it")
+	_, err = Open(t.Context(), "")
+	assert.ErrorContains(t, err, "no data set named")
+}
+
+func TestOpenLooksUpNames(t *testing.T) {
+	data := t.TempDir()
+	t.Setenv("MQUINE_DATA", data)
+	_, err := Open(t.Context(), "family")
+	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (no data set is there): fetch it with "mquine data get family", or set MQUINE_DATA to the folder that holds it`, data))
+
+	for _, name := range []string{"alpha", "beta", "families", "gamma", "delta", "epsilon", ".hidden"} {
+		require.NoError(t, os.Mkdir(filepath.Join(data, name), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(data, name, "train.txt"), []byte(trainText), 0o644))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(data, "no-data"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "README"), nil, 0o644))
+
+	names, err := Installed()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"alpha", "beta", "delta", "epsilon", "families", "gamma"}, names)
+
+	g, err := Open(t.Context(), "families")
+	require.NoError(t, err)
+	assert.Equal(t, "families", g.Name)
+	assert.Equal(t, filepath.Join(data, "families"), g.Dir)
+
+	_, err = Open(t.Context(), "Familie")
+	assert.ErrorContains(t, err, "(there are families, ")
+	assert.ErrorContains(t, err, " and 1 more)")
+	_, err = Open(t.Context(), "no-data")
+	assert.ErrorContains(t, err, "no-data holds no data set")
+
+	t.Chdir(filepath.Join(data, "beta"))
+	g, err = Open(t.Context(), ".")
+	require.NoError(t, err)
+	assert.Equal(t, "beta", g.Name)
+}
+
+func TestDataDirIsInTheCacheByDefault(t *testing.T) {
+	t.Setenv("MQUINE_DATA", "")
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := DataDir()
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(cache, "mquine", "datasets"), dir)
+}
+
+func TestOpenStopsWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Open(ctx, writeFolder(t, map[string]string{"train.txt": trainText}))
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// Reading the splits side by side gives what one reading of the three files in turn does.
+func TestOpenEqualsASequentialReading(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		var want Graph
+		want.Entities, want.Relations = NewVocabulary(), NewVocabulary()
+		entity := rapid.StringMatching(`[a-f]{1,2}`)
+		relation := rapid.StringMatching(`r[1-4]`)
+		for s := range NumSplits {
+			var text strings.Builder
+			want.Splits[s] = []Triple{}
+			for range rapid.IntRange(0, 12).Draw(t, "lines") {
+				h, r, o := entity.Draw(t, "head"), relation.Draw(t, "relation"), entity.Draw(t, "tail")
+				fmt.Fprintf(&text, "%s\t%s\t%s\n", h, r, o)
+				head := want.Entities.Add(h)
+				want.Splits[s] = append(want.Splits[s], Triple{head, want.Relations.Add(r), want.Entities.Add(o)})
+			}
+			if err := os.WriteFile(filepath.Join(dir, s.String()+".txt"), []byte(text.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := Open(context.Background(), dir)
+		require.NoError(t, err)
+		assert.Equal(t, want.Splits, got.Splits)
+		assert.Equal(t, want.Entities.Labels(), got.Entities.Labels())
+		assert.Equal(t, want.Relations.Labels(), got.Relations.Labels())
+	})
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"FB15k", "fb15k-237", 4}, {"abc", "cab", 2}} {
+		assert.Equal(t, c.want, editDistance(c.a, c.b), "%q, %q", c.a, c.b)
+	}
+}
+
+func FuzzReadTriples(f *testing.F) {
+	for _, seed := range []string{trainText, "\ufeffa\tr\tb\r\n\n", "\ufeff\ufeffa\tr\tb\n", "a\tr\n", "a\t\tb", "\n\n", "a\tr\tb\x00\n", "\xff\tr\tb"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		table := newTripleTable(nil, nil)
+		if err := readTriples(newLines(t.Context(), "fuzz", bytes.NewReader(text)), table.add); err != nil {
+			assert.Contains(t, err.Error(), "fuzz:")
+			return
+		}
+		// What was read can be written, and reads the same again.
+		var again strings.Builder
+		g := &Graph{Entities: table.entities, Relations: table.relations}
+		require.NoError(t, checkLabels(g.Entities))
+		require.NoError(t, checkLabels(g.Relations))
+		g.Splits[Train] = table.triples
+		for _, labels := range named(g, Train) {
+			fmt.Fprintln(&again, strings.Join(labels[:], "\t"))
+		}
+		second := newTripleTable(nil, nil)
+		require.NoError(t, readTriples(newLines(t.Context(), "again", strings.NewReader(again.String())), second.add))
+		assert.Equal(t, table, second)
+	})
+}

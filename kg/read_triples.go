@@ -1,0 +1,104 @@
+package kg
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+// tripleTable is what a file of triples holds.
+type tripleTable struct {
+	triples             []Triple
+	entities, relations *Vocabulary
+	// givenEntities and givenRelations say that the vocabulary came from a file of its own and
+	// must have every label.
+	givenEntities, givenRelations bool
+}
+
+// newTripleTable returns an empty table; vocabularies that are nil are made from the labels in
+// the order in which they appear, head before tail.
+func newTripleTable(entities, relations *Vocabulary) tripleTable {
+	t := tripleTable{[]Triple{}, entities, relations, entities != nil, relations != nil}
+	if !t.givenEntities {
+		t.entities = NewVocabulary()
+	}
+	if !t.givenRelations {
+		t.relations = NewVocabulary()
+	}
+	return t
+}
+
+// add appends a triple, given by its labels, which may lie in a read buffer.
+func (t *tripleTable) add(head, relation, tail []byte) error {
+	h, err := number(t.entities, head, t.givenEntities)
+	if err != nil {
+		return fmt.Errorf("head: %w", err)
+	}
+	r, err := number(t.relations, relation, t.givenRelations)
+	if err != nil {
+		return fmt.Errorf("relation: %w", err)
+	}
+	o, err := number(t.entities, tail, t.givenEntities)
+	if err != nil {
+		return fmt.Errorf("tail: %w", err)
+	}
+	t.triples = append(t.triples, Triple{h, r, o})
+	return nil
+}
+
+// number returns the identifier of a label, which is new to the vocabulary unless that is given.
+// A label is checked only when it is new, which keeps the checks off the common path.
+func number(v *Vocabulary, label []byte, given bool) (int32, error) {
+	if id, ok := v.lookup(label); ok {
+		return id, nil
+	}
+	if err := checkLabel(label); err != nil {
+		return 0, err
+	}
+	if given {
+		return 0, fmt.Errorf("%.200q is missing from the vocabulary file of the folder: add it there, or remove that file to number labels by appearance", label)
+	}
+	return v.Add(string(label)), nil
+}
+
+// readTripleFile reads a file of triples in the form that its name says.
+func readTripleFile(ctx context.Context, path string, entities, relations *Vocabulary) (tripleTable, error) {
+	read := readTriples
+	if filepath.Ext(trimCompression(path)) == ".nt" {
+		read = readNTriples
+	}
+	table := newTripleTable(entities, relations)
+	err := readFile(ctx, path, func(l *lines) error { return read(l, table.add) })
+	return table, err
+}
+
+func trimCompression(path string) string {
+	for _, c := range compressions {
+		if trimmed, ok := strings.CutSuffix(path, c); ok && c != "" {
+			return trimmed
+		}
+	}
+	return path
+}
+
+// readTriples passes the labels of each line head<TAB>relation<TAB>tail to add.
+func readTriples(l *lines, add func(head, relation, tail []byte) error) error {
+	var fields [3][]byte
+	for {
+		line, err := l.record()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := l.split(line, fields[:], "head, relation and tail"); err != nil {
+			return err
+		}
+		if err := add(fields[0], fields[1], fields[2]); err != nil {
+			return l.errorf("%w", err)
+		}
+	}
+}

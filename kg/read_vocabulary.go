@@ -1,0 +1,107 @@
+package kg
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"strconv"
+)
+
+// ReadVocabulary reads a vocabulary file, lines id<TAB>label in any order, also compressed (.gz,
+// .zst). The identifiers must be 0 to n−1, each once, and the labels distinct; otherwise the
+// error says in which line they are not.
+func ReadVocabulary(path string) (*Vocabulary, error) {
+	return readVocabularyFile(context.Background(), path, readNumbered)
+}
+
+// readVocabularyFile reads a vocabulary file in the form that read understands.
+func readVocabularyFile(ctx context.Context, path string, read func(*lines) (*Vocabulary, error)) (v *Vocabulary, err error) {
+	err = readFile(ctx, path, func(l *lines) error {
+		v, err = read(l)
+		return err
+	})
+	return v, err
+}
+
+// vocabularyForm returns the reader for the form that the name of a vocabulary file in a data
+// set says.
+func vocabularyForm(path string) func(*lines) (*Vocabulary, error) {
+	if filepath.Ext(trimCompression(path)) == ".txt" {
+		return readListed
+	}
+	return readNumbered
+}
+
+// readNumbered reads lines id<TAB>label.
+func readNumbered(l *lines) (*Vocabulary, error) {
+	type entry struct {
+		id    uint64
+		label string
+	}
+	var entries []entry
+	var fields [2][]byte
+	for {
+		line, err := l.record()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := l.split(line, fields[:], "identifier and label"); err != nil {
+			return nil, err
+		}
+		id, err := strconv.ParseUint(string(fields[0]), 10, 31)
+		if err != nil {
+			return nil, l.errorf("identifier %.40q is not a number from 0 to 2147483647", fields[0])
+		}
+		if err := checkLabel(fields[1]); err != nil {
+			return nil, l.errorf("%w", err)
+		}
+		entries = append(entries, entry{id, string(fields[1])})
+	}
+
+	// The line of each identifier, from 1; no line is blank, so that entry i is line i+1.
+	labels, at := make([]string, len(entries)), make([]int, len(entries))
+	for i, e := range entries {
+		l.n = i + 1
+		if e.id >= uint64(len(entries)) {
+			return nil, l.errorf("identifier %d in a file of %s: the identifiers must be 0 to %d, each once",
+				e.id, counted(len(entries), "label", "labels"), len(entries)-1)
+		}
+		if at[e.id] != 0 {
+			return nil, l.errorf("identifier %d again, first in line %d: an identifier stands for one label", e.id, at[e.id])
+		}
+		labels[e.id], at[e.id] = e.label, l.n
+	}
+	v := NewVocabulary()
+	for id, label := range labels {
+		if first, known := v.ID(label); known {
+			l.n = max(at[id], at[first])
+			return nil, l.errorf("label %.200q again, first in line %d: a label has one identifier", label, min(at[id], at[first]))
+		}
+		v.Add(label)
+	}
+	return v, nil
+}
+
+// readListed reads one label a line, numbered from 0.
+func readListed(l *lines) (*Vocabulary, error) {
+	v := NewVocabulary()
+	for {
+		line, err := l.record()
+		if err == io.EOF {
+			return v, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if first, known := v.lookup(line); known {
+			return nil, l.errorf("label %.200q again, first in line %d: a label stands in one line", line, first+1)
+		}
+		if err := checkLabel(line); err != nil {
+			return nil, l.errorf("%w", err)
+		}
+		v.Add(string(line))
+	}
+}

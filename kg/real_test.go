@@ -1,0 +1,148 @@
+package kg
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// opened holds the benchmarks that a test has opened already; tests do not change them.
+var opened = map[string]*Graph{}
+
+// realDataset opens a benchmark in the folder that MQUINE_DATA names; without it the test is
+// skipped.
+func realDataset(tb testing.TB, name string) *Graph {
+	tb.Helper()
+	dir := filepath.Join(realData(tb), name)
+	if _, err := os.Stat(dir); err != nil {
+		tb.Skipf("%s is not there: fetch it with mquine data get %s", dir, name)
+	}
+	if opened[name] == nil {
+		g, err := Open(tb.Context(), name)
+		require.NoError(tb, err)
+		opened[name] = g
+	}
+	return opened[name]
+}
+
+func realData(tb testing.TB) string {
+	tb.Helper()
+	dir := os.Getenv("MQUINE_DATA")
+	if dir == "" {
+		tb.Skip("set MQUINE_DATA to the folder of the benchmark data sets to run this test")
+	}
+	return dir
+}
+
+// The counts, loops and unseen entities of every complete data set are those that its manifest
+// took from the files by other means.
+func TestRealDatasetsHaveTheirPublishedCounts(t *testing.T) {
+	type properties struct {
+		Loops  map[string]int `json:"loops"`
+		Unseen map[string]int `json:"triples_with_entity_unseen_in_train"`
+	}
+	var manifest struct {
+		Datasets map[string]struct {
+			Complete      bool           `json:"complete"`
+			Counts        map[string]int `json:"counts"`
+			TrainEntities int            `json:"train_entities"`
+			Properties    properties     `json:"properties"`
+		} `json:"datasets"`
+	}
+	file, err := os.ReadFile(filepath.Join(realData(t), "MANIFEST.json"))
+	if err != nil {
+		t.Skipf("the folder of the data sets has no manifest: %v", err)
+	}
+	require.NoError(t, json.Unmarshal(file, &manifest))
+
+	complete := 0
+	for name, want := range manifest.Datasets {
+		if !want.Complete {
+			continue
+		}
+		complete++
+		t.Run(name, func(t *testing.T) {
+			got := Describe(realDataset(t, name))
+			assert.Equal(t, want.Counts["entities"], got.Entities)
+			assert.Equal(t, want.Counts["relations"], got.Relations)
+			require.Len(t, got.Splits, 3)
+			assert.Equal(t, want.TrainEntities, got.Entities-got.Training.UnseenEntities)
+			for _, s := range got.Splits {
+				split := s.Split.String()
+				assert.Equal(t, want.Counts[split], s.Triples, split)
+				assert.Equal(t, want.Properties.Loops[split], s.Loops, split)
+				assert.Equal(t, want.Properties.Unseen[split], *s.Unseen, split)
+			}
+			assert.Zero(t, got.Shared)
+		})
+	}
+	assert.Equal(t, 12, complete)
+}
+
+// Data sets without their training split open all the same, with the vocabulary where it is there.
+func TestIncompleteRealDatasetsOpen(t *testing.T) {
+	for name, want := range map[string]struct{ entities, test int }{
+		"codex-l":  {77_951, 30_622}, // listed in entities.txt.gz
+		"yago3-10": {14_369, 5_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := realDataset(t, name)
+			if g.Has(Train) {
+				t.Skip("the training split is there")
+			}
+			assert.Equal(t, want.entities, g.Entities.Len())
+			assert.Len(t, g.Splits[Test], want.test)
+			assert.Equal(t, []string{"there is no train split"}, g.Notes)
+		})
+	}
+}
+
+// The lengths were published with the protocols of other tools.
+func TestLongestKnownAnswersOfRealData(t *testing.T) {
+	for name, want := range map[string][2]int{
+		"fb15k-237": {Tail: 954, Head: 4364},
+		"wn18rr":    {Tail: 473, Head: 510},
+		"fb15k":     {Tail: 4365, Head: 4365},
+		"wn18":      {Tail: 510, Head: 510},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := realDataset(t, name)
+			x := NewIndex(g)
+			var longest [2]int
+			for _, triples := range g.Splits {
+				for _, triple := range triples {
+					for _, side := range []Side{Tail, Head} {
+						q, _ := triple.Query(side)
+						longest[side] = max(longest[side], len(x.Answers(q).Entities))
+					}
+				}
+			}
+			assert.Equal(t, want, longest)
+		})
+	}
+}
+
+// Test triples by category and distinct queries of the test split, as counted from the same data
+// for LibKGE's rule.
+func TestCategoriesAndQueriesOfRealData(t *testing.T) {
+	type counts struct {
+		categories           map[Category]int
+		tailQuery, headQuery int
+	}
+	for name, want := range map[string]counts{
+		"fb15k-237": {map[Category]int{OneToOne: 192, OneToMany: 1293, ManyToOne: 4508, ManyToMany: 14473}, 13737, 9113},
+		"wn18rr":    {map[Category]int{OneToOne: 42, OneToMany: 475, ManyToOne: 1487, ManyToMany: 1130}, 3022, 2694},
+		"fb15k":     {map[Category]int{OneToOne: 989, OneToMany: 5636, ManyToOne: 9317, ManyToMany: 43129}, 35827, 31189},
+		"wn18":      {map[Category]int{OneToOne: 42, OneToMany: 1847, ManyToOne: 1981, ManyToMany: 1130}, 4550, 4478},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test := Describe(realDataset(t, name)).Splits[Test]
+			assert.Equal(t, counts{want.categories, want.tailQuery, want.headQuery},
+				counts{test.Categories, test.TailQueries, test.HeadQueries})
+		})
+	}
+}

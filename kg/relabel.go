@@ -1,0 +1,58 @@
+package kg
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Relabel returns the graph in the identifiers of other vocabularies, those of a checkpoint, by
+// label. A label of the data that they lack is an error that counts the missing ones and names
+// the first five; entities that only they have stay candidates and are told in Notes.
+func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
+	entityOf, err := translate(g, "entity", "entities", g.Entities, entities)
+	if err != nil {
+		return nil, err
+	}
+	relationOf, err := translate(g, "relation", "relations", g.Relations, relations)
+	if err != nil {
+		return nil, err
+	}
+	out := &Graph{Name: g.Name, Dir: g.Dir, Entities: entities, Relations: relations, Notes: g.Notes}
+	for s, triples := range g.Splits {
+		if triples == nil {
+			continue
+		}
+		out.Splits[s] = make([]Triple, len(triples))
+		for i, t := range triples {
+			out.Splits[s][i] = Triple{entityOf[t.Head], relationOf[t.Relation], entityOf[t.Tail]}
+		}
+	}
+	if extra := entities.Len() - g.Entities.Len(); extra > 0 {
+		verb := "stay candidates"
+		if extra == 1 {
+			verb = "stays a candidate"
+		}
+		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
+			fmt.Sprintf("%s only in the checkpoint %s", counted(extra, "entity", "entities"), verb))
+	}
+	return out, nil
+}
+
+// translate maps the identifiers of one vocabulary to those of another.
+func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error) {
+	ids := make([]int32, from.Len())
+	var missing []string
+	for i, label := range from.Labels() {
+		id, ok := to.ID(label)
+		if !ok {
+			missing = append(missing, label)
+		}
+		ids[i] = id
+	}
+	if len(missing) > 0 {
+		first := missing[:min(5, len(missing))]
+		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s%s): evaluate it on the data set that it was trained on",
+			g.Name, counted(len(missing), one, many), strings.Join(first, ", "), map[bool]string{true: ", …"}[len(missing) > len(first)])
+	}
+	return ids, nil
+}

@@ -1,0 +1,175 @@
+package kg
+
+import "slices"
+
+// Statistics describes a data set in numbers.
+type Statistics struct {
+	Name      string `json:"name"`
+	Entities  int    `json:"entities"`
+	Relations int    `json:"relations"`
+	// Distinct counts the triples of all splits together, each once.
+	Distinct int `json:"distinct_triples"`
+	// Splits describes the splits that the data set has, in the order train, valid, test.
+	Splits []SplitStatistics `json:"splits"`
+	// Shared counts the distinct triples that two splits share.
+	Shared SharedTriples `json:"shared_triples"`
+	// Training describes the graph that the training triples make; it is nil if there is no
+	// train split.
+	Training *TrainingStatistics `json:"training,omitempty"`
+}
+
+// SplitStatistics describes one split. Repeats are triples like any other, but for Repeats
+// itself and for the distinct queries.
+type SplitStatistics struct {
+	Split   Split `json:"split"`
+	Triples int   `json:"triples"`
+	// Repeats counts the triples that repeat an earlier one of the split.
+	Repeats int `json:"repeats"`
+	// Loops counts the triples with the same head and tail.
+	Loops int `json:"loops"`
+	// TailQueries counts the distinct (h, r, ?), HeadQueries the distinct (?, r, t).
+	TailQueries int `json:"tail_queries"`
+	HeadQueries int `json:"head_queries"`
+	// Unseen counts the triples with an entity that no training triple has, and Categories the
+	// triples by the category of their relation; both are nil if there is no train split.
+	Unseen     *int             `json:"triples_with_unseen_entity,omitempty"`
+	Categories map[Category]int `json:"categories,omitempty"`
+}
+
+// SharedTriples counts the distinct triples that two splits share.
+type SharedTriples struct {
+	TrainValid int `json:"train_valid"`
+	TrainTest  int `json:"train_test"`
+	ValidTest  int `json:"valid_test"`
+}
+
+// TrainingStatistics describes the graph that the training triples make.
+type TrainingStatistics struct {
+	// UnseenEntities and UnseenRelations occur in no training triple.
+	UnseenEntities  int `json:"unseen_entities"`
+	UnseenRelations int `json:"unseen_relations"`
+	// Categories counts the relations of each category.
+	Categories map[Category]int `json:"relation_categories"`
+	Degrees    Degrees          `json:"degrees"`
+}
+
+// Degrees describes how the ends of the training triples are spread over the entities. The
+// degree of an entity is the number of times that it is a head or a tail; a loop counts twice.
+type Degrees struct {
+	Max    int     `json:"max"`
+	Median float64 `json:"median"`
+	Mean   float64 `json:"mean"`
+	// TopShare is the share of all ends, from 0 to 1, that belongs to the 5% of the entities,
+	// rounded up, with the largest degrees.
+	TopShare float64 `json:"top_5_percent_share"`
+}
+
+// Describe counts what Statistics holds.
+func Describe(g *Graph) Statistics {
+	x := NewIndex(g)
+	distinct := x.sides[Tail].tally()
+	stats := Statistics{
+		Name:      g.Name,
+		Entities:  g.Entities.Len(),
+		Relations: g.Relations.Len(),
+		Distinct:  distinct.in(),
+		Shared: SharedTriples{
+			TrainValid: distinct.in(Train, Valid),
+			TrainTest:  distinct.in(Train, Test),
+			ValidTest:  distinct.in(Valid, Test),
+		},
+	}
+	for s := range NumSplits {
+		if g.Has(s) {
+			stats.Splits = append(stats.Splits, SplitStatistics{
+				Split:       s,
+				Triples:     len(g.Splits[s]),
+				Repeats:     len(g.Splits[s]) - distinct.in(s),
+				Loops:       count(g.Splits[s], func(t Triple) bool { return t.Head == t.Tail }),
+				TailQueries: x.sides[Tail].queries(s),
+				HeadQueries: x.sides[Head].queries(s),
+			})
+		}
+	}
+	if !g.Has(Train) {
+		return stats
+	}
+
+	entities, relations := g.seen(Train)
+	categories := x.categories(len(relations))
+	stats.Training = &TrainingStatistics{
+		UnseenEntities:  countFalse(entities),
+		UnseenRelations: countFalse(relations),
+		Categories:      make(map[Category]int),
+		Degrees:         describeDegrees(degrees(g.Splits[Train], len(entities))),
+	}
+	for _, c := range categories {
+		stats.Training.Categories[c]++
+	}
+	for i := range stats.Splits {
+		s := &stats.Splits[i]
+		triples := g.Splits[s.Split]
+		unseen := count(triples, func(t Triple) bool { return !entities[t.Head] || !entities[t.Tail] })
+		s.Unseen = &unseen
+		s.Categories = make(map[Category]int)
+		for _, t := range triples {
+			s.Categories[categories[t.Relation]]++
+		}
+	}
+	return stats
+}
+
+func count(triples []Triple, is func(Triple) bool) int {
+	n := 0
+	for _, t := range triples {
+		if is(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// queries counts the distinct queries of a split.
+func (a adjacency) queries(s Split) int {
+	n := 0
+	for row := range a.relations {
+		if countIn(a.answers(row), s) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func degrees(triples []Triple, entities int) []int {
+	d := make([]int, entities)
+	for _, t := range triples {
+		d[t.Head]++
+		d[t.Tail]++
+	}
+	return d
+}
+
+// describeDegrees sorts the degrees.
+func describeDegrees(degrees []int) Degrees {
+	n := len(degrees)
+	if n == 0 {
+		return Degrees{}
+	}
+	slices.Sort(degrees)
+	ends, top := 0, 0
+	for i, d := range degrees {
+		ends += d
+		if n-i <= (n+19)/20 {
+			top += d
+		}
+	}
+	summary := Degrees{
+		Max:    degrees[n-1],
+		Median: float64(degrees[(n-1)/2]+degrees[n/2]) / 2,
+		Mean:   float64(ends) / float64(n),
+	}
+	if ends > 0 {
+		summary.TopShare = float64(top) / float64(ends)
+	}
+	return summary
+}

@@ -1,0 +1,41 @@
+package kg
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A limit on the size of files fails a write in its middle, as a full disk does.
+func TestWriteFailsWholly(t *testing.T) {
+	g := &Graph{Name: "g", Entities: NewVocabulary(strings.Repeat("a", 1000), "b"), Relations: numberedLabels(1)}
+	for range 1000 {
+		g.Splits[Train] = append(g.Splits[Train], Triple{0, 0, 1})
+	}
+	parent := t.TempDir()
+	vocabulary := filepath.Join(parent, "entities.tsv")
+	require.NoError(t, WriteVocabulary(vocabulary, NewVocabulary("old")))
+
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 500, Max: old.Max}))
+
+	dir := filepath.Join(parent, "g")
+	assert.EqualError(t, Write(t.Context(), dir, g), "writing data set g to "+dir+": file too large")
+	assert.EqualError(t, WriteVocabulary(vocabulary, g.Entities), "writing "+vocabulary+": file too large")
+	entries, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	v, err := ReadVocabulary(vocabulary)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"old"}, v.Labels())
+}

@@ -1,0 +1,91 @@
+package kg
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestWriteThenOpenGivesTheGraphBack(t *testing.T) {
+	parent := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		var options []WriteOption
+		if rapid.Bool().Draw(t, "gzip") {
+			options = append(options, Gzip())
+		}
+		dir := filepath.Join(parent, "drawn")
+		defer os.RemoveAll(dir)
+		require.NoError(t, Write(context.Background(), dir, g, options...))
+		got, err := Open(context.Background(), dir)
+		require.NoError(t, err)
+		assert.Equal(t, g.Entities.Labels(), got.Entities.Labels())
+		assert.Equal(t, g.Relations.Labels(), got.Relations.Labels())
+		for s := range NumSplits {
+			assert.Equal(t, g.Has(s), got.Has(s))
+			assert.ElementsMatch(t, g.Splits[s], got.Splits[s])
+			assert.True(t, len(g.Splits[s]) == 0 || assert.ObjectsAreEqual(g.Splits[s], got.Splits[s]), "order of %v", s)
+		}
+	})
+}
+
+func TestWriteAddsVocabulariesOnlyWhereNeeded(t *testing.T) {
+	for want, triples := range map[string][]Triple{
+		"train.txt":                            {{0, 0, 1}, {2, 1, 0}},
+		"entities.tsv train.txt":               {{1, 0, 0}, {2, 1, 0}},
+		"entities.tsv relations.tsv train.txt": {{0, 1, 1}, {0, 0, 1}}, // entity 2 is in no triple
+		"relations.tsv train.txt":              {{0, 1, 1}, {0, 0, 2}},
+	} {
+		g := &Graph{Name: "g", Entities: numberedLabels(3), Relations: numberedLabels(2)}
+		g.Splits[Train] = triples
+		dir := filepath.Join(t.TempDir(), "new", "folder")
+		require.NoError(t, Write(t.Context(), dir, g))
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		names := ""
+		for i, e := range entries {
+			if i > 0 {
+				names += " "
+			}
+			names += e.Name()
+		}
+		assert.Equal(t, want, names)
+	}
+}
+
+func TestWriteLeavesNothingBehind(t *testing.T) {
+	g := &Graph{Name: "g", Entities: numberedLabels(2), Relations: numberedLabels(1)}
+	g.Splits[Train] = []Triple{{0, 0, 1}}
+	parent := t.TempDir()
+	empty := func() {
+		entries, err := os.ReadDir(parent)
+		require.NoError(t, err)
+		assert.Empty(t, entries)
+	}
+	dir := filepath.Join(parent, "g")
+
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.ErrorIs(t, Write(cancelled, dir, g), context.Canceled)
+	empty()
+
+	bad := *g
+	bad.Entities = NewVocabulary("a", "b\tc")
+	assert.ErrorContains(t, Write(t.Context(), dir, &bad), `writing data set g: label 1, "b\tc": label holds a NUL, tab`)
+	empty()
+	assert.ErrorContains(t, Write(t.Context(), dir, &Graph{Name: "none", Entities: NewVocabulary(), Relations: NewVocabulary()}), "it has no split")
+	empty()
+
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	assert.ErrorContains(t, Write(t.Context(), dir, g), "exists already")
+	require.NoError(t, os.Remove(dir))
+
+	file := filepath.Join(parent, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	assert.ErrorContains(t, Write(t.Context(), filepath.Join(file, "g"), g), "not a directory")
+}
