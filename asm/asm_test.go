@@ -1,0 +1,93 @@
+package asm
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a suffix promises: the features that the generator may list as required.
+var allowed = map[string][]string{
+	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT"},
+	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
+}
+
+var (
+	avx512Only = regexp.MustCompile(`\b(Z\d+|K[0-7]|[XY](1[6-9]|2\d|3[01]))\b|_Z\b|\.BCST|\.Z\b`)
+	reserved   = regexp.MustCompile(`\b(R14|R15|BP)\b`)
+	vector     = regexp.MustCompile(`\b[XYZ]\d+\b`)
+)
+
+// TestInstructions reads the generated assembly: a kernel uses no more than its suffix says,
+// leaves the registers of the Go ABI alone, mixes no legacy SSE into AVX code and ends in
+// VZEROUPPER.
+func TestInstructions(t *testing.T) {
+	files, err := filepath.Glob("*_amd64.s")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no generated assembly found: %v", err)
+	}
+	functions := 0
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var name, suffix, previous string
+		var required []string
+		scanner := bufio.NewScanner(f)
+		for line := 1; scanner.Scan(); line++ {
+			text := strings.TrimSpace(scanner.Text())
+			complain := func(what string) { t.Errorf("%s:%d: %s: %s: %s", file, line, name, what, text) }
+			switch {
+			case strings.HasPrefix(text, "// Requires: "):
+				required = strings.Split(strings.TrimPrefix(text, "// Requires: "), ", ")
+			case strings.HasPrefix(text, "TEXT "):
+				functions++
+				name = strings.TrimPrefix(strings.Fields(text)[1], "·")
+				name = name[:strings.Index(name, "(")]
+				suffix = ""
+				for s := range allowed {
+					if strings.HasSuffix(name, s) {
+						suffix = s
+					}
+				}
+				if suffix == "" {
+					complain("the name does not end in an instruction set")
+				}
+				for _, r := range required {
+					if !slices.Contains(allowed[suffix], r) {
+						complain("needs " + r)
+					}
+				}
+				required = nil
+			case text == "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "#") || strings.HasSuffix(text, ":"):
+			default:
+				mnemonic := strings.Fields(text)[0]
+				if suffix == "AVX2" && avx512Only.MatchString(text) {
+					complain("AVX-512 in an AVX2 kernel")
+				}
+				if reserved.MatchString(text) {
+					complain("register of the Go runtime")
+				}
+				if vector.MatchString(text) && !strings.HasPrefix(mnemonic, "V") && !strings.HasPrefix(mnemonic, "K") {
+					complain("legacy SSE")
+				}
+				if mnemonic == "RET" && previous != "VZEROUPPER" {
+					complain("no VZEROUPPER before RET")
+				}
+				previous = mnemonic
+			}
+		}
+		if err := scanner.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if functions == 0 {
+		t.Fatal("no function found")
+	}
+}

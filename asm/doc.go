@@ -1,0 +1,12 @@
+// Package asm is machine code and nothing else: generated assembly and its Go stubs.
+//
+// There are no checks, no allocation and no policy here: a caller passes pointers that stay
+// valid, sizes that fit and only calls what cpuid allows (AVX2 kernels need AVX2 and FMA,
+// AVX512 kernels F, BW, DQ and VL). Names and signatures may change at any time. Use package
+// kernel, which has the portable twin of every function, checks and dispatch.
+//
+// A call is bounded in time, since the Go scheduler cannot interrupt it: one tile over the
+// whole of K, one strip of eight rows, or a list of rows that the caller keeps short.
+package asm
+
+//go:generate go run -C gen . ..

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const frobeniusDoc = `%s sums squares down the columns of (P − Q) + X in float64:
+
+	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+
+one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.`
+
+func frobeniusColumns(c *build.Context) {
+	emitFrobenius(c, "FrobeniusColumnsAVX512", 8)
+	emitFrobenius(c, "FrobeniusColumnsAVX2", 4)
+}
+
+func emitFrobenius(c *build.Context, name string, lanes int) {
+	vec := c.ZMM
+	if lanes == 4 {
+		vec = c.YMM
+	}
+	function(c, name, "func(p, q, x, out *float64, rows, ld, groups int)")
+	doc(c, fmt.Sprintf(frobeniusDoc, name))
+	c.Pragma("noescape")
+	p := c.Load(c.Param("p"), c.GP64())
+	q := c.Load(c.Param("q"), c.GP64())
+	x := c.Load(c.Param("x"), c.GP64())
+	out := c.Load(c.Param("out"), c.GP64())
+	rows := c.Load(c.Param("rows"), c.GP64())
+	ld := c.Load(c.Param("ld"), c.GP64())
+	groups := c.Load(c.Param("groups"), c.GP64())
+	c.SHLQ(operand.Imm(3), ld)
+
+	c.Label("group")
+	acc := make([]reg.VecVirtual, 8/lanes)
+	for v := range acc {
+		acc[v] = vec()
+		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
+	}
+	i, off := c.GP64(), c.GP64()
+	c.MOVQ(rows, i)
+	c.XORQ(off, off)
+	c.Label("row")
+	for v := range acc {
+		at := func(base reg.Register) operand.Mem {
+			return operand.Mem{Base: base, Index: off, Scale: 1, Disp: 8 * lanes * v}
+		}
+		d := vec()
+		c.VMOVUPD(at(p), d)
+		c.VSUBPD(at(q), d, d)
+		c.VADDPD(at(x), d, d)
+		c.VMULPD(d, d, d)
+		c.VADDPD(d, acc[v], acc[v])
+	}
+	c.ADDQ(ld, off)
+	c.DECQ(i)
+	c.JNE(operand.LabelRef("row"))
+	for v := range acc {
+		c.VMOVUPD(acc[v], operand.Mem{Base: out, Disp: 8 * lanes * v})
+	}
+	for _, r := range []reg.Register{p, q, x, out} {
+		c.ADDQ(operand.Imm(64), r)
+	}
+	c.DECQ(groups)
+	c.JNE(operand.LabelRef("group"))
+	c.VZEROUPPER()
+	c.RET()
+}

@@ -1,0 +1,134 @@
+package kernel
+
+import "fmt"
+
+// Backend holds the kernels of one tier. All backends agree bit for bit in the float64 kernels;
+// the float32 tiles of AVX2 and AVX512 agree with each other, that of Generic keeps the same
+// error bound (DotError).
+type Backend struct {
+	Tier Tier
+	// MR and NR are the numbers of queries and of candidates in one tile.
+	MR, NR int
+
+	dotTile   func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int
+	pairDot   func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
+	matMul    func(c, a, b *float64, k, ld, groups int)
+	matMulFMA func(c, a, b *float64, k, ld, groups int)
+	frobenius func(p, q, x, out *float64, rows, ld, groups int)
+	peak      func(n int)
+	peakFlops int // float32 operations in a round of peak
+}
+
+// Chunk is the number of terms that a float32 tile adds up in one chain; the chains are added
+// in order. Short chains keep the error bound narrow (DotError).
+const Chunk = 256
+
+// maxTile bounds MR·NR over all tiers.
+const maxTile = 14 * 32
+
+// Tile is the result of scoring one strip against one panel. It is scratch memory that a
+// goroutine uses again and again.
+type Tile struct {
+	// Scores[i*NR+j] is the float32 score of query i and candidate j.
+	Scores []float32
+	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side).
+	Undecided []uint32
+	Pairs     int
+}
+
+// NewTile returns a tile for strips with at most truths truths.
+func NewTile(truths int) *Tile {
+	return &Tile{Scores: AlignedFloat32(maxTile), Undecided: make([]uint32, 2*(truths+1))}
+}
+
+// DotTile scores a strip of MR queries ([k][MR], PackRows) against a panel of NR candidates
+// ([k][NR]) by their dot products, and counts. The truths of query i are rows[i] ≤ t < rows[i+1],
+// an interval lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly −Inf and hi +Inf. For
+// every truth, better[t] goes up by the number of candidates j with bit j of valid set and a
+// score > hi, and those with neither score > hi nor score < lo become a pair in tile.Undecided.
+func (b *Backend) DotTile(tile *Tile, strip, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint32) {
+	truths := int(rows[b.MR])
+	if len(strip) < k*b.MR || len(panel) < k*b.NR || len(ends) < 2*truths || len(better) < truths ||
+		len(tile.Undecided) < 2*(truths+1) || rows[0] < 0 {
+		panic(fmt.Sprintf("kernel: DotTile: k = %d, strip %d, panel %d, ends %d, better %d, truths %d, room %d: too short",
+			k, len(strip), len(panel), len(ends), len(better), truths, len(tile.Undecided)))
+	}
+	// One element more than nothing, so that the pointers exist.
+	tile.Pairs = b.dotTile(ptr(strip), ptr(panel), k, &tile.Scores[0], &rows[0], ptr(ends), ptr(better), &tile.Undecided[0], valid)
+}
+
+// PairWidth is the multiple to which PairDot's rows are padded with zeros.
+const PairWidth = 32
+
+// PairDot computes out[i] = Σ_t x[t]·table[ids[i]·stride+t] over t < len(x), accumulated in
+// float64. len(x) must be a positive multiple of PairWidth.
+func (b *Backend) PairDot(out []float64, x, table []float32, stride int, ids []int32) {
+	if len(x) == 0 || len(x)%PairWidth != 0 || stride < len(x) || len(out) < len(ids) {
+		panic(fmt.Sprintf("kernel: PairDot: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), len(out)))
+	}
+	for _, id := range ids {
+		if id < 0 || int(id)*stride+len(x) > len(table) {
+			panic(fmt.Sprintf("kernel: PairDot: row %d is outside the table", id))
+		}
+	}
+	const most = 256 // rows in one call, which the scheduler cannot interrupt
+	for len(ids) > 0 {
+		n := min(len(ids), most)
+		b.pairDot(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		ids, out = ids[n:], out[n:]
+	}
+}
+
+// MatMul computes the product c = a·b of d × d matrices in float64: every entry one chain over k
+// from 0, product and sum rounded separately. The matrices are LD(d) × LD(d), row by row, zero
+// beyond d.
+func (b *Backend) MatMul(c, a, bm []float64, d int) { b.product(b.matMul, c, a, bm, d, false) }
+
+// MatMulFMA is MatMul with fused multiply-adds.
+func (b *Backend) MatMulFMA(c, a, bm []float64, d int) { b.product(b.matMulFMA, c, a, bm, d, false) }
+
+// MatMulFMALower is MatMulFMA for the entries on and below the diagonal; those above it may or
+// may not be computed.
+func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
+	b.product(b.matMulFMA, c, a, bm, d, true)
+}
+
+func (b *Backend) product(f func(c, a, b *float64, k, ld, groups int), c, a, bm []float64, d int, lower bool) {
+	ld := LD(d)
+	if d < 1 || len(c) < ld*ld || len(a) < ld*ld || len(bm) < ld*ld {
+		panic(fmt.Sprintf("kernel: MatMul: d = %d, matrices of %d, %d and %d entries", d, len(c), len(a), len(bm)))
+	}
+	groups := ld / 8
+	for s := range ld / 8 {
+		if lower {
+			groups = s + 1
+		}
+		f(&c[8*s*ld], &a[8*s*ld], &bm[0], d, ld, groups)
+	}
+}
+
+// Frobenius returns ‖(P − Q) + X‖²_F of d × d matrices (stored as for MatMul) in float64: the
+// squares of a column summed over ascending rows, then the columns in ascending order, every
+// operation rounded. scratch holds LD(d) entries.
+func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64 {
+	ld := LD(d)
+	if d < 1 || len(p) < ld*ld || len(q) < ld*ld || len(x) < ld*ld || len(scratch) < ld {
+		panic(fmt.Sprintf("kernel: Frobenius: d = %d, matrices of %d, %d and %d entries", d, len(p), len(q), len(x)))
+	}
+	b.frobenius(&p[0], &q[0], &x[0], &scratch[0], d, ld, ld/8)
+	var s float64
+	for _, c := range scratch[:d] {
+		s += c
+	}
+	return s
+}
+
+// LD is the leading dimension of the float64 kernels' d × d matrices: d rounded up to 8.
+func LD(d int) int { return (d + 7) &^ 7 }
+
+func ptr[T any](s []T) *T {
+	if len(s) == 0 {
+		return new(T)
+	}
+	return &s[0]
+}

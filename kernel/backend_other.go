@@ -1,0 +1,7 @@
+//go:build !amd64 || noasm
+
+package kernel
+
+var backends = [...]*Backend{Generic: generic}
+
+func detect() Tier { return Generic }

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package kernel
+
+func guarded[T any](n int) []T { return make([]T, n) }

@@ -1,0 +1,54 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// PackRows interleaves the up to width rows that ids lists into dst, [k][width]: entry t of row
+// ids[i], rows[ids[i]*stride+t], goes to dst[t*width+i]; rows that are not there become zeros.
+func PackRows(dst, rows []float32, stride int, ids []int32, k, width int) {
+	if len(ids) > width || len(dst) < k*width {
+		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d entries", len(ids), k, width, len(dst)))
+	}
+	dst = dst[:k*width]
+	if len(ids) < width {
+		clear(dst)
+	}
+	// Eight rows at a time fill whole parts of a cache line.
+	const rowsAtOnce = 8
+	i := 0
+	for ; i+rowsAtOnce <= len(ids); i += rowsAtOnce {
+		var r [rowsAtOnce][]float32
+		for j := range r {
+			r[j] = rows[int(ids[i+j])*stride:][:k]
+		}
+		for t := range k {
+			out := dst[t*width+i : t*width+i+rowsAtOnce]
+			out[0], out[1], out[2], out[3] = r[0][t], r[1][t], r[2][t], r[3][t]
+			out[4], out[5], out[6], out[7] = r[4][t], r[5][t], r[6][t], r[7][t]
+		}
+	}
+	for ; i < len(ids); i++ {
+		for t, v := range rows[int(ids[i])*stride:][:k] {
+			dst[t*width+i] = v
+		}
+	}
+}
+
+// AlignedFloat32 returns n zeros that begin at a multiple of 64 bytes.
+func AlignedFloat32(n int) []float32 { return aligned[float32](n) }
+
+// AlignedFloat64 returns n zeros that begin at a multiple of 64 bytes.
+func AlignedFloat64(n int) []float64 { return aligned[float64](n) }
+
+func aligned[T float32 | float64](n int) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	s := make([]T, n+64/size)
+	skip := 0
+	if at := int(uintptr(unsafe.Pointer(&s[0])) % 64); at != 0 {
+		skip = (64 - at) / size
+	}
+	return s[skip : skip+n : skip+n]
+}
