@@ -1,0 +1,254 @@
+package model
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// MQuinE (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph embedding") and MQuadE
+// (Yu et al., 2021), which is MQuinE without the cross matrix Rᶜ.
+//
+// An entity is a symmetric d × d matrix E = A + Aᵀ, stored as the packed lower triangle of A, row
+// by row. With H, T of the head and the tail,
+//
+//	s(h, r, t) = ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F,   score −s.
+//
+// Reference, in float64: E_ii = 2A_ii, E_ij = A_ij; P = H Rʰ, Q = Rᵗ T, S = H Rᶜ, X = S T, every
+// entry one chain over k from 0, product and sum rounded separately;
+// D_ij = (P_ij − Q_ij) + X_ij; c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending.
+// MQuadE has neither S nor X: D_ij = P_ij − Q_ij. Rᶜ = 0 gives the same bits, and that is how it
+// is computed.
+//
+// Towers: for a fixed head, with A = H Rʰ and B = H Rᶜ − Rᵗ,
+//
+//	s = ‖A‖² + 2⟨sym(BᵀA), T⟩ + ⟨BᵀB, T²⟩
+//
+// is linear in φ(T) = [pack(T), pack(T²)], packed lower triangles. A head query (?, r, t) is the
+// tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ), so both sides share φ.
+
+var (
+	mquine = architecture{"mquine",
+		func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail", "relation.cross") },
+		func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+	}
+	mquade = architecture{"mquade",
+		func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail") },
+		func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+	}
+)
+
+// maxDim keeps one call of a d × d kernel short and every size within an int.
+const maxDim = 512
+
+// Triangle returns the number of entries of a packed triangle, d(d+1)/2.
+func Triangle(d int) int { return d * (d + 1) / 2 }
+
+func matrixShapes(c Config, relations ...string) []Shape {
+	shapes := []Shape{{"entity", []int{c.Entities, Triangle(c.Dim)}}}
+	for _, name := range relations {
+		shapes = append(shapes, Shape{name, []int{c.Relations, c.Dim, c.Dim}})
+	}
+	return shapes
+}
+
+// matrixModel is MQuinE, with tensors entity, Rʰ, Rᵗ, Rᶜ, or MQuadE, without the last.
+type matrixModel struct {
+	config  Config
+	tensors [][]float32
+}
+
+func (m *matrixModel) Config() Config       { return m.config }
+func (m *matrixModel) Tensors() [][]float32 { return m.tensors }
+
+func (m *matrixModel) Tower(kg.Side) Tower {
+	return Tower{Compare: Dot, Width: 2 * Triangle(m.config.Dim)}
+}
+
+func (m *matrixModel) EntityRow(e int32) []float32 {
+	p := Triangle(m.config.Dim)
+	return m.tensors[0][int(e)*p : (int(e)+1)*p]
+}
+
+func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
+	d := m.config.Dim
+	ld := kernel.LD(d)
+	matrix := func() []float64 { return kernel.AlignedFloat64(ld * ld) }
+	w := &matrixWorker{
+		model: m, backend: b, d: d, ld: ld,
+		entity: matrix(), anchor: matrix(), square: matrix(), a: matrix(), b: matrix(), bt: matrix(), ba: matrix(),
+		p: matrix(), q: matrix(), s: matrix(), x: matrix(), columns: kernel.AlignedFloat64(ld),
+	}
+	for i := range w.relations {
+		w.relations[i] = relationMatrices{id: -1, head: matrix(), tail: matrix(), cross: matrix()}
+	}
+	return w
+}
+
+// matrixWorker computes for matrixModel. All its matrices are ld × ld, zero beyond d.
+type matrixWorker struct {
+	model   *matrixModel
+	backend *kernel.Backend
+	d, ld   int
+
+	entity, square []float64
+	a, b, bt, ba   []float64
+	// The reference's matrices; what depends on its query alone stays from call to call.
+	anchor, p, q, s, x []float64
+	columns            []float64
+	prepared           bool // for the query:
+	query              kg.Query
+	// By side: the matrices as stored for tail queries, those of the inverse for head queries.
+	relations [2]relationMatrices
+}
+
+// relationMatrices are the matrices of a relation, or of its inverse, with their Frobenius norms.
+type relationMatrices struct {
+	id                            int32
+	head, tail, cross             []float64
+	headNorm, tailNorm, crossNorm float64
+}
+
+// relation returns the matrices (Rʰ, Rᵗ, Rᶜ) of r, or for side Head those of its inverse.
+func (w *matrixWorker) relation(side kg.Side, r int32) *relationMatrices {
+	m := &w.relations[side]
+	if m.id == r {
+		return m
+	}
+	m.id = r
+	dst := [3][]float64{m.head, m.tail, m.cross}
+	if side == kg.Head {
+		dst[0], dst[1] = dst[1], dst[0]
+	}
+	for i, t := range w.model.tensors[1:] {
+		n := w.d * w.d
+		src := t[int(r)*n : (int(r)+1)*n]
+		for row := range w.d {
+			for col, v := range src[row*w.d : (row+1)*w.d] {
+				switch {
+				case side == kg.Tail:
+					dst[i][row*w.ld+col] = float64(v)
+				case i < 2:
+					dst[i][col*w.ld+row] = float64(v)
+				default:
+					dst[i][col*w.ld+row] = -float64(v)
+				}
+			}
+		}
+	}
+	m.headNorm, m.tailNorm, m.crossNorm = frobeniusNorm(m.head), frobeniusNorm(m.tail), frobeniusNorm(m.cross)
+	return m
+}
+
+func frobeniusNorm(m []float64) float64 {
+	var sum float64
+	for _, v := range m {
+		sum += v * v
+	}
+	return math.Sqrt(sum) * normSlack
+}
+
+// normSlack makes a computed norm an upper bound: it exceeds the rounding errors of any sum of
+// squares of less than 10⁶ entries.
+const normSlack = 1 + 1e-9
+
+// unpack writes the symmetric matrix of entity e to dst and returns a bound of its norm.
+func (w *matrixWorker) unpack(dst []float64, e int32) (norm float64) {
+	row := w.model.EntityRow(e)
+	var sum float64
+	at := 0
+	for i := range w.d {
+		line := dst[i*w.ld : i*w.ld+i]
+		for j := range line {
+			v := float64(row[at])
+			at++
+			line[j] = v
+			dst[j*w.ld+i] = v
+			sum += 2 * v * v
+		}
+		v := 2 * float64(row[at])
+		at++
+		dst[i*w.ld+i] = v
+		sum += v * v
+	}
+	return math.Sqrt(sum) * normSlack
+}
+
+func (w *matrixWorker) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	size = w.unpack(w.entity, e)
+	w.backend.MatMulFMALower(w.square, w.entity, w.entity, w.d)
+	row := w.model.EntityRow(e)
+	first, second := phi[:len(row)], phi[len(row):2*len(row)]
+	copy(first, row)
+	at := 0
+	for i := range w.d {
+		for _, v := range w.square[i*w.ld : i*w.ld+i+1] {
+			second[at] = float32(v)
+			at++
+		}
+		first[at-1] *= 2
+	}
+	return size
+}
+
+func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
+	r := w.relation(q.Side, q.Relation)
+	anchorNorm := w.unpack(w.entity, q.Anchor)
+	w.backend.MatMulFMA(w.a, w.entity, r.head, w.d)
+	w.backend.MatMulFMA(w.b, w.entity, r.cross, w.d)
+	for i := range w.d {
+		for j := range w.d {
+			v := w.b[i*w.ld+j] - r.tail[i*w.ld+j]
+			w.b[i*w.ld+j] = v
+			w.bt[j*w.ld+i] = v
+		}
+	}
+	w.backend.MatMulFMA(w.ba, w.bt, w.a, w.d)
+	w.backend.MatMulFMALower(w.square, w.bt, w.b, w.d)
+
+	p := Triangle(w.d)
+	first, second := psi[:p], psi[p:2*p]
+	at := 0
+	for i := range w.d {
+		ba, bb := w.ba[i*w.ld:], w.square[i*w.ld:]
+		for j := range i {
+			first[at] = float32(-2 * (ba[j] + w.ba[j*w.ld+i]))
+			second[at] = float32(-2 * bb[j])
+			at++
+		}
+		first[at] = float32(-2 * ba[i])
+		second[at] = float32(-bb[i])
+		at++
+	}
+	// docs/numerics.md, section 4: everything but the rounding to float32 is at most κ(a₀ + a₁n)².
+	kappa := kernel.Gamma(10*w.d+16, kernel.U64)
+	a0 := anchorNorm * r.headNorm
+	a1 := r.tailNorm + anchorNorm*r.crossNorm
+	return Slack{kappa * a0 * a0, 2 * kappa * a0 * a1, kappa * a1 * a1}
+}
+
+func (w *matrixWorker) Reference(q kg.Query, e int32) float64 {
+	r := w.relation(kg.Tail, q.Relation)
+	b, d := w.backend, w.d
+	if !w.prepared || w.query != q {
+		w.prepared, w.query = true, q
+		w.unpack(w.anchor, q.Anchor)
+		if q.Side == kg.Tail {
+			b.MatMul(w.p, w.anchor, r.head, d)
+			b.MatMul(w.s, w.anchor, r.cross, d)
+		} else {
+			b.MatMul(w.q, r.tail, w.anchor, d)
+		}
+	}
+	w.unpack(w.entity, e)
+	if q.Side == kg.Tail {
+		b.MatMul(w.q, r.tail, w.entity, d)
+		b.MatMul(w.x, w.s, w.entity, d)
+	} else {
+		b.MatMul(w.p, w.entity, r.head, d)
+		b.MatMul(w.s, w.entity, r.cross, d)
+		b.MatMul(w.x, w.s, w.anchor, d)
+	}
+	return -b.Frobenius(w.p, w.q, w.x, d, w.columns)
+}

@@ -1,0 +1,342 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// matrices is the plain form of a model for tests: symmetric entities, relations as d × d.
+type matrices struct {
+	entities          [][][]float64
+	head, tail, cross [][][]float64
+}
+
+// build packs the matrices as a model; entities must be symmetric with even diagonals' halves.
+func build(t testing.TB, name string, m matrices) Model {
+	d := len(m.entities[0])
+	var entity []float32
+	for _, e := range m.entities {
+		for i := range d {
+			for j := range i + 1 {
+				v := e[i][j]
+				require.Equal(t, v, e[j][i], "entities are symmetric")
+				if i == j {
+					v /= 2
+				}
+				entity = append(entity, float32(v))
+			}
+		}
+	}
+	tensors := [][]float32{entity, flat(m.head), flat(m.tail)}
+	if name == "mquine" {
+		tensors = append(tensors, flat(m.cross))
+	}
+	made, err := New(Config{name, d, len(m.entities), len(m.head)}, tensors)
+	require.NoError(t, err)
+	return made
+}
+
+func flat(ms [][][]float64) []float32 {
+	var out []float32
+	for _, m := range ms {
+		for _, row := range m {
+			for _, v := range row {
+				out = append(out, float32(v))
+			}
+		}
+	}
+	return out
+}
+
+func diag(values ...float64) [][]float64 {
+	m := make([][]float64, len(values))
+	for i, v := range values {
+		m[i] = make([]float64, len(values))
+		m[i][i] = v
+	}
+	return m
+}
+
+func mul(a, b [][]float64) [][]float64 {
+	c := make([][]float64, len(a))
+	for i := range a {
+		c[i] = make([]float64, len(b[0]))
+		for k := range b {
+			for j := range c[i] {
+				c[i][j] += a[i][k] * b[k][j]
+			}
+		}
+	}
+	return c
+}
+
+func add(a, b [][]float64) [][]float64 {
+	c := make([][]float64, len(a))
+	for i := range a {
+		for j := range a[i] {
+			c[i] = append(c[i], a[i][j]+b[i][j])
+		}
+	}
+	return c
+}
+
+func transpose(a [][]float64) [][]float64 {
+	c := diag(make([]float64, len(a))...)
+	for i := range a {
+		for j := range a[i] {
+			c[j][i] = a[i][j]
+		}
+	}
+	return c
+}
+
+func scale(x float64, a [][]float64) [][]float64 {
+	c := diag(make([]float64, len(a))...)
+	for i := range a {
+		for j := range a[i] {
+			c[i][j] = x * a[i][j]
+		}
+	}
+	return c
+}
+
+func eachBackend(t *testing.T, f func(t *testing.T, b *kernel.Backend)) {
+	all, err := kernel.Available()
+	require.NoError(t, err)
+	for _, b := range all {
+		t.Run(b.Tier.String(), func(t *testing.T) { f(t, b) })
+	}
+}
+
+func score(b *kernel.Backend, m Model, h, r, t int32) float64 {
+	return m.NewWorker(b).Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+}
+
+// Theorem 3.3's example: MQuinE fits a Z-pattern's three facts and leaves the fourth open.
+func TestNoZParadox(t *testing.T) {
+	rel := func(m [][]float64) [][][]float64 { return [][][]float64{m} }
+	m := matrices{
+		entities: [][][]float64{diag(1, 1), diag(1, 0), diag(0, 1), {{1, 1}, {1, 0}}, diag(1, -1)},
+		head:     rel(diag(1, 0)), tail: rel(diag(0, -1)), cross: rel(diag(-1, -1)),
+	}
+	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+		made := build(t, "mquine", m)
+		assert.Zero(t, score(b, made, 0, 0, 1))
+		assert.Zero(t, score(b, made, 2, 0, 1))
+		assert.Zero(t, score(b, made, 2, 0, 3))
+		assert.Equal(t, -1.0, score(b, made, 0, 0, 3), "(e1, e4) of E4 = [[1,1],[1,0]]")
+		assert.Zero(t, score(b, made, 0, 0, 4), "(e1, e4) of E4 = diag(1, −1)")
+	})
+}
+
+// integers returns small random integers, on which float64 is exact.
+func integers(rng *rand.Rand, d int, symmetric bool) [][]float64 {
+	m := diag(make([]float64, d)...)
+	for i := range d {
+		for j := range d {
+			m[i][j] = float64(rng.IntN(7) - 3)
+			if symmetric && j < i {
+				m[i][j] = m[j][i]
+			}
+		}
+	}
+	return m
+}
+
+// Identities of the paper (inverse, symmetry, composition), exact on small integers.
+func TestIdentities(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for _, d := range []int{1, 2, 3, 7, 8, 9, 18} {
+			es := [][][]float64{integers(rng, d, true), integers(rng, d, true)}
+			rh, rt, rc := integers(rng, d, false), integers(rng, d, false), integers(rng, d, false)
+			skew := add(rc, scale(-1, transpose(rc)))
+			m := build(t, "mquine", matrices{es,
+				[][][]float64{rh, transpose(rt), rh},
+				[][][]float64{rt, transpose(rh), transpose(rh)},
+				[][][]float64{rc, scale(-1, transpose(rc)), skew}})
+			want := 0.0
+			M := add(add(mul(es[0], rh), scale(-1, mul(rt, es[1]))), mul(mul(es[0], rc), es[1]))
+			for _, row := range M {
+				for _, v := range row {
+					want -= v * v
+				}
+			}
+			assert.Equal(t, want, score(b, m, 0, 0, 1), "definition, d = %d", d)
+			assert.Equal(t, want, score(b, m, 1, 1, 0), "inverse relation, d = %d", d)
+			assert.Equal(t, score(b, m, 0, 2, 1), score(b, m, 1, 2, 0), "symmetric relation, d = %d", d)
+		}
+	})
+}
+
+// If (h, r1, m) and (m, r2, t) hold exactly, so does (h, r1∘r2, t).
+func TestComposition(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		const d = 4
+		// Diagonal entities and relations with zero residuals: r1 = (I, 0, −M⁻¹) for H and any M…
+		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)
+		tail := diag(1, 1, 2, 4)
+		zero := diag(0, 0, 0, 0)
+		// H Rʰ − Rᵗ M + H Rᶜ M = 0 with Rʰ = M², Rᵗ = H M² M⁻¹ + H Rᶜ for a diagonal Rᶜ.
+		rc1, rc2 := diag(1, -1, 2, 3), diag(2, 1, 1, -1)
+		rh1, rt1 := mul(mid, mid), add(mul(h, mid), mul(h, rc1))
+		rh2, rt2 := mul(tail, tail), add(mul(mid, tail), mul(mid, rc2))
+		rh3, rt3 := mul(rh1, rh2), mul(rt1, rt2)
+		rc3 := add(mul(rh1, rc2), mul(rc1, rt2))
+		_ = rng
+		m := build(t, "mquine", matrices{[][][]float64{h, mid, tail, zero},
+			[][][]float64{rh1, rh2, rh3}, [][][]float64{rt1, rt2, rt3}, [][][]float64{rc1, rc2, rc3}})
+		require.Zero(t, score(b, m, 0, 0, 1))
+		require.Zero(t, score(b, m, 1, 1, 2))
+		assert.Zero(t, score(b, m, 0, 2, 2))
+		assert.NotZero(t, score(b, m, 1, 2, 2), "the composed relation does not hold of everything")
+	})
+}
+
+// random returns a model with normal entries of the given scale.
+func random(t testing.TB, name string, d, n, r int, scale float64, seed uint64) Model {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	c := Config{name, d, n, r}
+	shapes, err := Shapes(c)
+	require.NoError(t, err)
+	var tensors [][]float32
+	for _, s := range shapes {
+		x := make([]float32, s.Len())
+		for i := range x {
+			x[i] = float32(rng.NormFloat64() * scale)
+		}
+		tensors = append(tensors, x)
+	}
+	m, err := New(c, tensors)
+	require.NoError(t, err)
+	return m
+}
+
+// plain is the reference score written out entry by entry in the order of the definition.
+func plain(m Model, h, r, t int32) float64 {
+	c := m.Config()
+	d := c.Dim
+	entity := func(e int32) func(i, j int) float64 {
+		row := m.EntityRow(e)
+		return func(i, j int) float64 {
+			if i == j {
+				return 2 * float64(row[i*(i+1)/2+i])
+			}
+			i, j = max(i, j), min(i, j)
+			return float64(row[i*(i+1)/2+j])
+		}
+	}
+	relation := func(k int) func(i, j int) float64 {
+		return func(i, j int) float64 {
+			if k >= len(m.Tensors()) {
+				return 0
+			}
+			return float64(m.Tensors()[k][(int(r)*d+i)*d+j])
+		}
+	}
+	product := func(a, b func(i, j int) float64) func(i, j int) float64 {
+		c := make([]float64, d*d)
+		for i := range d {
+			for j := range d {
+				for k := range d {
+					p := a(i, k) * b(k, j)
+					c[i*d+j] = float64(p) + c[i*d+j]
+				}
+			}
+		}
+		return func(i, j int) float64 { return c[i*d+j] }
+	}
+	H, T := entity(h), entity(t)
+	P, Q := product(H, relation(1)), product(relation(2), T)
+	X := product(product(H, relation(3)), T)
+	var s float64
+	for j := range d {
+		var c float64
+		for i := range d {
+			D := P(i, j) - Q(i, j)
+			if len(m.Tensors()) > 3 {
+				D = float64(D) + X(i, j)
+			}
+			c += float64(D * D)
+		}
+		s += c
+	}
+	return -s
+}
+
+func TestReferenceBits(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+		for _, name := range Names() {
+			for _, d := range []int{1, 2, 5, 8, 12, 18, 35, 38} {
+				for _, scale := range []float64{1, 1e-20, 1e12} {
+					m := random(t, name, d, 4, 2, scale, uint64(d))
+					w := m.NewWorker(b)
+					for i := range 24 {
+						h, r, tl := int32(i%4), int32(i/4%2), int32(i/3%4)
+						want := plain(m, h, r, tl)
+						tq, _ := kg.Triple{Head: h, Relation: r, Tail: tl}.Query(kg.Tail)
+						hq, _ := kg.Triple{Head: h, Relation: r, Tail: tl}.Query(kg.Head)
+						require.Equal(t, want, w.Reference(tq, tl), "%s d = %d: tail query", name, d)
+						require.Equal(t, want, w.Reference(hq, h), "%s d = %d: head query", name, d)
+					}
+				}
+			}
+		}
+	})
+}
+
+// The towers reproduce the reference up to a constant of the query, within the promised bounds.
+func TestTowersWithinSlack(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+		for _, name := range Names() {
+			for _, d := range []int{1, 3, 8, 18, 38} {
+				for _, scale := range []float64{1, 1e-3, 1e5} {
+					t.Run(fmt.Sprintf("%s/d=%d/scale=%g", name, d, scale), func(t *testing.T) {
+						m := random(t, name, d, 16, 2, scale, uint64(d)+7)
+						w := m.NewWorker(b)
+						for _, side := range []kg.Side{kg.Tail, kg.Head} {
+							q := kg.Query{Side: side, Relation: 1, Anchor: 3}
+							F := m.Tower(side).Width
+							psi, phi := make([]float32, F), make([]float32, F)
+							slack := w.Query(q, psi)
+							lowest, highest := math.Inf(1), math.Inf(-1)
+							for e := range int32(16) {
+								size := w.Features(side, 1, e, phi)
+								var dot, abs float64
+								for i := range psi {
+									dot += float64(psi[i]) * float64(phi[i])
+									abs += math.Abs(float64(psi[i]) * float64(phi[i]))
+								}
+								band := slack.At(size) + abs*(2.01*kernel.U32+float64(F)*kernel.U64)
+								diff := w.Reference(q, e) - dot // the constant, give or take the band
+								lowest = min(lowest, diff+band)
+								highest = max(highest, diff-band)
+							}
+							assert.LessOrEqual(t, highest, lowest, "%v: no constant fits every candidate", side)
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+func TestNewRefusesWrongShapes(t *testing.T) {
+	_, err := New(Config{"mquine", 2, 3, 1}, [][]float32{make([]float32, 9), make([]float32, 4), make([]float32, 4)})
+	assert.EqualError(t, err, "model mquine has 4 tensors, not 3")
+	_, err = New(Config{"mquade", 2, 3, 1}, [][]float32{make([]float32, 8), make([]float32, 4), make([]float32, 4)})
+	assert.EqualError(t, err, "model mquade: tensor entity must have 9 elements ([3 3]), not 8")
+	_, err = New(Config{Model: "transd", Dim: 2}, nil)
+	assert.ErrorContains(t, err, "unknown model")
+	_, err = New(Config{Model: "mquine", Dim: 0}, nil)
+	assert.ErrorContains(t, err, "out of range")
+}
