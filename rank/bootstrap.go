@@ -1,0 +1,268 @@
+package rank
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap,
+// 1993, chapter 13). What is drawn, with replacement, is test triples: the two ranks of a
+// triple are not independent, so they are drawn together. The same resamples serve every
+// side, filter, tie rule and group. In a resample a group is what the draw has of it, so its
+// size varies; a resample that has nothing of it says nothing of it and is left out.
+const (
+	resamples     = 1000
+	bootstrapSeed = 20240521
+	// lanes is the number of resamples that share a pass over the ranks.
+	lanes = 4
+	// blockRanks keeps the weights of a block of ranks, 32 bytes each, in the L1 cache.
+	blockRanks = 512
+	// chunkValues bounds the resampled values that are held at a time: 32 MiB. A resample is
+	// drawn anew for each chunk of groups.
+	chunkValues = 4 << 20
+)
+
+// intervals holds an interval for each protocol.
+type intervals [numSides][NumFilters][numTies][2]Number
+
+// weights says how often each test triple occurs in each lane's resample.
+type weights [][lanes]float64
+
+// bootstrap returns the intervals of each group for the given selections and filters. They are
+// the same bits for any number of threads.
+func bootstrap(ctx context.Context, ranks []Rank, groups []members, sides []Sides, filters []Filter, threads int) ([]intervals, error) {
+	out := make([]intervals, len(groups))
+	triples, count := numberTriples(ranks)
+	for first := 0; first < len(groups); {
+		var chunk []*resampledGroup
+		for held := 0; first < len(groups) && held < chunkValues; first++ {
+			g := newResampledGroup(ranks, triples, groups[first], sides, filters, &out[first])
+			chunk = append(chunk, g)
+			held += len(g.values) * resamples
+		}
+		if err := resample(ctx, chunk, count, threads); err != nil {
+			return nil, err
+		}
+		if err := each(ctx, len(chunk), threads, func(i int) { chunk[i].finish() }); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// numberTriples returns the number of each rank's test triple and the count of test triples.
+// A triple that occurs several times in the split is as many test triples: its first tail rank
+// belongs with its first head rank, and so on.
+func numberTriples(ranks []Rank) (numbers []int32, count int) {
+	type occurrence struct {
+		triple kg.Triple
+		nth    int32
+	}
+	var seen [2]map[kg.Triple]int32
+	seen[kg.Tail], seen[kg.Head] = map[kg.Triple]int32{}, map[kg.Triple]int32{}
+	known := make(map[occurrence]int32, len(ranks))
+	numbers = make([]int32, len(ranks))
+	for i := range ranks {
+		r := &ranks[i]
+		o := occurrence{r.Triple, seen[r.Side][r.Triple]}
+		seen[r.Side][r.Triple]++
+		number, ok := known[o]
+		if !ok {
+			number = int32(len(known))
+			known[o] = number
+		}
+		numbers[i] = number
+	}
+	return numbers, len(known)
+}
+
+// resample fills the values of every group from every resample.
+func resample(ctx context.Context, groups []*resampledGroup, triples, threads int) error {
+	free := make(chan weights, resamples/lanes) // for the next pass to use; never full
+	return each(ctx, resamples/lanes, threads, func(pass int) {
+		var w weights
+		select {
+		case w = <-free:
+			clear(w)
+		default:
+			w = make(weights, triples)
+		}
+		for lane := range lanes {
+			drawTriples(w, lane, pass*lanes+lane)
+		}
+		var block [blockRanks][lanes]float64
+		for _, g := range groups {
+			g.add(w, pass*lanes, &block)
+		}
+		free <- w
+	})
+}
+
+// drawTriples draws len(w) test triples with replacement, from the resample's own stream.
+func drawTriples(w weights, lane, resample int) {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], bootstrapSeed)
+	binary.LittleEndian.PutUint64(seed[8:], uint64(resample))
+	stream := rand.NewChaCha8(seed)
+	for range w {
+		triple, _ := bits.Mul64(stream.Uint64(), uint64(len(w)))
+		w[triple][lane]++
+	}
+}
+
+// resampledGroup collects the MRRs of one group.
+type resampledGroup struct {
+	sides []Sides
+	// rules are the protocols to compute, sides apart. Under a filter that leaves the group
+	// no ties, which is the ordinary case, the tie rules agree and one stands for all.
+	rules []rule
+	// triples has the test triple of each rank, and reciprocals[side][rule] its 1/rank.
+	triples     [2][]int32
+	reciprocals [2][][]float64
+	// values[side*len(rules)+rule][resample], for the sides above; NaN is a left out resample.
+	values [][]float64
+	out    *intervals
+}
+
+type rule struct {
+	filter Filter
+	ties   Ties
+	only   bool // stands for every tie rule
+}
+
+func newResampledGroup(ranks []Rank, triples []int32, m members, sides []Sides, filters []Filter, out *intervals) *resampledGroup {
+	g := &resampledGroup{sides: sides, out: out}
+	used := m.on(BothSides)
+	for _, f := range filters {
+		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
+			g.rules = append(g.rules, rule{f, Optimistic, false}, rule{f, Pessimistic, false}, rule{f, Realistic, false})
+		} else {
+			g.rules = append(g.rules, rule{f, Realistic, true})
+		}
+	}
+	for side, of := range m {
+		for _, i := range of {
+			g.triples[side] = append(g.triples[side], triples[i])
+		}
+		for _, r := range g.rules {
+			values := rankValues(ranks, of, r.filter, r.ties)
+			for i := range values {
+				values[i] = 1 / values[i]
+			}
+			g.reciprocals[side] = append(g.reciprocals[side], values)
+		}
+	}
+	g.values = make([][]float64, len(sides)*len(g.rules))
+	for i := range g.values {
+		g.values[i] = make([]float64, resamples)
+	}
+	return g
+}
+
+// add computes the group's MRRs in the resamples from first on, one for each lane of w.
+func (g *resampledGroup) add(w weights, first int, block *[blockRanks][lanes]float64) {
+	var drawn [2][lanes]float64
+	var sums [int(NumFilters) * int(numTies)][2][lanes]float64 // of each rule and side
+	for side, triples := range g.triples {
+		for start := 0; start < len(triples); start += blockRanks {
+			end := min(start+blockRanks, len(triples))
+			for i, t := range triples[start:end] {
+				block[i] = w[t]
+				for lane, n := range w[t] {
+					drawn[side][lane] += n
+				}
+			}
+			for r := range g.rules {
+				addWeighted(&sums[r][side], block[:end-start], g.reciprocals[side][r][start:end])
+			}
+		}
+	}
+	for s, selected := range g.sides {
+		sides := selected.List()
+		for r := range g.rules {
+			for lane := range lanes {
+				var sum, n float64
+				for _, side := range sides {
+					sum += sums[r][side][lane]
+					n += drawn[side][lane]
+				}
+				g.values[s*len(g.rules)+r][first+lane] = float64(ratio(sum, n))
+			}
+		}
+	}
+}
+
+// addWeighted adds Σ_i w[i]·values[i] to every lane, in order. The conversions keep the compiler
+// from fusing the product with the sum on some machines only.
+func addWeighted(sums *[lanes]float64, w [][lanes]float64, values []float64) {
+	w = w[:len(values)]
+	s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
+	for i, v := range values {
+		lane := &w[i]
+		s0 += float64(lane[0] * v)
+		s1 += float64(lane[1] * v)
+		s2 += float64(lane[2] * v)
+		s3 += float64(lane[3] * v)
+	}
+	*sums = [lanes]float64{s0, s1, s2, s3}
+}
+
+// finish takes the intervals from the values.
+func (g *resampledGroup) finish() {
+	for s, sides := range g.sides {
+		for r, rule := range g.rules {
+			ci := percentileInterval(g.values[s*len(g.rules)+r])
+			of := &g.out[sides][rule.filter]
+			if rule.only {
+				of[Optimistic], of[Pessimistic], of[Realistic] = ci, ci, ci
+			} else {
+				of[rule.ties] = ci
+			}
+		}
+	}
+}
+
+// percentileInterval returns the 2.5% and the 97.5% quantile of the values that are not NaN,
+// the 25th and the 975th of 1,000, and sorts values.
+func percentileInterval(values []float64) [2]Number {
+	values = slices.DeleteFunc(values, math.IsNaN)
+	n := len(values)
+	if n == 0 {
+		return [2]Number{undefined, undefined}
+	}
+	slices.Sort(values)
+	// In whole numbers, for 0.975·n may be rounded up past an integer.
+	lo, hi := (25*n+999)/1000, (975*n+999)/1000
+	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
+}
+
+// each calls do for 0 … n−1 on some threads (0: one for each processor) until ctx ends.
+func each(ctx context.Context, n, threads int, do func(i int)) error {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var group errgroup.Group
+	for range min(threads, n) {
+		group.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				do(int(i))
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

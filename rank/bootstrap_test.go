@@ -1,0 +1,252 @@
+package rank
+
+import (
+	"context"
+	"encoding/binary"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/stat"
+	"pgregory.net/rapid"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// benchRanks makes ranks of both sides of n triples of some relations, first all tails.
+func benchRanks(n, relations int, ties bool, seed uint64) []Rank {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ranks := make([]Rank, 2*n)
+	for i := range n {
+		triple := kg.Triple{Head: int32(i), Relation: int32(rng.IntN(relations)), Tail: int32(rng.IntN(n))}
+		for side := kg.Tail; side <= kg.Head; side++ {
+			r := &ranks[int(side)*n+i]
+			better := int32(1 / (rng.Float64() + 1e-4))
+			*r = oneRank(better, 0, 14541)
+			r.Triple, r.Side = triple, side
+			r.Better[All] /= 2
+			if ties {
+				r.Equal[All] = rng.Int32N(3)
+			}
+		}
+	}
+	return ranks
+}
+
+// plainInterval resamples the ranks that keep selects in the plainest way: list the test
+// triples, draw as many, average over all their ranks.
+func plainInterval(triples [][]Rank, keep func(r *Rank) bool, f Filter, ties Ties) [2]float64 {
+	var means []float64
+	for b := range resamples {
+		var seed [32]byte
+		binary.LittleEndian.PutUint64(seed[0:8], bootstrapSeed)
+		binary.LittleEndian.PutUint64(seed[8:16], uint64(b))
+		stream := rand.NewChaCha8(seed)
+		var sum, n float64
+		for range triples {
+			drawn, _ := bits.Mul64(stream.Uint64(), uint64(len(triples)))
+			for _, r := range triples[drawn] {
+				if keep(&r) {
+					sum += 1 / ties.Rank(&r, f)
+					n++
+				}
+			}
+		}
+		if n > 0 {
+			means = append(means, sum/n)
+		}
+	}
+	slices.Sort(means)
+	return [2]float64{stat.Quantile(0.025, stat.Empirical, means, nil), stat.Quantile(0.975, stat.Empirical, means, nil)}
+}
+
+func TestBootstrapAgainstPlainResampling(t *testing.T) {
+	const n, relations = 40, 12 // small groups, and the last is empty
+	ranks := benchRanks(n, relations-1, true, 1)
+	triples := make([][]Rank, n)
+	for i := range n {
+		triples[i] = []Rank{ranks[i], ranks[n+i]}
+	}
+	key := Key{Name: "relation", Labels: make([]string, relations), Ordered: true, Group: func(r *Rank) int { return int(r.Triple.Relation) }}
+	// A group that takes only one rank of a triple.
+	mixed := Key{Name: "mixed", Labels: []string{"a", "b"}, Ordered: true, Group: func(r *Rank) int { return int(r.Better[None]) % 2 }}
+	groups := append([]members{allOf(ranks)}, key.split(ranks)...)
+	groups = append(groups, mixed.split(ranks)...)
+
+	sides := []Sides{TailSide, HeadSide, BothSides}
+	got, err := bootstrap(t.Context(), ranks, groups, sides, []Filter{None, All}, 2)
+	require.NoError(t, err)
+
+	checked := 0
+	for g := range groups {
+		if groups[g].len() == 0 {
+			assert.NotEqual(t, got[g][BothSides][All][Realistic], got[g][BothSides][All][Realistic], "NaN for no queries")
+			continue
+		}
+		for _, s := range sides {
+			keep := func(r *Rank) bool {
+				if s != BothSides && s.String() != r.Side.String() {
+					return false
+				}
+				switch {
+				case g == 0:
+					return true
+				case g <= relations:
+					return key.Group(r) == g-1
+				}
+				return mixed.Group(r) == g-1-relations
+			}
+			for _, f := range []Filter{None, All} {
+				for ties := range numTies {
+					want := plainInterval(triples, keep, f, ties)
+					for i := range want {
+						require.InDelta(t, want[i], float64(got[g][s][f][ties][i]), 1e-12, "group %d %v %v %v", g, s, f, ties)
+					}
+					checked++
+				}
+			}
+		}
+	}
+	assert.Greater(t, checked, 100)
+}
+
+func TestBootstrapChunks(t *testing.T) {
+	const relations = 1000 // at least 9 protocols for each of them: three chunks
+	ranks := benchRanks(1000, relations, true, 2)
+	groups := Key{Labels: make([]string, relations), Group: func(r *Rank) int { return int(r.Triple.Relation) }}.split(ranks)
+	filters := []Filter{None, Train, All}
+	all, err := bootstrap(t.Context(), ranks, groups, BothSides.selections(), filters, 2)
+	require.NoError(t, err)
+	require.Greater(t, relations*len(filters)*int(numSides)*resamples, 2*chunkValues)
+	for _, g := range []int{0, 1, 450, relations - 1} {
+		alone, err := bootstrap(t.Context(), ranks, groups[g:g+1], BothSides.selections(), filters, 2)
+		require.NoError(t, err)
+		if groups[g].len() > 0 {
+			assert.Equal(t, alone[0], all[g])
+		}
+	}
+}
+
+func TestPercentileInterval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
+		sorted := slices.Sorted(slices.Values(values))
+		got := percentileInterval(values)
+		require.Equal(t, Number(stat.Quantile(0.025, stat.Empirical, sorted, nil)), got[0])
+		// 0.975·n is not always the real product in floating point.
+		require.Equal(t, Number(sorted[(len(sorted)*39+39)/40-1]), got[1])
+	})
+}
+
+func TestSummarizeThreads(t *testing.T) {
+	ranks := benchRanks(300, 10, true, 3)
+	keys := []Key{{Name: "relation", Labels: make([]string, 10), Group: func(r *Rank) int { return int(r.Triple.Relation) }}}
+	summarize := func(threads int) ([]Result, []GroupResult) {
+		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
+			Sides: BothSides, Filters: []Filter{None, Train, All}, Hits: []int{1, 10}, Keys: keys, Threads: threads,
+		})
+		require.NoError(t, err)
+		return results, groups
+	}
+	results, groups := summarize(1)
+	require.Len(t, results, 27)
+	require.Len(t, groups, 270)
+	for _, threads := range []int{2, 7, 0} {
+		r, g := summarize(threads)
+		require.Equal(t, results, r)
+		require.Equal(t, groups, g)
+	}
+	for _, r := range results {
+		assert.True(t, r.MRRCI[0] < r.MRR && r.MRR < r.MRRCI[1], "%+v", r)
+	}
+}
+
+// The two ranks of a triple move together: where they make up for each other, the mean of both
+// sides has no spread at all.
+func TestBootstrapDrawsTriples(t *testing.T) {
+	var tails, heads []Rank
+	for i := range int32(40) {
+		tail, head := oneRank(i%2, 0, 9), oneRank(1-i%2, 0, 9)
+		tail.Triple = kg.Triple{Head: i / 4} // each triple occurs four times
+		head.Triple, head.Side = tail.Triple, kg.Head
+		tails, heads = append(tails, tail), append(heads, head)
+	}
+	var alternating []Rank
+	for i := range tails {
+		alternating = append(alternating, heads[i], tails[i])
+	}
+	for _, ranks := range [][]Rank{slices.Concat(tails, heads), slices.Concat(heads, tails), alternating} {
+		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: BothSides, Filters: []Filter{All}})
+		require.NoError(t, err)
+		for _, r := range results {
+			if r.Side == BothSides {
+				assert.Equal(t, [2]Number{0.75, 0.75}, r.MRRCI)
+			} else {
+				assert.Greater(t, r.MRRCI[1]-r.MRRCI[0], Number(0.1))
+			}
+		}
+	}
+}
+
+// A 95% interval should hold the true mean in about 95% of samples.
+func TestBootstrapCoverage(t *testing.T) {
+	const samples, n = 400, 80
+	rng := rand.New(rand.NewPCG(5, 5))
+	ranks := make([]Rank, n)
+	var mean float64
+	for better := range 10 {
+		mean += 1 / float64(better+1) / 10
+	}
+	covered := 0
+	for range samples {
+		for i := range ranks {
+			ranks[i] = oneRank(rng.Int32N(10), 0, 20)
+			ranks[i].Triple.Head = int32(i)
+		}
+		ci, err := bootstrap(t.Context(), ranks, []members{allOf(ranks)}, []Sides{TailSide}, []Filter{None}, 2)
+		require.NoError(t, err)
+		if lo, hi := ci[0][TailSide][None][Realistic][0], ci[0][TailSide][None][Realistic][1]; lo <= Number(mean) && Number(mean) <= hi {
+			covered++
+		}
+	}
+	assert.InDelta(t, 0.95, float64(covered)/samples, 0.04)
+}
+
+func TestSummarizeStopsWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := Summarize(ctx, benchRanks(10, 1, false, 4), SummaryOptions{Sides: BothSides, Filters: []Filter{All}})
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// FB15k-237's test split: 20,466 triples, all 27 protocols.
+func BenchmarkBootstrap(b *testing.B) {
+	for name, ties := range map[string]bool{"distinct": false, "tied": true} {
+		b.Run(name, func(b *testing.B) {
+			ranks := benchRanks(20466, 237, ties, 6)
+			if ties {
+				for i := range ranks {
+					ranks[i].Equal = [NumFilters]int32{3, 2, 1}
+				}
+			}
+			for b.Loop() {
+				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)}, BothSides.selections(), []Filter{None, Train, All}, 0)
+				require.NoError(b, err)
+			}
+		})
+	}
+}
+
+func BenchmarkSummarizeByRelation(b *testing.B) {
+	ranks := benchRanks(20466, 237, false, 6)
+	keys := []Key{{Name: "relation", Labels: make([]string, 237), Group: func(r *Rank) int { return int(r.Triple.Relation) }}}
+	for b.Loop() {
+		_, _, err := Summarize(b.Context(), ranks, SummaryOptions{
+			Sides: BothSides, Filters: []Filter{None, Train, All}, Hits: []int{1, 3, 10}, Keys: keys,
+		})
+		require.NoError(b, err)
+	}
+}

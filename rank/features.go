@@ -1,0 +1,162 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+)
+
+// features holds φ of the candidates first ≤ e < first+n, by rows for single scores and in panels
+// for the tiles. The panels hold the candidates in ascending order of ‖φ‖, so that the few large
+// ones do not widen everyone's error band.
+type features struct {
+	first, n   int
+	width      int // F
+	stride     int // of rows: width padded with zeros to kernel.PairWidth
+	rows       []float32
+	norms      []float64 // ‖φ‖ by row
+	sizes      []float64 // the model's size by row
+	nr         int
+	panels     []float32
+	order      []int32 // row of a position
+	place      []int32 // position of a row
+	blockNorms []float64
+	blockSizes []float64
+}
+
+// blockPanels is the number of panels that share one pair of thresholds per truth.
+const blockPanels = 16
+
+// featureBytes is the memory for one candidate's features.
+func featureBytes(width int) int64 {
+	const rest = 8 + 8 + 4 + 4 // norms, sizes, order, place
+	return int64(4*pairPad(width) + 4*width + rest)
+}
+
+func pairPad(width int) int {
+	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
+}
+
+// newFeatures reserves memory for up to n candidates.
+func newFeatures(b *kernel.Backend, width, n int) *features {
+	padded := (n + b.NR - 1) / b.NR * b.NR
+	return &features{
+		width: width, stride: pairPad(width), nr: b.NR,
+		rows: kernel.AlignedFloat32(n * pairPad(width)), panels: kernel.AlignedFloat32(padded * width),
+		norms: make([]float64, n), sizes: make([]float64, n), order: make([]int32, n), place: make([]int32, n),
+	}
+}
+
+func (f *features) panelCount() int { return (f.n + f.nr - 1) / f.nr }
+
+// panel returns panel p and the mask of its lanes that hold candidates.
+func (f *features) panel(p int) (panel []float32, valid uint32) {
+	size := f.nr * f.width
+	lanes := min(f.nr, f.n-p*f.nr)
+	return f.panels[p*size : (p+1)*size], uint32(1<<lanes - 1)
+}
+
+// row returns φ of the candidate in row i, padded with zeros.
+func (f *features) row(i int32) []float32 { return f.rows[int(i)*f.stride : (int(i)+1)*f.stride] }
+
+// fill computes the features of n candidates from first on for a pass.
+func (f *features) fill(ctx context.Context, workers []model.Worker, p pass, first, n int) error {
+	f.first, f.n = first, n
+	const each = 256
+	items := (n + each - 1) / each
+	err := kernel.Parallel(ctx, len(workers), items, func(w, item int) {
+		for i := item * each; i < min((item+1)*each, n); i++ {
+			phi := f.row(int32(i))
+			f.sizes[i] = workers[w].Features(p.side, p.relation, int32(first+i), phi[:f.width])
+			f.norms[i] = norm(phi)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		f.order[i] = int32(i)
+	}
+	slices.SortFunc(f.order[:n], func(x, y int32) int { return cmp.Or(cmp.Compare(f.norms[x], f.norms[y]), cmp.Compare(x, y)) })
+	for at, i := range f.order[:n] {
+		f.place[i] = int32(at)
+	}
+	perBlock := blockPanels * f.nr
+	f.blockNorms, f.blockSizes = f.blockNorms[:0], f.blockSizes[:0]
+	for at := 0; at < n; at += perBlock {
+		var norm, size float64
+		for _, i := range f.order[at:min(at+perBlock, n)] {
+			norm, size = max(norm, f.norms[i]), max(size, f.sizes[i])
+		}
+		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
+	}
+	return kernel.Parallel(ctx, len(workers), f.panelCount(), func(_, p int) {
+		panel, _ := f.panel(p)
+		kernel.PackRows(panel, f.rows, f.stride, f.order[p*f.nr:min((p+1)*f.nr, n)], f.width, f.nr)
+	})
+}
+
+// norm returns an upper bound of ‖x‖₂.
+func norm(x []float32) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4; x = x[4:] {
+		a += float64(x[0]) * float64(x[0])
+		b += float64(x[1]) * float64(x[1])
+		c += float64(x[2]) * float64(x[2])
+		d += float64(x[3]) * float64(x[3])
+	}
+	for _, v := range x {
+		a += float64(v) * float64(v)
+	}
+	return math.Sqrt(a+b+c+d) * (1 + 1e-9)
+}
+
+// representatives maps every entity to the first entity with an identical row; nil if all rows
+// differ.
+func representatives(ctx context.Context, m model.Model, threads int) ([]int32, error) {
+	n := m.Config().Entities
+	hashes := make([]uint64, n)
+	const each = 1024
+	err := kernel.Parallel(ctx, threads, (n+each-1)/each, func(_, item int) {
+		for e := item * each; e < min((item+1)*each, n); e++ {
+			hashes[e] = hashRow(m.EntityRow(int32(e)))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var reps []int32
+	seen := make(map[uint64]int32, n)
+	for e := range int32(n) {
+		other, known := seen[hashes[e]]
+		if !known {
+			seen[hashes[e]] = e
+		}
+		if known && slices.Equal(m.EntityRow(e), m.EntityRow(other)) {
+			if reps == nil {
+				reps = make([]int32, n)
+				for i := range e {
+					reps[i] = i
+				}
+			}
+			reps[e] = other
+		} else if reps != nil {
+			reps[e] = e
+		}
+	}
+	return reps, nil
+}
+
+// hashRow mixes the bits of a row; rows that compare equal but for the sign of a zero may differ.
+func hashRow(row []float32) uint64 {
+	h := uint64(len(row))
+	for _, v := range row {
+		h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return h
+}

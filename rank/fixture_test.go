@@ -1,0 +1,79 @@
+package rank
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// fixture returns the folder of one of the checkpoints with ranks that another program computed.
+func fixture(t *testing.T, name string) string {
+	t.Helper()
+	root := os.Getenv("MQUINE_FIXTURES")
+	if root == "" {
+		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
+	}
+	dir := filepath.Join(root, name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("MQUINE_FIXTURES: %v", err)
+	}
+	return dir
+}
+
+func TestMetricsOfFixture(t *testing.T) {
+	dir := fixture(t, "mquine-umls")
+	text, err := os.ReadFile(filepath.Join(dir, "ranks.tsv"))
+	require.NoError(t, err)
+	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	ranks, filters, err := ReadRanks("ranks.tsv", bytes.NewReader(text), g.Entities, g.Relations)
+	require.NoError(t, err)
+	require.Equal(t, []Filter{None, Train, All}, filters)
+
+	var again bytes.Buffer
+	require.NoError(t, encodeRanks(&again, g, filters, ranks))
+	require.True(t, bytes.Equal(text, again.Bytes()), "the file is written again byte for byte")
+
+	var want struct {
+		Metrics map[string]struct {
+			N      int     `json:"n"`
+			MR     float64 `json:"mr"`
+			MRR    float64 `json:"mrr"`
+			Hits1  float64 `json:"hits@1"`
+			Hits3  float64 `json:"hits@3"`
+			Hits10 float64 `json:"hits@10"`
+		} `json:"metrics"`
+	}
+	text, err = os.ReadFile(filepath.Join(dir, "metrics.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &want))
+	require.Len(t, want.Metrics, 9)
+
+	results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: BothSides, Filters: filters, Hits: []int{1, 3, 10}})
+	require.NoError(t, err)
+	checked := 0
+	for _, r := range results {
+		if r.Ties != Realistic {
+			continue
+		}
+		name := r.Side.String() + "/" + r.Filter.String()
+		w, ok := want.Metrics[name]
+		require.True(t, ok, name)
+		assert.Equal(t, w.N, r.N, name)
+		for i, pair := range [][2]float64{
+			{w.MR, float64(r.MR)}, {w.MRR, float64(r.MRR)},
+			{w.Hits1, float64(r.Hits[0].Share)}, {w.Hits3, float64(r.Hits[1].Share)}, {w.Hits10, float64(r.Hits[2].Share)},
+		} {
+			assert.InEpsilon(t, pair[0], pair[1], 1e-12, "%s, metric %d", name, i)
+		}
+		assert.True(t, r.MRRCI[0] < r.MRR && r.MRR < r.MRRCI[1], name)
+		checked++
+	}
+	assert.Equal(t, 9, checked)
+}

@@ -1,0 +1,96 @@
+package rank
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Key divides queries into groups for a report: every query belongs to one group, so that the
+// groups' queries add up to all queries.
+type Key struct {
+	Name string
+	// Labels names all groups, those without queries included.
+	Labels []string
+	// Ordered says that the order of Labels means something; otherwise a report lists the
+	// groups from the most queries to the fewest.
+	Ordered bool
+	// Group returns the position in Labels of a query's group.
+	Group func(r *Rank) int
+}
+
+// keys makes each key that reports know from the graph that is ranked.
+var keys = []struct {
+	name string
+	make func(g *kg.Graph) (Key, error)
+}{
+	{"relation", relationKey},
+	{"category", categoryKey},
+}
+
+// KeyNames returns the names that NewKeys knows.
+func KeyNames() []string {
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// NewKeys returns the keys of the given names for queries of g.
+func NewKeys(g *kg.Graph, names []string) ([]Key, error) {
+	var made []Key
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("groups by %s are asked for twice", name)
+		}
+		at := slices.Index(KeyNames(), name)
+		if at < 0 {
+			return nil, fmt.Errorf("there are no groups by %q: choose from %s", name, strings.Join(KeyNames(), ", "))
+		}
+		key, err := keys[at].make(g)
+		if err != nil {
+			return nil, fmt.Errorf("groups by %s: %w", name, err)
+		}
+		key.Name = name
+		made = append(made, key)
+	}
+	return made, nil
+}
+
+// relationKey groups by the relation of the query.
+func relationKey(g *kg.Graph) (Key, error) {
+	return Key{
+		Labels: g.Relations.Labels(),
+		Group:  func(r *Rank) int { return int(r.Triple.Relation) },
+	}, nil
+}
+
+// categoryKey groups by the category of the query's relation.
+func categoryKey(g *kg.Graph) (Key, error) {
+	// Without training triples every relation would be 1-1.
+	if _, err := g.Triples(kg.Train); err != nil {
+		return Key{}, err
+	}
+	var labels []string
+	for c := range kg.NumCategories {
+		labels = append(labels, c.String())
+	}
+	of := kg.Categories(g)
+	return Key{
+		Labels:  labels,
+		Ordered: true,
+		Group:   func(r *Rank) int { return int(of[r.Triple.Relation]) },
+	}, nil
+}
+
+// split returns the members of each group.
+func (k Key) split(ranks []Rank) []members {
+	groups := make([]members, len(k.Labels))
+	for i := range ranks {
+		groups[k.Group(&ranks[i])].add(ranks, i)
+	}
+	return groups
+}

@@ -1,0 +1,207 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// Prediction is a candidate as an answer of a query.
+type Prediction struct {
+	Entity int32
+	// Score is the reference score; higher is more plausible.
+	Score float64
+	// Known tells that some split has the triple.
+	Known bool
+}
+
+// Predict returns, for each query, the k candidates with the highest reference scores, highest
+// first and equal scores by identifier; fewer where there are fewer. With filterKnown the answers
+// that x knows are left out. Lists are exact: they do not depend on backend or threads.
+func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool, o Options) ([][]Prediction, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if k < 1 {
+		return nil, fmt.Errorf("rank: cannot predict %d candidates: ask for at least 1", k)
+	}
+	c := m.Config()
+	p := &predictor{k: k, filterKnown: filterKnown, lists: make([][]possible, len(queries)), source: make([]int, len(queries))}
+	for i, q := range queries {
+		if q.Anchor < 0 || int(q.Anchor) >= c.Entities || q.Relation < 0 || int(q.Relation) >= c.Relations {
+			return nil, fmt.Errorf("rank: query %v is outside the model's %d entities and %d relations", q, c.Entities, c.Relations)
+		}
+		p.source[i] = i
+	}
+	slices.SortStableFunc(p.source, func(i, j int) int { return compareQueries(queries[i], queries[j]) })
+	plan := &plan{queries: make([]query, len(queries))}
+	for i, j := range p.source {
+		plan.queries[i].Query = queries[j]
+	}
+	plan.passes = newPasses(m, plan.queries)
+	p.run = &run{model: m, index: x, backend: o.Backend, plan: plan, block: o.Backend.MR}
+	if o.Progress != nil {
+		defer p.report(o.Progress)()
+	}
+	if err := p.eachSlice(ctx, o, new(Stats), p.collect); err != nil {
+		return nil, err
+	}
+	return p.decide(ctx, o, queries)
+}
+
+// predictor collects, for every query, the candidates that may be among the best k.
+type predictor struct {
+	*run
+	k           int
+	filterKnown bool
+	source      []int        // place among the caller's queries
+	lists       [][]possible // by place in the plan
+	scratch     []predictScratch
+}
+
+// predictScratch is one goroutine's memory.
+type predictScratch struct {
+	scores []float32 // [MR][candidates of the slice], by position
+	list   []possible
+}
+
+// possible is a candidate with an interval for its reference score minus the query's constant.
+type possible struct {
+	entity    int32
+	low, high float64
+}
+
+// collect adds the candidates of f to the lists of a pass's queries.
+func (p *predictor) collect(ctx context.Context, sweepers []*sweeper, ps pass, f *features) error {
+	mr, nr := p.backend.MR, p.backend.NR
+	line := f.panelCount() * nr
+	if p.scratch == nil {
+		p.scratch = make([]predictScratch, len(sweepers))
+	}
+	return kernel.Parallel(ctx, len(sweepers), (ps.last-ps.first+mr-1)/mr, func(w, i int) {
+		s := sweepers[w]
+		at := ps.first + i*mr
+		s.prepare(item{first: at, last: min(at+mr, ps.last)})
+		scratch := &p.scratch[w]
+		if len(scratch.scores) < mr*line {
+			scratch.scores = make([]float32, mr*line)
+		}
+		for panel := range f.panelCount() {
+			if ctx.Err() != nil {
+				return
+			}
+			packed, valid := f.panel(panel)
+			s.backend.DotTile(s.tile, s.strips, packed, f.width, s.rows[:mr+1], nil, nil, valid)
+			for row := range s.queries {
+				copy(scratch.scores[row*line+panel*nr:][:nr], s.tile.Scores[row*nr:])
+			}
+		}
+		for row := range s.queries {
+			scratch.list = append(scratch.list[:0], p.lists[at+row]...)
+			scratch.list = p.extend(s, row, scratch.list, scratch.scores[row*line:][:f.n])
+			p.lists[at+row] = slices.Clone(scratch.list)
+		}
+		s.done.Add(int64(len(s.queries)) * int64(f.n))
+	})
+}
+
+// extend adds the candidates of s.f that may be among the best k, given their float32 scores by
+// position, and drops those that no longer may.
+func (p *predictor) extend(s *sweeper, row int, list []possible, scores []float32) []possible {
+	f := s.f
+	known := s.index.Answers(s.queries[row].Query)
+	before := len(list)
+	perBlock := blockPanels * f.nr
+	band := 0.0
+	for at, score := range scores {
+		if at%perBlock == 0 {
+			band = s.tileBand(row, at/perBlock)
+		}
+		e := f.order[at] + int32(f.first)
+		if p.filterKnown && s.filtersOfAnswer(known, e) != 0 {
+			continue
+		}
+		low, high := math.Inf(-1), math.Inf(1)
+		if v := float64(score); !math.IsInf(band, 1) && !math.IsInf(v, 0) && !math.IsNaN(v) {
+			band := band + 2*kernel.U64*math.Abs(v)
+			low, high = v-band, v+band
+		}
+		list = append(list, possible{e, low, high})
+	}
+	// What survives the tile's band gets the narrower one of the float64 dot product.
+	fresh := prune(list[before:], p.k)
+	for i, c := range fresh {
+		local := c.entity - int32(f.first)
+		fresh[i].low, fresh[i].high = s.interval(row, s.pairScore(row, f.rows, local), f.norms[local], f.sizes[local])
+	}
+	return prune(list[:before+len(fresh)], p.k)
+}
+
+// prune drops the candidates that k others certainly surpass.
+func prune(list []possible, k int) []possible {
+	if len(list) <= k {
+		return list
+	}
+	// A heap of the k largest lower ends, smallest first.
+	heap := make([]float64, 0, k)
+	for _, c := range list {
+		if len(heap) < k {
+			heap = append(heap, c.low)
+			for i := len(heap) - 1; i > 0 && heap[i] < heap[(i-1)/2]; i = (i - 1) / 2 {
+				heap[i], heap[(i-1)/2] = heap[(i-1)/2], heap[i]
+			}
+		} else if c.low > heap[0] {
+			heap[0] = c.low
+			for i := 0; ; {
+				child := 2*i + 1
+				if child+1 < k && heap[child+1] < heap[child] {
+					child++
+				}
+				if child >= k || heap[i] <= heap[child] {
+					break
+				}
+				heap[i], heap[child] = heap[child], heap[i]
+				i = child
+			}
+		}
+	}
+	kept := list[:0]
+	for _, c := range list {
+		if c.high >= heap[0] {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// decide orders every list by reference scores and cuts it to k.
+func (p *predictor) decide(ctx context.Context, o Options, queries []kg.Query) ([][]Prediction, error) {
+	workers := make([]model.Worker, o.Threads)
+	for i := range workers {
+		workers[i] = p.model.NewWorker(o.Backend)
+	}
+	out := make([][]Prediction, len(queries))
+	err := kernel.Parallel(ctx, o.Threads, len(queries), func(w, i int) {
+		q := p.plan.queries[i].Query
+		known := p.index.Answers(q)
+		list := make([]Prediction, len(p.lists[i]))
+		for j, c := range p.lists[i] {
+			if j%64 == 0 && ctx.Err() != nil {
+				return
+			}
+			_, isKnown := slices.BinarySearch(known.Entities, c.entity)
+			list[j] = Prediction{c.entity, workers[w].Reference(q, c.entity), isKnown}
+		}
+		slices.SortFunc(list, func(a, b Prediction) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))
+		})
+		out[p.source[i]] = list[:min(len(list), p.k)]
+	})
+	return out, err
+}

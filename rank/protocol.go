@@ -1,0 +1,127 @@
+package rank
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Sides selects the queries that a metric averages over.
+type Sides uint8
+
+const (
+	// TailSide takes the queries (h, r, ?).
+	TailSide Sides = iota
+	// HeadSide takes the queries (?, r, t).
+	HeadSide
+	// BothSides takes two queries a triple, each with the same weight.
+	BothSides
+	numSides
+)
+
+var sidesNames = []string{"tail", "head", "both"}
+
+// String returns "tail", "head" or "both".
+func (s Sides) String() string { return nameOf(sidesNames, s, "Sides") }
+
+// ParseSides is the inverse of String.
+func ParseSides(name string) (Sides, error) { return parseName[Sides](sidesNames, name, "sides") }
+
+// List returns the sides of the selection, tail first.
+func (s Sides) List() []kg.Side {
+	switch s {
+	case TailSide:
+		return []kg.Side{kg.Tail}
+	case HeadSide:
+		return []kg.Side{kg.Head}
+	}
+	return []kg.Side{kg.Tail, kg.Head}
+}
+
+// selections returns the selections that a report on s has: a ranking of both sides is also
+// reported side by side.
+func (s Sides) selections() []Sides {
+	if s == BothSides {
+		return []Sides{TailSide, HeadSide, BothSides}
+	}
+	return []Sides{s}
+}
+
+// Ties is the rule that makes a rank of b candidates with a better score than the true answer
+// and e others with exactly its score.
+type Ties uint8
+
+const (
+	// Optimistic puts the true answer before its equals: 1 + b.
+	Optimistic Ties = iota
+	// Pessimistic puts it after them: 1 + b + e.
+	Pessimistic
+	// Realistic is the mean of the two, the expected rank if the equals were shuffled:
+	// 1 + b + e/2, which may end in .5.
+	Realistic
+	numTies
+)
+
+var tiesNames = []string{"optimistic", "pessimistic", "realistic"}
+
+// String returns "optimistic", "pessimistic" or "realistic".
+func (t Ties) String() string { return nameOf(tiesNames, t, "Ties") }
+
+// ParseTies is the inverse of String.
+func ParseTies(name string) (Ties, error) { return parseName[Ties](tiesNames, name, "tie rule") }
+
+// Rank returns the rank of r's true answer under a filter.
+func (t Ties) Rank(r *Rank, f Filter) float64 {
+	rank := 1 + float64(r.Better[f])
+	switch t {
+	case Pessimistic:
+		rank += float64(r.Equal[f])
+	case Realistic:
+		rank += float64(r.Equal[f]) / 2
+	}
+	return rank
+}
+
+// ParseFilter is the inverse of Filter.String.
+func ParseFilter(name string) (Filter, error) {
+	return parseName[Filter](filterNames[:], name, "filter")
+}
+
+// The three switches are text in reports.
+
+func (s Sides) MarshalText() ([]byte, error)  { return []byte(s.String()), nil }
+func (t Ties) MarshalText() ([]byte, error)   { return []byte(t.String()), nil }
+func (f Filter) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+func (s *Sides) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSides(string(text))
+	return err
+}
+
+func (t *Ties) UnmarshalText(text []byte) (err error) {
+	*t, err = ParseTies(string(text))
+	return err
+}
+
+func (f *Filter) UnmarshalText(text []byte) (err error) {
+	*f, err = ParseFilter(string(text))
+	return err
+}
+
+func nameOf[T ~uint8](names []string, v T, kind string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", kind, uint8(v))
+}
+
+func parseName[T ~uint8](names []string, name, kind string) (T, error) {
+	for v, n := range names {
+		if n == name {
+			return T(v), nil
+		}
+	}
+	last := len(names) - 1
+	return 0, fmt.Errorf("unknown %s %q: choose %s or %s", kind, name, strings.Join(names[:last], ", "), names[last])
+}

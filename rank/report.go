@@ -1,0 +1,146 @@
+package rank
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Schema is the version of the JSON of Report. A change that could break a reader of it changes
+// the number.
+const Schema = "mquine.eval/1"
+
+// Report is all that an evaluation tells: what was ranked, on what, and the outcome. The JSON
+// has the fields in this order.
+type Report struct {
+	Schema string `json:"schema"`
+
+	// Data and Split name the queries, Candidates counts the entities that they are ranked
+	// among before a filter.
+	Data       string `json:"data"`
+	Split      string `json:"split"`
+	Candidates int    `json:"candidates"`
+	// Model is the name of the score function, Dim its size d.
+	Model string `json:"model"`
+	Dim   int    `json:"dim"`
+	// CheckpointSHA256 is the sum of the file of the parameters, in hexadecimal digits.
+	CheckpointSHA256 string `json:"checkpoint_sha256"`
+
+	// Tier is the instruction set that did the screening, Machine the processor in words.
+	Tier    string `json:"tier"`
+	Threads int    `json:"threads"`
+	Machine string `json:"machine"`
+
+	// Results and Groups are those of Summarize, under every tie rule.
+	Results []Result      `json:"results"`
+	Groups  []GroupResult `json:"groups"`
+
+	// Queries counts the ranks, UniqueQueries the different (h, r, ?) and (?, r, t) among them.
+	Queries       int `json:"queries"`
+	UniqueQueries int `json:"unique_queries"`
+	// Rescored counts the pairs that each stage after the first had to decide.
+	Rescored Rescored `json:"rescored"`
+	Timing   Timing   `json:"timing"`
+	// PeakRSSBytes is the largest resident memory of the process, 0 where it is not known.
+	PeakRSSBytes int64 `json:"peak_rss_bytes"`
+
+	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores in 10⁹ operations a
+	// second, and Share the part of it that the ranking reached; both are 0, and absent from
+	// the JSON, where the ceiling was not measured.
+	FMAGFLOPSAll float64 `json:"fma_gflops_all,omitempty"`
+	Share        float64 `json:"share,omitempty"`
+}
+
+// Timing holds wall times in seconds.
+type Timing struct {
+	// Load reads the graph and the checkpoint.
+	Load float64 `json:"load_s"`
+	// Pack makes the candidates' features and packs them into panels.
+	Pack float64 `json:"pack_s"`
+	// Rank is the time from the first query vector to the last integer.
+	Rank float64 `json:"rank_s"`
+	// Total is the time from the start of the process to its end.
+	Total float64 `json:"total_s"`
+}
+
+// WriteJSON writes the report to a file, whole or not at all, or to standard output if path
+// is "-". Schema is filled in.
+func (r *Report) WriteJSON(path string) error {
+	return writeFile(path, r.encode)
+}
+
+func (r *Report) encode(w io.Writer) error {
+	filled := *r
+	filled.Schema = Schema
+	// A list without items is a list, not null.
+	if filled.Results == nil {
+		filled.Results = []Result{}
+	}
+	if filled.Groups == nil {
+		filled.Groups = []GroupResult{}
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	return enc.Encode(filled)
+}
+
+// MarshalJSON writes null for NaN.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(n)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON reads null as NaN.
+func (n *Number) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*n = undefined
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(n))
+}
+
+// MarshalJSON writes an object with a key for each k, in order.
+func (h Hits) MarshalJSON() ([]byte, error) {
+	buf := []byte{'{'}
+	for i, at := range h {
+		share, err := at.Share.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		buf = fmt.Appendf(buf, `"%d":%s`, at.K, share)
+	}
+	return append(buf, '}'), nil
+}
+
+// UnmarshalJSON reads the object that MarshalJSON writes, and keeps its order.
+func (h *Hits) UnmarshalJSON(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return fmt.Errorf("hits: want an object of shares, have %.40s", text)
+	}
+	*h = Hits{}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		at := HitsAt{}
+		if at.K, err = strconv.Atoi(key.(string)); err != nil {
+			return fmt.Errorf("hits: the cut-off %q is not a whole number", key)
+		}
+		if err := dec.Decode(&at.Share); err != nil {
+			return err
+		}
+		*h = append(*h, at)
+	}
+	return nil
+}

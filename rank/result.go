@@ -1,0 +1,55 @@
+// Package rank ranks the true answers of a split among all entities, exactly: filtered ranks on
+// both sides under every filter from one pass, and the metrics that derive from them.
+package rank
+
+import (
+	"fmt"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Filter says which known answers, other than the truth itself, leave the candidates.
+type Filter uint8
+
+const (
+	// None keeps every entity ("raw").
+	None Filter = iota
+	// Train removes the answers known from the training split.
+	Train
+	// All removes the answers known from training, validation and test split.
+	All
+	// NumFilters is the number of filters.
+	NumFilters
+)
+
+var filterNames = [NumFilters]string{"none", "train", "all"}
+
+// String returns "none", "train" or "all".
+func (f Filter) String() string {
+	if f < NumFilters {
+		return filterNames[f]
+	}
+	return fmt.Sprintf("Filter(%d)", uint8(f))
+}
+
+// Splits returns the splits whose answers the filter removes.
+func (f Filter) Splits() kg.SplitSet {
+	switch f {
+	case Train:
+		return kg.Set(kg.Train)
+	case All:
+		return kg.Set(kg.Train, kg.Valid, kg.Test)
+	}
+	return 0
+}
+
+// Rank is the outcome of one query of a split: how many other candidates are better than its
+// true answer, and how many have exactly its reference score, under each filter.
+type Rank struct {
+	Triple kg.Triple
+	// Side is the side that was asked for.
+	Side          kg.Side
+	Better, Equal [NumFilters]int32
+	// Candidates counts the candidates that a filter leaves, the truth included.
+	Candidates [NumFilters]int32
+}

@@ -1,0 +1,242 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// Options says how to rank.
+type Options struct {
+	// Sides are the sides to ask for; nil means tail and head.
+	Sides []kg.Side
+	// Backend runs the kernels.
+	Backend *kernel.Backend
+	// Threads is the number of goroutines that compute; results do not depend on it.
+	Threads int
+	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
+	// are ranked slice by slice. 0 means DefaultFeatureMemory.
+	FeatureMemory int64
+	// Progress, if not nil, is called now and then from one goroutine while ranking.
+	Progress func(Progress)
+}
+
+func (o Options) check() error {
+	if o.Backend == nil || o.Threads < 1 {
+		return errors.New("rank: Options needs a backend and at least one thread")
+	}
+	return nil
+}
+
+// DefaultFeatureMemory is the bound of feature memory unless Options says otherwise.
+const DefaultFeatureMemory = 1 << 30
+
+// Progress is how far a ranking has come.
+type Progress struct {
+	// Done of Total pairs of a distinct query and a candidate are counted.
+	Done, Total int64
+	// Truths is Done in pairs of a true answer and a candidate, of which Undecided were left to the
+	// float64 stage and Referenced to the reference.
+	Truths, Undecided, Referenced int64
+	// Elapsed is the time since the ranking began.
+	Elapsed time.Duration
+}
+
+// Ranking is the outcome of Run.
+type Ranking struct {
+	// Ranks holds, for each side asked, the ranks of all triples in their order.
+	Ranks []Rank
+	Stats Stats
+}
+
+// Stats says what a ranking cost.
+type Stats struct {
+	// Queries counts the ranked triples over all sides, UniqueQueries the distinct ones.
+	Queries, UniqueQueries int
+	// Rescored counts, by stage, the candidates that the stage before left undecided.
+	Rescored Rescored
+	// Pack is the time for features and panels, Rank all the rest from the first query on.
+	Pack, Rank time.Duration
+}
+
+// Rescored counts pairs of a truth and another candidate.
+type Rescored struct {
+	// Float64 pairs were decided from the stored features with float64 accumulation, or went on.
+	Float64 int64 `json:"float64"`
+	// Reference pairs were decided by their reference scores.
+	Reference int64 `json:"reference"`
+}
+
+// Memory tells what a ranking will allocate for features, and in how many slices it ranks the
+// candidates.
+func Memory(m model.Model, o Options) (bytes int64, slices int) {
+	n := sliceSize(m, o)
+	return featureBytes(widestTower(m)) * int64(n), (m.Config().Entities + n - 1) / n
+}
+
+// sliceSize is the number of candidates whose features are in memory at a time.
+func sliceSize(m model.Model, o Options) int {
+	limit := o.FeatureMemory
+	if limit == 0 {
+		limit = DefaultFeatureMemory
+	}
+	n := int(min(limit/featureBytes(widestTower(m)), math.MaxInt32)) / o.Backend.NR * o.Backend.NR
+	return max(1, min(max(n, o.Backend.NR), m.Config().Entities))
+}
+
+func widestTower(m model.Model) int { return max(m.Tower(kg.Tail).Width, m.Tower(kg.Head).Width) }
+
+// Run ranks the true answers of triples among all entities of m, on the sides asked, under every
+// filter at once. Known answers come from x, in m's identifiers. The ranks are exact: they follow
+// the model's reference scores, for every backend and number of threads (docs/numerics.md).
+func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (*Ranking, error) {
+	if o.Sides == nil {
+		o.Sides = []kg.Side{kg.Tail, kg.Head}
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	c := m.Config()
+	res := &Ranking{Ranks: make([]Rank, 0, len(o.Sides)*len(triples))}
+	for _, s := range o.Sides {
+		for _, t := range triples {
+			if t.Head < 0 || t.Tail < 0 || t.Relation < 0 || int(t.Head) >= c.Entities || int(t.Tail) >= c.Entities || int(t.Relation) >= c.Relations {
+				return nil, fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations", t, c.Entities, c.Relations)
+			}
+			res.Ranks = append(res.Ranks, Rank{Triple: t, Side: s})
+		}
+	}
+	p := newPlan(m, res.Ranks)
+	res.Stats.Queries, res.Stats.UniqueQueries = len(res.Ranks), p.unique
+	if len(p.queries) == 0 {
+		return res, nil
+	}
+
+	packing := time.Now()
+	reps, err := representatives(ctx, m, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{model: m, index: x, backend: o.Backend, reps: reps, plan: p, ranks: res.Ranks}
+	r.block = o.Backend.QueryBlock(widestTower(m))
+	res.Stats.Pack = time.Since(packing)
+	if o.Progress != nil {
+		defer r.report(o.Progress)()
+	}
+	if err := r.eachSlice(ctx, o, &res.Stats, r.sweep); err != nil {
+		return nil, err
+	}
+	res.Stats.Rescored = Rescored{r.undecided.Load(), r.referenced.Load()}
+	return res, nil
+}
+
+// run is one ranking.
+type run struct {
+	model   model.Model
+	index   *kg.Index
+	backend *kernel.Backend
+	reps    []int32
+	plan    *plan
+	block   int // most queries in one item
+
+	mu    sync.Mutex // guards ranks
+	ranks []Rank
+
+	total                               int64
+	done, truths, undecided, referenced atomic.Int64
+}
+
+// eachSlice calls sweep for every pass and every slice of the candidates, with their features.
+func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func(context.Context, []*sweeper, pass, *features) error) error {
+	start := time.Now()
+	workers := make([]model.Worker, o.Threads)
+	for i := range workers {
+		workers[i] = r.model.NewWorker(r.backend)
+	}
+	candidates, size := r.model.Config().Entities, sliceSize(r.model, o)
+	f := newFeatures(r.backend, widestTower(r.model), size)
+	sweepers := make([]*sweeper, o.Threads)
+	for i := range sweepers {
+		sweepers[i] = newSweeper(r, f, workers[i])
+	}
+	r.total = int64(len(r.plan.queries)) * int64(candidates)
+	for _, ps := range r.plan.passes {
+		f.width, f.stride = ps.tower.Width, pairPad(ps.tower.Width)
+		for first := 0; first < candidates; first += size {
+			if err := f.fill(ctx, workers, ps, first, min(size, candidates-first)); err != nil {
+				return err
+			}
+			filled := time.Now()
+			stats.Pack += filled.Sub(start)
+			if err := sweep(ctx, sweepers, ps, f); err != nil {
+				return err
+			}
+			start = time.Now()
+			stats.Rank += start.Sub(filled)
+		}
+	}
+	return nil
+}
+
+// report calls f about five times a second until the function that it returns is called.
+func (r *run) report(f func(Progress)) (stop func()) {
+	start := time.Now()
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				f(Progress{r.done.Load(), r.total, r.truths.Load(), r.undecided.Load(), r.referenced.Load(), time.Since(start)})
+			}
+		}
+	})
+	return func() { close(quit); wg.Wait() }
+}
+
+// sweep ranks the queries of a pass against the candidates of f.
+func (r *run) sweep(ctx context.Context, sweepers []*sweeper, ps pass, f *features) error {
+	var items []item
+	queries := r.plan.queries
+	for at := ps.first; at < ps.last; {
+		to := at + 1
+		for to < ps.last && to-at < r.block && queries[to].last-queries[at].first <= maxBlockTruths {
+			to++
+		}
+		items = append(items, item{first: at, last: to, toPanel: f.panelCount()})
+		at = to
+	}
+	// Few queries: split the candidates, so that every thread has work.
+	if parts := min((4*len(sweepers)+len(items)-1)/len(items), f.panelCount()); parts > 1 && len(sweepers) > 1 {
+		whole := items
+		items = nil
+		for _, it := range whole {
+			for i := range parts {
+				part := it
+				part.fromPanel, part.toPanel = it.toPanel*i/parts, it.toPanel*(i+1)/parts
+				items = append(items, part)
+			}
+		}
+	}
+	return kernel.Parallel(ctx, len(sweepers), len(items), func(w, i int) {
+		sweepers[w].sweep(ctx, items[i], f.first == 0 && items[i].fromPanel == 0)
+	})
+}
+
+// item is the work between two looks at the queue: a block of queries against some panels.
+type item struct {
+	first, last        int // queries
+	fromPanel, toPanel int
+}

@@ -1,0 +1,111 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+)
+
+// SummaryOptions says what Summarize reports.
+type SummaryOptions struct {
+	// Sides are the sides that were ranked; BothSides gives tail, head and both.
+	Sides Sides
+	// Filters are the filters that were ranked under, in the order of the report.
+	Filters []Filter
+	// Hits are the cut-offs k of Hits@k, all different and at least 1.
+	Hits []int
+	// Keys are the groups to report.
+	Keys []Key
+	// Threads bounds the threads; 0 takes one for each processor.
+	Threads int
+}
+
+// GroupResult holds the metrics of one group of queries under one protocol, as Result does.
+type GroupResult struct {
+	By     string    `json:"by"`
+	Group  string    `json:"group"`
+	Side   Sides     `json:"side"`
+	Filter Filter    `json:"filter"`
+	Ties   Ties      `json:"ties"`
+	N      int       `json:"n"`
+	MRR    Number    `json:"mrr"`
+	MRRCI  [2]Number `json:"mrr_ci"`
+	Hits   Hits      `json:"hits"`
+}
+
+// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of
+// all queries and of each group, in this order: results by filter, side and ties; groups by
+// key, group, filter, side and ties.
+//
+// The intervals of the MRR are 95% percentile bootstrap intervals from 1,000 resamples of the
+// test triples, the two ranks of a triple drawn together, with a fixed seed: the same ranks
+// give the same bits on any machine, for any number of threads.
+func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
+	for i, k := range o.Hits {
+		if k < 1 {
+			return nil, nil, fmt.Errorf("the cut-off %d of Hits@k is not a rank: the best rank is 1", k)
+		}
+		if slices.Contains(o.Hits[:i], k) {
+			return nil, nil, fmt.Errorf("the cut-off %d of Hits@k is asked for twice", k)
+		}
+	}
+
+	groups := []members{allOf(ranks)}
+	var named []GroupResult // By and Group of groups[1:]
+	for _, key := range o.Keys {
+		split := key.split(ranks)
+		for _, g := range key.order(split) {
+			groups = append(groups, split[g])
+			named = append(named, GroupResult{By: key.Name, Group: key.Labels[g]})
+		}
+	}
+	selections := o.Sides.selections()
+	ci, err := bootstrap(ctx, ranks, groups, selections, o.Filters, o.Threads)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	var protocols []Result
+	for _, f := range o.Filters {
+		for _, s := range selections {
+			for t := range numTies {
+				protocols = append(protocols, Result{Side: s, Filter: f, Ties: t})
+			}
+		}
+	}
+	results := make([]Result, len(protocols))
+	err = each(ctx, len(protocols), o.Threads, func(i int) {
+		p := protocols[i]
+		results[i] = measure(ranks, groups[0].on(p.Side), p.Side, p.Filter, p.Ties, o.Hits)
+		results[i].MRRCI = ci[0][p.Side][p.Filter][p.Ties]
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	grouped := make([]GroupResult, len(named)*len(protocols))
+	err = each(ctx, len(grouped), o.Threads, func(i int) {
+		g, p := i/len(protocols), protocols[i%len(protocols)]
+		values := rankValues(ranks, groups[g+1].on(p.Side), p.Filter, p.Ties)
+		grouped[i] = GroupResult{
+			By: named[g].By, Group: named[g].Group, Side: p.Side, Filter: p.Filter, Ties: p.Ties,
+			N: len(values), MRR: mrr(values), MRRCI: ci[g+1][p.Side][p.Filter][p.Ties], Hits: hits(values, o.Hits),
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return results, grouped, nil
+}
+
+// order returns the groups in the order of the report.
+func (k Key) order(split []members) []int {
+	order := make([]int, len(split))
+	for g := range order {
+		order[g] = g
+	}
+	if !k.Ordered {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(split[b].len(), split[a].len()) })
+	}
+	return order
+}

@@ -1,0 +1,206 @@
+package rank
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// WriteTable prints the results under one tie rule for people, a line for each filter and
+// selection of sides, with the protocol above and below.
+func (r *Report) WriteTable(w io.Writer, ties Ties) error {
+	p := printer{out: w}
+	p.println(r.title(ties))
+	p.println()
+
+	header := []string{"filter", "side", "queries", "MRR [95% CI]", "MR", "median", "GMR", "AMR", "AMRI"}
+	if len(r.Results) > 0 {
+		header = append(header, hitsHeader(r.Results[0].Hits)...)
+	}
+	t := newGrid(2, header)
+	for _, res := range r.Results {
+		if res.Ties != ties {
+			continue
+		}
+		cells := []string{
+			res.Filter.String(), res.Side.String(), humanize.Comma(int64(res.N)), interval(res.MRR, res.MRRCI),
+			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
+		}
+		t.AppendRow(row(append(cells, hitsCells(res.Hits)...)))
+	}
+	p.println(t.Render())
+	p.println()
+	p.println(r.protocol(ties))
+	return p.err
+}
+
+// WriteGroups prints a table for each key of the groups, under one tie rule and the last of the
+// filters.
+func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
+	p := printer{out: w}
+	filters, sides := r.switches()
+	if len(filters) == 0 {
+		return nil
+	}
+	filter, side := filters[len(filters)-1], sides[len(sides)-1]
+
+	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool { return g.Ties != ties || g.Filter != filter })
+	for len(rest) > 0 {
+		by := rest[0].By
+		header := []string{by, "queries", "MRR [95% CI]"}
+		for _, s := range sides[:len(sides)-1] {
+			header = append(header, s.String()+" MRR")
+		}
+		header = append(header, hitsHeader(rest[0].Hits)...)
+		t := newGrid(1, header)
+		for len(rest) > 0 && rest[0].By == by {
+			// The selections of a group follow each other, and the last is what the line is
+			// about.
+			n := 1
+			for n < len(rest) && rest[n].By == by && rest[n].Group == rest[0].Group {
+				n++
+			}
+			group, main := rest[:n], rest[n-1]
+			rest = rest[n:]
+			cells := []string{main.Group, humanize.Comma(int64(main.N)), interval(main.MRR, main.MRRCI)}
+			for _, part := range group[:n-1] {
+				cells = append(cells, part.MRR.format(4))
+			}
+			t.AppendRow(row(append(cells, hitsCells(main.Hits)...)))
+		}
+		p.println()
+		p.println(fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, filter, side, ties))
+		p.println()
+		p.println(t.Render())
+	}
+	return p.err
+}
+
+// title says in one line what the numbers are about.
+func (r *Report) title(ties Ties) string {
+	filters, _ := r.switches()
+	names := make([]string, len(filters))
+	for i, f := range filters {
+		names[i] = f.String()
+	}
+	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
+		r.Data, r.Split, r.Model, r.Dim, humanize.Comma(int64(r.Candidates)), ties, strings.Join(names, ", "))
+}
+
+// protocol says in words how the numbers came about.
+func (r *Report) protocol(ties Ties) string {
+	filters, sides := r.switches()
+	rankOf := map[Ties]string{
+		Optimistic:  "1 + the candidates that score better than the true answer (those that score the same come after it)",
+		Pessimistic: "1 + the candidates that score better than the true answer + those that score exactly the same",
+		Realistic:   "1 + the candidates that score better than the true answer + half of those that score exactly the same",
+	}
+	meaning := map[Filter]string{
+		None:  "no candidate is left out",
+		Train: "other answers known from train are left out",
+		All:   "other answers known from train, valid and test are left out",
+	}
+	lines := []string{"Rank: " + rankOf[ties] + "."}
+	for _, f := range filters {
+		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
+	}
+	if slices.Contains(sides, BothSides) {
+		lines = append(lines, "Side both: the mean over all tail and head queries, two for each triple.")
+	}
+	lines = append(lines, fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples.", humanize.Comma(resamples), r.Split))
+	return strings.Join(lines, "\n")
+}
+
+// switches returns the filters and the selections of sides of the results, in their order.
+func (r *Report) switches() (filters []Filter, sides []Sides) {
+	for _, res := range r.Results {
+		if !slices.Contains(filters, res.Filter) {
+			filters = append(filters, res.Filter)
+		}
+		if !slices.Contains(sides, res.Side) {
+			sides = append(sides, res.Side)
+		}
+	}
+	return filters, sides
+}
+
+// format prints the number with some decimals, all that it has for −1, and a dash if it is not
+// defined.
+func (n Number) format(decimals int) string {
+	if math.IsNaN(float64(n)) {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(n), 'f', decimals, 64)
+}
+
+func interval(n Number, ci [2]Number) string {
+	if math.IsNaN(float64(n)) {
+		return "-"
+	}
+	return fmt.Sprintf("%s [%s, %s]", n.format(4), ci[0].format(4), ci[1].format(4))
+}
+
+func hitsHeader(hits Hits) []string {
+	var cells []string
+	for _, h := range hits {
+		cells = append(cells, fmt.Sprintf("Hits@%d", h.K))
+	}
+	return cells
+}
+
+func hitsCells(hits Hits) []string {
+	var cells []string
+	for _, h := range hits {
+		cells = append(cells, h.Share.format(4))
+	}
+	return cells
+}
+
+// newGrid returns a table without lines, whose first columns are text and the others numbers.
+func newGrid(textColumns int, header []string) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	t.AppendHeader(row(header))
+	configs := make([]table.ColumnConfig, len(header))
+	for i := range configs {
+		align := text.AlignRight
+		if i < textColumns {
+			align = text.AlignLeft
+		}
+		configs[i] = table.ColumnConfig{Number: i + 1, Align: align, AlignHeader: align}
+	}
+	t.SetColumnConfigs(configs)
+	return t
+}
+
+func row(cells []string) table.Row {
+	r := make(table.Row, len(cells))
+	for i, c := range cells {
+		r[i] = c
+	}
+	return r
+}
+
+// printer keeps the first error of its writer.
+type printer struct {
+	out io.Writer
+	err error
+}
+
+func (p *printer) println(line ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintln(p.out, line...)
+	}
+}
