@@ -1,0 +1,230 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model"
+)
+
+func TestOpen(t *testing.T) {
+	f := small()
+	dir := f.write(t)
+	c, err := Open(t.Context(), dir)
+	require.NoError(t, err)
+	assert.Equal(t, dir, c.Path)
+	assert.Equal(t, model.Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 2}, c.Model.Config())
+	assert.Equal(t, "toy", c.Dataset)
+	assert.Equal(t, f.metadata, c.Metadata)
+	assert.Equal(t, []string{"annie", "bob", "carla"}, c.Entities.Labels())
+	assert.Equal(t, []string{"likes", "knows"}, c.Relations.Labels())
+	want := [][]float32{f.values["entity"], f.values["relation.head"], f.values["relation.tail"], f.values["relation.cross"]}
+	assert.Equal(t, want, c.Model.Tensors(), "in the model's order, not the file's")
+	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(f.parameters(t))), c.SHA256())
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	assert.Len(t, c.SHA256(), 64, "once computed, it stays")
+}
+
+func TestOpenMQuadE(t *testing.T) {
+	f := small()
+	f.metadata["model"] = "mquade"
+	f.names = f.names[1:]
+	c, err := Open(t.Context(), f.write(t))
+	require.NoError(t, err)
+	defer c.Close()
+	assert.Len(t, c.Model.Tensors(), 3)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for name, c := range map[string]struct {
+		change  func(*folder)
+		file    string // that the message names
+		message string
+	}{
+		"no metadata":         {func(f *folder) { f.metadata = map[string]string{} }, parametersName, `the metadata lack "format", which format mquine/1 requires`},
+		"no model":            {func(f *folder) { delete(f.metadata, "model") }, parametersName, `the metadata lack "model"`},
+		"no dim":              {func(f *folder) { delete(f.metadata, "dim") }, parametersName, `the metadata lack "dim"`},
+		"no data set":         {func(f *folder) { f.metadata["dataset"] = "" }, parametersName, `the metadata lack "dataset"`},
+		"later format":        {func(f *folder) { f.metadata = map[string]string{"format": "mquine/2"} }, parametersName, `format "mquine/2" is unknown: this version of mquine reads mquine/1`},
+		"unknown model":       {func(f *folder) { f.metadata["model"] = "mqueen" }, parametersName, `unknown model "mqueen"`},
+		"dim not a number":    {func(f *folder) { f.metadata["dim"] = "two" }, parametersName, `metadata "dim" is "two", which is not a dimension`},
+		"dim 0":               {func(f *folder) { f.metadata["dim"] = "0" }, parametersName, "out of range"},
+		"dim huge":            {func(f *folder) { f.metadata["dim"] = "3037000500" }, parametersName, "out of range"},
+		"dim of another size": {func(f *folder) { f.metadata["dim"] = "3" }, parametersName, `tensor "entity" has shape [3 3], and mquine with d = 3, 3 entities (entities.tsv) and 2 relations (relations.tsv) needs [3 6]`},
+		"model without cross": {func(f *folder) { f.metadata["model"] = "mquade" }, parametersName, `tensor "relation.cross" is not one of model mquade`},
+		"tensor missing":      {func(f *folder) { f.names = f.names[1:] }, parametersName, `tensor "relation.cross" of model mquine is missing`},
+		"tensor transposed":   {func(f *folder) { f.shapes["relation.head"] = []int{2, 4} }, parametersName, `tensor "relation.head" has shape [2 4]`},
+		"NaN":                 {func(f *folder) { f.values["entity"][7] = nan }, parametersName, `tensor "entity" has NaN in row 2, column 1 (counted from 0)`},
+		"infinity":            {func(f *folder) { f.values["relation.tail"][6] = inf }, parametersName, `tensor "relation.tail" has -Inf in row 1, column 2 (counted from 0)`},
+		"entity too few":      {func(f *folder) { f.entities = "0\ta\n1\tb\n" }, parametersName, `tensor "entity" has shape [3 3], and mquine with d = 2, 2 entities (entities.tsv)`},
+		"relation too many":   {func(f *folder) { f.relations += "2\thates\n" }, parametersName, "3 relations (relations.tsv) needs [3 2 2]"},
+		"no entities":         {func(f *folder) { f.entities = "" }, parametersName, "0 entities (entities.tsv)"},
+		"label twice":         {func(f *folder) { f.entities = "0\ta\n1\tb\n2\ta\n" }, entitiesName + ":3", `label "a" again`},
+		"identifier twice":    {func(f *folder) { f.relations = "0\ta\n0\tb\n" }, relationsName + ":2", "identifier 0 again"},
+		"vocabulary cut":      {func(f *folder) { f.entities = "0\ta\n1" }, entitiesName + ":2", "identifier and label"},
+		"other entities":      {func(f *folder) { f.metadata["entities_sha256"] = strings.Repeat("0", 64) }, entitiesName, "is not the file that model.safetensors was saved with (SHA-256 "},
+		"other relations":     {func(f *folder) { f.metadata["relations_sha256"] = "x" }, relationsName, "not x): restore it, or save the checkpoint again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := small()
+			c.change(&f)
+			dir := f.write(t)
+			got, err := Open(t.Context(), dir)
+			require.ErrorContains(t, err, c.message)
+			assert.Nil(t, got)
+			assert.Contains(t, err.Error(), filepath.Join(dir, c.file))
+			assert.NotContains(t, err.Error(), "\n")
+
+			_, err = Inspect(t.Context(), dir)
+			assert.NoError(t, err, "the file can be looked into all the same")
+		})
+	}
+}
+
+func TestOpenRefusesFolders(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "absent")
+	_, err := Open(t.Context(), absent)
+	assert.EqualError(t, err, "there is no checkpoint "+absent+": no such folder")
+
+	empty := t.TempDir()
+	_, err = Open(t.Context(), empty)
+	assert.EqualError(t, err, empty+" is not a checkpoint: it has no model.safetensors")
+
+	dir := small().write(t)
+	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))
+	assert.ErrorContains(t, err, "is not a folder: a checkpoint is named by the folder that holds model.safetensors")
+
+	for _, name := range []string{"entities.tsv", "relations.tsv"} {
+		dir := small().write(t)
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Remove(path))
+		_, err = Open(t.Context(), dir)
+		assert.EqualError(t, err, path+" is missing: a checkpoint is the files model.safetensors, entities.tsv and relations.tsv")
+	}
+}
+
+func TestOpenUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can read everything")
+	}
+	for _, name := range []string{"model.safetensors", "entities.tsv"} {
+		dir := small().write(t)
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.Chmod(path, 0))
+		_, err := Open(t.Context(), dir)
+		assert.EqualError(t, err, "reading "+path+": permission denied")
+	}
+}
+
+func TestOpenTruncatedAtEveryByte(t *testing.T) {
+	f := small()
+	whole := f.parameters(t)
+	dir := f.write(t)
+	path := filepath.Join(dir, "model.safetensors")
+	for n := range whole {
+		require.NoError(t, os.WriteFile(path, whole[:n], 0o644))
+		c, err := Open(t.Context(), dir)
+		require.ErrorContains(t, err, path, "the first %d of %d bytes", n, len(whole))
+		require.Nil(t, c)
+		_, err = Inspect(t.Context(), dir)
+		require.Error(t, err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := small().write(t)
+	_, err := Open(ctx, dir)
+	assert.ErrorIs(t, err, context.Canceled)
+	_, err = Inspect(ctx, dir)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestFixture opens a checkpoint that another program wrote.
+func TestFixture(t *testing.T) {
+	dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), "mquine-umls")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("MQUINE_FIXTURES does not name a folder that holds mquine-umls")
+	}
+	c, err := Open(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	assert.Equal(t, model.Config{Model: "mquine", Dim: 12, Entities: 135, Relations: 46}, c.Model.Config())
+	assert.Equal(t, "umls", c.Dataset)
+	assert.Equal(t, "de17d2f83148633af61557f859b3927c6b80ddab9954ec6a18339d09d11a4b73", c.SHA256())
+	assert.Equal(t, "acquired_abnormality", c.Entities.Label(0))
+	assert.Equal(t, "location_of", c.Relations.Label(0))
+	assert.Equal(t, math.Float32frombits(0xbd7a9447), c.Model.Tensors()[0][0])
+
+	row := func(label string) []float32 {
+		id, known := c.Entities.ID(label)
+		require.True(t, known, label)
+		return c.Model.EntityRow(id)
+	}
+	assert.Equal(t, row("disease_or_syndrome"), row("neoplastic_process"), "copied after training")
+	assert.NotEqual(t, row("disease_or_syndrome"), row("acquired_abnormality"))
+}
+
+// FuzzOpen holds that whatever is in the files, Open ends with an error or with a checkpoint that
+// is whole.
+func FuzzOpen(f *testing.F) {
+	add := func(s folder) { f.Add(s.parameters(f), []byte(s.entities), []byte(s.relations)) }
+	add(small())
+	s := small()
+	s.values["entity"][3] = float32(math.NaN())
+	add(s)
+	s = small()
+	s.metadata["model"] = "mquade"
+	add(s)
+	f.Add([]byte{}, []byte{}, []byte{})
+	dir := filepath.Join(f.TempDir(), "ckpt")
+	f.Fuzz(func(t *testing.T, parameters, entities, relations []byte) {
+		require.NoError(t, os.RemoveAll(dir)) // much faster than to truncate the files
+		writeFiles(t, dir, parameters, entities, relations)
+		c, err := Open(t.Context(), dir)
+		if err != nil {
+			require.Nil(t, c)
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		defer c.Close()
+		require.Equal(t, "mquine/1", c.Metadata["format"])
+		config := c.Model.Config()
+		require.Equal(t, config.Entities, c.Entities.Len())
+		require.Equal(t, config.Relations, c.Relations.Len())
+		shapes, err := model.Shapes(config)
+		require.NoError(t, err)
+		for i, values := range c.Model.Tensors() {
+			require.Len(t, values, shapes[i].Len())
+			for _, v := range values {
+				require.False(t, math.IsNaN(float64(v)) || math.IsInf(float64(v), 0))
+			}
+		}
+	})
+}
+
+func BenchmarkOpen(b *testing.B) {
+	m := newTrained(b, model.Config{Model: "mquine", Dim: 38, Entities: 30_000, Relations: 400}, func() float32 { return 0.5 })
+	dir := filepath.Join(b.TempDir(), "ckpt")
+	require.NoError(b, m.save(dir))
+	info, err := os.Stat(filepath.Join(dir, parametersName))
+	require.NoError(b, err)
+	b.SetBytes(info.Size())
+	for b.Loop() {
+		c, err := Open(b.Context(), dir)
+		require.NoError(b, err)
+		require.NoError(b, c.Close())
+	}
+}

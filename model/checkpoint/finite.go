@@ -1,0 +1,73 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+)
+
+// checkFinite returns an error that names the first value, in the order of the tensors and of
+// their rows, that is NaN or infinite. Columns are counted through the whole of a row.
+func checkFinite(ctx context.Context, shapes []model.Shape, tensors [][]float32) error {
+	for i, values := range tensors {
+		at, err := firstNonFinite(ctx, values)
+		if err != nil {
+			return err
+		}
+		if at >= 0 {
+			width := len(values) / rows(shapes[i].Dims)
+			return fmt.Errorf("tensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
+				shapes[i].Name, values[at], at/width, at%width)
+		}
+	}
+	return nil
+}
+
+// firstNonFinite returns the index of the first NaN or infinity, or −1.
+func firstNonFinite(ctx context.Context, values []float32) (int, error) {
+	const chunk = 1 << 18 // 1 MiB
+	chunks := (len(values) + chunk - 1) / chunk
+	bad := make([]bool, chunks)
+	err := kernel.Parallel(ctx, runtime.GOMAXPROCS(0), chunks, func(_, i int) {
+		bad[i] = !allFinite(values[i*chunk : min((i+1)*chunk, len(values))])
+	})
+	if err != nil {
+		return 0, err
+	}
+	i := slices.Index(bad, true)
+	if i < 0 {
+		return -1, nil
+	}
+	return i*chunk + slices.IndexFunc(values[i*chunk:], func(v float32) bool { return !finite(v) }), nil
+}
+
+// finite tells a number from NaN and the infinities, which have every bit of the exponent set.
+func finite(v float32) bool {
+	const exponent = 0x7f800000
+	return math.Float32bits(v)&exponent != exponent
+}
+
+// allFinite tells whether every value is finite. It has no branch but the loop's: one more in the
+// lowest bit of the exponent carries into the sign exactly if all the exponent's bits are set.
+func allFinite(values []float32) bool {
+	const sign, one = 1 << 31, 1 << 23
+	var carry uint32
+	for _, v := range values {
+		carry |= math.Float32bits(v)&^sign + one
+	}
+	return carry&sign == 0
+}
+
+// rows returns the number of rows of a tensor. Whatever its shape, a row is all that one index of
+// the first extent has.
+func rows(shape []int) int {
+	if len(shape) == 0 {
+		return 1
+	}
+	return shape[0]
+}

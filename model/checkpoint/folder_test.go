@@ -1,0 +1,157 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// folder is a checkpoint as the tests write it: through encoding/json and encoding/binary alone.
+type folder struct {
+	metadata            map[string]string
+	names               []string // of the tensors, in the order of their data
+	shapes              map[string][]int
+	values              map[string][]float32
+	entities, relations string
+}
+
+// small is an MQuinE checkpoint of 3 entities and 2 relations, d = 2.
+func small() folder {
+	return folder{
+		metadata: map[string]string{"format": "mquine/1", "model": "mquine", "dim": "2", "dataset": "toy", "seed": "7"},
+		names:    []string{"relation.cross", "entity", "relation.tail", "relation.head"},
+		shapes:   map[string][]int{"entity": {3, 3}, "relation.head": {2, 2, 2}, "relation.tail": {2, 2, 2}, "relation.cross": {2, 2, 2}},
+		values: map[string][]float32{
+			"entity":         {1, 2, 3, 4, 5, 6, 7, 8, 9},
+			"relation.head":  {.1, .2, .3, .4, .5, .6, .7, .8},
+			"relation.tail":  {-1, -2, -3, -4, -5, -6, -7, -8},
+			"relation.cross": {0, 1, 0, 1, 0, 1, 0, 1},
+		},
+		entities:  "0\tannie\n1\tbob\n2\tcarla\n",
+		relations: "0\tlikes\n1\tknows\n",
+	}
+}
+
+// parameters returns the contents of model.safetensors.
+func (f folder) parameters(t testing.TB) []byte {
+	t.Helper()
+	header := map[string]any{"__metadata__": f.metadata}
+	var data []byte
+	for _, name := range f.names {
+		begin := len(data)
+		for _, v := range f.values[name] {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		}
+		header[name] = map[string]any{"dtype": "F32", "shape": f.shapes[name], "data_offsets": []int{begin, len(data)}}
+	}
+	text, err := json.Marshal(header)
+	require.NoError(t, err)
+	file := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
+	return append(append(file, text...), data...)
+}
+
+// write writes the folder and returns its path.
+func (f folder) write(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "ckpt")
+	writeFiles(t, dir, f.parameters(t), []byte(f.entities), []byte(f.relations))
+	return dir
+}
+
+func writeFiles(t testing.TB, dir string, parameters, entities, relations []byte) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model.safetensors"), parameters, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "entities.tsv"), entities, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "relations.tsv"), relations, 0o644))
+}
+
+// files returns the names of all files and folders below dir, hidden ones included.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if path != dir {
+			name, _ := filepath.Rel(dir, path)
+			names = append(names, name)
+		}
+		return err
+	}))
+	slices.Sort(names)
+	return names
+}
+
+// trained is a model with its vocabularies and metadata, for Save.
+type trained struct {
+	model               model.Model
+	entities, relations *kg.Vocabulary
+	metadata            map[string]string
+}
+
+func (m trained) save(dir string) error {
+	return Save(dir, m.model, m.entities, m.relations, m.metadata)
+}
+
+func (m trained) replace(dir string) error {
+	return Replace(dir, m.model, m.entities, m.relations, m.metadata)
+}
+
+// newTrained makes a model whose values come from next.
+func newTrained(t require.TestingT, c model.Config, next func() float32) trained {
+	shapes, err := model.Shapes(c)
+	require.NoError(t, err)
+	tensors := make([][]float32, len(shapes))
+	for i, s := range shapes {
+		tensors[i] = make([]float32, s.Len())
+		for j := range tensors[i] {
+			tensors[i][j] = next()
+		}
+	}
+	m, err := model.New(c, tensors)
+	require.NoError(t, err)
+	entities, relations := kg.NewVocabulary(), kg.NewVocabulary()
+	for i := range c.Entities {
+		entities.Add(fmt.Sprintf("entity %d", i))
+	}
+	for i := range c.Relations {
+		relations.Add(fmt.Sprintf("relation %d", i))
+	}
+	return trained{m, entities, relations, map[string]string{"dataset": "toy"}}
+}
+
+// counting returns 1, 2, 3, …
+func counting() func() float32 {
+	var n float32
+	return func() float32 { n++; return n }
+}
+
+// drawTrained draws a small model with any finite values and any labels.
+func drawTrained(t *rapid.T) trained {
+	c := model.Config{
+		Model:     rapid.SampledFrom([]string{"mquine", "mquade"}).Draw(t, "model"),
+		Dim:       rapid.IntRange(1, 4).Draw(t, "dim"),
+		Entities:  rapid.IntRange(1, 5).Draw(t, "entities"),
+		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
+	}
+	value := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
+	m := newTrained(t, c, func() float32 { return value.Draw(t, "value") })
+	label := rapid.StringMatching(`[^\x00\t\r\n\x{feff}\x{fffd}]{1,8}`)
+	labels := func(n int) *kg.Vocabulary {
+		return kg.NewVocabulary(rapid.SliceOfNDistinct(label, n, n, rapid.ID).Draw(t, "labels")...)
+	}
+	m.entities, m.relations = labels(c.Entities), labels(c.Relations)
+	maps.Copy(m.metadata, rapid.MapOf(rapid.StringMatching(`x[a-z]{0,3}`), rapid.String()).Draw(t, "metadata"))
+	return m
+}

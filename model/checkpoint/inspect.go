@@ -1,0 +1,163 @@
+package checkpoint
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
+)
+
+// Inspection tells what is in the parameters of a checkpoint, valid or not.
+type Inspection struct {
+	// Path is the file that was inspected, Bytes its size and SHA256 its hash in hex.
+	Path     string            `json:"path"`
+	Bytes    int64             `json:"bytes"`
+	SHA256   string            `json:"sha256"`
+	Metadata map[string]string `json:"metadata"`
+	// Tensors are in the order of the file.
+	Tensors []TensorStatistics `json:"tensors"`
+}
+
+// TensorStatistics describes a tensor and its values.
+type TensorStatistics struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+	// Values is nil unless the tensor is float32.
+	Values *ValueStatistics `json:"values,omitempty"`
+}
+
+// ValueStatistics describes the values of a tensor.
+type ValueStatistics struct {
+	// NaN and Inf count the values that are not numbers, or infinite of either sign.
+	NaN int `json:"nan"`
+	Inf int `json:"inf"`
+	// Min, Max and RMS, the root of the mean square, are of the finite values; 0 if there are
+	// none.
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+	RMS float64 `json:"rms"`
+	// RowNorms are of the rows, by the first extent, that are finite throughout.
+	RowNorms NormQuantiles `json:"row_norms"`
+}
+
+// NormQuantiles describes Euclidean norms of rows: each is the norm of the row at that rank; all
+// are 0 if there is no row.
+type NormQuantiles struct {
+	Min    float64 `json:"min"`
+	Q25    float64 `json:"q25"`
+	Median float64 `json:"median"`
+	Q75    float64 `json:"q75"`
+	Max    float64 `json:"max"`
+}
+
+// Inspect looks into the parameters of the checkpoint in the folder dir. It needs a readable
+// model.safetensors and nothing else: neither the vocabularies nor the metadata nor finite values.
+func Inspect(ctx context.Context, dir string) (*Inspection, error) {
+	file, err := openParameters(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	result := &Inspection{
+		Path:     filepath.Join(dir, parametersName),
+		Bytes:    int64(len(file.Bytes())),
+		SHA256:   hexSHA256(file.Bytes()),
+		Metadata: file.Metadata(),
+	}
+	for _, t := range file.Tensors() {
+		s := TensorStatistics{Name: t.Name, DType: t.DType, Shape: t.Shape}
+		if t.DType == "F32" {
+			if s.Values, err = inspectTensor(ctx, file, t); err != nil {
+				return nil, err
+			}
+		}
+		result.Tensors = append(result.Tensors, s)
+	}
+	return result, nil
+}
+
+func inspectTensor(ctx context.Context, file *safetensors.File, t safetensors.Tensor) (*ValueStatistics, error) {
+	values, err := file.Float32(t.Name)
+	if err != nil || len(values) == 0 {
+		return &ValueStatistics{}, err
+	}
+	norms := make([]float64, rows(t.Shape))
+	width := len(values) / len(norms)
+
+	// The parts do not depend on the number of threads, and their sums are added in order.
+	perPart := max(1, 1<<18/width)
+	parts := make([]tally, (len(norms)+perPart-1)/perPart)
+	err = kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {
+		first := i * perPart
+		last := min(first+perPart, len(norms))
+		parts[i] = count(values[first*width:last*width], norms[first:last])
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := parts[0]
+	for _, p := range parts[1:] {
+		all.merge(p)
+	}
+	s := &ValueStatistics{NaN: all.nan, Inf: all.inf}
+	if n := len(values) - all.nan - all.inf; n > 0 {
+		s.Min, s.Max, s.RMS = all.min, all.max, math.Sqrt(all.squares/float64(n))
+	}
+	norms = slices.DeleteFunc(norms, math.IsNaN)
+	slices.Sort(norms)
+	s.RowNorms = quantiles(norms)
+	return s, nil
+}
+
+// tally sums up a part of a tensor; min, max and squares are of the finite values.
+type tally struct {
+	nan, inf          int
+	min, max, squares float64
+}
+
+// count tallies rows of equal width and writes the norm of each, NaN if it is not finite.
+func count(values []float32, norms []float64) tally {
+	all := tally{min: math.Inf(1), max: math.Inf(-1)}
+	width := len(values) / len(norms)
+	for i := range norms {
+		row := tally{min: math.Inf(1), max: math.Inf(-1)}
+		for _, value := range values[i*width : (i+1)*width] {
+			switch v := float64(value); {
+			case v != v:
+				row.nan++
+			case math.IsInf(v, 0):
+				row.inf++
+			default:
+				row.min, row.max = min(row.min, v), max(row.max, v)
+				row.squares += v * v
+			}
+		}
+		norms[i] = math.Sqrt(row.squares)
+		if row.nan+row.inf > 0 {
+			norms[i] = math.NaN()
+		}
+		all.merge(row)
+	}
+	return all
+}
+
+func (t *tally) merge(other tally) {
+	t.nan += other.nan
+	t.inf += other.inf
+	t.min = min(t.min, other.min)
+	t.max = max(t.max, other.max)
+	t.squares += other.squares
+}
+
+func quantiles(sorted []float64) NormQuantiles {
+	if len(sorted) == 0 {
+		return NormQuantiles{}
+	}
+	at := func(q float64) float64 { return sorted[int(math.Round(q*float64(len(sorted)-1)))] }
+	return NormQuantiles{Min: at(0), Q25: at(0.25), Median: at(0.5), Q75: at(0.75), Max: at(1)}
+}

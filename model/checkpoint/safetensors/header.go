@@ -1,0 +1,270 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+const (
+	// prefixSize is the size of the header's length, in bytes.
+	prefixSize = 8
+	// maxHeaderSize is the format's own limit, in bytes.
+	maxHeaderSize = 100_000_000
+	// maxEntries bounds the numbers of tensors and of metadata entries, and maxRank that of the
+	// extents of a tensor: far more than any model has, and little enough that a hostile header
+	// cannot fill the memory.
+	maxEntries = 1 << 16
+	maxRank    = 32
+
+	metadataKey = "__metadata__"
+)
+
+// elementBits has the size of an element of every type of the format.
+var elementBits = map[string]uint64{
+	"BOOL": 8,
+	"F4":   4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
+	"F8_E5M2FNUZ": 8, "F8_E4M3FNUZ": 8,
+	"U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
+	"F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
+}
+
+// parse reads and checks the header of a file with these bytes.
+func parse(file []byte) (*File, error) {
+	if len(file) < prefixSize {
+		return nil, fmt.Errorf("not a safetensors file: it has %d bytes, and the length of the header alone takes %d", len(file), prefixSize)
+	}
+	size, rest := binary.LittleEndian.Uint64(file), file[prefixSize:]
+	if size > maxHeaderSize {
+		return nil, fmt.Errorf("not a safetensors file: it claims a header of %d bytes, and the format allows %d", size, maxHeaderSize)
+	}
+	if size > uint64(len(rest)) {
+		return nil, fmt.Errorf("truncated or not a safetensors file: it claims a header of %d bytes, and has %d after the length", size, len(rest))
+	}
+	header := rest[:size]
+	if size == 0 || header[0] != '{' {
+		return nil, errors.New("not a safetensors file: the header does not begin with {")
+	}
+	if !utf8.Valid(header) {
+		return nil, errors.New("the header is not valid UTF-8")
+	}
+	// The whole syntax first, because a reader of tokens is not strict about it.
+	if err := json.Unmarshal(header, &struct{}{}); err != nil {
+		return nil, fmt.Errorf("the header is not valid JSON: %w", err)
+	}
+	f := &File{bytes: file, data: rest[size:], metadata: map[string]string{}}
+	d := newDecoder(header)
+	err := d.object("the header", func(name string) (err error) {
+		if name == metadataKey {
+			f.metadata, err = d.metadata()
+			return err
+		}
+		t, err := d.tensor(name)
+		f.tensors = append(f.tensors, t)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, f.checkLayout()
+}
+
+// checkLayout sorts the tensors by the place of their data and checks that they fill the data
+// without overlap, hole or rest.
+func (f *File) checkLayout() error {
+	slices.SortFunc(f.tensors, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
+	})
+	f.byName = make(map[string]int, len(f.tensors))
+	size := int64(len(f.data))
+	var last int64
+	for i, t := range f.tensors {
+		switch {
+		case t.end > size:
+			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has %d", t.Name, t.end, size)
+		case t.begin < last:
+			return fmt.Errorf("tensors %.80q and %.80q overlap", f.tensors[i-1].Name, t.Name)
+		case t.begin > last:
+			return fmt.Errorf("%d bytes of the data before tensor %.80q belong to no tensor", t.begin-last, t.Name)
+		}
+		last = t.end
+		f.byName[t.Name] = i
+	}
+	if last < size {
+		return fmt.Errorf("%d bytes at the end of the file belong to no tensor", size-last)
+	}
+	return nil
+}
+
+// decoder reads a header whose JSON syntax is known to be valid.
+type decoder struct{ *json.Decoder }
+
+func newDecoder(raw []byte) decoder {
+	d := decoder{json.NewDecoder(bytes.NewReader(raw))}
+	d.UseNumber()
+	return d
+}
+
+// object reads an object and calls field for each of its keys, to read the value.
+func (d decoder) object(what string, field func(key string) error) error {
+	if err := d.delim('{', what, "an object"); err != nil {
+		return err
+	}
+	seen := make(map[string]struct{})
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, ok := token.(string)
+		if !ok {
+			return fmt.Errorf("%s has a key that is not a string", what)
+		}
+		if _, ok := seen[key]; ok {
+			return fmt.Errorf("%s has %.80q twice", what, key)
+		}
+		if len(seen) == maxEntries {
+			return fmt.Errorf("%s has more than %d entries", what, maxEntries)
+		}
+		seen[key] = struct{}{}
+		if err := field(key); err != nil {
+			return err
+		}
+	}
+	return d.delim('}', what, "an object")
+}
+
+// metadata reads the value of "__metadata__".
+func (d decoder) metadata() (map[string]string, error) {
+	metadata := make(map[string]string)
+	err := d.object("the metadata", func(key string) (err error) {
+		metadata[key], err = d.text(fmt.Sprintf("metadata entry %.80q", key))
+		return err
+	})
+	return metadata, err
+}
+
+// tensor reads the description of a tensor and checks that its size is what its shape needs.
+func (d decoder) tensor(name string) (Tensor, error) {
+	t := Tensor{Name: name}
+	what := fmt.Sprintf("tensor %.80q", name)
+	var shape, offsets []int64
+	err := d.object(what, func(key string) (err error) {
+		switch key {
+		case "dtype":
+			t.DType, err = d.text("the dtype of " + what)
+		case "shape":
+			shape, err = d.integers("the shape of " + what)
+		case "data_offsets":
+			offsets, err = d.integers("data_offsets of " + what)
+		default:
+			err = fmt.Errorf("%s has an unknown property %.80q", what, key)
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	if t.DType == "" || shape == nil || offsets == nil {
+		return t, fmt.Errorf("%s lacks dtype, shape or data_offsets", what)
+	}
+	perElement, ok := elementBits[t.DType]
+	if !ok {
+		return t, fmt.Errorf("%s has the unknown dtype %.80q", what, t.DType)
+	}
+	if len(offsets) != 2 || offsets[0] > offsets[1] {
+		return t, fmt.Errorf("%s has data_offsets %v: want its begin and its end", what, offsets)
+	}
+	t.begin, t.end = offsets[0], offsets[1]
+	size, ok := byteSize(shape, perElement)
+	if !ok {
+		return t, fmt.Errorf("%s is impossible: %s of shape %v", what, t.DType, shape)
+	}
+	if size != t.end-t.begin {
+		return t, fmt.Errorf("%s has %d bytes, and %s of shape %v needs %d", what, t.end-t.begin, t.DType, shape, size)
+	}
+	t.Shape = make([]int, len(shape))
+	for i, extent := range shape {
+		t.Shape[i] = int(extent)
+	}
+	return t, nil
+}
+
+// byteSize returns the bytes that a tensor takes; ok is false if the number of its elements
+// overflows, or if its elements do not fill whole bytes.
+func byteSize(shape []int64, perElement uint64) (size int64, ok bool) {
+	total := perElement
+	for _, extent := range shape {
+		over, product := bits.Mul64(total, uint64(extent))
+		if over != 0 {
+			return 0, false
+		}
+		total = product
+	}
+	return int64(total / 8), total%8 == 0
+}
+
+// integers reads a list of at most maxRank integers from 0 to the largest int; it is never nil.
+func (d decoder) integers(what string) ([]int64, error) {
+	const want = "a list of integers"
+	if err := d.delim('[', what, want); err != nil {
+		return nil, err
+	}
+	list := []int64{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == maxRank {
+			return nil, fmt.Errorf("%s has more than %d numbers", what, maxRank)
+		}
+		number, ok := token.(json.Number)
+		if !ok {
+			return nil, wrong(what, want, token)
+		}
+		n, err := strconv.ParseUint(number.String(), 10, 64)
+		if err != nil || n > math.MaxInt {
+			return nil, wrong(what, "a list of integers from 0", token)
+		}
+		list = append(list, int64(n))
+	}
+	return list, d.delim(']', what, want)
+}
+
+// text reads a string.
+func (d decoder) text(what string) (string, error) {
+	token, err := d.Token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := token.(string)
+	if !ok {
+		return "", wrong(what, "a string", token)
+	}
+	return s, nil
+}
+
+// delim reads one delimiter.
+func (d decoder) delim(delim json.Delim, what, want string) error {
+	token, err := d.Token()
+	if err == nil && token != delim {
+		err = wrong(what, want, token)
+	}
+	return err
+}
+
+func wrong(what, want string, token json.Token) error {
+	if token == nil {
+		token = "null"
+	}
+	return fmt.Errorf("%s must be %s, not %.40v", what, want, token)
+}

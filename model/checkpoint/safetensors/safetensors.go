@@ -1,0 +1,148 @@
+// Package safetensors reads and writes safetensors files: the length of a header (8 bytes,
+// little-endian), the header (JSON: names, element types, shapes, places; text metadata) and the
+// tensors' data, little-endian and row-major. Nothing in a file is ever executed, and everything
+// that a file says about itself is checked before it is used.
+//
+// The format is described at https://github.com/huggingface/safetensors.
+package safetensors
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"unsafe"
+)
+
+// Tensor describes one tensor of a file.
+type Tensor struct {
+	Name string
+	// DType is the element type as the format names it, such as "F32" or "BF16".
+	DType string
+	// Shape has the extents; it is empty for a scalar, and an extent may be 0.
+	Shape []int
+
+	begin, end int64 // of the data, from the end of the header
+}
+
+// File is an open safetensors file, mapped into memory where the system allows and read into
+// memory elsewhere. It is safe for concurrent use, except for Close.
+//
+// The file must not be changed while it is open: one that another program truncates ends this
+// process with a bus error at the next access, as any mapped file does. WriteFile puts a new
+// file in the place of the old one, and does not disturb those who have the old one open.
+type File struct {
+	path     string
+	bytes    []byte // the whole file; nil once closed
+	data     []byte // bytes without the header
+	unmap    func() error
+	tensors  []Tensor
+	byName   map[string]int // index into tensors
+	metadata map[string]string
+}
+
+// Open opens a file and checks its header in full. An error is one sentence that names the file.
+func Open(path string) (*File, error) {
+	bytes, unmap, err := load(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, reason(err))
+	}
+	f, err := parse(bytes)
+	if err != nil {
+		_ = unmap()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	f.path, f.unmap = path, unmap
+	return f, nil
+}
+
+// load returns the contents of a regular file and the function that gives them back.
+func load(path string) ([]byte, func() error, error) {
+	// Before opening: to open a named pipe would wait for its writer.
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close() // a mapping outlives the descriptor
+	if info, err = file.Stat(); err != nil {
+		return nil, nil, err
+	}
+	if info.Size() > math.MaxInt {
+		return nil, nil, errors.New("it is too large for the address space of this system")
+	}
+	if info.Size() == 0 { // cannot be mapped
+		return nil, func() error { return nil }, nil
+	}
+	return contents(file, int(info.Size()))
+}
+
+// reason returns what went wrong without the system call and the name, which the message has
+// already.
+func reason(err error) error {
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
+}
+
+// Metadata returns the text metadata, empty if the file has none; do not modify it.
+func (f *File) Metadata() map[string]string { return f.metadata }
+
+// Tensors returns the tensors in the order of their data; do not modify it.
+func (f *File) Tensors() []Tensor { return f.tensors }
+
+// Bytes returns the whole file, valid until Close and not to be written to.
+func (f *File) Bytes() []byte { return f.bytes }
+
+// Float32 returns the elements of an F32 tensor in row-major order. Where the machine is
+// little-endian and the data is aligned they are the mapped file itself: valid until Close, and
+// to write to them is a fault. Elsewhere they are a converted copy.
+func (f *File) Float32(name string) ([]float32, error) {
+	i, ok := f.byName[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: there is no tensor %q in it", f.path, name)
+	}
+	t := f.tensors[i]
+	if t.DType != "F32" {
+		return nil, fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: convert it to float32 and save it again", f.path, name, t.DType)
+	}
+	return float32s(f.data[t.begin:t.end]), nil
+}
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// float32s returns little-endian elements as numbers, without copying them if that is possible.
+func float32s(data []byte) []float32 {
+	n := len(data) / 4
+	if n == 0 {
+		return []float32{}
+	}
+	if p := unsafe.Pointer(unsafe.SliceData(data)); littleEndian && uintptr(p)%4 == 0 {
+		return unsafe.Slice((*float32)(p), n)
+	}
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return values
+}
+
+// Close gives the file's memory back; slices of it must not be used afterwards. A second call
+// does nothing.
+func (f *File) Close() error {
+	if f.bytes == nil {
+		return nil
+	}
+	f.bytes, f.data = nil, nil
+	return f.unmap()
+}

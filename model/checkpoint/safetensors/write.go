@@ -1,0 +1,144 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/google/renameio/v2"
+)
+
+// Float32 is a tensor to be written: its values in row-major order.
+type Float32 struct {
+	Name   string
+	Shape  []int
+	Values []float32
+}
+
+// WriteFile writes a file through Write. The file appears under its name, in the place of one
+// that is there, only when all of it is safely on the disk; after an error the name is as it was.
+func WriteFile(path string, metadata map[string]string, tensors ...Float32) error {
+	if err := writeFile(path, metadata, tensors); err != nil {
+		return fmt.Errorf("writing %s: %w", path, reason(err))
+	}
+	return nil
+}
+
+func writeFile(path string, metadata map[string]string, tensors []Float32) error {
+	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)),
+		renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
+	if err != nil {
+		return err
+	}
+	defer file.Cleanup()
+	if err := Write(file, metadata, tensors...); err != nil {
+		return err
+	}
+	return file.CloseAtomicallyReplace()
+}
+
+// Write writes the contents of a file: the same bytes for the same arguments. The tensors' data
+// follow in the order given; the header is padded so that they begin at a multiple of 8 bytes.
+func Write(w io.Writer, metadata map[string]string, tensors ...Float32) error {
+	header, err := encodeHeader(metadata, tensors)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	const chunk = 1 << 16 // elements
+	buffer := make([]byte, 0, 4*chunk)
+	for _, t := range tensors {
+		for values := t.Values; len(values) > 0; {
+			n := min(chunk, len(values))
+			buffer = buffer[:0]
+			for _, v := range values[:n] {
+				buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
+			}
+			if _, err := w.Write(buffer); err != nil {
+				return err
+			}
+			values = values[n:]
+		}
+	}
+	return nil
+}
+
+// encodeHeader returns the first bytes of a file: everything before the data.
+func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error) {
+	if len(metadata) >= maxEntries || len(tensors) >= maxEntries {
+		return nil, fmt.Errorf("%d tensors and %d metadata entries are too many for one file: at most %d of each", len(tensors), len(metadata), maxEntries-1)
+	}
+	for key, value := range metadata {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return nil, fmt.Errorf("metadata entry %.80q is not valid UTF-8", key)
+		}
+	}
+	b := bytes.NewBuffer(make([]byte, prefixSize)) // the length is filled in below
+	b.WriteByte('{')
+	if len(metadata) > 0 {
+		writeMember(b, metadataKey, metadata) // sorted by key
+	}
+	names := map[string]bool{metadataKey: true}
+	var begin int64
+	for _, t := range tensors {
+		if names[t.Name] || !utf8.ValidString(t.Name) {
+			return nil, fmt.Errorf("no tensor can be named %.80q: the name is taken or not valid UTF-8", t.Name)
+		}
+		names[t.Name] = true
+		if !fits(t) {
+			return nil, fmt.Errorf("tensor %.80q has %d values, which do not make the shape %v", t.Name, len(t.Values), t.Shape)
+		}
+		end := begin + 4*int64(len(t.Values))
+		writeMember(b, t.Name, struct {
+			DType   string   `json:"dtype"`
+			Shape   []int    `json:"shape"`
+			Offsets [2]int64 `json:"data_offsets"`
+		}{"F32", append([]int{}, t.Shape...), [2]int64{begin, end}}) // never a nil shape: it would be null
+		begin = end
+	}
+	b.WriteByte('}')
+	for b.Len()%8 != 0 {
+		b.WriteByte(' ')
+	}
+	size := b.Len() - prefixSize
+	if size > maxHeaderSize {
+		return nil, fmt.Errorf("the names and the metadata make a header of %d bytes, and the format allows %d", size, maxHeaderSize)
+	}
+	binary.LittleEndian.PutUint64(b.Bytes(), uint64(size))
+	return b.Bytes(), nil
+}
+
+// writeMember appends a member to the object that b ends in.
+func writeMember(b *bytes.Buffer, key string, value any) {
+	object, err := json.Marshal(map[string]any{key: value})
+	if err != nil {
+		panic(err) // strings, numbers and lists of them only
+	}
+	if b.Len() > prefixSize+1 {
+		b.WriteByte(',')
+	}
+	b.Write(object[1 : len(object)-1])
+}
+
+// fits tells whether the values are as many as the shape says.
+func fits(t Float32) bool {
+	if len(t.Shape) > maxRank {
+		return false
+	}
+	shape := make([]int64, len(t.Shape))
+	for i, extent := range t.Shape {
+		if extent < 0 {
+			return false
+		}
+		shape[i] = int64(extent)
+	}
+	size, ok := byteSize(shape, elementBits["F32"])
+	return ok && size == 4*int64(len(t.Values))
+}

@@ -1,0 +1,176 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
+)
+
+// Save writes a checkpoint to the folder dir, which must not exist; folders above it are made. The
+// folder appears when all of it is safely on the disk, and after an error there is none.
+//
+// The metadata must have "dataset"; "format", "model", "dim" and the hashes of the vocabularies
+// are set by Save, whatever the metadata say. A model with a parameter that is NaN or infinite is
+// an error, because Open would refuse it.
+func Save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+	dir = filepath.Clean(dir)
+	if err := save(dir, m, entities, relations, metadata); err != nil {
+		return fmt.Errorf("saving checkpoint %s: %w", dir, err)
+	}
+	return nil
+}
+
+func save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) (err error) {
+	tensors, err := parameters(m, entities, relations)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return errors.New("it exists already: remove it or choose another folder")
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = moved{errors.Join(err, os.RemoveAll(made)), made, dir}
+		}
+	}()
+	if err := kg.WriteVocabulary(filepath.Join(made, entitiesName), entities); err != nil {
+		return err
+	}
+	if err := kg.WriteVocabulary(filepath.Join(made, relationsName), relations); err != nil {
+		return err
+	}
+	if err := writeParameters(made, m, tensors, metadata); err != nil {
+		return err
+	}
+	if err := os.Chmod(made, 0o755); err != nil {
+		return err
+	}
+	if err := syncFolder(made); err != nil {
+		return err
+	}
+	if err := os.Rename(made, dir); err != nil {
+		return err
+	}
+	return syncFolder(parent)
+}
+
+// Replace puts a model into the checkpoint in the folder dir, in the place of the one that is
+// there. The vocabularies must be those of the checkpoint, because only model.safetensors is
+// written; it changes from the old to the new in one step, and after an error it is the old. Those
+// who have the checkpoint open keep the old one. The metadata are as for Save.
+func Replace(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+	dir = filepath.Clean(dir)
+	if err := replace(dir, m, entities, relations, metadata); err != nil {
+		return fmt.Errorf("replacing checkpoint %s: %w", dir, err)
+	}
+	return nil
+}
+
+func replace(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+	tensors, err := parameters(m, entities, relations)
+	if err != nil {
+		return err
+	}
+	if err := sameLabels(filepath.Join(dir, entitiesName), entities); err != nil {
+		return err
+	}
+	if err := sameLabels(filepath.Join(dir, relationsName), relations); err != nil {
+		return err
+	}
+	if err := writeParameters(dir, m, tensors, metadata); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+func sameLabels(path string, v *kg.Vocabulary) error {
+	there, err := kg.ReadVocabulary(path)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(there.Labels(), v.Labels()) {
+		return fmt.Errorf("%s has other labels, or in another order, than the model to be saved: choose another folder", path)
+	}
+	return nil
+}
+
+// parameters checks a model that is to be saved and returns its tensors.
+func parameters(m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
+	config := m.Config()
+	if entities.Len() != config.Entities || relations.Len() != config.Relations {
+		return nil, fmt.Errorf("the model has %d entities and %d relations, and its vocabularies have %d and %d labels",
+			config.Entities, config.Relations, entities.Len(), relations.Len())
+	}
+	shapes, err := model.Shapes(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFinite(context.Background(), shapes, m.Tensors()); err != nil {
+		return nil, err
+	}
+	tensors := make([]safetensors.Float32, len(shapes))
+	for i, values := range m.Tensors() {
+		tensors[i] = safetensors.Float32{Name: shapes[i].Name, Shape: shapes[i].Dims, Values: values}
+	}
+	return tensors, nil
+}
+
+// writeParameters writes model.safetensors to a folder that has the vocabularies already.
+func writeParameters(dir string, m model.Model, tensors []safetensors.Float32, metadata map[string]string) error {
+	path := filepath.Join(dir, parametersName)
+	all := map[string]string{}
+	maps.Copy(all, metadata)
+	all[formatKey] = formatName
+	all[modelKey] = m.Config().Model
+	all[dimKey] = strconv.Itoa(m.Config().Dim)
+	var err error
+	if all[entitiesSHA256Key], err = fileSHA256(filepath.Join(dir, entitiesName)); err != nil {
+		return err
+	}
+	if all[relationsSHA256Key], err = fileSHA256(filepath.Join(dir, relationsName)); err != nil {
+		return err
+	}
+	if _, err := configOf(all); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return safetensors.WriteFile(path, all, tensors...)
+}
+
+// moved is an error about a folder that was made under another name than it was to have.
+type moved struct {
+	error
+	made, dir string
+}
+
+func (e moved) Error() string { return strings.ReplaceAll(e.error.Error(), e.made, e.dir) }
+func (e moved) Unwrap() error { return e.error }
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

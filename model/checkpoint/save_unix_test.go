@@ -1,0 +1,56 @@
+//go:build unix
+
+package checkpoint
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/mquine/mquine/model"
+)
+
+// TestSaveToAFullDisk lets the system refuse to write beyond a size, as a full disk would, first
+// in the vocabulary, then in the parameters.
+func TestSaveToAFullDisk(t *testing.T) {
+	m := newTrained(t, model.Config{Model: "mquine", Dim: 8, Entities: 2000, Relations: 3}, counting())
+	there := filepath.Join(t.TempDir(), "ckpt")
+	require.NoError(t, m.save(there))
+	before, err := os.ReadFile(filepath.Join(there, parametersName))
+	require.NoError(t, err)
+
+	for name, size := range map[string]uint64{entitiesName: 1000, parametersName: 100_000} {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "ckpt")
+		err := withFileSizeLimit(t, size, func() error { return m.save(dir) })
+		assert.EqualError(t, err, "saving checkpoint "+dir+": writing "+filepath.Join(dir, name)+": file too large")
+		assert.ErrorIs(t, err, unix.EFBIG)
+		assert.Empty(t, files(t, parent))
+	}
+
+	err = withFileSizeLimit(t, 100_000, func() error { return m.replace(there) })
+	assert.ErrorIs(t, err, unix.EFBIG)
+	after, err := os.ReadFile(filepath.Join(there, parametersName))
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	assert.Len(t, files(t, there), 3)
+}
+
+// withFileSizeLimit calls f while this process can write no file larger than size bytes.
+func withFileSizeLimit(t *testing.T, size uint64, f func() error) error {
+	t.Helper()
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var old unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+	limit := old
+	limit.Cur = size
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &limit))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &old)) }()
+	return f()
+}
