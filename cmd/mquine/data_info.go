@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/catalogue"
+)
+
+// dataInfo is the result of `mquine data info` for machines.
+type dataInfo struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+	// Dir is empty if the data set is not present.
+	Dir string `json:"dir,omitempty"`
+	// Public is what the catalogue knows of the data set, if it does.
+	Public *publicInfo `json:"public,omitempty"`
+	// Statistics and Notes describe what is present.
+	Statistics *kg.Statistics `json:"statistics,omitempty"`
+	Notes      []string       `json:"notes,omitempty"`
+}
+
+type publicInfo struct {
+	Title     string     `json:"title"`
+	Source    string     `json:"source"`
+	Licence   string     `json:"licence"`
+	Origins   []string   `json:"origins"`
+	Entities  int        `json:"entities"`
+	Relations int        `json:"relations"`
+	Files     []fileInfo `json:"files"`
+}
+
+type fileInfo struct {
+	Name  string          `json:"name"`
+	Lines int             `json:"lines"`
+	Sums  []catalogue.Sum `json:"sums"`
+	// State is "matches", "differs", "absent", or "unchecked" where no sum is known.
+	State string `json:"state"`
+	// Difference says how a file that differs does.
+	Difference string `json:"difference,omitempty"`
+}
+
+func newDataInfoCommand() *cobra.Command {
+	var jsonFile string
+	cmd := &cobra.Command{
+		Use:   "info NAME",
+		Short: "Describe a data set and check it",
+		Long: `Describe a data set, by name or folder: sizes, queries, relation categories, degrees, and
+whatever is odd about it. The files of a public data set are compared with the catalogue's
+checksums.
+
+Categories are 1-1, 1-N, N-1 and N-N, heads first: N where a relation has more than 1.5 heads for
+a tail, or tails for a head, on average in the training split. Unseen are triples with an entity
+that no training triple has.`,
+		Example: `  mquine data info fb15k-237
+  mquine data info ./my-graph --json -`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeDatasets,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			info, err := describeData(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if jsonFile != "" {
+				if err := writeJSON(cmd, jsonFile, info); err != nil || jsonFile == "-" {
+					return err
+				}
+			}
+			info.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	jsonFlag(cmd, &jsonFile)
+	return cmd
+}
+
+// completeDatasets offers the data sets that are present, the catalogue and folders to the shell.
+func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	present, _ := kg.Installed() // without them there is still the catalogue to offer
+	names := append(present, catalogueNames()...)
+	slices.Sort(names)
+	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
+}
+
+func describeData(ctx context.Context, name string) (dataInfo, error) {
+	info := dataInfo{Schema: "mquine.data-info/1", Name: name}
+	if set, public := catalogue.Find(name); public {
+		parent, err := kg.DataDir()
+		if err != nil {
+			return info, err
+		}
+		if info.Public, err = describePublic(ctx, set, filepath.Join(parent, name)); err != nil {
+			return info, err
+		}
+		present, err := kg.Installed()
+		if err != nil || !slices.Contains(present, name) {
+			return info, err
+		}
+	}
+	g, err := kg.Open(ctx, name)
+	if err != nil {
+		return info, err
+	}
+	statistics := kg.Describe(g)
+	info.Name, info.Dir, info.Statistics, info.Notes = g.Name, g.Dir, &statistics, g.Notes
+	return info, nil
+}
+
+// describePublic compares the files in dir with the catalogue.
+func describePublic(ctx context.Context, set catalogue.Dataset, dir string) (*publicInfo, error) {
+	info := &publicInfo{
+		Title: set.Title, Source: set.Source, Licence: set.Licence, Origins: set.Origins,
+		Entities: set.Entities, Relations: set.Relations,
+	}
+	for _, f := range set.Files {
+		state := fileInfo{Name: f.Name, Lines: f.Lines, Sums: f.Sums, State: "matches"}
+		path, err := f.Find(dir)
+		switch {
+		case err != nil:
+			return nil, err
+		case path == "":
+			state.State = "absent"
+		default:
+			err := f.Verify(ctx, path)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if err != nil {
+				state.State, state.Difference = "differs", err.Error()
+			} else if len(f.Sums) == 0 {
+				state.State = "unchecked"
+			}
+		}
+		info.Files = append(info.Files, state)
+	}
+	return info, nil
+}
+
+func (d dataInfo) print(w io.Writer) {
+	d.printFacts(w)
+	if d.Statistics != nil {
+		d.printSplits(w)
+		d.printTraining(w)
+	}
+	if d.Public != nil {
+		d.Public.print(w)
+	}
+	for _, note := range d.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	if d.Public != nil && slices.ContainsFunc(d.Public.Files, func(f fileInfo) bool { return f.State == "absent" }) {
+		fmt.Fprintf(w, "\"mquine data get %s\" fetches what is absent.\n", d.Name)
+	}
+}
+
+func (d dataInfo) printFacts(w io.Writer) {
+	t := newTable()
+	if d.Dir != "" {
+		t.AppendRow(table.Row{"folder", d.Dir})
+	}
+	if p := d.Public; p != nil {
+		t.AppendRow(table.Row{"title", p.Title})
+		t.AppendRow(table.Row{"source", p.Source})
+		t.AppendRow(table.Row{"licence", p.Licence})
+	}
+	switch s := d.Statistics; {
+	case s != nil:
+		entities, relations := comma(s.Entities), comma(s.Relations)
+		if p := d.Public; p != nil && (p.Entities != s.Entities || p.Relations != s.Relations) {
+			entities += " of " + comma(p.Entities)
+			relations += " of " + comma(p.Relations)
+		}
+		t.AppendRow(table.Row{"entities", entities})
+		t.AppendRow(table.Row{"relations", relations})
+		t.AppendRow(table.Row{"distinct triples", comma(s.Distinct)})
+	case d.Public != nil:
+		t.AppendRow(table.Row{"entities", comma(d.Public.Entities)})
+		t.AppendRow(table.Row{"relations", comma(d.Public.Relations)})
+	}
+	fmt.Fprintf(w, "%s\n\n", t.Render())
+}
+
+func (d dataInfo) printSplits(w io.Writer) {
+	type column struct {
+		name string
+		of   func(kg.SplitStatistics) int
+	}
+	columns := []column{
+		{"triples", func(s kg.SplitStatistics) int { return s.Triples }},
+		{"repeats", func(s kg.SplitStatistics) int { return s.Repeats }},
+		{"loops", func(s kg.SplitStatistics) int { return s.Loops }},
+		{"(h, r, ?)", func(s kg.SplitStatistics) int { return s.TailQueries }},
+		{"(?, r, t)", func(s kg.SplitStatistics) int { return s.HeadQueries }},
+	}
+	if d.Statistics.Training != nil {
+		columns = append(columns, column{"unseen", func(s kg.SplitStatistics) int { return *s.Unseen }})
+		for c := range kg.NumCategories {
+			columns = append(columns, column{c.String(), func(s kg.SplitStatistics) int { return s.Categories[c] }})
+		}
+	}
+	header, numbers := table.Row{"split"}, []int{}
+	for i, c := range columns {
+		header, numbers = append(header, c.name), append(numbers, i+2)
+	}
+	t := newTable(numbers...)
+	t.AppendHeader(header)
+	for _, s := range d.Statistics.Splits {
+		row := table.Row{s.Split.String()}
+		for _, c := range columns {
+			row = append(row, comma(c.of(s)))
+		}
+		t.AppendRow(row)
+	}
+	fmt.Fprintf(w, "%s\n\n", t.Render())
+}
+
+func (d dataInfo) printTraining(w io.Writer) {
+	training := d.Statistics.Training
+	if training == nil {
+		return
+	}
+	var categories []string
+	for c := range kg.NumCategories {
+		categories = append(categories, fmt.Sprintf("%s %s", comma(training.Categories[c]), c))
+	}
+	degrees := training.Degrees
+	t := newTable()
+	t.AppendRow(table.Row{"relations", strings.Join(categories, ", ")})
+	t.AppendRow(table.Row{"degree of entities", fmt.Sprintf("mean %.1f, median %s, largest %s; the top 5%% have %.0f%% of all ends",
+		degrees.Mean, strconv.FormatFloat(degrees.Median, 'f', -1, 64), comma(degrees.Max), 100*degrees.TopShare)})
+	fmt.Fprintf(w, "%s\n\n", t.Render())
+}
+
+func (p *publicInfo) print(w io.Writer) {
+	t := newTable(2)
+	t.AppendHeader(table.Row{"file", "triples", "compared with the catalogue"})
+	for _, f := range p.Files {
+		result := f.State
+		switch f.State {
+		case "matches":
+			var algorithms []string
+			for _, sum := range f.Sums {
+				algorithm, _, _ := strings.Cut(string(sum), ":")
+				algorithms = append(algorithms, algorithm)
+			}
+			result = "matches (" + strings.Join(algorithms, ", ") + ")"
+		case "differs":
+			result = "differs: " + f.Difference
+		case "unchecked":
+			result = "has its number of lines; no checksum is known"
+		}
+		t.AppendRow(table.Row{f.Name, comma(f.Lines), result})
+	}
+	fmt.Fprintf(w, "%s\n\n", t.Render())
+}

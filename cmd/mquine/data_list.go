@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/catalogue"
+)
+
+// dataList is the result of `mquine data list` for machines.
+type dataList struct {
+	Schema   string       `json:"schema"`
+	Dir      string       `json:"dir"`
+	Datasets []listedData `json:"datasets"`
+}
+
+// listedData is one line of it. The sizes are those of the catalogue; a data set that the
+// catalogue does not know has none.
+type listedData struct {
+	Name      string `json:"name"`
+	Public    bool   `json:"public"`
+	Entities  int    `json:"entities,omitempty"`
+	Relations int    `json:"relations,omitempty"`
+	Train     int    `json:"train,omitempty"`
+	Valid     int    `json:"valid,omitempty"`
+	Test      int    `json:"test,omitempty"`
+	Present   bool   `json:"present"`
+	// Missing names the files of a public data set that are not there.
+	Missing []string `json:"missing,omitempty"`
+}
+
+func newDataListCommand() *cobra.Command {
+	var jsonFile string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the data sets, public and present",
+		Long: `List the public data sets that "mquine data get" fetches, and those that are present.
+
+The sizes are those of the catalogue: numbers of entities, relations and triples.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := listData()
+			if err != nil {
+				return err
+			}
+			if jsonFile != "" {
+				if err := writeJSON(cmd, jsonFile, list); err != nil || jsonFile == "-" {
+					return err
+				}
+			}
+			list.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	jsonFlag(cmd, &jsonFile)
+	return cmd
+}
+
+func listData() (dataList, error) {
+	list := dataList{Schema: "mquine.data-list/1"}
+	var err error
+	if list.Dir, err = kg.DataDir(); err != nil {
+		return list, err
+	}
+	present, err := kg.Installed()
+	if err != nil {
+		return list, err
+	}
+	for _, d := range catalogue.All() {
+		missing, err := d.Missing(filepath.Join(list.Dir, d.Name))
+		if err != nil {
+			return list, err
+		}
+		line := listedData{
+			Name: d.Name, Public: true, Entities: d.Entities, Relations: d.Relations,
+			Train: d.Triples(kg.Train), Valid: d.Triples(kg.Valid), Test: d.Triples(kg.Test),
+			Present: slices.Contains(present, d.Name),
+		}
+		for _, f := range missing {
+			line.Missing = append(line.Missing, f.Name)
+		}
+		list.Datasets = append(list.Datasets, line)
+	}
+	for _, name := range present {
+		if _, public := catalogue.Find(name); !public {
+			list.Datasets = append(list.Datasets, listedData{Name: name, Present: true})
+		}
+	}
+	return list, nil
+}
+
+func (l dataList) print(w io.Writer) {
+	t := newTable(2, 3, 4, 5, 6)
+	t.AppendHeader(table.Row{"name", "entities", "relations", "train", "valid", "test", "state"})
+	for _, d := range l.Datasets {
+		row := table.Row{d.Name, "", "", "", "", "", d.state()}
+		if d.Public {
+			for i, n := range []int{d.Entities, d.Relations, d.Train, d.Valid, d.Test} {
+				row[i+1] = comma(n)
+			}
+		}
+		t.AppendRow(row)
+	}
+	fmt.Fprintln(w, t.Render())
+	fmt.Fprintf(w, "\nin %s; \"mquine data info NAME\" describes a data set, \"mquine data get NAME\" fetches a public one\n", l.Dir)
+}
+
+// state says in words what is there.
+func (d listedData) state() string {
+	switch {
+	case !d.Present:
+		return "absent"
+	case !d.Public:
+		return "present, your own"
+	case len(d.Missing) > 0:
+		return "without " + strings.Join(d.Missing, ", ")
+	}
+	return "present"
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/synth"
+)
+
+func newDataMakeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "make families|zipf --out DIR",
+		Short: "Make a data set",
+		Long: `Make a data set of the given size and write it to a new folder.
+
+The same size and seed give the same files, byte by byte, on every machine. Sizes that are
+given are met exactly, or the data set is refused. No triple occurs twice, and every entity
+and relation occurs in a training triple.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return errors.New("which data set? Give families or zipf, as in: mquine data make families --out ./families")
+		},
+	}
+	cmd.AddCommand(newMakeFamiliesCommand(), newMakeZipfCommand())
+	return cmd
+}
+
+func newMakeFamiliesCommand() *cobra.Command {
+	var out string
+	var cfg synth.Config
+	cmd := &cobra.Command{
+		Use:   "families --out DIR",
+		Short: "A small data set with regularities to learn",
+		Long: `Make a small data set of families and films, whose regularities a model can learn.
+
+It has relations of all categories (1-1, 1-N, N-1, N-N), symmetric, inverse and composed
+relations that hold without exception, and Z-patterns: facts (e1, r, e2), (e3, r, e2) and
+(e3, r, e4) while (e1, r, e4) is false. The report says how many of each, and how many test
+triples follow from training triples.`,
+		Example: `  mquine data make families --out ./families
+  mquine data make families --out ./large --entities 5000 --seed 2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			g, planted, err := synth.Families(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if err := writeMade(cmd, out, g); err != nil {
+				return err
+			}
+			reportPlanted(cmd, g, planted)
+			return nil
+		},
+	}
+	makeFlags(cmd, &out, &cfg, "400", "17", "all other facts", "a twentieth of the facts")
+	return cmd
+}
+
+func newMakeZipfCommand() *cobra.Command {
+	var out string
+	var cfg synth.Config
+	cmd := &cobra.Command{
+		Use:   "zipf --out DIR",
+		Short: "A data set of any size with the skew of YAGO3-10, to measure speed",
+		Long: `Make a data set of any size with the skew of YAGO3-10, to measure speed.
+
+As in YAGO3-10, the top 5% of the entities have 42% of all places as head or tail, and two
+relations have most of the triples. The entities stand in about as many groups as the square
+root of their number, and each relation leads from a group to one other group and to the few
+largest entities. A label carries its group: g012_e000345 is entity 345, of group 12.`,
+		Example: `  mquine data make zipf --out ./yago-shape
+  mquine data make zipf --out ./small --entities 10000 --relations 20`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			g, _, err := synth.Zipf(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			return writeMade(cmd, out, g)
+		},
+	}
+	makeFlags(cmd, &out, &cfg, "123182", "37", "1079040, in proportion to the entities", "5000, in proportion to the entities")
+	return cmd
+}
+
+// makeFlags adds the flags that all generators have; the strings describe the sizes by default.
+func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, relations, train, heldOut string) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(out, "out", "", "folder to write, which must not exist")
+	// The errors of these two are for flags that do not exist.
+	_ = cmd.MarkFlagRequired("out")
+	_ = cmd.MarkFlagDirname("out")
+
+	sizes := []struct {
+		n               *int
+		flag, of, usual string
+	}{
+		{&cfg.Entities, "entities", "entities", entities},
+		{&cfg.Relations, "relations", "relations", relations},
+		{&cfg.Train, "train", "training triples", train},
+		{&cfg.Valid, "valid", "validation triples", heldOut},
+		{&cfg.Test, "test", "test triples", heldOut},
+	}
+	for _, s := range sizes {
+		flags.IntVar(s.n, s.flag, 0, fmt.Sprintf("number of %s (default %s)", s.of, s.usual))
+	}
+	flags.Uint64Var(&cfg.Seed, "seed", 1, "seed of the random choices")
+
+	// Zero is the generators' word for the default, which nobody means who writes it out.
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		for _, s := range sizes {
+			if flags.Changed(s.flag) && *s.n == 0 {
+				return fmt.Errorf("--%s 0 cannot be made: ask for at least 1, or leave --%[1]s out", s.flag)
+			}
+		}
+		return nil
+	}
+}
+
+// writeMade writes g and says so.
+func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
+	g.Name = filepath.Base(dir)
+	if err := kg.Write(cmd.Context(), dir, g); err != nil {
+		return err
+	}
+	count := func(n int) string { return humanize.Comma(int64(n)) }
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s: %s entities, %s relations, %s training, %s validation and %s test triples\n",
+		dir, count(g.Entities.Len()), count(g.Relations.Len()),
+		count(len(g.Splits[kg.Train])), count(len(g.Splits[kg.Valid])), count(len(g.Splits[kg.Test])))
+	return nil
+}
+
+// reportPlanted prints what there is to learn.
+func reportPlanted(cmd *cobra.Command, g *kg.Graph, planted *synth.Planted) {
+	w := cmd.ErrOrStderr()
+	for _, p := range planted.Patterns {
+		labels := make([]string, len(p.Relations))
+		for i, r := range p.Relations {
+			labels[i] = g.Relations.Label(r)
+		}
+		fmt.Fprintf(w, "  %-9s  %-44s  %9s\n", p.Kind, strings.Join(labels, ", "), humanize.Comma(int64(p.Count)))
+	}
+	fmt.Fprintf(w, "%s of the test triples follow from training triples in one step\n", humanize.Comma(int64(planted.Implied)))
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// data runs `mquine data` and returns what it printed.
+func data(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	cmd := newDataCommand()
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&log)
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), log.String(), err
+}
+
+// realDataset returns the folder of a real data set and makes MQUINE_DATA a new folder.
+func realDataset(t *testing.T, name string) string {
+	t.Helper()
+	parent := os.Getenv("MQUINE_DATA")
+	if parent == "" {
+		t.Skip("MQUINE_DATA does not name the folder of the real data sets")
+	}
+	dir := filepath.Join(parent, name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("MQUINE_DATA lacks a data set: %v", err)
+	}
+	t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
+	return dir
+}
+
+func writeDataset(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	return dir
+}
+
+func TestDataImportListInfo(t *testing.T) {
+	t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
+	source := writeDataset(t, map[string]string{"train.txt": "a\tr\tb\na\tr\tb\n", "test.txt": "b\tr\tc\n"})
+
+	stdout, stderr, err := data(t, "import", source, "--name", "mine")
+	require.NoError(t, err)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "note: train: 1 triple repeats")
+	require.Contains(t, stderr, "3 entities, 1 relations, 2 training, 0 validation and 1 test triples")
+
+	stdout, _, err = data(t, "list")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^wn18rr +40,943 +11 +86,835 +3,034 +3,134 +absent$`, stdout)
+	require.Regexp(t, `(?m)^mine +present, your own$`, stdout)
+
+	stdout, _, err = data(t, "info", "mine")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^train +2 +1 +0 +1 +1 +0 +2 +0 +0 +0$`, stdout)
+	require.Regexp(t, `(?m)^test +1 +0 +0 +1 +1 +1 +1 +0 +0 +0$`, stdout)
+	require.Contains(t, stdout, "note: there is no valid split")
+
+	byName, _, err := data(t, "info", "mine", "--json", "-")
+	require.NoError(t, err)
+	var info struct {
+		Schema     string
+		Public     *publicInfo
+		Statistics struct{ Splits []struct{ Triples int } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(byName), &info))
+	require.Equal(t, "mquine.data-info/1", info.Schema)
+	require.Nil(t, info.Public)
+	require.Equal(t, []struct{ Triples int }{{2}, {1}}, info.Statistics.Splits)
+
+	file := filepath.Join(t.TempDir(), "info.json")
+	stdout, _, err = data(t, "info", source, "--json", file)
+	require.NoError(t, err)
+	require.Contains(t, stdout, "split", "the table is printed beside a file")
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(written), `"distinct_triples": 2`)
+
+	_, _, err = data(t, "import", source, "--name", "mine")
+	require.ErrorContains(t, err, "there is a data set mine already")
+}
+
+func TestDataInfoOfAbsentPublicSet(t *testing.T) {
+	t.Setenv("MQUINE_DATA", t.TempDir())
+	stdout, _, err := data(t, "info", "yago3-10")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^entities +123,182$`, stdout)
+	require.Regexp(t, `(?m)^train +1,079,040 +absent$`, stdout)
+	require.Contains(t, stdout, `"mquine data get yago3-10" fetches what is absent.`)
+}
+
+func TestDataGet(t *testing.T) {
+	source := realDataset(t, "umls")
+	server := httptest.NewServer(http.FileServer(http.Dir(source)))
+	defer server.Close()
+	for name, from := range map[string]string{"folder": source, "address": server.URL + "/"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
+			_, stderr, err := data(t, "get", "umls", "--from", from)
+			require.NoError(t, err)
+			require.Contains(t, stderr, "fetched umls into ")
+
+			_, stderr, err = data(t, "get", "umls")
+			require.NoError(t, err)
+			require.Contains(t, stderr, "already, and its files are those of the catalogue")
+
+			stdout, _, err := data(t, "info", "umls")
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^train +5,216 +matches \(sha256\)$`, stdout)
+			require.NotContains(t, stdout, "absent")
+
+			dir := filepath.Join(os.Getenv("MQUINE_DATA"), "umls")
+			require.NoError(t, os.Remove(filepath.Join(dir, "valid.txt.gz")))
+			require.NoError(t, os.Remove(filepath.Join(dir, "test.txt.gz")))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.txt"), []byte("a\tr\tb\n"), 0o644))
+			stdout, _, err = data(t, "info", "umls")
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^valid +652 +absent$`, stdout)
+			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 lines instead of 661`, stdout)
+			require.Regexp(t, `(?m)^entities +137 of 135$`, stdout)
+			stdout, _, err = data(t, "list")
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^umls .* without valid$`, stdout)
+		})
+	}
+}
+
+func TestDataRefuses(t *testing.T) {
+	t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
+	cases := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", "umls2"}, `no public data set "umls2": the catalogue has fb15k, `},
+		{[]string{"get", "umls", "--from", filepath.Join(t.TempDir(), "none")}, "umls could not be fetched: "},
+		{[]string{"get"}, "accepts 1 arg"},
+		{[]string{"info", "absent"}, `no data set "absent"`},
+		{[]string{"import", t.TempDir()}, `required flag(s) "name" not set`},
+		{[]string{"import", t.TempDir(), "--name", "mine"}, "holds no data set"},
+		{[]string{"list", "--json", filepath.Join(t.TempDir(), "no", "folder")}, "writing the JSON result: "},
+		{[]string{"lsit"}, `unknown command "lsit"`},
+	}
+	for _, c := range cases {
+		_, _, err := data(t, c.args...)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+func TestTransferBar(t *testing.T) {
+	var terminal bytes.Buffer
+	bar := transferBar{w: &terminal}
+	bar.show("https://example.org/toy/train.txt", 50, 100)
+	bar.show("https://example.org/toy/valid.txt", 10, -1)
+	bar.clear()
+	bar.clear()
+	require.Contains(t, terminal.String(), "train.txt")
+	require.Contains(t, terminal.String(), "valid.txt")
+}

@@ -1,0 +1,69 @@
+// Package lint checks rules of the house that no compiler checks.
+package lint
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/mquine/mquine/"
+
+// layers lists, for every top-level folder, the ones of ours that it may import. Imports point down
+// only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel.
+var layers = map[string][]string{
+	"asm":      {},
+	"kernel":   {"asm"},
+	"kg":       {},
+	"model":    {"kernel", "kg"},
+	"rank":     {"model", "kernel", "kg"},
+	"train":    {"rank", "model", "kernel", "kg"},
+	"bench":    {"train", "rank", "model", "kernel", "kg"},
+	"cmd":      {"bench", "train", "rank", "model", "kernel", "kg"},
+	"internal": {},
+}
+
+func TestImportsPointDown(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || rel == filepath.Join("asm", "gen")) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		files++
+		folder := strings.Split(filepath.ToSlash(rel), "/")[0]
+		allowed, ok := layers[folder]
+		if !assert.True(t, ok, "%s: the folder %s has no place in the order of layers", rel, folder) {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range f.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			if folder == "asm" && !strings.HasSuffix(path, "_test.go") {
+				assert.Fail(t, "asm imports nothing", "%s imports %s", rel, imported)
+			}
+			if rest, ours := strings.CutPrefix(imported, module); ours {
+				to := strings.Split(rest, "/")[0]
+				assert.True(t, to == folder || slices.Contains(allowed, to), "%s imports %s: imports point down only", rel, imported)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, files, 50)
+}

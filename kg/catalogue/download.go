@@ -1,0 +1,255 @@
+package catalogue
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+)
+
+var errStalled = errors.New("the server sent nothing for too long")
+
+// statusError is an answer of a server that holds no file.
+type statusError struct {
+	address string
+	code    int
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("%s: the server answers %d %s", e.address, e.code, http.StatusText(e.code))
+}
+
+// transientError is worth another attempt.
+type transientError struct{ error }
+
+func (e transientError) Unwrap() error { return e.error }
+
+// resumption says what a partial download is a part of. It lies beside it in a JSON file.
+type resumption struct {
+	URL string `json:"url"`
+	// Validator is what the server must still hold for the rest to fit: a strong entity tag or
+	// a date, as If-Range takes it (RFC 9110, section 13.1.5).
+	Validator string `json:"validator"`
+}
+
+func resumptionFile(part string) string { return part + ".json" }
+
+// download fetches an address into the file part, going on from what the file already has where the
+// server can, and tries again after transient faults. It leaves part behind on an error, for the
+// next call.
+func (f *Fetcher) download(ctx context.Context, address, part string) error {
+	var most int64 // the largest part so far: an attempt that gets further is no failure
+	failures := 0
+	for {
+		err := f.attempt(ctx, address, part)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !errors.As(err, new(transientError)) {
+			return err
+		}
+		if info, statErr := os.Stat(part); statErr == nil && info.Size() > most {
+			most, failures = info.Size(), 0
+		}
+		if failures == len(f.backoff) {
+			return fmt.Errorf("%w (given up after %d attempts)", err, failures+1)
+		}
+		wait := f.backoff[failures]
+		failures++
+		f.log("%v; trying again in %v", err, wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// attempt makes one request and appends what comes to part.
+func (f *Fetcher) attempt(ctx context.Context, address, part string) error {
+	requestCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := time.AfterFunc(f.stall, func() { cancel(errStalled) })
+	defer stall.Stop()
+	// why tells a stall from what the transport makes of the cancelled request.
+	why := func(err error) error {
+		if context.Cause(requestCtx) == errStalled {
+			return errStalled
+		}
+		return err
+	}
+
+	request, err := http.NewRequestWithContext(requestCtx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("%s is no address: %w", address, err)
+	}
+	request.Header.Set("User-Agent", "mquine")
+	// Offsets of a range count the bytes of the encoding that the server chooses.
+	request.Header.Set("Accept-Encoding", "identity")
+	offset, validator := resumePoint(part, address)
+	if offset > 0 {
+		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
+		request.Header.Set("If-Range", validator)
+	}
+
+	response, err := f.client.Do(request)
+	if err != nil {
+		err = fmt.Errorf("fetching %s: %w", address, why(withoutAddress(err)))
+		if hopeless(err) {
+			return err
+		}
+		return transientError{err}
+	}
+	defer response.Body.Close()
+
+	switch code := response.StatusCode; {
+	case code == http.StatusPartialContent && offset > 0 && rangeStart(response) == offset:
+	case code == http.StatusOK: // from the start: the first request, no ranges here, or a new file
+		offset = 0
+		if err := startPart(part, resumption{address, validatorOf(response)}); err != nil {
+			return err
+		}
+	case code == http.StatusRequestedRangeNotSatisfiable && response.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", offset):
+		return nil // nothing is missing: the last process ended before it used the file
+	case code == http.StatusPartialContent || code == http.StatusRequestedRangeNotSatisfiable:
+		if err := discardPart(part); err != nil {
+			return err
+		}
+		return transientError{fmt.Errorf("%s: the server cannot go on from byte %d", address, offset)}
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
+		return transientError{&statusError{address, code}}
+	default:
+		return &statusError{address, code}
+	}
+
+	total := int64(-1)
+	if response.ContentLength >= 0 {
+		total = offset + response.ContentLength
+	}
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return fmt.Errorf("storing a download: %w", err)
+	}
+	done := offset
+	received := readerFunc(func(p []byte) (int, error) {
+		n, err := response.Body.Read(p)
+		if n > 0 {
+			stall.Reset(f.stall)
+			done += int64(n)
+			f.progress(address, done, total)
+		}
+		return n, err
+	})
+	_, err = io.Copy(out, received)
+	if closeErr := out.Close(); err == nil {
+		err = closeErr
+	}
+	switch {
+	case err == nil:
+		return nil
+	case onDisk(err):
+		return fmt.Errorf("storing a download: %w", err)
+	}
+	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
+}
+
+// resumePoint returns how many bytes of the address the part holds, and the validator for the
+// rest; 0 if there is nothing to go on from.
+func resumePoint(part, address string) (int64, string) {
+	info, err := os.Stat(part)
+	if err != nil {
+		return 0, ""
+	}
+	data, err := os.ReadFile(resumptionFile(part))
+	var from resumption
+	if err != nil || json.Unmarshal(data, &from) != nil || from.URL != address || from.Validator == "" {
+		return 0, ""
+	}
+	return info.Size(), from.Validator
+}
+
+// startPart empties part and writes down what it will be a part of.
+func startPart(part string, from resumption) error {
+	if err := discardPart(part); err != nil {
+		return err
+	}
+	data, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(resumptionFile(part), data, 0o644); err != nil {
+		return fmt.Errorf("starting a download: %w", err)
+	}
+	if err := os.WriteFile(part, nil, 0o644); err != nil {
+		return fmt.Errorf("starting a download: %w", err)
+	}
+	return nil
+}
+
+func discardPart(part string) error {
+	// The note goes first: a part without it is never gone on from.
+	for _, path := range []string{resumptionFile(part), part} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing a partial download: %w", err)
+		}
+	}
+	return nil
+}
+
+// validatorOf returns what If-Range may name: the entity tag unless it is weak, else the date.
+// A server that gives neither is asked for the whole file again.
+func validatorOf(response *http.Response) string {
+	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
+		return tag
+	}
+	return response.Header.Get("Last-Modified")
+}
+
+// rangeStart returns the first byte of the part that the server sends, -1 if it does not say.
+func rangeStart(response *http.Response) int64 {
+	var first int64
+	if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-", &first); err != nil {
+		return -1
+	}
+	return first
+}
+
+// withoutAddress returns the reason of a failed request, without the address, which the message
+// has already.
+func withoutAddress(err error) error {
+	if e := (*url.Error)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// hopeless tells whether a request that got no answer will get none later either.
+func hopeless(err error) bool {
+	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
+		return dns.IsNotFound
+	}
+	return errors.As(err, new(*tls.CertificateVerificationError))
+}
+
+// onDisk tells whether the error comes from our files rather than from the network.
+func onDisk(err error) bool {
+	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

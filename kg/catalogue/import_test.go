@@ -1,0 +1,56 @@
+package catalogue
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+func TestImport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	source := writeFiles(t, t.TempDir(), map[string]string{
+		"train.txt.gz":  gzipped(t, "b\tr\ta\r\na\tr\tb\r\n"),
+		"test.nt":       "<x:a> <x:r> <x:b> .\n",
+		"entities.dict": "0\ta\n1\tb\n2\tx:a\n3\tx:b\n4\tunused\n",
+	})
+	imported, err := Import(t.Context(), dir, source, "mine")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, "mine"), imported.Dir)
+	require.Equal(t, []string{"mine"}, entries(t, dir))
+
+	want, err := kg.Open(t.Context(), source)
+	require.NoError(t, err)
+	t.Setenv("MQUINE_DATA", dir)
+	got, err := kg.Open(t.Context(), "mine")
+	require.NoError(t, err)
+	require.Equal(t, want.Splits, got.Splits)
+	require.Equal(t, want.Entities.Labels(), got.Entities.Labels())
+	require.Equal(t, want.Relations.Labels(), got.Relations.Labels())
+
+	_, err = Import(t.Context(), dir, source, "mine")
+	require.ErrorContains(t, err, "there is a data set mine already")
+}
+
+func TestImportRefuses(t *testing.T) {
+	good := writeFiles(t, t.TempDir(), map[string]string{"train.txt": "a\tr\tb\n"})
+	bad := writeFiles(t, t.TempDir(), map[string]string{"train.txt": "a\tr\tb\na b c\n"})
+	cases := []struct{ source, name, want string }{
+		{good, "fb15k", `is the name of a public data set, whose checksums "mquine data get fb15k --from `},
+		{good, "../up", "is no name for a data set"},
+		{good, ".hidden", "is no name for a data set"},
+		{good, "", "is no name for a data set"},
+		{bad, "mine", "train.txt:2: "},
+		{t.TempDir(), "mine", "holds no data set"},
+		{filepath.Join(good, "absent"), "mine", "no such file or directory"},
+	}
+	for _, c := range cases {
+		dir := filepath.Join(t.TempDir(), "data")
+		_, err := Import(t.Context(), dir, c.source, c.name)
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), "\n")
+		require.Empty(t, entries(t, dir))
+	}
+}

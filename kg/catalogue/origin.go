@@ -1,0 +1,259 @@
+package catalogue
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/klauspost/compress/gzip"
+)
+
+// storedExtension is how Get stores a file.
+const storedExtension = ".txt.gz"
+
+// fetch stages those of the files that the origin has. It returns the errors that no other origin
+// can mend: the end of ctx, and those of the disk. All others go to s.problems.
+func (s *staging) fetch(ctx context.Context, files []File, origin string) error {
+	if strings.Contains(origin, "://") {
+		return s.fetchRemote(ctx, files, origin)
+	}
+	info, err := os.Stat(origin)
+	switch {
+	case err != nil:
+		s.problems = append(s.problems, fmt.Errorf("%s cannot be read: %w", origin, cause(err)))
+		return nil
+	case info.IsDir():
+		return s.fetchFolder(ctx, files, origin)
+	case isArchive(origin):
+		return s.unpack(ctx, files, origin, origin)
+	}
+	file, ok := s.only(files, origin, origin)
+	if !ok {
+		return nil
+	}
+	return s.tolerate(ctx, s.storeLocal(ctx, file, origin, origin))
+}
+
+// only returns the one file that an origin holds, going by its path, and notes that the others
+// are not there.
+func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
+	file, ok = fileCalled(files, path)
+	if !ok {
+		names := make([]string, len(files))
+		for i, f := range files {
+			names[i] = f.Name + ".txt"
+		}
+		s.problems = append(s.problems, fmt.Errorf("%s is neither a folder, nor a .tar.gz or .tgz archive, nor one of the missing files (%s, or the same with .gz)",
+			origin, strings.Join(names, ", ")))
+		return file, false
+	}
+	for _, other := range files {
+		if other.Name != file.Name {
+			s.problems = append(s.problems, fmt.Errorf("%s holds only %s, and %s is missing too", origin, file.Name, other.Name))
+		}
+	}
+	return file, true
+}
+
+// tolerate notes an error and returns nil, unless fetch must return it.
+func (s *staging) tolerate(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || onDisk(err) {
+		return err
+	}
+	s.problems = append(s.problems, err)
+	return nil
+}
+
+func (s *staging) fetchFolder(ctx context.Context, files []File, dir string) error {
+	for _, file := range files {
+		path, err := file.Find(dir)
+		switch {
+		case err == nil && path == "":
+			err = fmt.Errorf("%s holds no %s.txt", dir, file.Name)
+		case err == nil:
+			err = s.storeLocal(ctx, file, path, path)
+		}
+		if err := s.tolerate(ctx, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) error {
+	address, err := url.Parse(origin)
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
+		s.problems = append(s.problems, fmt.Errorf("%s is not an http or https address; write a path without \"://\"", origin))
+		return nil
+	}
+	if isArchive(origin) {
+		part := filepath.Join(s.dir, "archive.part")
+		if err := s.download(ctx, origin, part); err != nil {
+			return s.tolerate(ctx, err)
+		}
+		return s.done(ctx, part, s.unpack(ctx, files, part, origin))
+	}
+	if slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(address.Path, e) }) {
+		file, ok := s.only(files, address.Path, origin)
+		if !ok {
+			return nil
+		}
+		return s.tolerate(ctx, s.fetchFile(ctx, file, origin))
+	}
+
+	for _, file := range files {
+		plain := address.JoinPath(file.Name + ".txt")
+		err := s.fetchFile(ctx, file, plain.String())
+		if isAbsent(err) {
+			compressed := address.JoinPath(file.Name + ".txt.gz")
+			if err2 := s.fetchFile(ctx, file, compressed.String()); !isAbsent(err2) {
+				err = err2
+			}
+		}
+		reached := err == nil || isAbsent(err) || errors.As(err, new(*mismatchError))
+		if err := s.tolerate(ctx, err); err != nil {
+			return err
+		}
+		if !reached {
+			return nil // its other files are beyond reach too
+		}
+	}
+	return nil
+}
+
+// fetchFile downloads and stages one file.
+func (s *staging) fetchFile(ctx context.Context, file File, address string) error {
+	part := filepath.Join(s.dir, file.Name+".part")
+	if err := s.download(ctx, address, part); err != nil {
+		return err
+	}
+	return s.done(ctx, part, s.storeLocal(ctx, file, part, address))
+}
+
+// done removes a download after its use, which may have failed with err, unless the use was
+// interrupted: then the next process needs it.
+func (s *staging) done(ctx context.Context, part string, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, discardPart(part))
+}
+
+// unpack stages those of the files that the archive at path has. The origin is for messages.
+func (s *staging) unpack(ctx context.Context, files []File, path, origin string) error {
+	archive, err := os.Open(path)
+	if err != nil {
+		return s.tolerate(ctx, fmt.Errorf("opening an archive: %w", err))
+	}
+	defer archive.Close()
+	text, err := uncompressed(archive)
+	if err != nil {
+		return s.tolerate(ctx, fmt.Errorf("%s is no archive: %w", origin, err))
+	}
+	defer text.Close()
+
+	var found []string
+	members := tar.NewReader(text)
+	for {
+		member, err := members.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return s.tolerate(ctx, fmt.Errorf("reading the archive %s: %w", origin, err))
+		}
+		file, ok := fileCalled(files, member.Name)
+		if !ok || member.Typeflag != tar.TypeReg {
+			continue
+		}
+		found = append(found, file.Name)
+		if err := s.tolerate(ctx, s.store(ctx, file, members, member.Name+" in "+origin)); err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		if !slices.Contains(found, file.Name) {
+			s.problems = append(s.problems, fmt.Errorf("%s holds no %s.txt", origin, file.Name))
+		}
+	}
+	return nil
+}
+
+func (s *staging) storeLocal(ctx context.Context, file File, path, origin string) error {
+	r, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading a split: %w", err)
+	}
+	defer r.Close()
+	return s.store(ctx, file, r, origin)
+}
+
+// store stages a file if it is the right one.
+func (s *staging) store(ctx context.Context, file File, r io.Reader, origin string) error {
+	pending, err := renameio.NewPendingFile(filepath.Join(s.dir, file.Name+storedExtension),
+		renameio.WithTempDir(s.dir), renameio.WithPermissions(0o644))
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", file.Name, err)
+	}
+	defer pending.Cleanup()
+	z := gzip.NewWriter(pending)
+	if _, err := file.copyText(ctx, z, r, origin); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("storing %s: %w", file.Name, err)
+	}
+	// What is verified is what a reader of the stored file will see.
+	if err := file.verify(ctx, pending.Name(), origin); err != nil {
+		return err
+	}
+	if err := pending.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("storing %s: %w", file.Name, err)
+	}
+	return nil
+}
+
+// fileCalled returns the file that goes by the name of a path: train.txt, train.txt.gz, or
+// freebase_mtr100_mte100-train.txt as in the first release of FB15k.
+func fileCalled(files []File, name string) (File, bool) {
+	stem := path.Base(filepath.ToSlash(name))
+	for _, extension := range slices.Backward(extensions) {
+		stem = strings.TrimSuffix(stem, extension)
+	}
+	i := slices.IndexFunc(files, func(f File) bool {
+		return stem == f.Name || strings.HasSuffix(stem, "-"+f.Name)
+	})
+	if i < 0 {
+		return File{}, false
+	}
+	return files[i], true
+}
+
+func isArchive(name string) bool {
+	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
+}
+
+// isAbsent tells whether a server says that it has no such file.
+func isAbsent(err error) bool {
+	status := (*statusError)(nil)
+	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)
+}
+
+// cause returns an error of the file system without the path, which the message has already.
+func cause(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
