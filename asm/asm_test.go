@@ -12,8 +12,8 @@ import (
 
 // What a suffix promises: the features that the generator may list as required.
 var allowed = map[string][]string{
-	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT"},
-	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
+	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+"},
+	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
 }
 
 var (

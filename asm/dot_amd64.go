@@ -4,24 +4,25 @@
 
 package asm
 
-// DotTile14x32AVX512 scores a strip of 14 queries against a panel of 32 candidates and
+// DotTile9x48AVX512 scores a strip of 9 queries against a panel of 48 candidates and
 // counts, for every truth of every query, the candidates that are certainly better.
 //
-//	q      [k][14]  the strip: entry t of query i at q[t*14+i]
-//	e      [k][32]  the panel: entry t of candidate j at e[t*32+j]
-//	scores [14][32] out, 64-byte aligned: scores[i][j] = Σ_t q[t][i]·e[t][j], float32, a chain of fused
+//	q      [k][9]  the strip: entry t of query i at q[t*9+i]
+//	e      [k][48]  the panel: entry t of candidate j at e[t*48+j]
+//	scores [9][48] out, 64-byte aligned: scores[i][j] = Σ_t q[t][i]·e[t][j], float32, a chain of fused
 //	       multiply-adds from 0 with t ascending for every 256 terms, the chains added in order
-//	rows   [14+1]   truths of query i are rows[i] ≤ t < rows[i+1]
+//	rows   [9+1]   truths of query i are rows[i] ≤ t < rows[i+1]
 //	ends   [][2]    of truth t: lo, hi
 //	better []       of truth t: its count goes up by the number of valid candidates with score > hi
 //	undecided       a pair (t, mask) is appended for every truth with valid candidates of neither
 //	                score > hi nor score < lo (NaN is undecided); room for one pair more than truths
 //	valid           bit j set: candidate j counts
+//	ahead           the 128·⌊k/4⌋ bytes from here on, which need not exist, are fetched into the L2 cache
 //
 // It returns the number of pairs appended. Requires k ≥ 0.
 //
 //go:noescape
-func DotTile14x32AVX512(q *float32, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int
+func DotTile9x48AVX512(q *float32, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int
 
 // DotTile6x16AVX2 scores a strip of 6 queries against a panel of 16 candidates and
 // counts, for every truth of every query, the candidates that are certainly better.
@@ -36,8 +37,9 @@ func DotTile14x32AVX512(q *float32, e *float32, k int, scores *float32, rows *in
 //	undecided       a pair (t, mask) is appended for every truth with valid candidates of neither
 //	                score > hi nor score < lo (NaN is undecided); room for one pair more than truths
 //	valid           bit j set: candidate j counts
+//	ahead           the 128·⌊k/4⌋ bytes from here on, which need not exist, are fetched into the L2 cache
 //
 // It returns the number of pairs appended. Requires k ≥ 0.
 //
 //go:noescape
-func DotTile6x16AVX2(q *float32, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int
+func DotTile6x16AVX2(q *float32, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int

@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Backend holds the kernels of one tier. All backends agree bit for bit in the float64 kernels;
 // the float32 tiles of AVX2 and AVX512 agree with each other, that of Generic keeps the same
@@ -10,7 +13,7 @@ type Backend struct {
 	// MR and NR are the numbers of queries and of candidates in one tile.
 	MR, NR int
 
-	dotTile   func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int
+	dotTile   func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int
 	pairDot   func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
@@ -24,7 +27,7 @@ type Backend struct {
 const Chunk = 256
 
 // maxTile bounds MR·NR over all tiers.
-const maxTile = 14 * 32
+const maxTile = 9 * 48
 
 // Tile is the result of scoring one strip against one panel. It is scratch memory that a
 // goroutine uses again and again.
@@ -32,13 +35,13 @@ type Tile struct {
 	// Scores[i*NR+j] is the float32 score of query i and candidate j.
 	Scores []float32
 	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side).
-	Undecided []uint32
+	Undecided []uint64
 	Pairs     int
 }
 
 // NewTile returns a tile for strips with at most truths truths.
 func NewTile(truths int) *Tile {
-	return &Tile{Scores: AlignedFloat32(maxTile), Undecided: make([]uint32, 2*(truths+1))}
+	return &Tile{Scores: AlignedFloat32(maxTile), Undecided: make([]uint64, 2*(truths+1))}
 }
 
 // DotTile scores a strip of MR queries ([k][MR], PackRows) against a panel of NR candidates
@@ -46,15 +49,19 @@ func NewTile(truths int) *Tile {
 // an interval lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly −Inf and hi +Inf. For
 // every truth, better[t] goes up by the number of candidates j with bit j of valid set and a
 // score > hi, and those with neither score > hi nor score < lo become a pair in tile.Undecided.
-func (b *Backend) DotTile(tile *Tile, strip, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint32) {
+// Meanwhile the first 32·⌊k/4⌋ elements of ahead, if any, are fetched into the L2 cache.
+func (b *Backend) DotTile(tile *Tile, strip, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
 	truths := int(rows[b.MR])
 	if len(strip) < k*b.MR || len(panel) < k*b.NR || len(ends) < 2*truths || len(better) < truths ||
 		len(tile.Undecided) < 2*(truths+1) || rows[0] < 0 {
 		panic(fmt.Sprintf("kernel: DotTile: k = %d, strip %d, panel %d, ends %d, better %d, truths %d, room %d: too short",
 			k, len(strip), len(panel), len(ends), len(better), truths, len(tile.Undecided)))
 	}
-	// One element more than nothing, so that the pointers exist.
-	tile.Pairs = b.dotTile(ptr(strip), ptr(panel), k, &tile.Scores[0], &rows[0], ptr(ends), ptr(better), &tile.Undecided[0], valid)
+	fetch := ptr(panel)
+	if len(ahead) > 0 {
+		fetch = &ahead[0]
+	}
+	tile.Pairs = b.dotTile(ptr(strip), ptr(panel), k, &tile.Scores[0], &rows[0], ptr(ends), ptr(better), &tile.Undecided[0], valid, fetch)
 }
 
 // PairWidth is the multiple to which PairDot's rows are padded with zeros.
@@ -126,9 +133,5 @@ func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64
 // LD is the leading dimension of the float64 kernels' d × d matrices: d rounded up to 8.
 func LD(d int) int { return (d + 7) &^ 7 }
 
-func ptr[T any](s []T) *T {
-	if len(s) == 0 {
-		return new(T)
-	}
-	return &s[0]
-}
+// ptr returns the address of the first element, or nil: a kernel does not follow it then.
+func ptr[T any](s []T) *T { return unsafe.SliceData(s) }

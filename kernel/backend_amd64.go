@@ -21,8 +21,8 @@ var backends = [...]*Backend{
 		peakFlops: 2 * 12 * 8,
 	},
 	AVX512: {
-		Tier: AVX512, MR: 14, NR: 32,
-		dotTile:   asm.DotTile14x32AVX512,
+		Tier: AVX512, MR: 9, NR: 48,
+		dotTile:   asm.DotTile9x48AVX512,
 		pairDot:   asm.PairDotAVX512,
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,

@@ -29,12 +29,12 @@ type tileCase struct {
 	strip, panel []float32
 	rows         []int32
 	ends         []float32
-	valid        uint32
+	valid        uint64
 }
 
 func newTileCase(rng *rand.Rand, b *Backend, k, queries, candidates int, specials bool) tileCase {
 	c := tileCase{k: k, strip: guarded[float32](k * b.MR), panel: guarded[float32](k * b.NR), rows: guarded[int32](b.MR + 1),
-		valid: uint32(uint64(1)<<candidates - 1)}
+		valid: uint64(1)<<candidates - 1}
 	fill := func(x []float32, width, used int) {
 		for t := range k {
 			for i := range used {
@@ -60,7 +60,7 @@ func newTileCase(rng *rand.Rand, b *Backend, k, queries, candidates int, special
 	// Ends around the scores themselves, so that ties and both orders occur.
 	scores := make([]float32, b.MR*b.NR)
 	exact := make([]int32, truths)
-	dotTileTwin(b.MR, b.NR, ptr(c.strip), ptr(c.panel), k, &scores[0], &c.rows[0], ptr(c.ends), ptr(exact), &make([]uint32, 2*truths+2)[0], 0)
+	dotTileTwin(b.MR, b.NR, ptr(c.strip), ptr(c.panel), k, &scores[0], &c.rows[0], ptr(c.ends), ptr(exact), &make([]uint64, 2*truths+2)[0], 0)
 	for i := range b.MR {
 		for t := c.rows[i]; t < c.rows[i+1]; t++ {
 			at := scores[i*b.NR+rng.IntN(max(candidates, 1))]
@@ -100,7 +100,7 @@ func TestDotTile(t *testing.T) {
 				for i := range better {
 					better[i] = 7
 				}
-				b.DotTile(got, c.strip, c.panel, k, c.rows, c.ends, better, c.valid)
+				b.DotTile(got, c.strip, c.panel, k, c.rows, c.ends, better, c.valid, nil)
 
 				want := NewTile(truths)
 				wantBetter := make([]int32, truths)
@@ -169,7 +169,7 @@ func TestDotError(t *testing.T) {
 					}
 				}
 				tile := NewTile(int(c.rows[b.MR]))
-				b.DotTile(tile, c.strip, c.panel, k, c.rows, c.ends, make([]int32, c.rows[b.MR]), c.valid)
+				b.DotTile(tile, c.strip, c.panel, k, c.rows, c.ends, make([]int32, c.rows[b.MR]), c.valid, nil)
 				checkBound(t, b, c, tile.Scores)
 			}
 		}
@@ -349,7 +349,7 @@ func TestNoAllocation(t *testing.T) {
 		x, y, z := padded(rng, 18), padded(rng, 18), padded(rng, 18)
 		ids, out, columns := []int32{0, 1}, make([]float64, 2), make([]float64, LD(18))
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
-			b.DotTile(tile, c.strip, c.panel, 64, c.rows, c.ends, better, c.valid)
+			b.DotTile(tile, c.strip, c.panel, 64, c.rows, c.ends, better, c.valid, nil)
 			b.PairDot(out, c.panel[:64], c.panel, 64, ids)
 			b.MatMul(z, x, y, 18)
 			b.MatMulFMA(z, x, y, 18)

@@ -20,7 +20,7 @@ var generic = &Backend{
 }
 
 // dotTileGeneric is DotTile with products and sums rounded separately.
-func dotTileGeneric(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int {
+func dotTileGeneric(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ *float32) int {
 	const mr, nr = 4, 16
 	qs, es := unsafe.Slice(q, k*mr), unsafe.Slice(e, k*nr)
 	out := unsafe.Slice(scores, mr*nr)
@@ -55,7 +55,7 @@ func dotTileGeneric(q, e *float32, k int, scores *float32, rows *int32, ends *fl
 }
 
 // dotTileTwin is the assembly's DotTile for a tile of mr × nr, bit for bit.
-func dotTileTwin(mr, nr int, q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int {
+func dotTileTwin(mr, nr int, q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
 	qs, es := unsafe.Slice(q, k*mr), unsafe.Slice(e, k*nr)
 	out := unsafe.Slice(scores, mr*nr)
 	for i := range mr {
@@ -78,7 +78,7 @@ func dotTileTwin(mr, nr int, q, e *float32, k int, scores *float32, rows *int32,
 	return countGeneric(mr, nr, out, rows, ends, better, undecided, valid)
 }
 
-func countGeneric(mr, nr int, scores []float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int {
+func countGeneric(mr, nr int, scores []float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
 	first := unsafe.Slice(rows, mr+1)
 	truths := int(first[mr])
 	end, count, open := unsafe.Slice(ends, 2*truths), unsafe.Slice(better, truths), unsafe.Slice(undecided, 2*truths)
@@ -87,7 +87,7 @@ func countGeneric(mr, nr int, scores []float32, rows *int32, ends *float32, bett
 		row := scores[i*nr : (i+1)*nr]
 		for t := first[i]; t < first[i+1]; t++ {
 			lo, hi := end[2*t], end[2*t+1]
-			var above, notBelow uint32
+			var above, notBelow uint64
 			for j, s := range row {
 				if s > hi {
 					above |= 1 << j
@@ -98,9 +98,9 @@ func countGeneric(mr, nr int, scores []float32, rows *int32, ends *float32, bett
 			}
 			notBelow &= valid
 			above &= notBelow
-			count[t] += int32(bits.OnesCount32(above))
+			count[t] += int32(bits.OnesCount64(above))
 			if m := notBelow &^ above; m != 0 {
-				open[2*pairs], open[2*pairs+1] = uint32(t), m
+				open[2*pairs], open[2*pairs+1] = uint64(t), m
 				pairs++
 			}
 		}

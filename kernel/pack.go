@@ -46,6 +46,7 @@ func aligned[T float32 | float64](n int) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	s := make([]T, n+64/size)
+	hugePages(unsafe.Pointer(&s[0]), len(s)*size)
 	skip := 0
 	if at := int(uintptr(unsafe.Pointer(&s[0])) % 64); at != 0 {
 		skip = (64 - at) / size

@@ -258,6 +258,29 @@ var checkpointKinds = []checkpointKind{
 			}
 		}
 	}},
+	{"sums beyond float32", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		normal(rng, ts[0], 1e9)
+		for _, x := range ts[1:] {
+			normal(rng, x, 1e8)
+		}
+	}},
+	{"sums below float32", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		normal(rng, ts[0], 1e-12)
+		for _, x := range ts[1:] {
+			normal(rng, x, 1e-10)
+		}
+	}},
+	{"aligned", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		// Every term of a dot product has one sign and nearly one size: rounding errors add up.
+		for i, x := range ts {
+			for j := range x {
+				x[j] = 0.3 * float32(1+1e-6*rng.NormFloat64())
+				if i == 2 {
+					x[j] = -x[j]
+				}
+			}
+		}
+	}},
 	{"tiny norms", func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
 			normal(rng, x, 1e-3)

@@ -54,10 +54,10 @@ func newFeatures(b *kernel.Backend, width, n int) *features {
 func (f *features) panelCount() int { return (f.n + f.nr - 1) / f.nr }
 
 // panel returns panel p and the mask of its lanes that hold candidates.
-func (f *features) panel(p int) (panel []float32, valid uint32) {
+func (f *features) panel(p int) (panel []float32, valid uint64) {
 	size := f.nr * f.width
 	lanes := min(f.nr, f.n-p*f.nr)
-	return f.panels[p*size : (p+1)*size], uint32(1<<lanes - 1)
+	return f.panels[p*size : (p+1)*size], uint64(1)<<lanes - 1
 }
 
 // row returns φ of the candidate in row i, padded with zeros.

@@ -104,9 +104,12 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 		}
 		panel, valid := s.f.panel(p)
 		known := s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]]
+		// Each strip fetches its share of the next panel, which lies behind this one.
+		ahead := s.f.panels[min((p+1)*nr*s.f.width, len(s.f.panels)):]
 		for row := 0; row < len(s.queries); row += mr {
 			strip := s.strips[row*s.f.width : (row+mr)*s.f.width]
-			s.backend.DotTile(s.tile, strip, panel, s.f.width, s.rows[row:row+mr+1], s.ends, s.better, valid)
+			s.backend.DotTile(s.tile, strip, panel, s.f.width, s.rows[row:row+mr+1], s.ends, s.better, valid, ahead)
+			ahead = ahead[min(8*s.f.width, len(ahead)):]
 			if len(known) > 0 {
 				known = s.subtractKnown(known, row, row+mr, nr)
 			}
@@ -114,7 +117,7 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 				s.decide(p)
 			}
 		}
-		lanes := int64(bits.OnesCount32(valid))
+		lanes := int64(bits.OnesCount64(valid))
 		s.done.Add(queries * lanes)
 		s.run.truths.Add(int64(len(s.truths)) * lanes)
 		if len(s.pending) > maxPending {
@@ -336,7 +339,7 @@ func (s *sweeper) decide(p int) {
 	for len(pairs) > 0 {
 		// The pairs of one row stand together.
 		row := s.rowOf[pairs[0]]
-		n, lanes := 0, uint32(0)
+		n, lanes := 0, uint64(0)
 		for n < len(pairs) && s.rowOf[pairs[n]] == row {
 			m := s.withoutTruth(p, pairs[n], pairs[n+1])
 			pairs[n+1] = m
@@ -351,7 +354,7 @@ func (s *sweeper) decide(p int) {
 }
 
 // withoutTruth clears the lane of truth t itself.
-func (s *sweeper) withoutTruth(p int, t, mask uint32) uint32 {
+func (s *sweeper) withoutTruth(p int, t, mask uint64) uint64 {
 	i := int(s.truths[t].answer) - s.f.first
 	if i < 0 || i >= s.f.n {
 		return mask
@@ -362,18 +365,18 @@ func (s *sweeper) withoutTruth(p int, t, mask uint32) uint32 {
 	return mask
 }
 
-func (s *sweeper) decideRow(p int, row int32, lanes uint32, pairs []uint32) {
+func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64) {
 	f := s.f
 	s.rescore = s.rescore[:0]
 	for m := lanes; m != 0; m &= m - 1 {
-		s.rescore = append(s.rescore, f.order[p*f.nr+bits.TrailingZeros32(m)])
+		s.rescore = append(s.rescore, f.order[p*f.nr+bits.TrailingZeros64(m)])
 	}
 	s.backend.PairDot(s.scores, s.psi[int(row)*f.stride:(int(row)+1)*f.stride], f.rows, f.stride, s.rescore)
 	for i, m := 0, lanes; m != 0; i, m = i+1, m&(m-1) {
 		local := s.rescore[i]
 		entity := local + int32(f.first)
 		low, high := s.interval(int(row), s.scores[i], f.norms[local], f.sizes[local])
-		lane := uint32(1) << bits.TrailingZeros32(m)
+		lane := uint64(1) << bits.TrailingZeros64(m)
 		for j := 0; j < len(pairs); j += 2 {
 			if pairs[j+1]&lane == 0 {
 				continue

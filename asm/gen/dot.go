@@ -32,6 +32,7 @@ counts, for every truth of every query, the candidates that are certainly better
 	undecided       a pair (t, mask) is appended for every truth with valid candidates of neither
 	                score > hi nor score < lo (NaN is undecided); room for one pair more than truths
 	valid           bit j set: candidate j counts
+	ahead           the 128·⌊k/4⌋ bytes from here on, which need not exist, are fetched into the L2 cache
 
 It returns the number of pairs appended. Requires k ≥ 0.`
 
@@ -43,13 +44,13 @@ type dotTile struct {
 }
 
 func dotTiles(c *build.Context) {
-	dotTile{c, 14, 2, 16, c.ZMM}.emit("DotTile14x32AVX512")
+	dotTile{c, 9, 3, 16, c.ZMM}.emit("DotTile9x48AVX512")
 	dotTile{c, 6, 2, 8, c.YMM}.emit("DotTile6x16AVX2")
 }
 
 func (c dotTile) emit(name string) {
 	nr := c.vectors * c.lanes
-	function(c.Context, name, "func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint32, valid uint32) int")
+	function(c.Context, name, "func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int")
 	doc(c.Context, fmt.Sprintf(dotDoc, name, c.mr, nr, chunk))
 	c.Pragma("noescape")
 
@@ -57,6 +58,8 @@ func (c dotTile) emit(name string) {
 	e := c.Load(c.Param("e"), c.GP64())
 	left := c.Load(c.Param("k"), c.GP64())
 	scores := c.Load(c.Param("scores"), c.GP64())
+
+	ahead := c.Load(c.Param("ahead"), c.GP64())
 
 	acc := make([][]reg.VecVirtual, c.mr)
 	for i := range acc {
@@ -87,7 +90,11 @@ func (c dotTile) emit(name string) {
 	c.Label("terms")
 	for u := range unroll {
 		c.term(q, e, u, acc)
+		if u%2 == 0 {
+			c.PREFETCHT1(operand.Mem{Base: ahead, Disp: 32 * u})
+		}
 	}
+	c.SUBQ(operand.I8(-128), ahead)
 	c.ADDQ(operand.U32(unroll*c.mr*4), q)
 	c.ADDQ(operand.U32(unroll*nr*4), e)
 	c.SUBQ(operand.Imm(unroll), n)
@@ -157,17 +164,17 @@ func (c dotTile) count(acc [][]reg.VecVirtual) {
 	ends := c.Load(c.Param("ends"), c.GP64())
 	better := c.Load(c.Param("better"), c.GP64())
 	out := c.Load(c.Param("undecided"), c.GP64())
-	valid := c.GP32()
+	valid := c.GP64()
 	c.Load(c.Param("valid"), valid)
 
 	var validK []reg.OpmaskVirtual
 	if c.lanes == 16 {
 		for v := range c.vectors {
 			k := c.K()
-			c.KMOVW(valid, k)
+			c.KMOVW(valid.As32(), k)
 			validK = append(validK, k)
 			if v+1 < c.vectors {
-				c.SHRL(operand.Imm(16), valid)
+				c.SHRQ(operand.Imm(16), valid)
 			}
 		}
 	}
@@ -182,22 +189,23 @@ func (c dotTile) count(acc [][]reg.VecVirtual) {
 		lo, hi := c.vec(), c.vec()
 		c.VBROADCASTSS(operand.Mem{Base: ends, Index: t, Scale: 8}, lo)
 		c.VBROADCASTSS(operand.Mem{Base: ends, Index: t, Scale: 8, Disp: 4}, hi)
-		above, open := c.GP32(), c.GP32()
+		above, open := c.GP64(), c.GP64()
 		if c.lanes == 16 {
 			c.masks512(row, lo, hi, validK, above, open)
 		} else {
 			c.masks256(row, lo, hi, valid, above, open)
 		}
-		c.MOVL(t.As32(), operand.Mem{Base: out})
-		c.MOVL(open, operand.Mem{Base: out, Disp: 4})
+		c.MOVQ(t, operand.Mem{Base: out})
+		c.MOVQ(open, operand.Mem{Base: out, Disp: 8})
 		c.Comment("keep the pair if its mask is not empty")
 		keep := c.GP64()
 		c.XORL(keep.As32(), keep.As32())
-		c.TESTL(open, open)
+		c.TESTQ(open, open)
 		c.SETNE(keep.As8())
-		c.LEAQ(operand.Mem{Base: out, Index: keep, Scale: 8}, out)
-		c.POPCNTL(above, above)
-		c.ADDL(above, operand.Mem{Base: better, Index: t, Scale: 4})
+		c.SHLQ(operand.Imm(4), keep)
+		c.ADDQ(keep, out)
+		c.POPCNTQ(above, above)
+		c.ADDL(above.As32(), operand.Mem{Base: better, Index: t, Scale: 4})
 		c.INCQ(t)
 		c.CMPQ(t, end)
 		c.JLT(operand.LabelRef(next))
@@ -205,42 +213,49 @@ func (c dotTile) count(acc [][]reg.VecVirtual) {
 	}
 	start := c.Load(c.Param("undecided"), c.GP64())
 	c.SUBQ(start, out)
-	c.SHRQ(operand.Imm(3), out)
+	c.SHRQ(operand.Imm(4), out)
 	c.Store(out, c.ReturnIndex(0))
 }
 
 // masks512 sets above to the valid lanes with score > hi, open to those with neither
 // score > hi nor score < lo. hi ≥ lo, so above is a subset of the lanes not below lo.
 func (c dotTile) masks512(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual) {
-	var notBelow, over [2]reg.OpmaskVirtual
 	for v, a := range row {
-		notBelow[v], over[v] = c.K(), c.K()
-		c.VCMPPS(operand.Imm(notLess), lo, a, valid[v], notBelow[v])
-		c.VCMPPS(operand.Imm(greater), hi, a, notBelow[v], over[v])
+		notBelow, over := c.K(), c.K()
+		c.VCMPPS(operand.Imm(notLess), lo, a, valid[v], notBelow)
+		c.VCMPPS(operand.Imm(greater), hi, a, notBelow, over)
+		if v == 0 {
+			c.KMOVW(notBelow, open.As32())
+			c.KMOVW(over, above.As32())
+			continue
+		}
+		o, m := c.GP64(), c.GP64()
+		c.KMOVW(notBelow, o.As32())
+		c.KMOVW(over, m.As32())
+		c.SHLQ(operand.Imm(uint64(16*v)), o)
+		c.SHLQ(operand.Imm(uint64(16*v)), m)
+		c.ORQ(o, open)
+		c.ORQ(m, above)
 	}
-	c.KUNPCKWD(notBelow[0], notBelow[1], notBelow[0])
-	c.KUNPCKWD(over[0], over[1], over[0])
-	c.KMOVD(over[0], above)
-	c.KMOVD(notBelow[0], open)
-	c.XORL(above, open)
+	c.XORQ(above, open)
 }
 
 func (c dotTile) masks256(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid reg.GPVirtual, above, open reg.GPVirtual) {
 	m := c.vec()
-	high := c.GP32()
+	high := c.GP64()
 	c.VCMPPS(operand.Imm(notLess), lo, row[1], m)
-	c.VMOVMSKPS(m, open)
-	c.SHLL(operand.Imm(8), open)
+	c.VMOVMSKPS(m, open.As32())
+	c.SHLQ(operand.Imm(8), open)
 	c.VCMPPS(operand.Imm(notLess), lo, row[0], m)
-	c.VMOVMSKPS(m, high)
-	c.ORL(high, open)
-	c.ANDL(valid, open)
+	c.VMOVMSKPS(m, high.As32())
+	c.ORQ(high, open)
+	c.ANDQ(valid, open)
 	c.VCMPPS(operand.Imm(greater), hi, row[1], m)
-	c.VMOVMSKPS(m, above)
-	c.SHLL(operand.Imm(8), above)
+	c.VMOVMSKPS(m, above.As32())
+	c.SHLQ(operand.Imm(8), above)
 	c.VCMPPS(operand.Imm(greater), hi, row[0], m)
-	c.VMOVMSKPS(m, high)
-	c.ORL(high, above)
-	c.ANDL(open, above)
-	c.XORL(above, open)
+	c.VMOVMSKPS(m, high.As32())
+	c.ORQ(high, above)
+	c.ANDQ(open, above)
+	c.XORQ(above, open)
 }

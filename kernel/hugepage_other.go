@@ -1,0 +1,7 @@
+//go:build !linux
+
+package kernel
+
+import "unsafe"
+
+func hugePages(unsafe.Pointer, int) {}
