@@ -4,42 +4,50 @@
 
 package asm
 
-// DotTile9x48AVX512 scores a strip of 9 queries against a panel of 48 candidates and
-// counts, for every truth of every query, the candidates that are certainly better.
+// DotPanel9x48AVX512 scores strips of 9 queries against k terms of a panel of 48 candidates;
+// with the last terms it counts, for every truth of every query, the candidates that are
+// certainly better.
 //
-//	q      [k][9]  the strip: entry t of query i at q[t*9+i]
-//	e      [k][48]  the panel: entry t of candidate j at e[t*48+j]
-//	scores [9][48] out, 64-byte aligned: scores[i][j] = Σ_t q[t][i]·e[t][j], float32, a chain of fused
-//	       multiply-adds from 0 with t ascending for every 256 terms, the chains added in order
-//	rows   [9+1]   truths of query i are rows[i] ≤ t < rows[i+1]
-//	ends   [][2]    of truth t: lo, hi
-//	better []       of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided       a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid           bit j set: candidate j counts
-//	ahead           the 128·⌊k/4⌋ bytes from here on, which need not exist, are fetched into the L2 cache
+//	q      [k][9]  terms of the first strip: entry t of query i at q[t*9+i]; those of the next
+//	                  strip lie qStride elements further on
+//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
+//	scores [strips*9][48] 64-byte aligned: Σ_t q[t][i]·e[t][j], float32, one chain of fused
+//	                  multiply-adds from 0 with t ascending; if add is not 0, it is added to the
+//	                  score that was there
+//	rows   [strips*9+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
+//	ends   [][2]      of truth t: lo, hi
+//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
+//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
+//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
+//	valid             bit j set: candidate j counts
+//	ahead, step       every four terms of a strip, the cache line at ahead, which need not exist, is
+//	                  fetched into L2 and ahead goes up by step bytes
 //
-// It returns the number of pairs appended. Requires k ≥ 0.
+// It returns the number of pairs appended. Requires k > 0, strips > 0.
 //
 //go:noescape
-func DotTile9x48AVX512(q *float32, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int
+func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
 
-// DotTile6x16AVX2 scores a strip of 6 queries against a panel of 16 candidates and
-// counts, for every truth of every query, the candidates that are certainly better.
+// DotPanel6x16AVX2 scores strips of 6 queries against k terms of a panel of 16 candidates;
+// with the last terms it counts, for every truth of every query, the candidates that are
+// certainly better.
 //
-//	q      [k][6]  the strip: entry t of query i at q[t*6+i]
-//	e      [k][16]  the panel: entry t of candidate j at e[t*16+j]
-//	scores [6][16] out, 64-byte aligned: scores[i][j] = Σ_t q[t][i]·e[t][j], float32, a chain of fused
-//	       multiply-adds from 0 with t ascending for every 256 terms, the chains added in order
-//	rows   [6+1]   truths of query i are rows[i] ≤ t < rows[i+1]
-//	ends   [][2]    of truth t: lo, hi
-//	better []       of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided       a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid           bit j set: candidate j counts
-//	ahead           the 128·⌊k/4⌋ bytes from here on, which need not exist, are fetched into the L2 cache
+//	q      [k][6]  terms of the first strip: entry t of query i at q[t*6+i]; those of the next
+//	                  strip lie qStride elements further on
+//	e      [k][16]  terms of the panel: entry t of candidate j at e[t*16+j]
+//	scores [strips*6][16] 64-byte aligned: Σ_t q[t][i]·e[t][j], float32, one chain of fused
+//	                  multiply-adds from 0 with t ascending; if add is not 0, it is added to the
+//	                  score that was there
+//	rows   [strips*6+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
+//	ends   [][2]      of truth t: lo, hi
+//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
+//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
+//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
+//	valid             bit j set: candidate j counts
+//	ahead, step       every four terms of a strip, the cache line at ahead, which need not exist, is
+//	                  fetched into L2 and ahead goes up by step bytes
 //
-// It returns the number of pairs appended. Requires k ≥ 0.
+// It returns the number of pairs appended. Requires k > 0, strips > 0.
 //
 //go:noescape
-func DotTile6x16AVX2(q *float32, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int
+func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int

@@ -13,7 +13,7 @@ type Backend struct {
 	// MR and NR are the numbers of queries and of candidates in one tile.
 	MR, NR int
 
-	dotTile   func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int
+	dotPanel  func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
 	pairDot   func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
@@ -22,46 +22,59 @@ type Backend struct {
 	peakFlops int // float32 operations in a round of peak
 }
 
-// Chunk is the number of terms that a float32 tile adds up in one chain; the chains are added
-// in order. Short chains keep the error bound narrow (DotError).
-const Chunk = 256
+// Chunk is the number of terms that DotPanel adds up in one chain; the chains are added in
+// order. Short chains keep the error bound narrow (DotError), and so many terms of a panel stay in
+// the L1 cache while strip after strip passes over them.
+const Chunk = 128
 
-// maxTile bounds MR·NR over all tiers.
-const maxTile = 9 * 48
-
-// Tile is the result of scoring one strip against one panel. It is scratch memory that a
-// goroutine uses again and again.
+// Tile is the result of scoring strips of queries against one panel of candidates. It is scratch
+// memory that a goroutine uses again and again.
 type Tile struct {
 	// Scores[i*NR+j] is the float32 score of query i and candidate j.
 	Scores []float32
-	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side).
+	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side), in
+	// the order of the truths.
 	Undecided []uint64
 	Pairs     int
 }
 
-// NewTile returns a tile for strips with at most truths truths.
-func NewTile(truths int) *Tile {
-	return &Tile{Scores: AlignedFloat32(maxTile), Undecided: make([]uint64, 2*(truths+1))}
+// NewTile returns a tile for up to queries queries, a multiple of MR, with up to truths truths.
+func (b *Backend) NewTile(queries, truths int) *Tile {
+	return &Tile{Scores: AlignedFloat32(queries * b.NR), Undecided: make([]uint64, 2*(truths+1))}
 }
 
-// DotTile scores a strip of MR queries ([k][MR], PackRows) against a panel of NR candidates
-// ([k][NR]) by their dot products, and counts. The truths of query i are rows[i] ≤ t < rows[i+1],
-// an interval lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly −Inf and hi +Inf. For
-// every truth, better[t] goes up by the number of candidates j with bit j of valid set and a
-// score > hi, and those with neither score > hi nor score < lo become a pair in tile.Undecided.
-// Meanwhile the first 32·⌊k/4⌋ elements of ahead, if any, are fetched into the L2 cache.
-func (b *Backend) DotTile(tile *Tile, strip, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
-	truths := int(rows[b.MR])
-	if len(strip) < k*b.MR || len(panel) < k*b.NR || len(ends) < 2*truths || len(better) < truths ||
-		len(tile.Undecided) < 2*(truths+1) || rows[0] < 0 {
-		panic(fmt.Sprintf("kernel: DotTile: k = %d, strip %d, panel %d, ends %d, better %d, truths %d, room %d: too short",
-			k, len(strip), len(panel), len(ends), len(better), truths, len(tile.Undecided)))
+// DotPanel scores queries, in strips of MR ([strips][k][MR], PackRows), against a panel of NR
+// candidates ([k][NR]) by their dot products, and counts. The truths of query i are
+// rows[i] ≤ t < rows[i+1], an interval lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly
+// −Inf and hi +Inf. For every truth, better[t] goes up by the number of candidates j with bit j of
+// valid set and a score > hi, and those with neither score > hi nor score < lo become a pair in
+// tile.Undecided. Meanwhile ahead, the memory wanted next, is fetched into the L2 cache.
+func (b *Backend) DotPanel(tile *Tile, strips, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
+	n := (len(rows) - 1) / b.MR
+	truths := int(rows[len(rows)-1])
+	if n < 1 || n*b.MR != len(rows)-1 || len(strips) < n*k*b.MR || len(panel) < k*b.NR || len(tile.Scores) < n*b.MR*b.NR ||
+		rows[0] < 0 || len(ends) < 2*truths || len(better) < truths || len(tile.Undecided) < 2*(truths+1) {
+		panic(fmt.Sprintf("kernel: DotPanel: k = %d, strips %d, panel %d, rows %d, ends %d, better %d, truths %d, room %d and %d: too short",
+			k, len(strips), len(panel), len(rows), len(ends), len(better), truths, len(tile.Scores), len(tile.Undecided)))
 	}
-	fetch := ptr(panel)
+	if k == 0 {
+		panic("kernel: DotPanel: no terms")
+	}
+	next, step := &panel[0], 0
 	if len(ahead) > 0 {
-		fetch = &ahead[0]
+		// Spread evenly, so that fetches never take all of the few line buffers that L2 hits need too.
+		next, step = &ahead[0], (4*len(ahead)+n*k/4)/(n*k/4+1)
 	}
-	tile.Pairs = b.dotTile(ptr(strip), ptr(panel), k, &tile.Scores[0], &rows[0], ptr(ends), ptr(better), &tile.Undecided[0], valid, fetch)
+	for from := 0; from < k; from += Chunk {
+		terms := min(Chunk, k-from)
+		add, count := from, ptr(rows)
+		if from+terms < k {
+			count = nil
+		}
+		tile.Pairs = b.dotPanel(&strips[from*b.MR], k*b.MR, &panel[from*b.NR], terms, n, &tile.Scores[0], add,
+			count, ptr(ends), ptr(better), &tile.Undecided[0], valid, next, step)
+		next = (*float32)(unsafe.Add(unsafe.Pointer(next), terms/4*n*step))
+	}
 }
 
 // PairWidth is the multiple to which PairDot's rows are padded with zeros.

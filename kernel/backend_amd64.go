@@ -12,7 +12,7 @@ var backends = [...]*Backend{
 	Generic: generic,
 	AVX2: {
 		Tier: AVX2, MR: 6, NR: 16,
-		dotTile:   asm.DotTile6x16AVX2,
+		dotPanel:  asm.DotPanel6x16AVX2,
 		pairDot:   asm.PairDotAVX2,
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
@@ -22,7 +22,7 @@ var backends = [...]*Backend{
 	},
 	AVX512: {
 		Tier: AVX512, MR: 9, NR: 48,
-		dotTile:   asm.DotTile9x48AVX512,
+		dotPanel:  asm.DotPanel9x48AVX512,
 		pairDot:   asm.PairDotAVX512,
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,

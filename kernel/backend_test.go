@@ -24,46 +24,48 @@ func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 var special = []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 1 + 0x1p-23}
 
-type tileCase struct {
-	k            int
-	strip, panel []float32
-	rows         []int32
-	ends         []float32
-	valid        uint64
+type panelCase struct {
+	k, strips     int
+	queries, e    []float32
+	rows          []int32
+	ends          []float32
+	valid         uint64
+	width, height int
 }
 
-func newTileCase(rng *rand.Rand, b *Backend, k, queries, candidates int, specials bool) tileCase {
-	c := tileCase{k: k, strip: guarded[float32](k * b.MR), panel: guarded[float32](k * b.NR), rows: guarded[int32](b.MR + 1),
-		valid: uint64(1)<<candidates - 1}
-	fill := func(x []float32, width, used int) {
-		for t := range k {
-			for i := range used {
-				v := float32(rng.NormFloat64())
-				if specials && rng.IntN(20) == 0 {
-					v = special[rng.IntN(len(special))]
-				}
-				x[t*width+i] = v
-			}
+// newPanelCase fills strips of queries and a panel; the last strip has only some queries, the panel
+// only some candidates.
+func newPanelCase(rng *rand.Rand, b *Backend, k, strips, queries, candidates int, specials bool) panelCase {
+	c := panelCase{k: k, strips: strips, height: strips * b.MR, width: b.NR, valid: uint64(1)<<candidates - 1,
+		queries: guarded[float32](strips * k * b.MR), e: guarded[float32](k * b.NR), rows: guarded[int32](strips*b.MR + 1)}
+	value := func() float32 {
+		if specials && rng.IntN(20) == 0 {
+			return special[rng.IntN(len(special))]
+		}
+		return float32(rng.NormFloat64())
+	}
+	for t := range k {
+		for i := range queries {
+			c.queries[(i/b.MR*k+t)*b.MR+i%b.MR] = value()
+		}
+		for j := range candidates {
+			c.e[t*b.NR+j] = value()
 		}
 	}
-	fill(c.strip, b.MR, queries)
-	fill(c.panel, b.NR, candidates)
 	truths := 0
-	for i := range b.MR {
+	for i := range c.height {
 		c.rows[i] = int32(truths)
 		if i < queries {
 			truths += rng.IntN(4)
 		}
 	}
-	c.rows[b.MR] = int32(truths)
+	c.rows[c.height] = int32(truths)
 	c.ends = guarded[float32](2 * truths)
 	// Ends around the scores themselves, so that ties and both orders occur.
-	scores := make([]float32, b.MR*b.NR)
-	exact := make([]int32, truths)
-	dotTileTwin(b.MR, b.NR, ptr(c.strip), ptr(c.panel), k, &scores[0], &c.rows[0], ptr(c.ends), ptr(exact), &make([]uint64, 2*truths+2)[0], 0)
-	for i := range b.MR {
+	scores := c.twinScores(b)
+	for i := range c.height {
 		for t := c.rows[i]; t < c.rows[i+1]; t++ {
-			at := scores[i*b.NR+rng.IntN(max(candidates, 1))]
+			at := scores[i*b.NR+rng.IntN(candidates)]
 			lo, hi := at, at
 			switch rng.IntN(5) {
 			case 0:
@@ -79,20 +81,47 @@ func newTileCase(rng *rand.Rand, b *Backend, k, queries, candidates int, special
 	return c
 }
 
-// The assembly equals its twin bit for bit; the generic tile keeps the bound and counts its own
+// twinScores returns the scores that the assembly must give.
+func (c panelCase) twinScores(b *Backend) []float32 {
+	scores := make([]float32, c.height*b.NR)
+	for from := 0; from < c.k; from += Chunk {
+		dotPanelTwin(b.MR, b.NR, &c.queries[from*b.MR], c.k*b.MR, &c.e[from*b.NR], min(Chunk, c.k-from), c.strips, &scores[0], from, nil, nil, nil, nil, 0)
+	}
+	return scores
+}
+
+// query and candidate return the terms of one of them.
+func (c panelCase) query(b *Backend, i int) []float32 {
+	x := make([]float32, c.k)
+	for t := range x {
+		x[t] = c.queries[(i/b.MR*c.k+t)*b.MR+i%b.MR]
+	}
+	return x
+}
+
+func (c panelCase) candidate(b *Backend, j int) []float32 {
+	x := make([]float32, c.k)
+	for t := range x {
+		x[t] = c.e[t*b.NR+j]
+	}
+	return x
+}
+
+// The assembly equals its twin bit for bit; the generic kernel keeps the bound and counts its own
 // scores like everyone.
-func TestDotTile(t *testing.T) {
+func TestDotPanel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 1))
-		for _, k := range []int{0, 1, 2, 3, 4, 5, 7, 8, 31, 64, 200, 255, 256, 257, 260, 511, 512, 513, 1482} {
+		for _, k := range []int{1, 2, 3, 4, 5, 7, 8, 31, 64, 127, 128, 129, 132, 255, 256, 257, 1482} {
 			for round := range 12 {
-				queries, candidates := 1+(round*5+k)%b.MR, 1+(round*7+k)%b.NR
+				strips := 1 + round%3
+				queries, candidates := (strips-1)*b.MR+1+(round*5+k)%b.MR, 1+(round*7+k)%b.NR
 				if round == 0 {
-					queries, candidates = b.MR, b.NR
+					queries, candidates = strips*b.MR, b.NR
 				}
-				c := newTileCase(rng, b, k, queries, candidates, round%3 == 2)
-				truths := int(c.rows[b.MR])
-				got := NewTile(truths)
+				c := newPanelCase(rng, b, k, strips, queries, candidates, round%3 == 2)
+				truths := int(c.rows[c.height])
+				got := b.NewTile(c.height, truths)
 				for i := range got.Scores {
 					got.Scores[i] = float32(math.NaN()) // poison
 				}
@@ -100,76 +129,106 @@ func TestDotTile(t *testing.T) {
 				for i := range better {
 					better[i] = 7
 				}
-				b.DotTile(got, c.strip, c.panel, k, c.rows, c.ends, better, c.valid, nil)
+				b.DotPanel(got, c.queries, c.e, k, c.rows, c.ends, better, c.valid, c.e)
 
-				want := NewTile(truths)
-				wantBetter := make([]int32, truths)
-				for i := range wantBetter {
-					wantBetter[i] = 7
-				}
 				if b.Tier == Generic {
 					checkBound(t, b, c, got.Scores)
-					want.Pairs = countGeneric(b.MR, b.NR, got.Scores, &c.rows[0], ptr(c.ends), ptr(wantBetter), &want.Undecided[0], c.valid)
 				} else {
-					want.Pairs = dotTileTwin(b.MR, b.NR, ptr(c.strip), ptr(c.panel), k, &want.Scores[0], &c.rows[0], ptr(c.ends), ptr(wantBetter), &want.Undecided[0], c.valid)
-					requireBits(t, want.Scores[:b.MR*b.NR], got.Scores[:b.MR*b.NR], "k = %d", k)
+					requireBits(t, c.twinScores(b), got.Scores, "k = %d", k)
 				}
+				wantBetter, wantUndecided := countPlainly(c, got.Scores)
 				require.Equal(t, wantBetter, append([]int32{}, better...), "k = %d: better", k)
-				require.Equal(t, want.Pairs, got.Pairs, "k = %d: pairs", k)
-				require.Equal(t, want.Undecided[:2*want.Pairs], got.Undecided[:2*got.Pairs], "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
 	})
 }
 
-// checkBound compares finite scores with exact sums.
-func checkBound(t *testing.T, b *Backend, c tileCase, scores []float32) {
-	relative, absolute := DotError(c.k)
-	for i := range b.MR {
-		for j := range b.NR {
-			exact := new(big.Float).SetPrec(2000)
-			var qq, ee float64
-			finite := true
-			for k := range c.k {
-				q, e := float64(c.strip[k*b.MR+i]), float64(c.panel[k*b.NR+j])
-				if math.IsInf(q, 0) || math.IsNaN(q) || math.IsInf(e, 0) || math.IsNaN(e) {
-					finite = false
-					break
+// countPlainly counts from the scores by the definition, with counters that begin at 7.
+func countPlainly(c panelCase, scores []float32) (better []int32, undecided []uint64) {
+	better, undecided = []int32{}, []uint64{}
+	for i := range c.height {
+		for t := c.rows[i]; t < c.rows[i+1]; t++ {
+			count, mask := int32(7), uint64(0)
+			for j := range c.width {
+				if c.valid>>j&1 == 0 {
+					continue
 				}
-				exact.Add(exact, new(big.Float).SetPrec(2000).Mul(big.NewFloat(q), big.NewFloat(e)))
-				qq, ee = qq+q*q, ee+e*e
+				switch s := scores[i*c.width+j]; {
+				case s > c.ends[2*t+1]:
+					count++
+				case s < c.ends[2*t]:
+				default:
+					mask |= 1 << j
+				}
 			}
-			product := math.Sqrt(qq) * math.Sqrt(ee)
+			better = append(better, count)
+			if mask != 0 {
+				undecided = append(undecided, uint64(t), mask)
+			}
+		}
+	}
+	return better, undecided
+}
+
+// checkBound compares finite scores with exact sums.
+func checkBound(t *testing.T, b *Backend, c panelCase, scores []float32) {
+	relative, absolute := DotError(c.k)
+	for i := range c.height {
+		for j := range c.width {
+			exact, product, finite := exactDot(c.query(b, i), c.candidate(b, j))
 			if !finite || product >= DotOverflow {
 				continue
 			}
-			diff, _ := new(big.Float).Sub(exact, big.NewFloat(float64(scores[i*b.NR+j]))).Float64()
+			diff, _ := exact.Sub(exact, big.NewFloat(float64(scores[i*b.NR+j]))).Float64()
 			require.LessOrEqual(t, math.Abs(diff), relative*product+absolute, "k = %d, score %d,%d", c.k, i, j)
 		}
 	}
 }
 
-// The bound of every tier holds on sums with much cancellation and on tiny ones.
+// exactDot returns x·y, ‖x‖‖y‖ and whether both are finite.
+func exactDot(x, y []float32) (sum *big.Float, product float64, finite bool) {
+	sum = new(big.Float).SetPrec(2000)
+	var xx, yy float64
+	for i := range x {
+		a, b := float64(x[i]), float64(y[i])
+		if math.IsInf(a-a+b-b, 0) || math.IsNaN(a-a+b-b) {
+			return nil, 0, false
+		}
+		sum.Add(sum, new(big.Float).SetPrec(2000).Mul(big.NewFloat(a), big.NewFloat(b)))
+		xx, yy = xx+a*a, yy+b*b
+	}
+	return sum, math.Sqrt(xx) * math.Sqrt(yy), true
+}
+
+// The bound of every tier holds on sums with much cancellation, on tiny ones, and on long sums of
+// one sign.
 func TestDotError(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(5, 1))
 		for _, k := range []int{1, 2, 40, 256, 300, 1482} {
-			for _, scale := range []float64{1, 1e-21, 1e18} {
-				c := newTileCase(rng, b, k, b.MR, b.NR, false)
-				for i := range c.strip {
-					c.strip[i] *= float32(scale)
+			for _, scale := range []float32{1, 1e-21, 1e18, 0} {
+				c := newPanelCase(rng, b, k, 1, b.MR, b.NR, false)
+				for i := range c.queries {
+					c.queries[i] *= scale
 					if i/b.MR%2 == 1 { // terms that nearly cancel in pairs
-						c.strip[i] = -c.strip[i-b.MR] * (1 + 0x1p-20)
+						c.queries[i] = -c.queries[i-b.MR] * (1 + 0x1p-20)
+					}
+					if scale == 0 {
+						c.queries[i] = 0.3
 					}
 				}
-				for i := range c.panel {
-					c.panel[i] *= float32(scale)
+				for i := range c.e {
+					c.e[i] *= scale
 					if i/b.NR%2 == 1 {
-						c.panel[i] = c.panel[i-b.NR]
+						c.e[i] = c.e[i-b.NR]
+					}
+					if scale == 0 {
+						c.e[i] = 0.7
 					}
 				}
-				tile := NewTile(int(c.rows[b.MR]))
-				b.DotTile(tile, c.strip, c.panel, k, c.rows, c.ends, make([]int32, c.rows[b.MR]), c.valid, nil)
+				tile := b.NewTile(c.height, int(c.rows[c.height]))
+				b.DotPanel(tile, c.queries, c.e, k, c.rows, c.ends, make([]int32, c.rows[c.height]), c.valid, nil)
 				checkBound(t, b, c, tile.Scores)
 			}
 		}
@@ -231,16 +290,9 @@ func TestPairDot(t *testing.T) {
 				b.PairDot(out, x, table, stride, ids)
 				pairDotGeneric(&x[0], n, &table[0], stride, &ids[0], count, &want[0])
 				require.Equal(t, want, append([]float64{}, out...))
-				// and the bound, against exact sums
-				exact := new(big.Float).SetPrec(2000)
-				var xx, rr float64
-				for i, v := range x {
-					r := float64(table[int(ids[0])*stride+i])
-					exact.Add(exact, new(big.Float).SetPrec(2000).Mul(big.NewFloat(float64(v)), big.NewFloat(r)))
-					xx, rr = xx+float64(v)*float64(v), rr+r*r
-				}
+				exact, product, _ := exactDot(x, table[int(ids[0])*stride:][:n])
 				diff, _ := exact.Sub(exact, big.NewFloat(out[0])).Float64()
-				require.LessOrEqual(t, math.Abs(diff), PairError(n)*math.Sqrt(xx*rr))
+				require.LessOrEqual(t, math.Abs(diff), PairError(n)*product, "the bound, against exact sums")
 			}
 		}
 	})
@@ -344,13 +396,13 @@ func TestPackRows(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(9, 4))
-		c := newTileCase(rng, b, 64, b.MR, b.NR, false)
-		tile, better := NewTile(int(c.rows[b.MR])), make([]int32, c.rows[b.MR]+1)
+		c := newPanelCase(rng, b, 64, 2, 2*b.MR, b.NR, false)
+		tile, better := b.NewTile(c.height, int(c.rows[c.height])), make([]int32, c.rows[c.height]+1)
 		x, y, z := padded(rng, 18), padded(rng, 18), padded(rng, 18)
 		ids, out, columns := []int32{0, 1}, make([]float64, 2), make([]float64, LD(18))
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
-			b.DotTile(tile, c.strip, c.panel, 64, c.rows, c.ends, better, c.valid, nil)
-			b.PairDot(out, c.panel[:64], c.panel, 64, ids)
+			b.DotPanel(tile, c.queries, c.e, 64, c.rows, c.ends, better, c.valid, nil)
+			b.PairDot(out, c.e[:64], c.e, 64, ids)
 			b.MatMul(z, x, y, 18)
 			b.MatMulFMA(z, x, y, 18)
 			b.Frobenius(x, y, z, 18, columns)

@@ -14,15 +14,15 @@ func Gamma(n int, u float64) float64 {
 	return nu / (1 - nu)
 }
 
-// DotOverflow is the product of norms from which a float32 tile may overflow on the way.
+// DotOverflow is the product of norms from which DotPanel may overflow on the way.
 const DotOverflow = 1 << 62 * 1 << 62 // 2^124
 
-// DotError bounds the error of a DotTile score over k terms: it differs from the exact Σ q·e of
+// DotError bounds the error of a DotPanel score over k terms: it differs from the exact Σ q·e of
 // the same float32 entries by at most relative·‖q‖·‖e‖ + absolute, as long as ‖q‖·‖e‖ <
 // DotOverflow (docs/numerics.md, section 2).
 func DotError(k int) (relative, absolute float64) {
 	chains := (k + Chunk - 1) / Chunk
-	return Gamma(min(k, Chunk)+max(chains, 1)-1, U32), float64(k) * 0x1p-149
+	return Gamma(min(k, Chunk)+chains-1, U32), float64(k) * 0x1p-149
 }
 
 // PairError bounds the error of PairDot over n terms in the same way; it cannot overflow or

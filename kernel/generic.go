@@ -10,7 +10,7 @@ import (
 
 var generic = &Backend{
 	Tier: Generic, MR: 4, NR: 16,
-	dotTile:   dotTileGeneric,
+	dotPanel:  dotPanelGeneric,
 	pairDot:   pairDotGeneric,
 	matMul:    matMulGeneric,
 	matMulFMA: matMulFMAGeneric,
@@ -19,19 +19,21 @@ var generic = &Backend{
 	peakFlops: 2 * 8,
 }
 
-// dotTileGeneric is DotTile with products and sums rounded separately.
-func dotTileGeneric(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ *float32) int {
+// dotPanelGeneric is DotPanel's kernel with products and sums rounded separately.
+func dotPanelGeneric(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ *float32, _ int) int {
 	const mr, nr = 4, 16
-	qs, es := unsafe.Slice(q, k*mr), unsafe.Slice(e, k*nr)
-	out := unsafe.Slice(scores, mr*nr)
-	clear(out)
-	for from := 0; from < k; from += Chunk {
-		to := min(from+Chunk, k)
+	qs, es := unsafe.Slice(q, (strips-1)*qStride+k*mr), unsafe.Slice(e, k*nr)
+	out := unsafe.Slice(scores, strips*mr*nr)
+	if add == 0 {
+		clear(out)
+	}
+	for s := range strips {
+		strip, out := qs[s*qStride:], out[s*mr*nr:(s+1)*mr*nr]
 		for j := 0; j < nr; j += 2 {
 			var a0, a1, b0, b1, c0, c1, d0, d1 float32
-			for t := from; t < to; t++ {
+			for t := range k {
 				x, y := es[t*nr+j], es[t*nr+j+1]
-				w := qs[t*mr : t*mr+4 : t*mr+4]
+				w := strip[t*mr : t*mr+4 : t*mr+4]
 				a0 += float32(w[0] * x)
 				a1 += float32(w[0] * y)
 				b0 += float32(w[1] * x)
@@ -51,39 +53,41 @@ func dotTileGeneric(q, e *float32, k int, scores *float32, rows *int32, ends *fl
 			out[3*nr+j+1] += d1
 		}
 	}
-	return countGeneric(mr, nr, out, rows, ends, better, undecided, valid)
+	return countGeneric(strips*mr, nr, out, rows, ends, better, undecided, valid)
 }
 
-// dotTileTwin is the assembly's DotTile for a tile of mr × nr, bit for bit.
-func dotTileTwin(mr, nr int, q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
-	qs, es := unsafe.Slice(q, k*mr), unsafe.Slice(e, k*nr)
-	out := unsafe.Slice(scores, mr*nr)
-	for i := range mr {
-		for j := range nr {
-			var sum float32
-			for from := 0; from < k || from == 0; from += Chunk {
+// dotPanelTwin is the assembly's kernel for tiles of mr × nr, bit for bit.
+func dotPanelTwin(mr, nr int, q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
+	qs, es := unsafe.Slice(q, (strips-1)*qStride+k*mr), unsafe.Slice(e, k*nr)
+	out := unsafe.Slice(scores, strips*mr*nr)
+	for s := range strips {
+		for i := range mr {
+			for j := range nr {
 				var chain float32
-				for t := from; t < min(from+Chunk, k); t++ {
-					chain = fma32(qs[t*mr+i], es[t*nr+j], chain)
+				for t := range k {
+					chain = fma32(qs[s*qStride+t*mr+i], es[t*nr+j], chain)
 				}
-				if from == 0 {
-					sum = chain
-				} else {
-					sum += chain
+				at := (s*mr+i)*nr + j
+				if add != 0 {
+					chain = out[at] + chain
 				}
+				out[at] = chain
 			}
-			out[i*nr+j] = sum
 		}
 	}
-	return countGeneric(mr, nr, out, rows, ends, better, undecided, valid)
+	return countGeneric(strips*mr, nr, out, rows, ends, better, undecided, valid)
 }
 
-func countGeneric(mr, nr int, scores []float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
-	first := unsafe.Slice(rows, mr+1)
-	truths := int(first[mr])
+// countGeneric counts for n queries; rows may be nil: there is nothing to count then.
+func countGeneric(n, nr int, scores []float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
+	if rows == nil {
+		return 0
+	}
+	first := unsafe.Slice(rows, n+1)
+	truths := int(first[n])
 	end, count, open := unsafe.Slice(ends, 2*truths), unsafe.Slice(better, truths), unsafe.Slice(undecided, 2*truths)
 	pairs := 0
-	for i := range mr {
+	for i := range n {
 		row := scores[i*nr : (i+1)*nr]
 		for t := first[i]; t < first[i+1]; t++ {
 			lo, hi := end[2*t], end[2*t+1]

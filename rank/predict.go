@@ -97,7 +97,7 @@ func (p *predictor) collect(ctx context.Context, sweepers []*sweeper, ps pass, f
 				return
 			}
 			packed, valid := f.panel(panel)
-			s.backend.DotTile(s.tile, s.strips, packed, f.width, s.rows[:mr+1], nil, nil, valid, nil)
+			s.backend.DotPanel(s.tile, s.strips, packed, f.width, s.rows[:mr+1], nil, nil, valid, nil)
 			for row := range s.queries {
 				copy(scratch.scores[row*line+panel*nr:][:nr], s.tile.Scores[row*nr:])
 			}

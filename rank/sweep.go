@@ -44,7 +44,7 @@ type sweeper struct {
 	reference []float64
 	scored    []bool // reference is known
 
-	known   []knownAnswer // sorted by panel, then by row
+	known   []knownAnswer // sorted by panel
 	byPanel []int32       // first known answer of each panel
 	scratch []knownAnswer
 
@@ -76,7 +76,7 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 	b := r.backend
 	block, truths := r.block, maxBlockTruths+maxTruths
 	s := &sweeper{
-		run: r, f: f, worker: w, tile: kernel.NewTile(b.MR * maxTruths),
+		run: r, f: f, worker: w, tile: b.NewTile(block, truths),
 		psi: kernel.AlignedFloat32(block * f.stride), strips: kernel.AlignedFloat32(block * f.width),
 		norms: make([]float64, block), slacks: make([]model.Slack, block), ids: make([]int32, max(block, b.NR)),
 		rowOf: make([]int32, truths), rows: make([]int32, block+1),
@@ -97,26 +97,17 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	s.prepare(it)
 	s.bucketKnown(it, first)
 	mr, nr := s.backend.MR, s.backend.NR
+	rows := (len(s.queries) + mr - 1) / mr * mr
 	queries := int64(len(s.queries))
 	for p := it.fromPanel; p < it.toPanel && ctx.Err() == nil; p++ {
 		if p == it.fromPanel || p%blockPanels == 0 {
 			s.setEnds(p / blockPanels)
 		}
 		panel, valid := s.f.panel(p)
-		known := s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]]
-		// Each strip fetches its share of the next panel, which lies behind this one.
-		ahead := s.f.panels[min((p+1)*nr*s.f.width, len(s.f.panels)):]
-		for row := 0; row < len(s.queries); row += mr {
-			strip := s.strips[row*s.f.width : (row+mr)*s.f.width]
-			s.backend.DotTile(s.tile, strip, panel, s.f.width, s.rows[row:row+mr+1], s.ends, s.better, valid, ahead)
-			ahead = ahead[min(8*s.f.width, len(ahead)):]
-			if len(known) > 0 {
-				known = s.subtractKnown(known, row, row+mr, nr)
-			}
-			if s.tile.Pairs > 0 {
-				s.decide(p)
-			}
-		}
+		next := s.f.panels[min((p+1)*nr*s.f.width, len(s.f.panels)):min((p+2)*nr*s.f.width, len(s.f.panels))]
+		s.backend.DotPanel(s.tile, s.strips, panel, s.f.width, s.rows[:rows+1], s.ends, s.better, valid, next)
+		s.subtractKnown(s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]], nr)
+		s.decide(p)
 		lanes := int64(bits.OnesCount64(valid))
 		s.done.Add(queries * lanes)
 		s.run.truths.Add(int64(len(s.truths)) * lanes)
@@ -313,14 +304,11 @@ func (s *sweeper) filtersOfAnswer(known kg.Answers, e int32) uint8 {
 	return 0
 }
 
-// subtractKnown takes the known answers of rows from ≤ row < to, which stand first in known, back
-// out of the tile's counts, and returns the rest. Those that the tile does not decide are left
-// to decide.
-func (s *sweeper) subtractKnown(known []knownAnswer, from, to, nr int) []knownAnswer {
-	for len(known) > 0 && int(known[0].row) < to {
-		k := known[0]
-		known = known[1:]
-		score := s.tile.Scores[(int(k.row)-from)*nr+int(k.lane)]
+// subtractKnown takes the known answers in a panel back out of the tile's counts. Those that the
+// tile does not decide are left to decide.
+func (s *sweeper) subtractKnown(known []knownAnswer, nr int) {
+	for _, k := range known {
+		score := s.tile.Scores[int(k.row)*nr+int(k.lane)]
 		for t := s.rows[k.row]; t < s.rows[k.row+1]; t++ {
 			if score > s.ends[2*t+1] {
 				b := &s.tally[t].better
@@ -329,7 +317,6 @@ func (s *sweeper) subtractKnown(known []knownAnswer, from, to, nr int) []knownAn
 			}
 		}
 	}
-	return known
 }
 
 // decide compares the candidates that the tile of panel p left undecided by their float64 dot

@@ -14,27 +14,28 @@ const (
 	greater = 0x1e // GT_OQ: a > b, false for NaN, quiet
 )
 
-const (
-	chunk  = 256 // terms in one FMA chain; kernel.Chunk
-	unroll = 4
-)
+const unroll = 4
 
-const dotDoc = `%[1]s scores a strip of %[2]d queries against a panel of %[3]d candidates and
-counts, for every truth of every query, the candidates that are certainly better.
+const dotDoc = `%[1]s scores strips of %[2]d queries against k terms of a panel of %[3]d candidates;
+with the last terms it counts, for every truth of every query, the candidates that are
+certainly better.
 
-	q      [k][%[2]d]  the strip: entry t of query i at q[t*%[2]d+i]
-	e      [k][%[3]d]  the panel: entry t of candidate j at e[t*%[3]d+j]
-	scores [%[2]d][%[3]d] out, 64-byte aligned: scores[i][j] = Σ_t q[t][i]·e[t][j], float32, a chain of fused
-	       multiply-adds from 0 with t ascending for every %[4]d terms, the chains added in order
-	rows   [%[2]d+1]   truths of query i are rows[i] ≤ t < rows[i+1]
-	ends   [][2]    of truth t: lo, hi
-	better []       of truth t: its count goes up by the number of valid candidates with score > hi
-	undecided       a pair (t, mask) is appended for every truth with valid candidates of neither
-	                score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-	valid           bit j set: candidate j counts
-	ahead           the 128·⌊k/4⌋ bytes from here on, which need not exist, are fetched into the L2 cache
+	q      [k][%[2]d]  terms of the first strip: entry t of query i at q[t*%[2]d+i]; those of the next
+	                  strip lie qStride elements further on
+	e      [k][%[3]d]  terms of the panel: entry t of candidate j at e[t*%[3]d+j]
+	scores [strips*%[2]d][%[3]d] 64-byte aligned: Σ_t q[t][i]·e[t][j], float32, one chain of fused
+	                  multiply-adds from 0 with t ascending; if add is not 0, it is added to the
+	                  score that was there
+	rows   [strips*%[2]d+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
+	ends   [][2]      of truth t: lo, hi
+	better []         of truth t: its count goes up by the number of valid candidates with score > hi
+	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
+	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
+	valid             bit j set: candidate j counts
+	ahead, step       every four terms of a strip, the cache line at ahead, which need not exist, is
+	                  fetched into L2 and ahead goes up by step bytes
 
-It returns the number of pairs appended. Requires k ≥ 0.`
+It returns the number of pairs appended. Requires k > 0, strips > 0.`
 
 // dotTile holds what differs between the instruction sets.
 type dotTile struct {
@@ -43,65 +44,63 @@ type dotTile struct {
 	vec                func() reg.VecVirtual
 }
 
-func dotTiles(c *build.Context) {
-	dotTile{c, 9, 3, 16, c.ZMM}.emit("DotTile9x48AVX512")
-	dotTile{c, 6, 2, 8, c.YMM}.emit("DotTile6x16AVX2")
+func dotPanels(c *build.Context) {
+	dotTile{c, 9, 3, 16, c.ZMM}.emit("DotPanel9x48AVX512")
+	dotTile{c, 6, 2, 8, c.YMM}.emit("DotPanel6x16AVX2")
 }
 
 func (c dotTile) emit(name string) {
 	nr := c.vectors * c.lanes
-	function(c.Context, name, "func(q, e *float32, k int, scores *float32, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32) int")
-	doc(c.Context, fmt.Sprintf(dotDoc, name, c.mr, nr, chunk))
+	function(c.Context, name, "func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int")
+	doc(c.Context, fmt.Sprintf(dotDoc, name, c.mr, nr))
 	c.Pragma("noescape")
 
-	q := c.Load(c.Param("q"), c.GP64())
+	// The state of the loop over strips lives in memory: counting wants the registers.
+	state := func(param string) operand.Mem {
+		m := c.AllocLocal(8)
+		if param != "" {
+			c.MOVQ(c.Load(c.Param(param), c.GP64()), m)
+		}
+		return m
+	}
+	qAt, stripsLeft, scoresAt := state("q"), state("strips"), state("scores")
+	rowsAt, outAt, aheadAt := state("rows"), state("undecided"), state("ahead")
+
+	c.Label("strip")
+	q, scores, ahead := c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(qAt, q)
+	c.MOVQ(scoresAt, scores)
+	c.MOVQ(aheadAt, ahead)
 	e := c.Load(c.Param("e"), c.GP64())
-	left := c.Load(c.Param("k"), c.GP64())
-	scores := c.Load(c.Param("scores"), c.GP64())
-
-	ahead := c.Load(c.Param("ahead"), c.GP64())
-
+	n := c.Load(c.Param("k"), c.GP64())
+	step := c.Load(c.Param("step"), c.GP64())
 	acc := make([][]reg.VecVirtual, c.mr)
 	for i := range acc {
 		for range c.vectors {
 			acc[i] = append(acc[i], c.vec())
 		}
 	}
-	first := c.GP64()
-	c.MOVQ(operand.U32(1), first)
-
-	c.Label("chunk")
 	for _, row := range acc {
 		for _, a := range row {
 			c.zero(a)
 		}
 	}
-	n := c.GP64()
-	c.MOVQ(left, n)
-	limit := c.GP64()
-	c.MOVQ(operand.U32(chunk), limit)
-	c.CMPQ(n, limit)
-	c.CMOVQGT(limit, n)
-	c.SUBQ(n, left)
-
-	c.Comment(fmt.Sprintf("%d terms a round: %d FMA, %d loads", unroll, unroll*c.mr*c.vectors, unroll*(c.mr+c.vectors)))
+	c.Comment(fmt.Sprintf("%d terms a round: %d FMA, %d loads", unroll, unroll*c.mr*c.vectors, unroll*(c.mr+c.vectors)+1))
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JLT(operand.LabelRef("rest"))
 	c.Label("terms")
 	for u := range unroll {
 		c.term(q, e, u, acc)
-		if u%2 == 0 {
-			c.PREFETCHT1(operand.Mem{Base: ahead, Disp: 32 * u})
-		}
 	}
-	c.SUBQ(operand.I8(-128), ahead)
+	c.PREFETCHT1(operand.Mem{Base: ahead})
+	c.ADDQ(step, ahead)
 	c.ADDQ(operand.U32(unroll*c.mr*4), q)
 	c.ADDQ(operand.U32(unroll*nr*4), e)
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JGE(operand.LabelRef("terms"))
 	c.Label("rest")
 	c.ADDQ(operand.Imm(unroll), n)
-	c.JEQ(operand.LabelRef("add"))
+	c.JEQ(operand.LabelRef("sum"))
 	c.Label("term")
 	c.term(q, e, 0, acc)
 	c.ADDQ(operand.U32(c.mr*4), q)
@@ -109,18 +108,35 @@ func (c dotTile) emit(name string) {
 	c.DECQ(n)
 	c.JNE(operand.LabelRef("term"))
 
-	c.Comment("add the chain to the sum of those before it")
-	c.Label("add")
-	c.TESTQ(first, first)
-	c.JNE(operand.LabelRef("store"))
+	c.Label("sum")
+	add := c.Load(c.Param("add"), c.GP64())
+	c.TESTQ(add, add)
+	c.JEQ(operand.LabelRef("store"))
 	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) { c.VADDPS(m, a, a) })
 	c.Label("store")
 	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
-	c.XORQ(first, first)
-	c.TESTQ(left, left)
-	c.JNE(operand.LabelRef("chunk"))
+	c.MOVQ(ahead, aheadAt)
+	c.ADDQ(operand.U32(4*c.mr*nr), scores)
+	c.MOVQ(scores, scoresAt)
 
-	c.count(acc)
+	rows := c.GP64()
+	c.MOVQ(rowsAt, rows)
+	c.TESTQ(rows, rows)
+	c.JEQ(operand.LabelRef("next"))
+	c.count(acc, rows, outAt)
+	c.ADDQ(operand.U32(4*c.mr), rowsAt)
+
+	c.Label("next")
+	stride := c.Load(c.Param("qStride"), c.GP64())
+	c.SHLQ(operand.Imm(2), stride)
+	c.ADDQ(stride, qAt)
+	c.DECQ(stripsLeft)
+	c.JNE(operand.LabelRef("strip"))
+	out, start := c.GP64(), c.Load(c.Param("undecided"), c.GP64())
+	c.MOVQ(outAt, out)
+	c.SUBQ(start, out)
+	c.SHRQ(operand.Imm(4), out)
+	c.Store(out, c.ReturnIndex(0))
 	c.VZEROUPPER()
 	c.RET()
 }
@@ -159,11 +175,11 @@ func (c dotTile) eachScore(acc [][]reg.VecVirtual, scores reg.Register, f func(r
 }
 
 // count compares every row, still in registers, with the two ends of each of its truths.
-func (c dotTile) count(acc [][]reg.VecVirtual) {
-	rows := c.Load(c.Param("rows"), c.GP64())
+func (c dotTile) count(acc [][]reg.VecVirtual, rows reg.Register, outAt operand.Mem) {
 	ends := c.Load(c.Param("ends"), c.GP64())
 	better := c.Load(c.Param("better"), c.GP64())
-	out := c.Load(c.Param("undecided"), c.GP64())
+	out := c.GP64()
+	c.MOVQ(outAt, out)
 	valid := c.GP64()
 	c.Load(c.Param("valid"), valid)
 
@@ -211,10 +227,7 @@ func (c dotTile) count(acc [][]reg.VecVirtual) {
 		c.JLT(operand.LabelRef(next))
 		c.Label(done)
 	}
-	start := c.Load(c.Param("undecided"), c.GP64())
-	c.SUBQ(start, out)
-	c.SHRQ(operand.Imm(4), out)
-	c.Store(out, c.ReturnIndex(0))
+	c.MOVQ(out, outAt)
 }
 
 // masks512 sets above to the valid lanes with score > hi, open to those with neither

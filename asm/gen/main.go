@@ -29,7 +29,7 @@ func main() {
 		name string
 		emit func(*build.Context)
 	}{
-		{"dot", dotTiles},
+		{"dot", dotPanels},
 		{"pair", pairDots},
 		{"matmul", matMuls},
 		{"frobenius", frobeniusColumns},
