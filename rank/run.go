@@ -43,9 +43,9 @@ const DefaultFeatureMemory = 1 << 30
 type Progress struct {
 	// Done of Total pairs of a distinct query and a candidate are counted.
 	Done, Total int64
-	// Truths is Done in pairs of a true answer and a candidate, of which Undecided were left to the
-	// float64 stage and Referenced to the reference.
-	Truths, Undecided, Referenced int64
+	// Compared is Done in pairs of a true answer and a candidate, of which Undecided were left to
+	// the float64 stage and Referenced to the reference.
+	Compared, Undecided, Referenced int64
 	// Elapsed is the time since the ranking began.
 	Elapsed time.Duration
 }
@@ -150,8 +150,8 @@ type run struct {
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
 
-	total                               int64
-	done, truths, undecided, referenced atomic.Int64
+	total                                 int64
+	done, compared, undecided, referenced atomic.Int64
 }
 
 // eachSlice calls sweep for every pass and every slice of the candidates, with their features.
@@ -199,7 +199,7 @@ func (r *run) report(f func(Progress)) (stop func()) {
 			case <-quit:
 				return
 			case <-tick.C:
-				f(Progress{r.done.Load(), r.total, r.truths.Load(), r.undecided.Load(), r.referenced.Load(), time.Since(start)})
+				f(Progress{r.done.Load(), r.total, r.compared.Load(), r.undecided.Load(), r.referenced.Load(), time.Since(start)})
 			}
 		}
 	})
