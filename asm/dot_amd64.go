@@ -20,13 +20,13 @@ package asm
 //	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
 //	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
 //	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at ahead, which need not exist, is
-//	                  fetched into L2 and ahead goes up by step bytes
+//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
+//	                  valid, is fetched into L2, and the address goes up by step bytes
 //
 // It returns the number of pairs appended. Requires k > 0, strips > 0.
 //
 //go:noescape
-func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
+func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
 
 // DotPanel6x16AVX2 scores strips of 6 queries against k terms of a panel of 16 candidates;
 // with the last terms it counts, for every truth of every query, the candidates that are
@@ -44,10 +44,10 @@ func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, 
 //	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
 //	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
 //	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at ahead, which need not exist, is
-//	                  fetched into L2 and ahead goes up by step bytes
+//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
+//	                  valid, is fetched into L2, and the address goes up by step bytes
 //
 // It returns the number of pairs appended. Requires k > 0, strips > 0.
 //
 //go:noescape
-func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
+func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int

@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
+// func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-120
 	MOVQ q+0(FP), AX
@@ -769,7 +769,7 @@ next:
 	VZEROUPPER
 	RET
 
-// func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
+// func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
 // Requires: AVX, FMA3, MMX+, POPCNT
 TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-120
 	MOVQ q+0(FP), AX

@@ -13,7 +13,7 @@ type Backend struct {
 	// MR and NR are the numbers of queries and of candidates in one tile.
 	MR, NR int
 
-	dotPanel  func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int
+	dotPanel  func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
 	pairDot   func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
@@ -60,10 +60,11 @@ func (b *Backend) DotPanel(tile *Tile, strips, panel []float32, k int, rows []in
 	if k == 0 {
 		panic("kernel: DotPanel: no terms")
 	}
-	next, step := &panel[0], 0
+	// An address, not a pointer: it may run past the end. The fetches are spread evenly, so that they
+	// never take all of the few line buffers that L2 hits need too.
+	next, step := uintptr(unsafe.Pointer(&panel[0])), 0
 	if len(ahead) > 0 {
-		// Spread evenly, so that fetches never take all of the few line buffers that L2 hits need too.
-		next, step = &ahead[0], (4*len(ahead)+n*k/4)/(n*k/4+1)
+		next, step = uintptr(unsafe.Pointer(&ahead[0])), (4*len(ahead)+n*k/4)/(n*k/4+1)
 	}
 	for from := 0; from < k; from += Chunk {
 		terms := min(Chunk, k-from)
@@ -73,7 +74,7 @@ func (b *Backend) DotPanel(tile *Tile, strips, panel []float32, k int, rows []in
 		}
 		tile.Pairs = b.dotPanel(&strips[from*b.MR], k*b.MR, &panel[from*b.NR], terms, n, &tile.Scores[0], add,
 			count, ptr(ends), ptr(better), &tile.Undecided[0], valid, next, step)
-		next = (*float32)(unsafe.Add(unsafe.Pointer(next), terms/4*n*step))
+		next += uintptr(terms / 4 * n * step)
 	}
 }
 

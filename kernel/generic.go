@@ -20,7 +20,7 @@ var generic = &Backend{
 }
 
 // dotPanelGeneric is DotPanel's kernel with products and sums rounded separately.
-func dotPanelGeneric(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ *float32, _ int) int {
+func dotPanelGeneric(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ uintptr, _ int) int {
 	const mr, nr = 4, 16
 	qs, es := unsafe.Slice(q, (strips-1)*qStride+k*mr), unsafe.Slice(e, k*nr)
 	out := unsafe.Slice(scores, strips*mr*nr)

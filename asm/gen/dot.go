@@ -32,8 +32,8 @@ certainly better.
 	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
 	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
 	valid             bit j set: candidate j counts
-	ahead, step       every four terms of a strip, the cache line at ahead, which need not exist, is
-	                  fetched into L2 and ahead goes up by step bytes
+	ahead, step       every four terms of a strip, the cache line at this address, which need not be
+	                  valid, is fetched into L2, and the address goes up by step bytes
 
 It returns the number of pairs appended. Requires k > 0, strips > 0.`
 
@@ -51,7 +51,7 @@ func dotPanels(c *build.Context) {
 
 func (c dotTile) emit(name string) {
 	nr := c.vectors * c.lanes
-	function(c.Context, name, "func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead *float32, step int) int")
+	function(c.Context, name, "func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int")
 	doc(c.Context, fmt.Sprintf(dotDoc, name, c.mr, nr))
 	c.Pragma("noescape")
 

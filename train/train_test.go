@@ -1,0 +1,286 @@
+package train_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train"
+)
+
+func options(t testing.TB) train.Options {
+	all, err := kernel.Available()
+	require.NoError(t, err)
+	return train.Options{Seed: 1, Backend: all[0], Threads: 2}
+}
+
+// maker is Clustered or Demo.
+type maker func(context.Context, model.Config, *kg.Graph, train.Options) (model.Model, error)
+
+func families(t testing.TB) *kg.Graph {
+	g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1})
+	require.NoError(t, err)
+	return g
+}
+
+func config(g *kg.Graph, name string, d int) model.Config {
+	return model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+}
+
+// digest identifies all bits of the parameters.
+func digest(t testing.TB, m model.Model) string {
+	h := sha256.New()
+	for _, tensor := range m.Tensors() {
+		require.NoError(t, binary.Write(h, binary.LittleEndian, tensor))
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// measure ranks the test split on both sides, filtered by all splits.
+func measure(t testing.TB, m model.Model, g *kg.Graph) rank.Result {
+	o := options(t)
+	ranking, err := rank.Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], rank.Options{Backend: o.Backend, Threads: 2})
+	require.NoError(t, err)
+	return rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
+}
+
+func TestRandom(t *testing.T) {
+	for _, name := range model.Names() {
+		m, err := train.Random(model.Config{Model: name, Dim: 9, Entities: 500, Relations: 3}, 7)
+		require.NoError(t, err)
+		var sum, squares float64
+		for _, x := range m.Tensors()[0] {
+			sum += float64(x)
+			squares += float64(x) * float64(x)
+		}
+		n := float64(500 * 45)
+		assert.InDelta(t, 0, sum/n, 4*0.1/math.Sqrt(n))
+		assert.InDelta(t, 0.01, squares/n, 4*0.01*math.Sqrt(2/n))
+		for _, relation := range m.Tensors()[1:] {
+			for i, x := range relation {
+				want := float32(0)
+				if i/9%9 == i%9 {
+					want = 1
+				}
+				require.Equal(t, want, x, "element %d of the identities", i)
+			}
+		}
+	}
+	_, err := train.Random(model.Config{Model: "mquine", Dim: 0}, 1)
+	assert.ErrorContains(t, err, "out of range")
+}
+
+// The bits do not depend on threads, tier or platform.
+func TestSameBits(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	cfg := model.Config{Model: "mquine", Dim: 7, Entities: 100, Relations: 5}
+	m, err := train.Random(cfg, 7)
+	require.NoError(t, err)
+	assert.Equal(t, "9dfdc22d5a639122", digest(t, m))
+	other, err := train.Random(cfg, 8)
+	require.NoError(t, err)
+	assert.NotEqual(t, digest(t, m), digest(t, other))
+
+	g, _, err := synth.Families(t.Context(), synth.Config{Entities: 60, Seed: 1})
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name string
+		make maker
+		want string
+	}{{"clustered", train.Clustered, "ef3b3a736e8abd28"}, {"demo", train.Demo, "0616dd52f8ab47cc"}} {
+		for i, b := range backends {
+			for _, threads := range []int{1, 2, 5}[:3-i] {
+				m, err := test.make(t.Context(), config(g, "mquine", 5), g, train.Options{Seed: 1, Backend: b, Threads: threads})
+				require.NoError(t, err)
+				assert.Equal(t, test.want, digest(t, m), "%s, %v, %d threads", test.name, b.Tier, threads)
+			}
+		}
+	}
+}
+
+// chance is the expected reciprocal rank of a guess among n candidates.
+func chance(n int) float64 {
+	var sum float64
+	for r := 1; r <= n; r++ {
+		sum += 1 / float64(r)
+	}
+	return sum / float64(n)
+}
+
+func TestDemoLearns(t *testing.T) {
+	g := families(t)
+	for _, name := range model.Names() {
+		m, err := train.Demo(t.Context(), config(g, name, 8), g, options(t))
+		require.NoError(t, err)
+		res := measure(t, m, g)
+		t.Logf("%s: MRR %.3f, chance %.3f", name, res.MRR, chance(g.Entities.Len()))
+		assert.Greater(t, float64(res.MRR), 10*chance(g.Entities.Len()))
+	}
+}
+
+// What is held out has no influence.
+func TestDemoIsHonest(t *testing.T) {
+	g, _, err := synth.Families(t.Context(), synth.Config{Entities: 60, Seed: 1})
+	require.NoError(t, err)
+	o := options(t)
+	m, err := train.Demo(t.Context(), config(g, "mquine", 3), g, o)
+	require.NoError(t, err)
+	g.Splits[kg.Valid], g.Splits[kg.Test] = nil, g.Splits[kg.Test][:1]
+	again, err := train.Demo(t.Context(), config(g, "mquine", 3), g, o)
+	require.NoError(t, err)
+	assert.Equal(t, digest(t, m), digest(t, again))
+
+	g.Splits[kg.Train] = nil
+	_, err = train.Demo(t.Context(), config(g, "mquine", 3), g, o)
+	assert.ErrorContains(t, err, "has no train split")
+}
+
+// norm returns the Frobenius norm of the symmetric matrix of packed A, after subtracting another.
+func norm(d int, a, minus []float32) float64 {
+	var sum float64
+	at := 0
+	for i := range d {
+		for j := range i + 1 {
+			v := float64(a[at]) - float64(minus[at])
+			if i == j {
+				sum += 2 * v * v
+			}
+			sum += 2 * v * v
+			at++
+		}
+	}
+	return math.Sqrt(sum)
+}
+
+// Entities lie round the centres of the planted groups as promised, and true answers rank well.
+func TestClusteredZipf(t *testing.T) {
+	g, groups, err := synth.Zipf(t.Context(), synth.Config{Entities: 2000, Seed: 5})
+	require.NoError(t, err)
+	for _, name := range model.Names() {
+		const d = 10
+		m, err := train.Clustered(t.Context(), config(g, name, d), g, options(t))
+		require.NoError(t, err)
+		res := measure(t, m, g)
+		t.Logf("%s: median rank %v of %d", name, res.Median, g.Entities.Len())
+		assert.Less(t, float64(res.Median), float64(g.Entities.Len())/20)
+
+		// The mean of a group is near its centre: the deviations average out.
+		centres, sizes := map[int32][]float32{}, map[int32]float32{}
+		for e, group := range groups {
+			if centres[group] == nil {
+				centres[group] = make([]float32, model.Triangle(d))
+			}
+			sizes[group]++
+			for i, x := range m.EntityRow(int32(e)) {
+				centres[group][i] += x
+			}
+		}
+		zero := make([]float32, model.Triangle(d))
+		for e, group := range groups {
+			if sizes[group] < 20 {
+				continue
+			}
+			centre := make([]float32, len(zero))
+			for i, x := range centres[group] {
+				centre[i] = x / sizes[group]
+			}
+			ratio := norm(d, m.EntityRow(int32(e)), centre) / norm(d, centre, zero)
+			require.InDelta(t, 0.3, ratio, 0.04, "entity %d", e)
+		}
+	}
+}
+
+// The sizes that measurements of speed use.
+func TestClusteredRealData(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute; run without -short")
+	}
+	dir := os.Getenv("MQUINE_DATA")
+	for _, test := range []struct {
+		name string
+		d    int
+	}{{"fb15k-237", 38}, {"wn18rr", 35}} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := os.Stat(filepath.Join(dir, test.name)); dir == "" || err != nil {
+				t.Skipf("needs the data set %s in the folder that MQUINE_DATA names", test.name)
+			}
+			g, err := kg.Open(t.Context(), test.name)
+			require.NoError(t, err)
+			m, err := train.Clustered(t.Context(), config(g, "mquine", test.d), g, options(t))
+			require.NoError(t, err)
+			g.Splits[kg.Test] = g.Splits[kg.Test][:1000]
+			res := measure(t, m, g)
+			t.Logf("median rank %v of %d", res.Median, g.Entities.Len())
+			assert.Less(t, float64(res.Median), float64(g.Entities.Len())/20)
+		})
+	}
+}
+
+func TestCancelAndProgress(t *testing.T) {
+	g := families(t)
+	for name, f := range map[string]maker{"clustered": train.Clustered, "demo": train.Demo} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o := options(t)
+		var calls []int
+		o.Progress = func(done, total int) {
+			assert.Greater(t, total, 3)
+			if calls = append(calls, done); done == 3 {
+				cancel()
+			}
+		}
+		m, err := f(ctx, config(g, "mquine", 3), g, o)
+		assert.True(t, errors.Is(err, context.Canceled), "%s: %v", name, err)
+		assert.Nil(t, m, name)
+		assert.Equal(t, []int{1, 2, 3}, calls, name)
+	}
+}
+
+func TestWrongCalls(t *testing.T) {
+	g := families(t)
+	for _, f := range []maker{train.Clustered, train.Demo} {
+		cfg := config(g, "mquine", 3)
+		cfg.Entities++
+		_, err := f(t.Context(), cfg, g, options(t))
+		assert.EqualError(t, err, "train: a model of 401 entities and 17 relations cannot be fitted to data set families, which has 400 and 17")
+		_, err = f(t.Context(), config(g, "transd", 3), g, options(t))
+		assert.ErrorContains(t, err, "unknown model")
+		_, err = f(t.Context(), config(g, "mquine", 3), g, train.Options{Threads: 1})
+		assert.ErrorContains(t, err, "backend")
+	}
+}
+
+// Graphs too small for groups and facts are no special case.
+func TestTiny(t *testing.T) {
+	for n := range 3 {
+		g := &kg.Graph{Name: "tiny", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
+		g.Splits[kg.Train] = []kg.Triple{}
+		for e := range n {
+			g.Entities.Add(fmt.Sprint(e))
+			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Tail: int32(e)})
+		}
+		for _, f := range []maker{train.Clustered, train.Demo} {
+			m, err := f(t.Context(), config(g, "mquine", 2), g, options(t))
+			require.NoError(t, err)
+			for _, tensor := range m.Tensors() {
+				for _, x := range tensor {
+					require.False(t, math.IsNaN(float64(x)))
+				}
+			}
+		}
+	}
+}
