@@ -45,7 +45,7 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		plan.queries[i].Query = queries[j]
 	}
 	plan.passes = newPasses(m, plan.queries)
-	p.run = &run{model: m, index: x, backend: o.Backend, plan: plan, block: o.Backend.MR}
+	p.run = newRun(m, x, o, plan, o.Backend.MR)
 	if o.Progress != nil {
 		defer p.report(o.Progress)()
 	}

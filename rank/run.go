@@ -125,8 +125,8 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if err != nil {
 		return nil, err
 	}
-	r := &run{model: m, index: x, backend: o.Backend, reps: reps, plan: p, ranks: res.Ranks}
-	r.block = o.Backend.QueryBlock(widestTower(m))
+	r := newRun(m, x, o, p, o.Backend.QueryBlock(widestTower(m)))
+	r.reps, r.ranks = reps, res.Ranks
 	res.Stats.Pack = time.Since(packing)
 	if o.Progress != nil {
 		defer r.report(o.Progress)()
@@ -154,6 +154,12 @@ type run struct {
 	done, compared, undecided, referenced atomic.Int64
 }
 
+// newRun prepares a run over the queries of p, in blocks of up to block queries.
+func newRun(m model.Model, x *kg.Index, o Options, p *plan, block int) *run {
+	return &run{model: m, index: x, backend: o.Backend, plan: p, block: block,
+		total: int64(len(p.queries)) * int64(m.Config().Entities)}
+}
+
 // eachSlice calls sweep for every pass and every slice of the candidates, with their features.
 func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func(context.Context, []*sweeper, pass, *features) error) error {
 	start := time.Now()
@@ -167,7 +173,6 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 	for i := range sweepers {
 		sweepers[i] = newSweeper(r, f, workers[i])
 	}
-	r.total = int64(len(r.plan.queries)) * int64(candidates)
 	for _, ps := range r.plan.passes {
 		f.width, f.stride = ps.tower.Width, pairPad(ps.tower.Width)
 		for first := 0; first < candidates; first += size {

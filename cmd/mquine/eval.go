@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+func newEvalCommand(start time.Time) *cobra.Command {
+	e := newEvaluation(start)
+	cmd := &cobra.Command{
+		Use:   "eval --model CKPT --data NAME",
+		Short: "Rank a checkpoint on a split of a data set",
+		Long: `Rank a checkpoint on a split of a data set, exactly and in full.
+
+Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail and (?, r, t) on
+side head. All entities of the checkpoint are candidates. The rank of the true answer is 1 + the
+number of candidates that the model prefers to it, and the table has the means over all queries:
+MRR of 1/rank, MR of the rank, GMR geometric, Hits@k the share of ranks up to k, AMR and AMRI the
+mean rank set against chance.
+
+  --filters  none   every candidate competes ("raw")
+             train  other known answers do not, if train has them
+             all    other known answers do not, if train, valid or test has them ("filtered")
+  --ties     what becomes of candidates with exactly the score of the true answer: optimistic
+             ranks it before them, pessimistic after them, realistic in their middle
+  --by       also the metrics of every relation, or of every relation category (1-1, 1-N, N-1,
+             N-N: N where train has more than 1.5 heads for a tail, or tails for a head, on
+             average), under the last of the filters
+
+Ranks are exact: the order of two candidates is that of their scores in float64, so every
+instruction set and every number of threads gives the same integers.
+
+--ranks writes a line for each query: its side, head, relation and tail, and for each filter how
+many other candidates score better than the true answer and how many the same. --json writes all
+metrics, under every tie rule, with times and the machine. A file appears when it is whole. With
+"-" as the file it goes to standard output, and the table to standard error.
+
+--peak measures how fast the processor can multiply and add at all, before and after the ranking,
+and tells what share of that the ranking reached.`,
+		Example: `  mquine eval --model ./checkpoint --data fb15k-237
+  mquine eval --model ./checkpoint --data ./my-graph --split valid --filters all --hits 1,10
+  mquine eval --model ./checkpoint --data wn18rr --by relation,category --json report.json --ranks ranks.tsv`,
+		Args: noArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if e.jsonFile != "" && filepath.Clean(e.jsonFile) == filepath.Clean(e.ranksFile) {
+				return errors.New("--json and --ranks cannot go to the same file")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, log := cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if e.jsonFile == "-" || e.ranksFile == "-" {
+				out = log
+			}
+			return e.run(cmd.Context(), out, log)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	e.inputs.add(cmd)
+	addChoice(cmd, &e.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
+	addChoice(cmd, &e.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
+	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
+	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
+	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
+	addChoices(cmd, &e.by, "by", "also by `key`: relation, category", rank.KeyNames()...)
+	e.compute.add(cmd)
+	flags.BoolVar(&e.peak, "peak", false, "measure the share of the processor's peak")
+	flags.StringVar(&e.jsonFile, "json", "", "`file` for all results as JSON")
+	flags.StringVar(&e.ranksFile, "ranks", "", "`file` for the ranks of all queries, tab-separated")
+	return cmd
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// TestEvalSameRanks ranks on every tier and for several numbers of threads.
+func TestEvalSameRanks(t *testing.T) {
+	w := newWorkplace(t)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	var first []byte
+	for _, b := range backends {
+		for _, threads := range []int{1, 3} {
+			path := w.path("ranks.tsv")
+			o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", path,
+				"--backend", b.Tier.String(), "--threads", strconv.Itoa(threads))
+			require.Contains(t, o.stderr, fmt.Sprintf("on %v with %d thread", b.Tier, threads))
+			ranks, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if first == nil {
+				first = ranks
+			}
+			require.Equal(t, string(first), string(ranks), "%v, %d threads", b.Tier, threads)
+		}
+	}
+	lines := bytes.Count(first, []byte("\n"))
+	assert.Equal(t, 1+2*40, lines)
+}
+
+// TestEvalFixture compares with the integers that another program computed in float64.
+func TestEvalFixture(t *testing.T) {
+	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")
+	if fixtures == "" || datasets == "" {
+		t.Skip("MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
+	}
+	dir := filepath.Join(fixtures, "mquine-umls")
+	for _, path := range []string{dir, filepath.Join(datasets, "umls")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("MQUINE_FIXTURES, MQUINE_DATA: %v", err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "ranks.tsv")
+	o := succeed(t, "eval", "--model", dir, "--data", "umls", "--ranks", path)
+	assert.Regexp(t, `all +both +1,322 +0\.8434 `, o.stdout)
+	assert.Equal(t, sortedLines(t, filepath.Join(dir, "ranks.tsv")), sortedLines(t, path))
+}
+
+func sortedLines(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	sort.Strings(lines)
+	return lines
+}
+
+// evalReport is the JSON of an evaluation, read as its users read it.
+type evalReport struct {
+	Schema           string        `json:"schema"`
+	Data             string        `json:"data"`
+	Model            string        `json:"model"`
+	Dim              int           `json:"dim"`
+	CheckpointSHA256 string        `json:"checkpoint_sha256"`
+	Tier             string        `json:"tier"`
+	Threads          int           `json:"threads"`
+	Machine          string        `json:"machine"`
+	Results          []evalMetrics `json:"results"`
+	Groups           []struct {
+		By    string `json:"by"`
+		Group string `json:"group"`
+		evalMetrics
+	} `json:"groups"`
+	Queries       int                `json:"queries"`
+	UniqueQueries int                `json:"unique_queries"`
+	Rescored      map[string]int     `json:"rescored"`
+	Timing        map[string]float64 `json:"timing"`
+	PeakRSSBytes  int64              `json:"peak_rss_bytes"`
+	FMAGFLOPSAll  float64            `json:"fma_gflops_all"`
+	Share         float64            `json:"share"`
+}
+
+type evalMetrics struct {
+	Side   string              `json:"side"`
+	Filter string              `json:"filter"`
+	Ties   string              `json:"ties"`
+	N      int                 `json:"n"`
+	MRR    *float64            `json:"mrr"`
+	MRRCI  [2]*float64         `json:"mrr_ci"`
+	Hits   map[string]*float64 `json:"hits"`
+}
+
+func readReport(t *testing.T, text []byte) evalReport {
+	t.Helper()
+	var r evalReport
+	require.NoError(t, json.Unmarshal(text, &r))
+	return r
+}
+
+// TestEvalJSON compares the JSON with the file of ranks.
+func TestEvalJSON(t *testing.T) {
+	w := newWorkplace(t)
+	ranks, report := w.path("ranks.tsv"), w.path("report.json")
+	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", ranks, "--json", report,
+		"--filters", "all,none", "--hits", "2,5", "--by", "category,relation", "--threads", "2", "--backend", "generic", "--peak")
+	text, err := os.ReadFile(report)
+	require.NoError(t, err)
+	r := readReport(t, text)
+
+	parameters, err := os.ReadFile(filepath.Join(w.model, "model.safetensors"))
+	require.NoError(t, err)
+	sum := sha256.Sum256(parameters)
+	assert.Equal(t, hex.EncodeToString(sum[:]), r.CheckpointSHA256)
+	assert.Equal(t, "mquine.eval/1", r.Schema)
+	assert.Equal(t, []any{"families", "mquine", 6, "generic", 2, 80}, []any{r.Data, r.Model, r.Dim, r.Tier, r.Threads, r.Queries})
+	assert.NotEmpty(t, r.Machine)
+
+	for _, key := range []string{"load_s", "pack_s", "rank_s", "total_s"} {
+		assert.Positive(t, r.Timing[key], key)
+	}
+	assert.Greater(t, r.Timing["total_s"], r.Timing["load_s"]+r.Timing["pack_s"]+r.Timing["rank_s"])
+	assert.Contains(t, r.Rescored, "float64")
+	assert.Contains(t, r.Rescored, "reference")
+	assert.Greater(t, r.PeakRSSBytes, int64(1<<20))
+
+	lines := strings.Split(strings.TrimSpace(string(must1(os.ReadFile(ranks)))), "\n")
+	require.Equal(t, "side\thead\trelation\ttail\tall_better\tall_equal\tnone_better\tnone_equal", lines[0])
+	queries := map[string]bool{}
+	var reciprocal float64
+	hits := 0
+	for _, line := range lines[1:] {
+		f := strings.Split(line, "\t")
+		if f[0] == "tail" {
+			queries["tail "+f[1]+" "+f[2]] = true
+		} else {
+			queries["head "+f[3]+" "+f[2]] = true
+		}
+		rank := 1 + float64(must1(strconv.Atoi(f[4]))) + float64(must1(strconv.Atoi(f[5])))/2
+		reciprocal += 1 / rank
+		if rank <= 5 {
+			hits++
+		}
+	}
+	n := len(lines) - 1
+	assert.Equal(t, len(queries), r.UniqueQueries)
+	assert.Len(t, r.Results, 2*3*3)
+	found := false
+	for _, m := range r.Results {
+		if m.Side == "both" && m.Filter == "all" && m.Ties == "realistic" {
+			found = true
+			assert.Equal(t, n, m.N)
+			assert.InDelta(t, reciprocal/float64(n), *m.MRR, 1e-12)
+			assert.InDelta(t, float64(hits)/float64(n), *m.Hits["5"], 1e-12)
+			assert.Len(t, m.Hits, 2)
+			assert.True(t, *m.MRRCI[0] <= *m.MRR && *m.MRR <= *m.MRRCI[1])
+		}
+	}
+	assert.True(t, found)
+	inGroups := map[string]int{}
+	for _, g := range r.Groups {
+		if g.Side == "both" && g.Filter == "all" && g.Ties == "realistic" {
+			inGroups[g.By] += g.N
+		}
+	}
+	assert.Equal(t, map[string]int{"category": n, "relation": n}, inGroups)
+
+	const width = 6 * 7
+	work := 2 * width * 60 * float64(r.UniqueQueries)
+	assert.InEpsilon(t, work/r.Timing["rank_s"]/1e9/r.FMAGFLOPSAll, r.Share, 1e-9)
+}
+
+func must1[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
+func TestEvalTable(t *testing.T) {
+	w := newWorkplace(t)
+	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	o := succeed(t, append(eval, "--sides", "head", "--filters", "all", "--ties", "pessimistic", "--by", "category", "--split", "valid")...)
+	assert.Contains(t, o.stdout, "families valid: mquine (d = 6), 60 candidates, pessimistic ties")
+	assert.Contains(t, o.stdout, "By category: filter all, side head, pessimistic ties")
+	assert.NotContains(t, o.stdout, "both")
+	assert.Contains(t, o.stderr, "ranking 20 queries (20 valid triples of families, side head) among 60 candidates")
+	assert.Contains(t, o.stderr, "of candidate features")
+	assert.NotContains(t, o.stdout, "ceiling")
+
+	o = succeed(t, append(eval, "--peak")...)
+	assert.Regexp(t, `The ranking reached \d+\.\d% of the FMA ceiling, \d+ GFLOP/s`, o.stdout)
+}
+
+// TestEvalCollapsed ranks a checkpoint that gives all candidates almost the same score.
+func TestEvalCollapsed(t *testing.T) {
+	w := newWorkplace(t)
+	// Entities that differ in the last bits of a few entries only: near ties, not identical rows.
+	collapsed := w.path("collapsed")
+	rewriteCheckpoint(t, w.model, collapsed, func(tensor string, values []float32) {
+		if tensor == "entity" {
+			for i := range values {
+				values[i] = math.Nextafter32(1, 2+float32(values[i])) // one ulp up or down, or none
+			}
+		}
+	})
+	o := succeed(t, "eval", "--model", collapsed, "--data", w.data)
+	assert.Contains(t, o.stderr, "note: "+collapsedNote)
+	o = succeed(t, "eval", "--model", w.model, "--data", w.data)
+	assert.NotContains(t, o.stderr, collapsedNote)
+}
+
+// TestEvalToStandardOutput runs the command as a process, because files named "-" go to the
+// standard output of the process.
+func TestEvalToStandardOutput(t *testing.T) {
+	w := newWorkplace(t)
+	for flag, want := range map[string]string{"--json": "{\n \"schema\"", "--ranks": "side\thead\trelation\ttail\t"} {
+		var stdout, stderr strings.Builder
+		cmd := command(t, "eval", "--model", w.model, "--data", w.data, flag, "-")
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		require.NoError(t, cmd.Run(), stderr.String())
+		assert.True(t, strings.HasPrefix(stdout.String(), want), stdout.String()[:80])
+		assert.NotContains(t, stdout.String(), "MRR [95% CI]")
+		assert.Contains(t, stderr.String(), "MRR [95% CI]")
+		if flag == "--json" {
+			readReport(t, []byte(stdout.String()))
+		}
+	}
+	requireFiles(t, w.dir, "families", "checkpoint")
+}

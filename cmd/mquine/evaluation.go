@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// evaluation is a ranking of a checkpoint as the user asks for it, from the files to the tables.
+type evaluation struct {
+	inputs
+	compute
+	split     kg.Split
+	sides     rank.Sides
+	filters   []rank.Filter
+	ties      rank.Ties
+	hits      []int
+	by        []string
+	peak      bool
+	jsonFile  string
+	ranksFile string
+	// start is when the process began.
+	start time.Time
+}
+
+// newEvaluation returns the main protocol: filtered and raw ranks of the test split on both sides,
+// realistic ties.
+func newEvaluation(start time.Time) *evaluation {
+	e := &evaluation{
+		split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
+		ties: rank.Realistic, hits: []int{1, 3, 10}, start: start,
+	}
+	e.compute.setDefaults()
+	return e
+}
+
+// run ranks and reports: the tables to out, the files that were asked for, all else to log.
+func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
+	for _, path := range []string{e.jsonFile, e.ranksFile} {
+		if err := checkWritable(path); err != nil {
+			return err
+		}
+	}
+	backend, err := e.compute.resolve()
+	if err != nil {
+		return err
+	}
+	loading := time.Now()
+	s, err := e.inputs.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	triples, err := triplesToRank(s.graph, e.split, e.filters)
+	if err != nil {
+		return err
+	}
+	keys, err := rank.NewKeys(s.graph, e.by)
+	if err != nil {
+		return err
+	}
+	m := s.checkpoint.Model
+	report := &rank.Report{
+		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities,
+		Model: m.Config().Model, Dim: m.Config().Dim,
+		Tier: backend.Tier.String(), Threads: e.threads, Machine: machine(),
+	}
+	var hashing sync.WaitGroup
+	if e.jsonFile != "" {
+		hashing.Go(func() { report.CheckpointSHA256 = s.checkpoint.SHA256() })
+	}
+	index := kg.NewIndex(s.graph)
+	hashing.Wait()
+	report.Timing.Load = time.Since(loading).Seconds()
+
+	meter := newMeter(log)
+	options := rank.Options{Sides: e.sides.List(), Backend: backend, Threads: e.threads, Progress: meter.ranking}
+	e.announce(log, s, len(triples), options)
+	var ceiling ceiling
+	if err := e.measure(&ceiling); err != nil {
+		return err
+	}
+	ranking, err := rank.Run(ctx, m, index, triples, options)
+	meter.clear()
+	if err != nil {
+		return err
+	}
+	if err := e.measure(&ceiling); err != nil {
+		return err
+	}
+	stats := ranking.Stats
+	conclude(log, stats, report.Candidates)
+	report.Queries, report.UniqueQueries, report.Rescored = stats.Queries, stats.UniqueQueries, stats.Rescored
+	report.Timing.Pack, report.Timing.Rank = stats.Pack.Seconds(), stats.Rank.Seconds()
+	if e.peak {
+		work := 2 * float64(m.Tower(options.Sides[0]).Width) * float64(report.Candidates) * float64(report.UniqueQueries)
+		report.FMAGFLOPSAll = ceiling.gflops()
+		report.Share = work / 1e9 / report.Timing.Rank / report.FMAGFLOPSAll
+	}
+	report.Results, report.Groups, err = rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
+		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: keys, Threads: e.threads,
+	})
+	if err != nil {
+		return err
+	}
+
+	// What took long to compute is shown even if a file cannot be written.
+	err = e.print(out, report, &ceiling)
+	if e.ranksFile != "" {
+		err = errors.Join(err, rank.WriteRanks(e.ranksFile, s.graph, e.filters, ranking.Ranks))
+	}
+	if e.jsonFile != "" {
+		report.PeakRSSBytes = rank.PeakRSS()
+		report.Timing.Total = time.Since(e.start).Seconds()
+		err = errors.Join(err, report.WriteJSON(e.jsonFile))
+	}
+	return err
+}
+
+// triplesToRank returns the triples of a split. A filter whose splits are not all there is an error,
+// because what remains of it would be another filter.
+func triplesToRank(g *kg.Graph, split kg.Split, filters []rank.Filter) ([]kg.Triple, error) {
+	triples, err := g.Triples(split)
+	if err != nil {
+		return nil, err
+	}
+	if len(triples) == 0 {
+		return nil, fmt.Errorf("data set %s: its %v split is empty, so that there is nothing to rank", g.Name, split)
+	}
+	for _, f := range filters {
+		for s := range kg.NumSplits {
+			if f.Splits().Has(s) && !g.Has(s) {
+				return nil, fmt.Errorf("filter %v leaves out what the %v split knows, and data set %s has no %[2]v split: put %[2]v.txt into %[4]s, or choose other filters",
+					f, s, g.Name, g.Dir)
+			}
+		}
+	}
+	return triples, nil
+}
+
+// announce says what will be done.
+func (e *evaluation) announce(w io.Writer, s *subject, triples int, o rank.Options) {
+	s.writeNotes(w)
+	c := s.checkpoint.Model.Config()
+	fmt.Fprintf(w, "ranking %s queries (%s %v triples of %s, side %v) among %s candidates\n",
+		comma(triples*len(o.Sides)), comma(triples), e.split, s.graph.Name, e.sides, comma(c.Entities))
+	bytes, slices := rank.Memory(s.checkpoint.Model, o)
+	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
+	if slices > 1 {
+		memory += fmt.Sprintf(" at a time, in %d slices", slices)
+	}
+	fmt.Fprintf(w, "with %s, d = %d, on %v with %s: %s\n", c.Model, c.Dim, o.Backend.Tier, plural(o.Threads, "thread"), memory)
+}
+
+// conclude says what was done.
+func conclude(w io.Writer, s rank.Stats, candidates int) {
+	pairs := int64(s.UniqueQueries) * int64(candidates)
+	fmt.Fprintf(w, "ranked in %s: %s distinct queries, %s; float32 left %s pairs to float64, which left %s to the reference\n",
+		s.Rank.Round(time.Millisecond), comma(s.UniqueQueries), pairRate(pairs, s.Rank),
+		humanize.Comma(s.Rescored.Float64), humanize.Comma(s.Rescored.Reference))
+	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
+		fmt.Fprintf(w, "note: %s\n", collapsedNote)
+	}
+}
+
+// print writes the tables.
+func (e *evaluation) print(w io.Writer, r *rank.Report, c *ceiling) error {
+	if err := r.WriteTable(w, e.ties); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	if len(r.Groups) > 0 {
+		if err := r.WriteGroups(w, e.ties); err != nil {
+			return fmt.Errorf("printing the groups: %w", err)
+		}
+	}
+	if e.peak {
+		_, err := fmt.Fprintf(w, "\nThe ranking reached %.1f%% of the FMA ceiling, %.0f GFLOP/s (%v, %s; measured before and after).\n",
+			100*r.Share, r.FMAGFLOPSAll, c.tier, plural(e.threads, "thread"))
+		return err
+	}
+	return nil
+}
+
+// ceiling is the processor's measured rate of fused multiply-adds.
+type ceiling struct {
+	tier  kernel.Tier
+	rates []float64 // operations a second
+}
+
+// peakTime is how long one measurement of a ceiling takes.
+const peakTime = 300 * time.Millisecond
+
+// measure adds a measurement of the best tier to c, if the user asks for it.
+func (e *evaluation) measure(c *ceiling) error {
+	if !e.peak {
+		return nil
+	}
+	backends, err := kernel.Available()
+	if err != nil {
+		return err
+	}
+	c.tier = backends[0].Tier
+	c.rates = append(c.rates, backends[0].Peak(e.threads, peakTime))
+	return nil
+}
+
+// gflops returns the mean of the measurements in 10⁹ operations a second.
+func (c *ceiling) gflops() float64 {
+	sum := 0.0
+	for _, r := range c.rates {
+		sum += r
+	}
+	return sum / float64(len(c.rates)) / 1e9
+}
+
+// checkWritable makes sure, before long work begins, that a file can be made at path. "" and "-"
+// are none.
+func checkWritable(path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	target := path
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		target = resolved
+	}
+	info, err := os.Stat(target)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("cannot write %s: it is a folder; name a file", path)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe or a device: opening it might wait
+	}
+	probe, err := os.CreateTemp(filepath.Dir(target), ".mquine-*")
+	if err != nil {
+		var reason *fs.PathError
+		if errors.As(err, &reason) {
+			err = reason.Err
+		}
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// machine names the processor.
+func machine() string {
+	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
+		return name
+	}
+	return "unknown " + runtime.GOARCH + " processor"
+}
+
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return comma(n) + " " + thing + "s"
+}

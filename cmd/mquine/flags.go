@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// choice is a flag that takes the name of one of a few values.
+type choice[T any] struct {
+	value *T
+	from  []T
+}
+
+func (c choice[T]) String() string { return fmt.Sprint(*c.value) }
+func (c choice[T]) Type() string   { return "name" }
+
+func (c choice[T]) Set(name string) (err error) {
+	*c.value, err = pick(c.from, name)
+	return err
+}
+
+// choices is a flag that takes different names, separated by commas.
+type choices[T any] struct {
+	values *[]T
+	from   []T
+}
+
+func (c choices[T]) String() string { return strings.Join(names(*c.values), ",") }
+func (c choices[T]) Type() string   { return "names" }
+
+func (c choices[T]) Set(list string) error {
+	var values []T
+	for _, name := range strings.Split(list, ",") {
+		v, err := pick(c.from, name)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(names(values), name) {
+			return fmt.Errorf("%s is given twice", name)
+		}
+		values = append(values, v)
+	}
+	*c.values = values
+	return nil
+}
+
+func pick[T any](from []T, name string) (T, error) {
+	all := names(from)
+	if i := slices.Index(all, name); i >= 0 {
+		return from[i], nil
+	}
+	var none T
+	last := len(all) - 1
+	return none, fmt.Errorf("choose from %s and %s", strings.Join(all[:last], ", "), all[last])
+}
+
+func names[T any](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = fmt.Sprint(v)
+	}
+	return all
+}
+
+// addChoice adds a flag that sets *value, its default, to one of from.
+func addChoice[T any](cmd *cobra.Command, value *T, flag, usage string, from ...T) {
+	cmd.Flags().Var(choice[T]{value, from}, flag, usage)
+	complete(cmd, flag, cobra.FixedCompletions(names(from), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addChoices adds a flag that sets *values, its default, to some of from.
+func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from ...T) {
+	cmd.Flags().Var(choices[T]{values, from}, flag, usage)
+	complete(cmd, flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndex(typed, ",")+1]
+		given := strings.Split(before, ",")
+		var list []string
+		for _, name := range names(from) {
+			if !slices.Contains(given, name) {
+				list = append(list, before+name)
+			}
+		}
+		return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+}
+
+// positive is a flag that takes a number from 1, to most unless that is 0.
+type positive struct {
+	n    *int
+	most int
+}
+
+func (p positive) String() string { return strconv.Itoa(*p.n) }
+func (p positive) Type() string   { return "number" }
+
+func (p positive) Set(s string) error {
+	n, err := parsePositive(s)
+	if err == nil && p.most > 0 && n > p.most {
+		err = fmt.Errorf("must be %d at most", p.most)
+	}
+	if err == nil {
+		*p.n = n
+	}
+	return err
+}
+
+func parsePositive(s string) (int, error) {
+	// An int32, because it counts entities or threads.
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 1 {
+		return 0, errors.New("must be a whole number of at least 1")
+	}
+	return int(n), nil
+}
+
+// cutoffs is a flag that takes the different k of Hits@k, separated by commas.
+type cutoffs struct{ ks *[]int }
+
+func (c cutoffs) String() string { return strings.Join(names(*c.ks), ",") }
+func (c cutoffs) Type() string   { return "numbers" }
+
+func (c cutoffs) Set(list string) error {
+	var ks []int
+	for _, s := range strings.Split(list, ",") {
+		k, err := parsePositive(s)
+		if err != nil {
+			return errors.New("must be whole numbers from 1, separated by commas, such as 1,3,10")
+		}
+		if slices.Contains(ks, k) {
+			return fmt.Errorf("%d is given twice", k)
+		}
+		ks = append(ks, k)
+	}
+	*c.ks = ks
+	return nil
+}
+
+// inputs are the flags of commands that need a checkpoint and a data set.
+type inputs struct {
+	model, data string
+}
+
+func (in *inputs) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&in.model, "model", "", "`folder` of the checkpoint")
+	markRequired(cmd, "model")
+	must(cmd.MarkFlagDirname("model"))
+	addData(cmd, &in.data)
+}
+
+// addData adds the flag --data.
+func addData(cmd *cobra.Command, data *string) {
+	cmd.Flags().StringVar(data, "data", "", "`name` of the data set, or its folder (with a slash)")
+	markRequired(cmd, "data")
+	complete(cmd, "data", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if strings.Contains(typed, "/") {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		// A shell has no place for an error.
+		installed, _ := kg.Installed()
+		return installed, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// compute are the flags that say what computes. They change the speed and never a result.
+type compute struct {
+	backend string
+	threads int
+}
+
+const (
+	autoBackend = "auto"
+	// maxThreads is more than any machine has; each takes memory of its own.
+	maxThreads = 4096
+)
+
+func (c *compute) add(cmd *cobra.Command) {
+	c.setDefaults()
+	addChoice(cmd, &c.backend, "backend", "instruction `set`: auto is the best that this machine has",
+		autoBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
+	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
+}
+
+func (c *compute) setDefaults() {
+	c.backend, c.threads = autoBackend, min(runtime.GOMAXPROCS(0), maxThreads)
+}
+
+// resolve returns the backend that was asked for.
+func (c *compute) resolve() (*kernel.Backend, error) {
+	tier, err := kernel.Best()
+	if err == nil && c.backend != autoBackend {
+		tier, err = kernel.ParseTier(c.backend)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kernel.For(tier)
+}
+
+func markRequired(cmd *cobra.Command, flag string) { must(cmd.MarkFlagRequired(flag)) }
+
+func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
+	must(cmd.RegisterFlagCompletionFunc(flag, f))
+}
+
+// must panics for an error that only a mistake in this package can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

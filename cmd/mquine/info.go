@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/klauspost/cpuid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+func newInfoCommand() *cobra.Command {
+	var jsonFile string
+	cmd := &cobra.Command{
+		Use:   "info [CKPT]",
+		Short: "Describe the machine, or a checkpoint",
+		Long: `Describe the machine, or the checkpoint in a folder.
+
+Of the machine: the processor, its caches and features, the instruction set that rankings use, and
+the measured rate of fused multiply-adds of every instruction set, on one thread and on all. That
+rate is the ceiling of a ranking; mquine eval --peak tells how near one comes.
+
+Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
+whether any value is NaN or infinite, and whether mquine eval takes it. Whatever is wrong with it,
+this says as much as the file tells.`,
+		Example: `  mquine info
+  mquine info ./checkpoint
+  mquine info --json machine.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("unexpected argument %q: the command takes one checkpoint", args[1])
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var (
+				info interface{ print(io.Writer) }
+				err  error
+			)
+			if len(args) == 0 {
+				info, err = describeMachine()
+			} else {
+				info, err = describeCheckpoint(cmd.Context(), args[0])
+			}
+			if err != nil {
+				return err
+			}
+			if jsonFile != "" {
+				if err := writeJSON(cmd, jsonFile, info); err != nil || jsonFile == "-" {
+					return err
+				}
+			}
+			info.print(cmd.OutOrStdout())
+			return nil
+		},
+	}
+	jsonFlag(cmd, &jsonFile)
+	return cmd
+}
+
+// machineInfo is the result of `mquine info` for machines.
+type machineInfo struct {
+	Schema  string `json:"schema"`
+	Machine string `json:"machine"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	// Cores are the physical ones, 0 where they are not known; Threads is what rankings use.
+	Cores   int `json:"cores,omitempty"`
+	Threads int `json:"threads"`
+	// Caches are in bytes, each for one core or for those that share it.
+	Caches   cacheInfo `json:"caches"`
+	Features []string  `json:"features"`
+	// Tier is the instruction set in force.
+	Tier       string     `json:"tier"`
+	TierReason string     `json:"tier_reason"`
+	Tiers      []tierInfo `json:"tiers"`
+}
+
+// cacheInfo has 0 for what is not known.
+type cacheInfo struct {
+	L1I int `json:"l1i_bytes"`
+	L1D int `json:"l1d_bytes"`
+	L2  int `json:"l2_bytes"`
+	L3  int `json:"l3_bytes"`
+}
+
+// tierInfo has the measured rates of fused multiply-adds in 10⁹ operations a second.
+type tierInfo struct {
+	Tier         string  `json:"tier"`
+	FMAGFLOPS1   float64 `json:"fma_gflops_1"`
+	FMAGFLOPSAll float64 `json:"fma_gflops_all"`
+}
+
+func describeMachine() (*machineInfo, error) {
+	backends, err := kernel.Available()
+	if err != nil {
+		return nil, err
+	}
+	cache := cpuid.CPU.Cache
+	info := &machineInfo{
+		Schema: "mquine.info/1", Machine: machine(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Cores: cpuid.CPU.PhysicalCores, Threads: runtime.GOMAXPROCS(0),
+		Caches:   cacheInfo{max(cache.L1I, 0), max(cache.L1D, 0), max(cache.L2, 0), max(cache.L3, 0)},
+		Features: cpuid.CPU.FeatureSet(),
+		Tier:     backends[0].Tier.String(), TierReason: tierReason(backends[0].Tier),
+	}
+	for _, b := range backends {
+		info.Tiers = append(info.Tiers, tierInfo{
+			Tier:         b.Tier.String(),
+			FMAGFLOPS1:   b.Peak(1, peakTime) / 1e9,
+			FMAGFLOPSAll: b.Peak(info.Threads, peakTime) / 1e9,
+		})
+	}
+	return info, nil
+}
+
+// tierReason says why the tier is in force.
+func tierReason(t kernel.Tier) string {
+	if limit := os.Getenv(kernel.TierEnv); limit == t.String() {
+		return fmt.Sprintf("%s=%s allows no other above it", kernel.TierEnv, limit)
+	}
+	return "the best that this machine and build have"
+}
+
+func (m *machineInfo) print(w io.Writer) {
+	t := newTable()
+	t.AppendRow(table.Row{"machine", m.Machine + ", " + m.OS + "/" + m.Arch})
+	cores := plural(m.Threads, "thread")
+	if m.Cores > 0 {
+		cores += " on " + plural(m.Cores, "core")
+	}
+	t.AppendRow(table.Row{"threads", cores})
+	t.AppendRow(table.Row{"caches", m.Caches.String()})
+	t.AppendRow(table.Row{"features", strings.Join(vectorFeatures(m.Features), " ")})
+	t.AppendRow(table.Row{"in force", m.Tier + ": " + m.TierReason})
+	fmt.Fprintf(w, "%s\n\n", t.Render())
+
+	t = newTable(2, 3)
+	t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", plural(m.Threads, "thread")})
+	for _, tier := range m.Tiers {
+		t.AppendRow(table.Row{tier.Tier, gflops(tier.FMAGFLOPS1), gflops(tier.FMAGFLOPSAll)})
+	}
+	fmt.Fprintln(w, t.Render())
+}
+
+func (c cacheInfo) String() string {
+	var known []string
+	for _, level := range []struct {
+		name  string
+		bytes int
+	}{{"L1i", c.L1I}, {"L1d", c.L1D}, {"L2", c.L2}, {"L3", c.L3}} {
+		if level.bytes > 0 {
+			known = append(known, level.name+" "+humanize.IBytes(uint64(level.bytes)))
+		}
+	}
+	if len(known) == 0 {
+		return "not known"
+	}
+	return strings.Join(known, ", ")
+}
+
+// vectorFeatures picks the features that matter to the kernels, present and to come.
+func vectorFeatures(all []string) []string {
+	var picked []string
+	for _, f := range all {
+		for _, prefix := range []string{"AVX", "FMA", "AMX", "F16C", "ASIMD", "SVE"} {
+			if strings.HasPrefix(f, prefix) {
+				picked = append(picked, f)
+				break
+			}
+		}
+	}
+	if len(picked) == 0 {
+		return []string{"none that the kernels use"}
+	}
+	return picked
+}
+
+func gflops(rate float64) string { return fmt.Sprintf("%.1f", rate) }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+func TestInfoMachine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "machine.json")
+	o := succeed(t, "info", "--json", path)
+	assert.Empty(t, o.stderr)
+	var info struct {
+		Schema   string         `json:"schema"`
+		Machine  string         `json:"machine"`
+		Threads  int            `json:"threads"`
+		Caches   map[string]int `json:"caches"`
+		Features []string       `json:"features"`
+		Tier     string         `json:"tier"`
+		Tiers    []struct {
+			Tier string  `json:"tier"`
+			One  float64 `json:"fma_gflops_1"`
+			All  float64 `json:"fma_gflops_all"`
+		} `json:"tiers"`
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &info))
+	assert.Equal(t, "mquine.info/1", info.Schema)
+	assert.Equal(t, runtime.GOMAXPROCS(0), info.Threads)
+	assert.Contains(t, info.Caches, "l2_bytes")
+	assert.Contains(t, o.stdout, info.Machine)
+
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	require.Len(t, info.Tiers, len(backends))
+	assert.Equal(t, backends[0].Tier.String(), info.Tier)
+	for i, tier := range info.Tiers {
+		assert.Equal(t, backends[i].Tier.String(), tier.Tier)
+		assert.Greater(t, tier.One, 0.1)
+		assert.Greater(t, tier.All, 0.1)
+		assert.Contains(t, o.stdout, "\n"+tier.Tier)
+	}
+
+	o = succeed(t, "info", "--json", "-")
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &info), "the JSON takes the place of the table")
+}
+
+func TestInfoCheckpoint(t *testing.T) {
+	w := newWorkplace(t)
+	o := succeed(t, "info", w.model)
+	assert.Contains(t, o.stdout, "mquine eval takes the checkpoint")
+	assert.Regexp(t, `(?m)^model +"mquine"$`, o.stdout)
+	assert.Regexp(t, `(?m)^relation\.cross +F32 +17×6×6 +0 +0 `, o.stdout)
+
+	broken := w.path("broken")
+	breakCheckpoint(t, w.model, broken)
+	o = succeed(t, "info", broken)
+	assert.Regexp(t, `(?m)^relation\.tail +F32 +17×6×6 +1 +0 `, o.stdout)
+	assert.Contains(t, o.stdout, "mquine eval refuses the checkpoint: ")
+
+	// The parameters tell their part even if they are all there is.
+	require.NoError(t, os.Remove(filepath.Join(broken, "entities.tsv")))
+	path := w.path("info.json")
+	o = succeed(t, "info", broken, "--json", path)
+	assert.Contains(t, o.stdout, "entities.tsv is missing")
+	var info struct {
+		Schema  string `json:"schema"`
+		SHA256  string `json:"sha256"`
+		Problem string `json:"problem"`
+		Tensors []struct {
+			Name   string         `json:"name"`
+			Values map[string]any `json:"values"`
+		} `json:"tensors"`
+	}
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(path)), &info))
+	assert.Equal(t, "mquine.checkpoint-info/1", info.Schema)
+	assert.Len(t, info.SHA256, 64)
+	assert.Contains(t, info.Problem, "entities.tsv is missing")
+	require.Len(t, info.Tensors, 4)
+	assert.EqualValues(t, 1, info.Tensors[2].Values["nan"])
+
+	mquine(t, "info", w.path("none")).requireSentence(t, exitFailed, "there is no checkpoint")
+	mquine(t, "info", w.data).requireSentence(t, exitFailed, "is not a checkpoint")
+}

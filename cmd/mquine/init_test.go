@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func parameters(t *testing.T, dir string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "model.safetensors"))
+	require.NoError(t, err)
+	return b
+}
+
+func TestInit(t *testing.T) {
+	w := newWorkplace(t)
+	for _, model := range []string{"mquine", "mquade"} {
+		for _, kind := range []string{"random", "clustered"} {
+			init := func(name, seed string, more ...string) string {
+				out := w.path(model, kind, name)
+				o := succeed(t, append([]string{"init", "--model", model, "--dim", "5", "--data", w.data, "--out", out,
+					"--kind", kind, "--seed", seed}, more...)...)
+				assert.Contains(t, o.stderr, "wrote "+out+": "+model+", d = 5, 60 entities, 17 relations, "+kind)
+				if kind == "random" {
+					assert.Empty(t, o.stdout)
+				} else {
+					assert.Regexp(t, `median rank +[\d.]+ of 60 candidates \(test split, both sides, filter all, realistic ties\)`, o.stdout)
+					assert.Regexp(t, `undecided +\d+ pairs after float32, \d+ after float64, of 80 queries`, o.stdout)
+					assert.Contains(t, o.stderr, "fitted to all splits, test included")
+				}
+				return out
+			}
+			first := init("first", "7")
+			assert.Equal(t, parameters(t, first), parameters(t, init("again", "7", "--threads", "3", "--backend", "generic")))
+			assert.NotEqual(t, parameters(t, first), parameters(t, init("other", "8")))
+			succeed(t, "eval", "--model", first, "--data", w.data)
+		}
+	}
+}
+
+// TestInitMedian compares the median that init prints with that of eval.
+func TestInitMedian(t *testing.T) {
+	w := newWorkplace(t)
+	out := w.path("again")
+	o := succeed(t, "init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", out, "--kind", "clustered")
+	require.Equal(t, parameters(t, w.model), parameters(t, out))
+	report := w.path("report.json")
+	succeed(t, "eval", "--model", out, "--data", w.data, "--json", report)
+	text := string(must1(os.ReadFile(report)))
+	median := strings.Fields(o.stdout)[2]
+	assert.Regexp(t, `(?s)"side": "both",\s+"filter": "all",\s+"ties": "realistic",.{0,300}?"median": `+median+`,`, text)
+}
+
+func TestInitRefuses(t *testing.T) {
+	w := newWorkplace(t)
+	init := func(data, out, dim, kind string) outcome {
+		return mquine(t, "init", "--model", "mquine", "--dim", dim, "--data", data, "--out", out, "--kind", kind)
+	}
+	before := parameters(t, w.model)
+	init(w.data, w.model, "4", "random").requireSentence(t, exitFailed, w.model+" exists already: remove it or choose another folder")
+	assert.Equal(t, before, parameters(t, w.model))
+	init("no-such-set", w.path("out"), "4", "random").requireSentence(t, exitFailed, `no data set "no-such-set"`)
+	init(w.data, w.path("out"), "100000", "random").requireSentence(t, exitFailed, "dimension 100000")
+	untested := copyFolder(t, w.data, without("test.txt"))
+	init(untested, w.path("out"), "4", "clustered").requireSentence(t, exitFailed, "has no test split")
+	init(w.data, filepath.Join(w.data, "test.txt", "out"), "4", "random").requireSentence(t, exitFailed, "not a directory")
+	requireFiles(t, w.dir, "families", "checkpoint")
+	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random one needs no test split")
+}

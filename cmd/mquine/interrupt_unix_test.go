@@ -1,0 +1,85 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// within bounds the time that a signal takes to end the command.
+const within = time.Second
+
+// interrupt starts the command, waits for a line with the text on its standard error, sends the
+// signal a little later and returns how the command ended.
+func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outcome {
+	t.Helper()
+	var stdout strings.Builder
+	cmd.Stdout = &stdout
+	pipe, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	stderr := bufio.NewReader(pipe)
+	for line := ""; !strings.Contains(line, text); {
+		line, err = stderr.ReadString('\n')
+		require.NoError(t, err, "the command ended before it wrote %q", text)
+	}
+	time.Sleep(300 * time.Millisecond)
+	sent := time.Now()
+	require.NoError(t, cmd.Process.Signal(signal))
+	rest, err := io.ReadAll(stderr)
+	require.NoError(t, err)
+	_ = cmd.Wait() // the status is what is looked at
+	assert.Less(t, time.Since(sent), within)
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), string(rest)}
+}
+
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	data, model := filepath.Join(dir, "zipf"), filepath.Join(dir, "checkpoint")
+	succeed(t, "data", "make", "zipf", "--out", data, "--entities", "12000")
+	succeed(t, "init", "--model", "mquine", "--dim", "48", "--data", data, "--out", model)
+
+	t.Run("eval", func(t *testing.T) {
+		for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+			cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic",
+				"--ranks", filepath.Join(dir, "ranks.tsv"), "--json", filepath.Join(dir, "report.json"))
+			o := interrupt(t, cmd, "candidate features", signal)
+			assert.Equal(t, outcome{exitInterrupted, "", "mquine eval: interrupted\n"}, o)
+			requireFiles(t, dir, "zipf", "checkpoint")
+		}
+	})
+	t.Run("init", func(t *testing.T) {
+		out := filepath.Join(dir, "other")
+		cmd := command(t, "init", "--model", "mquine", "--dim", "48", "--data", data, "--out", out, "--kind", "clustered", "--backend", "generic")
+		o := interrupt(t, cmd, "fitting", os.Interrupt)
+		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
+		requireFiles(t, dir, "zipf", "checkpoint")
+	})
+	t.Run("waiting for input", func(t *testing.T) {
+		cmd := command(t, "predict", "--model", model, "--data", data, "--in", "-")
+		input, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		defer input.Close()
+		o := interrupt(t, cmd, "reading queries from standard input", os.Interrupt)
+		assert.Equal(t, outcome{exitInterrupted, "", "mquine predict: interrupted\n"}, o)
+	})
+	t.Run("demo", func(t *testing.T) {
+		cmd := command(t, "demo")
+		temporary := t.TempDir()
+		cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
+		o := interrupt(t, cmd, "made families", os.Interrupt)
+		assert.Equal(t, outcome{exitInterrupted, "", "mquine demo: interrupted\n"}, o)
+		requireFiles(t, temporary)
+	})
+}

@@ -1,0 +1,67 @@
+// Command mquine ranks checkpoints of knowledge graph embeddings exactly, and makes, fetches and
+// inspects what that takes. `mquine --help` is its manual.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The exit statuses of the command.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // bad input, or a file that cannot be read or written
+	exitUsage       = 2
+	exitInterrupted = 130 // as shells report SIGINT
+)
+
+func main() {
+	start := time.Now()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks the work to end; without this, the second would be ignored as well.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run executes the command line and returns the exit status. An error is one line on stderr.
+func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCommand(start)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.InitDefaultCompletionCmd() // it keeps the output that is set by now
+	markWork(root)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil:
+		fmt.Fprintf(stderr, "%s: interrupted\n", cmd.CommandPath())
+		return exitInterrupted
+	case errors.As(err, new(workError)):
+		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), oneLine(err))
+		return exitFailed
+	}
+	fmt.Fprintf(stderr, "%s: %s (see %s --help)\n", cmd.CommandPath(), oneLine(err), cmd.CommandPath())
+	return exitUsage
+}
+
+// oneLine joins the lines of an error, such as those of errors.Join.
+func oneLine(err error) string {
+	text := strings.Replace(err.Error(), "\n\nDid you mean this?\n\t", "; did you mean ", 1) // as cobra asks
+	var parts []string
+	for part := range strings.Lines(text) {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// asCommand makes the test binary be the command.
+const asCommand = "MQUINE_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// command returns the command as a process of its own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+// outcome is what the command left behind.
+type outcome struct {
+	status         int
+	stdout, stderr string
+}
+
+// mquine runs the command within the test.
+func mquine(t *testing.T, args ...string) outcome { return mquineReading(t, "", args...) }
+
+func mquineReading(t *testing.T, stdin string, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	status := run(t.Context(), time.Now(), args, strings.NewReader(stdin), &stdout, &stderr)
+	return outcome{status, stdout.String(), stderr.String()}
+}
+
+// succeed runs the command and returns what it printed.
+func succeed(t *testing.T, args ...string) outcome {
+	t.Helper()
+	o := mquine(t, args...)
+	require.Zero(t, o.status, o.stderr)
+	return o
+}
+
+// requireSentence checks that the command failed with one line that holds the text.
+func (o outcome) requireSentence(t *testing.T, status int, text string) {
+	t.Helper()
+	require.Equal(t, status, o.status, o.stderr)
+	lines := strings.Split(strings.TrimSuffix(o.stderr, "\n"), "\n")
+	last := lines[len(lines)-1]
+	require.Contains(t, last, text)
+	require.True(t, strings.HasPrefix(last, "mquine"), last)
+	for _, line := range lines[:len(lines)-1] {
+		require.NotContains(t, line, "goroutine")
+		require.False(t, strings.HasPrefix(line, "mquine"), "a second sentence: %s", line)
+	}
+}
+
+// workplace is a folder with a small data set and checkpoints of it.
+type workplace struct{ dir, data, model string }
+
+// newWorkplace makes a graph of families and a clustered checkpoint, of which some ranks are good.
+func newWorkplace(t *testing.T) workplace {
+	t.Helper()
+	dir := t.TempDir()
+	w := workplace{dir, filepath.Join(dir, "families"), filepath.Join(dir, "checkpoint")}
+	succeed(t, "data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20", "--test", "40")
+	succeed(t, "init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.model, "--kind", "clustered")
+	return w
+}
+
+// path returns a path within the workplace.
+func (w workplace) path(name ...string) string {
+	return filepath.Join(append([]string{w.dir}, name...)...)
+}
+
+// requireFiles checks the names of all that is in a folder, hidden files included.
+func requireFiles(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	require.ElementsMatch(t, names, got)
+}
+
+func TestInterruptBeforeWork(t *testing.T) {
+	w := newWorkplace(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{
+		{"eval", "--model", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv"), "--json", w.path("report.json")},
+		{"predict", "--model", w.model, "--data", w.data, "--in", "-"},
+		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other"), "--kind", "clustered"},
+		{"demo", "--keep", w.path("demo")},
+		{"info", w.model},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+		assert.Equal(t, exitInterrupted, status, args)
+		assert.Equal(t, "mquine "+args[0]+": interrupted\n", stderr.String())
+		assert.Empty(t, stdout.String())
+	}
+	_ = os.Remove(w.path("demo")) // made for the user, and empty
+	requireFiles(t, w.dir, "families", "checkpoint")
+}
+
+func TestVersion(t *testing.T) {
+	o := succeed(t, "--version")
+	assert.Regexp(t, `^mquine .+, go1\.\d+.*, \w+/\w+\n$`, o.stdout)
+	assert.Empty(t, o.stderr)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+func newPredictCommand() *cobra.Command {
+	p := &prediction{k: 10}
+	cmd := &cobra.Command{
+		Use:   "predict --model CKPT --data NAME --head X --relation R",
+		Short: "List the best answers of a query",
+		Long: `List the entities that a checkpoint holds to be the best answers of a query: of (X, R, ?) for
+--head X --relation R, and of (?, R, X) for --tail X --relation R.
+
+The score is the plausibility of the triple; higher is better, and its scale is the model's own
+(for MQuinE and MQuadE, minus the squared distance). Entities with the same score are listed in
+the checkpoint's order. An answer is known if a split of the data set has the triple;
+--filter-known leaves these out.
+
+--in takes many queries from a file, or from standard input if it is "-": one a line, its three
+fields separated by tabs, with ? as the head or as the tail. The answers are printed as lines too:
+the query, rank, label, score and known (yes or no), separated by tabs, after a line that names
+the columns.`,
+		Example: `  mquine predict --model ./checkpoint --data umls --head steroid --relation interacts_with
+  mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
+  printf 'steroid\tisa\t?\n' | mquine predict --model ./checkpoint --data umls --in -`,
+		Args:    noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return p.check(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return p.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	p.inputs.add(cmd)
+	flags.StringVar(&p.head, "head", "", "`entity` that is the head")
+	flags.StringVar(&p.tail, "tail", "", "`entity` that is the tail")
+	flags.StringVar(&p.relation, "relation", "", "`relation` of the query")
+	flags.StringVar(&p.in, "in", "", "`file` of queries, \"-\" for standard input")
+	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers of a query")
+	flags.BoolVar(&p.filterKnown, "filter-known", false, "leave out the answers that the data set has")
+	p.compute.add(cmd)
+	return cmd
+}
+
+// prediction asks for the best answers of queries.
+type prediction struct {
+	inputs
+	compute
+	head, tail, relation string
+	in                   string
+	k                    int
+	filterKnown          bool
+}
+
+// check refuses flags that contradict each other.
+func (p *prediction) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch single := given("head") || given("tail") || given("relation"); {
+	case given("in") && single:
+		return errors.New("--in has the queries: leave out --head, --tail and --relation")
+	case given("in"):
+		return nil
+	case given("head") && given("tail"):
+		return errors.New("give --head or --tail, not both: the other end is what is asked for")
+	case !given("head") && !given("tail") || !given("relation"):
+		return errors.New("which query? Give --head and --relation, --tail and --relation, or --in")
+	}
+	return nil
+}
+
+func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
+	backend, err := p.compute.resolve()
+	if err != nil {
+		return err
+	}
+	s, err := p.inputs.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.writeNotes(log)
+	queries, err := p.queries(ctx, in, log, s.graph)
+	if err != nil {
+		return err
+	}
+	meter := newMeter(log)
+	lists, err := rank.Predict(ctx, s.checkpoint.Model, kg.NewIndex(s.graph), queries, p.k, p.filterKnown,
+		rank.Options{Backend: backend, Threads: p.threads, Progress: meter.ranking})
+	meter.clear()
+	if err != nil {
+		return err
+	}
+	if p.in != "" {
+		err = writeLists(out, s.graph, queries, lists)
+	} else {
+		err = writeList(out, s.graph, queries[0], lists[0])
+	}
+	if err != nil {
+		return fmt.Errorf("printing the answers: %w", err)
+	}
+	return nil
+}
+
+// queries returns what is asked for, in the identifiers of g.
+func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]kg.Query, error) {
+	if p.in == "" {
+		fields := [3]string{p.head, p.relation, unknown}
+		if p.tail != "" {
+			fields = [3]string{unknown, p.relation, p.tail}
+		}
+		q, err := parseQuery(g, fields)
+		return []kg.Query{q}, err
+	}
+	name := p.in
+	if p.in == "-" {
+		name = "standard input"
+		fmt.Fprintln(log, "reading queries from standard input")
+	} else {
+		file, err := os.Open(p.in)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	// Reading from a terminal or a pipe may wait for ever, which must not keep Ctrl-C waiting.
+	type result struct {
+		queries []kg.Query
+		err     error
+	}
+	read := make(chan result, 1)
+	go func() {
+		queries, err := readQueries(name, in, g)
+		read <- result{queries, err}
+	}()
+	select {
+	case r := <-read:
+		return r.queries, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// writeList prints the answers of one query for people.
+func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction) error {
+	fields := queryFields(g, q)
+	t := newTable(1, 3)
+	t.AppendHeader(table.Row{"rank", "label", "score", "known"})
+	for i, p := range list {
+		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), strconv.FormatFloat(p.Score, 'g', 7, 64), yesNo(p.Known)})
+	}
+	_, err := fmt.Fprintf(w, "(%s)\n\n%s\n", strings.Join(fields[:], ", "), t.Render())
+	return err
+}
+
+// writeLists prints the answers of many queries for machines.
+func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction) error {
+	buf := newLineWriter(w)
+	buf.write("head", "relation", "tail", "rank", "label", "score", "known")
+	for i, list := range lists {
+		fields := queryFields(g, queries[i])
+		for j, p := range list {
+			buf.write(fields[0], fields[1], fields[2], strconv.Itoa(j+1), g.Entities.Label(p.Entity),
+				strconv.FormatFloat(p.Score, 'g', -1, 64), yesNo(p.Known))
+		}
+	}
+	return buf.flush()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// TestPredictAgreesWithEval looks for the true answers in the lists of predictions: their places
+// must follow from the ranks.
+func TestPredictAgreesWithEval(t *testing.T) {
+	w := newWorkplace(t)
+	ranks := w.path("ranks.tsv")
+	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", ranks, "--filters", "none")
+	text, err := os.ReadFile(ranks)
+	require.NoError(t, err)
+
+	var input strings.Builder
+	type truth struct {
+		answer        string
+		better, equal int
+	}
+	var truths []truth
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		f := strings.Split(line, "\t")
+		tr := truth{answer: f[3], better: must1(strconv.Atoi(f[4])), equal: must1(strconv.Atoi(f[5]))}
+		if f[0] == "tail" {
+			input.WriteString(f[1] + "\t" + f[2] + "\t?\n")
+		} else {
+			tr.answer = f[1]
+			input.WriteString("?\t" + f[2] + "\t" + f[3] + "\n")
+		}
+		truths = append(truths, tr)
+	}
+
+	predict := []string{"predict", "--model", w.model, "--data", w.data, "--in", "-", "-k", "100"}
+	o := mquineReading(t, input.String(), predict...)
+	require.Zero(t, o.status, o.stderr)
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	require.Equal(t, "head\trelation\ttail\trank\tlabel\tscore\tknown", lines[0])
+	const candidates = 60
+	require.Len(t, lines, 1+candidates*len(truths), "every query lists all candidates")
+	asked := strings.Split(input.String(), "\n")
+	for i, tr := range truths {
+		place, last := 0, 0.0
+		for j, line := range lines[1+i*candidates:][:candidates] {
+			f := strings.Split(line, "\t")
+			require.Equal(t, asked[i], strings.Join(f[:3], "\t"))
+			require.Equal(t, strconv.Itoa(j+1), f[3])
+			score := must1(strconv.ParseFloat(f[5], 64))
+			require.LessOrEqual(t, score, 0.0, "a score is minus a square")
+			if j > 0 {
+				require.LessOrEqual(t, score, last)
+			}
+			last = score
+			if f[4] == tr.answer {
+				place = j
+				require.Equal(t, "yes", f[6], "a test triple is known")
+			}
+		}
+		require.GreaterOrEqual(t, place, tr.better, asked[i])
+		require.LessOrEqual(t, place, tr.better+tr.equal, asked[i])
+	}
+
+	o = mquineReading(t, input.String(), append(predict, "--filter-known")...)
+	require.Zero(t, o.status, o.stderr)
+	assert.NotContains(t, o.stdout, "\tyes\n")
+	for _, backend := range []string{"generic", "auto"} {
+		again := mquineReading(t, input.String(), append(predict, "--filter-known", "--backend", backend, "--threads", "3")...)
+		require.Equal(t, o.stdout, again.stdout, backend)
+	}
+}
+
+func TestPredictOne(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	tr := g.Splits[kg.Train][0]
+	head, relation, tail := g.Entities.Label(tr.Head), g.Relations.Label(tr.Relation), g.Entities.Label(tr.Tail)
+	predict := []string{"predict", "--model", w.model, "--data", w.data}
+
+	o := succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "3")...)
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	require.Len(t, lines, 6)
+	assert.Equal(t, "("+head+", "+relation+", ?)", lines[0])
+	assert.Equal(t, []string{"rank", "label", "score", "known"}, strings.Fields(lines[2]))
+	assert.Regexp(t, `^ +1  \w+ +-[0-9.e+-]+  (yes|no)$`, lines[3])
+
+	o = succeed(t, append(predict, "--tail", tail, "--relation", relation)...)
+	assert.Contains(t, o.stdout, "(?, "+relation+", "+tail+")")
+
+	// More than there are.
+	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)
+	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
+}
+
+func TestPredictBadInput(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	known := g.Entities.Label(0)
+	predict := []string{"predict", "--model", w.model, "--data", w.data}
+
+	typo := strings.Replace(known, "_", "", 1)
+	mquine(t, append(predict, "--head", typo, "--relation", "lives_in")...).
+		requireSentence(t, exitFailed, `the checkpoint knows no entity "`+typo+`"; it knows `+known)
+	mquine(t, append(predict, "--head", known, "--relation", "lives-in")...).
+		requireSentence(t, exitFailed, `the checkpoint knows no relation "lives-in"; it knows lives_in`)
+	mquine(t, append(predict, "--head", "zzz", "--relation", "lives_in")...).
+		requireSentence(t, exitFailed, `the checkpoint knows no entity "zzz"`)
+	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
+		requireSentence(t, exitFailed, "only one of head and tail can be ?")
+	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "none.tsv: no such file")
+	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "is a directory")
+
+	good := known + "\tlives_in\t?\n"
+	for input, sentence := range map[string]string{
+		"":                           "standard input is empty",
+		good + "one\ttwo\n":          "standard input:2: 2 fields instead of 3",
+		good + "\n":                  "standard input:2: 1 field instead of 3",
+		good + "a\tb\tc\td\n":        "standard input:2: 4 fields instead of 3",
+		"?\tlives_in\t?\n":           "standard input:1: only one of head and tail can be ?",
+		good + good + "a\tb\tc":      "standard input:3: one of head and tail must be ?",
+		good + "nobody\tlives_in\t?": `standard input:2: the checkpoint knows no entity "nobody"`,
+		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: line is longer than",
+	} {
+		o := mquineReading(t, input, append(predict, "--in", "-")...)
+		o.requireSentence(t, exitFailed, sentence)
+		assert.Empty(t, o.stdout)
+	}
+
+	// Line ends of other systems, and a byte order mark, do no harm.
+	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known, append(predict, "--in", "-", "-k", "1")...)
+	require.Zero(t, o.status, o.stderr)
+	assert.Equal(t, 3, strings.Count(o.stdout, "\n"))
+}
+
+func TestSimilar(t *testing.T) {
+	labels := []string{"steroid", "eicosanoid", "Animal", "animals", "plant"}
+	assert.Equal(t, []string{"steroid"}, similar(labels, "steriod"))
+	assert.Equal(t, []string{"Animal", "animals"}, similar(labels, "animal"))
+	assert.Empty(t, similar(labels, "xyz"))
+	assert.Empty(t, similar(nil, "xyz"))
+	assert.Equal(t, 1.0, likeness("", ""))
+	assert.Equal(t, 1.0, likeness("aba", "aba"))
+	assert.Equal(t, 0.5, likeness("ab", "abab"), "no character counts twice")
+}
+
+func FuzzReadQueries(f *testing.F) {
+	g := &kg.Graph{Entities: kg.NewVocabulary("a", "b"), Relations: kg.NewVocabulary("r")}
+	for _, seed := range []string{"a\tr\t?\n?\tr\tb\n", "\ufeffa\tr\t?\r\n", "a\tr\n", "?\tr\t?", "", "\n", "c\tr\t?"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		queries, err := readQueries("file", strings.NewReader(text), g)
+		if err != nil {
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		require.NotEmpty(t, queries)
+		// What was read is written and read again.
+		var lines []string
+		for _, q := range queries {
+			fields := queryFields(g, q)
+			lines = append(lines, strings.Join(fields[:], "\t"))
+		}
+		again, err := readQueries("file", strings.NewReader(strings.Join(lines, "\n")), g)
+		require.NoError(t, err)
+		require.Equal(t, queries, again)
+	})
+}

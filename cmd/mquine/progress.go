@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/mquine/mquine/rank"
+)
+
+// lineEvery is the time between two lines of progress where there is no terminal.
+const lineEvery = 10 * time.Second
+
+// meter shows how far long work has come: with a bar on a terminal, otherwise with a line now and
+// then.
+type meter struct {
+	w        io.Writer
+	terminal bool
+	bar      *progressbar.ProgressBar
+	nextLine time.Duration
+	packing  time.Duration // before the first pair, which tells nothing of the pace
+	warned   bool          // of a collapsed checkpoint
+}
+
+func newMeter(w io.Writer) *meter {
+	return &meter{w: w, terminal: onTerminal(w), nextLine: lineEvery}
+}
+
+// ranking is a rank.Options.Progress.
+func (m *meter) ranking(p rank.Progress) {
+	if p.Done == 0 {
+		m.packing = p.Elapsed
+		return
+	}
+	t := p.Elapsed - m.packing
+	left := timeLeft(p.Done, p.Total, t)
+	if !m.warned && p.Elapsed > time.Second && collapsed(p.Undecided, p.Compared) {
+		m.warned = true
+		m.clear()
+		fmt.Fprintf(m.w, "note: %s; %s left\n", collapsedNote, left)
+	}
+	m.show(p.Done, p.Total, p.Elapsed, fmt.Sprintf("ranking %s pairs at %s, %s left",
+		quantity(float64(p.Total)), pairRate(p.Done, t), left))
+}
+
+// fitting returns a train.Options.Progress.
+func (m *meter) fitting() func(done, total int) {
+	start := time.Now()
+	return func(done, total int) {
+		t := time.Since(start)
+		m.show(int64(done), int64(total), t, fmt.Sprintf("fitting, %d of %d steps, %s left",
+			done, total, timeLeft(int64(done), int64(total), t)))
+	}
+}
+
+func (m *meter) show(done, total int64, t time.Duration, text string) {
+	switch {
+	case m.terminal:
+		m.draw(done, total, text)
+	case t >= m.nextLine:
+		m.nextLine = t + lineEvery
+		fmt.Fprintf(m.w, "%3.0f%% %s\n", 100*float64(done)/float64(total), text)
+	}
+}
+
+func (m *meter) draw(done, total int64, text string) {
+	if m.bar == nil {
+		m.bar = progressbar.NewOptions64(total,
+			progressbar.OptionSetWriter(m.w),
+			progressbar.OptionShowDescriptionAtLineEnd(),
+			progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionSetWidth(20),
+			progressbar.OptionUseANSICodes(true), // so that clear also removes the ^C of a terminal
+			progressbar.OptionClearOnFinish(),
+		)
+	}
+	m.bar.Describe(text)
+	_ = m.bar.Set64(done) // a bar that cannot be drawn must not end the work
+}
+
+// clear makes room for other lines.
+func (m *meter) clear() {
+	if m.bar != nil {
+		_ = m.bar.Clear()
+		m.bar = nil
+	}
+}
+
+const collapsedNote = "most candidates score almost the same, as in a collapsed checkpoint, and take the slow exact stages"
+
+// collapsed tells whether most pairs of a true answer and a candidate stay undecided.
+func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
+
+// pairRate writes pairs of a distinct query and a candidate a second.
+func pairRate(pairs int64, t time.Duration) string {
+	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
+}
+
+func timeLeft(done, total int64, t time.Duration) time.Duration {
+	return time.Duration(float64(t) * float64(total-done) / float64(done)).Round(time.Second)
+}
+
+// quantity writes a large number in short.
+func quantity(n float64) string { return strings.TrimSpace(humanize.SIWithDigits(n, 2, "")) }

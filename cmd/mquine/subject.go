@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/checkpoint"
+)
+
+// subject is a checkpoint and a data set in the checkpoint's identifiers.
+type subject struct {
+	checkpoint *checkpoint.Checkpoint
+	graph      *kg.Graph
+}
+
+// open reads the checkpoint and the data set side by side; the caller closes the subject.
+func (in inputs) open(ctx context.Context) (*subject, error) {
+	var (
+		c       *checkpoint.Checkpoint
+		g       *kg.Graph
+		dataErr error
+		reading sync.WaitGroup
+	)
+	reading.Go(func() { g, dataErr = kg.Open(ctx, in.data) })
+	c, err := checkpoint.Open(ctx, in.model)
+	reading.Wait()
+	if err != nil {
+		return nil, err
+	}
+	if dataErr == nil {
+		g, dataErr = g.Relabel(c.Entities, c.Relations)
+	}
+	if dataErr != nil {
+		c.Close()
+		return nil, dataErr
+	}
+	return &subject{c, g}, nil
+}
+
+func (s *subject) close() { s.checkpoint.Close() }
+
+// writeNotes tells what a user should know about the data.
+func (s *subject) writeNotes(w io.Writer) {
+	for _, note := range s.graph.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWrongUsage(t *testing.T) {
+	eval := []string{"eval", "--model", "m", "--data", "d"}
+	predict := []string{"predict", "--model", "m", "--data", "d"}
+	with := func(args []string, more ...string) []string { return append(args[:len(args):len(args)], more...) }
+	for _, test := range []struct {
+		args     []string
+		sentence string
+	}{
+		{[]string{"evla", "--model", "m"}, `mquine: unknown command "evla" for "mquine"; did you mean eval (see mquine --help)`},
+		{[]string{"--bogus"}, "mquine: unknown flag --bogus (see mquine --help)"},
+		{[]string{"eval"}, "mquine eval: --model and --data are missing (see mquine eval --help)"},
+		{[]string{"eval", "--model", "m"}, "--data is missing"},
+		{[]string{"eval", "--modle", "m"}, "unknown flag --modle"},
+		{[]string{"eval", "-z"}, "unknown flag -z"},
+		{[]string{"eval", "--model", "m", "--data"}, "--data needs a value"},
+		{with(eval, "more"), `unexpected argument "more"`},
+		{with(eval, "--split", "tst"), `--split "tst": choose from train, valid and test`},
+		{with(eval, "--sides", "left"), `--sides "left": choose from tail, head and both`},
+		{with(eval, "--filters", "none,some"), `--filters "none,some": choose from none, train and all`},
+		{with(eval, "--filters", ""), `--filters "": choose from`},
+		{with(eval, "--filters", "all,all"), "all is given twice"},
+		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic and realistic`},
+		{with(eval, "--by", "entity"), `--by "entity": choose from relation and category`},
+		{with(eval, "--hits", "1,0"), `--hits "1,0": must be whole numbers from 1`},
+		{with(eval, "--hits", "3,3"), "3 is given twice"},
+		{with(eval, "--hits", "x"), "must be whole numbers"},
+		{with(eval, "--backend", "sse"), `--backend "sse": choose from auto, avx512, avx2 and generic`},
+		{with(eval, "--threads", "0"), `--threads "0": must be a whole number of at least 1`},
+		{with(eval, "--threads", "1e9"), "must be a whole number"},
+		{with(eval, "--threads", "1000000"), "must be 4096 at most"},
+		{with(eval, "--peak=perhaps"), `--peak "perhaps": not a value that the flag can take`},
+		{with(eval, "--json", "f", "--ranks", "f"), "--json and --ranks cannot go to the same file"},
+		{predict, "which query?"},
+		{with(predict, "--head", "h"), "which query?"},
+		{with(predict, "--relation", "r"), "which query?"},
+		{with(predict, "--head", "h", "--tail", "t", "--relation", "r"), "give --head or --tail, not both"},
+		{with(predict, "--in", "f", "--head", "h"), "--in has the queries"},
+		{with(predict, "--in", "f", "-k", "0"), `-k "0": must be a whole number of at least 1`},
+		{[]string{"init", "--model", "transe"}, `--model "transe": choose from mquine and mquade`},
+		{[]string{"init", "--model", "mquine", "--dim", "4"}, "--data and --out are missing"},
+		{[]string{"init", "--seed", "-1"}, `--seed "-1": not a value that the flag can take`},
+		{[]string{"init", "--kind", "trained"}, "choose from random and clustered"},
+		{[]string{"info", "a", "b"}, `unexpected argument "b"`},
+		{[]string{"demo", "fast"}, `unexpected argument "fast"`},
+		{[]string{"data", "bogus"}, `unknown command "bogus"`},
+		{[]string{"data", "make"}, "which data set?"},
+		{[]string{"data", "get"}, "mquine data get: "},
+		{[]string{"completion", "tcsh"}, `unknown command "tcsh"`},
+	} {
+		o := mquine(t, test.args...)
+		o.requireSentence(t, exitUsage, test.sentence)
+		assert.Equal(t, 1, strings.Count(o.stderr, "\n"), o.stderr)
+		assert.Contains(t, o.stderr, " --help)")
+		assert.Empty(t, o.stdout)
+	}
+}
+
+// everyCommand calls f for every command, cobra's own apart.
+func everyCommand(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, c := range cmd.Commands() {
+		if c.Name() != "completion" && c.Name() != "help" {
+			everyCommand(c, f)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	everyCommand(newRootCommand(time.Now()), func(cmd *cobra.Command) {
+		o := succeed(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		assert.Empty(t, o.stderr)
+		assert.NotEmpty(t, cmd.Short, cmd.CommandPath())
+		assert.NotEmpty(t, cmd.Long, cmd.CommandPath())
+		for line := range strings.Lines(cmd.Long) {
+			assert.LessOrEqual(t, len(line), 101, line)
+		}
+	})
+}
+
+// TestExamples parses the examples of the help.
+func TestExamples(t *testing.T) {
+	examples := 0
+	everyCommand(newRootCommand(time.Now()), func(documented *cobra.Command) {
+		for line := range strings.Lines(documented.Example) {
+			_, line, found := strings.Cut(line, "mquine ")
+			require.True(t, found)
+			examples++
+			args := strings.Fields(line)
+			cmd, rest, err := newRootCommand(time.Now()).Find(args)
+			require.NoError(t, err, line)
+			require.NoError(t, cmd.ParseFlags(rest), line)
+			require.NoError(t, cmd.ValidateArgs(cmd.Flags().Args()), line)
+			require.NoError(t, checkRequired(cmd), line)
+			if cmd.PreRunE != nil {
+				require.NoError(t, cmd.PreRunE(cmd, nil), line)
+			}
+		}
+	})
+	assert.GreaterOrEqual(t, examples, 15)
+}
+
+func TestCompletion(t *testing.T) {
+	t.Setenv("MQUINE_DATA", t.TempDir())
+	t.Chdir(t.TempDir())
+	succeed(t, "data", "make", "families", "--out", "./source", "--entities", "60")
+	succeed(t, "data", "import", "./source", "--name", "clan")
+
+	complete := func(args ...string) string {
+		o := succeed(t, append([]string{"__complete"}, args...)...)
+		lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+		return strings.Join(lines[:len(lines)-1], " ") // without the directive
+	}
+	assert.Equal(t, "clan", complete("eval", "--data", ""))
+	assert.Equal(t, "", complete("eval", "--data", "./"))
+	assert.Equal(t, "train valid test", complete("eval", "--split", ""))
+	assert.Equal(t, "tail head both", complete("eval", "--sides", ""))
+	assert.Equal(t, "none train all", complete("eval", "--filters", ""))
+	assert.Equal(t, "none,train none,all", complete("eval", "--filters", "none,"))
+	assert.Equal(t, "none,train,all", complete("eval", "--filters", "none,train,"))
+	assert.Equal(t, "optimistic pessimistic realistic", complete("eval", "--ties", ""))
+	assert.Equal(t, "relation category", complete("eval", "--by", ""))
+	assert.Equal(t, "auto avx512 avx2 generic", complete("predict", "--backend", ""))
+	assert.Equal(t, "mquine mquade", complete("init", "--model", ""))
+	assert.Equal(t, "random clustered", complete("init", "--kind", ""))
+	assert.Contains(t, complete("e"), "eval\t")
+
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		assert.Contains(t, succeed(t, "completion", shell).stdout, "mquine", shell)
+	}
+}
