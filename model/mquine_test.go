@@ -180,19 +180,15 @@ func TestIdentities(t *testing.T) {
 // If (h, r1, m) and (m, r2, t) hold exactly, so does (h, r1∘r2, t).
 func TestComposition(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
-		rng := rand.New(rand.NewPCG(3, 4))
-		const d = 4
-		// Diagonal entities and relations with zero residuals: r1 = (I, 0, −M⁻¹) for H and any M…
 		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)
 		tail := diag(1, 1, 2, 4)
 		zero := diag(0, 0, 0, 0)
-		// H Rʰ − Rᵗ M + H Rᶜ M = 0 with Rʰ = M², Rᵗ = H M² M⁻¹ + H Rᶜ for a diagonal Rᶜ.
+		// On diagonal matrices H Rʰ − Rᵗ M + H Rᶜ M = 0 for Rʰ = M², Rᵗ = H M + H Rᶜ and any Rᶜ.
 		rc1, rc2 := diag(1, -1, 2, 3), diag(2, 1, 1, -1)
 		rh1, rt1 := mul(mid, mid), add(mul(h, mid), mul(h, rc1))
 		rh2, rt2 := mul(tail, tail), add(mul(mid, tail), mul(mid, rc2))
 		rh3, rt3 := mul(rh1, rh2), mul(rt1, rt2)
 		rc3 := add(mul(rh1, rc2), mul(rc1, rt2))
-		_ = rng
 		m := build(t, "mquine", matrices{[][][]float64{h, mid, tail, zero},
 			[][][]float64{rh1, rh2, rh3}, [][][]float64{rt1, rt2, rt3}, [][][]float64{rc1, rc2, rc3}})
 		require.Zero(t, score(b, m, 0, 0, 1))
