@@ -5,16 +5,15 @@ import (
 	"unsafe"
 )
 
-// Backend holds the kernels of one tier. All backends agree bit for bit in the float64 kernels;
-// the float32 tiles of AVX2 and AVX512 agree with each other, that of Generic keeps the same
-// error bound (DotError).
+// Backend holds the kernels of one tier. All backends agree bit for bit in the float64 kernels.
+// The float32 scores of Panel have an error bound for each tier (PanelError).
 type Backend struct {
 	Tier Tier
-	// MR and NR are the numbers of queries and of candidates in one tile.
-	MR, NR int
+	// NR is the number of candidates in a panel.
+	NR int
 
-	dotPanel  func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
-	pairDot   func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
+	compare   [numComparisons]comparer
+	rootError float64 // relative error of the square root in GroupNorm's panels
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
@@ -22,43 +21,57 @@ type Backend struct {
 	peakFlops int // float32 operations in a round of peak
 }
 
-// Chunk is the number of terms that DotPanel adds up in one chain; the chains are added in
-// order. Short chains keep the error bound narrow (DotError), and so many terms of a panel stay in
-// the L1 cache while strip after strip passes over them.
+// MR is the number of queries in a strip.
+func (b *Backend) MR(c Comparison) int { return b.compare[c].mr }
+
+// Chunk is the number of terms that Panel adds up in one chain; the chains are added in order.
+// Short chains keep the error bound narrow (PanelError), and so many terms of a panel stay in the
+// L1 cache while strip after strip passes over them.
 const Chunk = 128
 
 // Tile is the result of scoring strips of queries against one panel of candidates. It is scratch
 // memory that a goroutine uses again and again.
 type Tile struct {
-	// Scores[i*NR+j] is the float32 score of query i and candidate j.
+	// Scores[i*NR+j] is the float32 score of query i and candidate j; in a strip that was dropped,
+	// a value below the query's Drop that is no less than the score.
 	Scores []float32
 	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side), in
 	// the order of the truths.
 	Undecided []uint64
 	Pairs     int
+	// Drop[i], if Drop is not nil, is a score for query i: a strip whose scores are all less is not
+	// computed to the end. Its truths' ends must not be below it. Not for Dot.
+	Drop  []float32
+	alive []uint8
 }
 
-// NewTile returns a tile for up to queries queries, a multiple of MR, with up to truths truths.
+// NewTile returns a tile for up to queries queries with up to truths truths.
 func (b *Backend) NewTile(queries, truths int) *Tile {
-	return &Tile{Scores: AlignedFloat32(queries * b.NR), Undecided: make([]uint64, 2*(truths+1))}
+	return &Tile{Scores: AlignedFloat32(queries * b.NR), Undecided: make([]uint64, 2*(truths+1)), alive: make([]uint8, queries)}
 }
 
-// DotPanel scores queries, in strips of MR ([strips][k][MR], PackRows), against a panel of NR
-// candidates ([k][NR]) by their dot products, and counts. The truths of query i are
-// rows[i] ≤ t < rows[i+1], an interval lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly
-// −Inf and hi +Inf. For every truth, better[t] goes up by the number of candidates j with bit j of
-// valid set and a score > hi, and those with neither score > hi nor score < lo become a pair in
-// tile.Undecided. Meanwhile ahead, the memory wanted next, is fetched into the L2 cache.
-func (b *Backend) DotPanel(tile *Tile, strips, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
-	n := (len(rows) - 1) / b.MR
+// Panel scores queries, in strips of MR(c) ([strips][k][MR], PackRows), against a panel of NR
+// candidates ([k][NR]), and counts. The truths of query i are rows[i] ≤ t < rows[i+1], an interval
+// lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly −Inf and hi +Inf. For every truth,
+// better[t] goes up by the number of candidates j with bit j of valid set and a score > hi, and
+// those with neither score > hi nor score < lo become a pair in tile.Undecided. Meanwhile ahead,
+// the memory wanted next, is fetched into the L2 cache. k must be a positive multiple of c.Unit().
+func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
+	mr := b.compare[c].mr
+	n := (len(rows) - 1) / mr
 	truths := int(rows[len(rows)-1])
-	if n < 1 || n*b.MR != len(rows)-1 || len(strips) < n*k*b.MR || len(panel) < k*b.NR || len(tile.Scores) < n*b.MR*b.NR ||
-		rows[0] < 0 || len(ends) < 2*truths || len(better) < truths || len(tile.Undecided) < 2*(truths+1) {
-		panic(fmt.Sprintf("kernel: DotPanel: k = %d, strips %d, panel %d, rows %d, ends %d, better %d, truths %d, room %d and %d: too short",
-			k, len(strips), len(panel), len(rows), len(ends), len(better), truths, len(tile.Scores), len(tile.Undecided)))
+	if k < 1 || k%c.Unit() != 0 || n < 1 || n*mr != len(rows)-1 || len(strips) < n*k*mr || len(panel) < k*b.NR ||
+		len(tile.Scores) < n*mr*b.NR || rows[0] < 0 || len(ends) < 2*truths || len(better) < truths ||
+		len(tile.Undecided) < 2*(truths+1) || len(tile.alive) < n || (tile.Drop != nil && len(tile.Drop) < n*mr) {
+		panic(fmt.Sprintf("kernel: Panel(%s): k = %d, strips %d, panel %d, rows %d, ends %d, better %d, truths %d, room %d and %d, drop %d: too short",
+			c, k, len(strips), len(panel), len(rows), len(ends), len(better), truths, len(tile.Scores), len(tile.Undecided), len(tile.Drop)))
 	}
-	if k == 0 {
-		panic("kernel: DotPanel: no terms")
+	var drop *float32
+	if c.falling() && tile.Drop != nil {
+		drop = &tile.Drop[0]
+		for i := range tile.alive[:n] {
+			tile.alive[i] = 1
+		}
 	}
 	// An address, not a pointer: it may run past the end. The fetches are spread evenly, so that they
 	// never take all of the few line buffers that L2 hits need too.
@@ -72,30 +85,36 @@ func (b *Backend) DotPanel(tile *Tile, strips, panel []float32, k int, rows []in
 		if from+terms < k {
 			count = nil
 		}
-		tile.Pairs = b.dotPanel(&strips[from*b.MR], k*b.MR, &panel[from*b.NR], terms, n, &tile.Scores[0], add,
-			count, ptr(ends), ptr(better), &tile.Undecided[0], valid, next, step)
+		tile.Pairs = b.compare[c].panel(&strips[from*mr], k*mr, &panel[from*b.NR], terms, n, &tile.Scores[0], add,
+			drop, &tile.alive[0], count, ptr(ends), ptr(better), &tile.Undecided[0], valid, next, step)
 		next += uintptr(terms / 4 * n * step)
 	}
 }
 
-// PairWidth is the multiple to which PairDot's rows are padded with zeros.
+// PairWidth is the multiple to which Pair's rows are padded with zeros.
 const PairWidth = 32
 
-// PairDot computes out[i] = Σ_t x[t]·table[ids[i]·stride+t] over t < len(x), accumulated in
-// float64. len(x) must be a positive multiple of PairWidth.
-func (b *Backend) PairDot(out []float64, x, table []float32, stride int, ids []int32) {
+// Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
+// out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
+// of PairWidth.
+func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	if len(x) == 0 || len(x)%PairWidth != 0 || stride < len(x) || len(out) < len(ids) {
-		panic(fmt.Sprintf("kernel: PairDot: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), len(out)))
+		panic(fmt.Sprintf("kernel: Pair(%s): %d terms, stride %d, %d ids, room for %d", c, len(x), stride, len(ids), len(out)))
 	}
 	for _, id := range ids {
 		if id < 0 || int(id)*stride+len(x) > len(table) {
-			panic(fmt.Sprintf("kernel: PairDot: row %d is outside the table", id))
+			panic(fmt.Sprintf("kernel: Pair(%s): row %d is outside the table", c, id))
 		}
 	}
 	const most = 256 // rows in one call, which the scheduler cannot interrupt
 	for len(ids) > 0 {
 		n := min(len(ids), most)
-		b.pairDot(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		b.compare[c].pair(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		if c.Unit() == 2 {
+			for i := range out[:n] {
+				out[i] /= 2 // the kernels count a pair for both of its terms
+			}
+		}
 		ids, out = ids[n:], out[n:]
 	}
 }

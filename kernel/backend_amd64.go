@@ -11,9 +11,14 @@ import (
 var backends = [...]*Backend{
 	Generic: generic,
 	AVX2: {
-		Tier: AVX2, MR: 6, NR: 16,
-		dotPanel:  asm.DotPanel6x16AVX2,
-		pairDot:   asm.PairDotAVX2,
+		Tier: AVX2, NR: 16,
+		compare: [...]comparer{
+			Dot:       {6, asm.DotPanel6x16AVX2, asm.PairDotAVX2},
+			L1:        {5, asm.L1Panel5x16AVX2, asm.PairL1AVX2},
+			GroupNorm: {4, asm.NormPanel4x16AVX2, asm.PairNormAVX2},
+			Phase:     {4, asm.PhasePanel4x16AVX2, asm.PairPhaseAVX2},
+		},
+		rootError: U32,
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
@@ -21,9 +26,14 @@ var backends = [...]*Backend{
 		peakFlops: 2 * 12 * 8,
 	},
 	AVX512: {
-		Tier: AVX512, MR: 9, NR: 48,
-		dotPanel:  asm.DotPanel9x48AVX512,
-		pairDot:   asm.PairDotAVX512,
+		Tier: AVX512, NR: 48,
+		compare: [...]comparer{
+			Dot:       {9, asm.DotPanel9x48AVX512, asm.PairDotAVX512},
+			L1:        {8, asm.L1Panel8x48AVX512, asm.PairL1AVX512},
+			GroupNorm: {6, asm.NormPanel6x48AVX512, asm.PairNormAVX512},
+			Phase:     {6, asm.PhasePanel6x48AVX512, asm.PairPhaseAVX512},
+		},
+		rootError: 0x1p-14, // VRSQRT14PS
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,

@@ -24,48 +24,61 @@ func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 var special = []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 1 + 0x1p-23}
 
+// eachComparison runs f for every comparison on every tier.
+func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		for c := range numComparisons {
+			t.Run(c.String(), func(t *testing.T) { f(t, b, c) })
+		}
+	})
+}
+
+// panelCase is a call of Panel. Queries and candidates are vectors of k terms.
 type panelCase struct {
+	b             *Backend
+	c             Comparison
 	k, strips     int
-	queries, e    []float32
+	q, e          [][]float32 // by row, by lane; those that are not there are zero
 	rows          []int32
 	ends          []float32
 	valid         uint64
-	width, height int
+	packedQueries []float32
+	packedPanel   []float32
 }
 
-// newPanelCase fills strips of queries and a panel; the last strip has only some queries, the panel
-// only some candidates.
-func newPanelCase(rng *rand.Rand, b *Backend, k, strips, queries, candidates int, specials bool) panelCase {
-	c := panelCase{k: k, strips: strips, height: strips * b.MR, width: b.NR, valid: uint64(1)<<candidates - 1,
-		queries: guarded[float32](strips * k * b.MR), e: guarded[float32](k * b.NR), rows: guarded[int32](strips*b.MR + 1)}
-	value := func() float32 {
-		if specials && rng.IntN(20) == 0 {
-			return special[rng.IntN(len(special))]
+// newPanelCase makes strips of queries, the last with only some, against a panel with only some
+// candidates; value draws a term.
+func newPanelCase(rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32) *panelCase {
+	mr := b.MR(c)
+	p := &panelCase{b: b, c: c, k: k, strips: (queries + mr - 1) / mr, valid: uint64(1)<<candidates - 1}
+	vectors := func(n, used int) [][]float32 {
+		x := make([][]float32, n)
+		for i := range x {
+			x[i] = make([]float32, k)
+			for t := range x[i] {
+				if i < used {
+					x[i][t] = value(t)
+				}
+			}
 		}
-		return float32(rng.NormFloat64())
+		return x
 	}
-	for t := range k {
-		for i := range queries {
-			c.queries[(i/b.MR*k+t)*b.MR+i%b.MR] = value()
-		}
-		for j := range candidates {
-			c.e[t*b.NR+j] = value()
-		}
-	}
+	p.q, p.e = vectors(p.strips*mr, queries), vectors(b.NR, candidates)
+	p.rows = guarded[int32](p.strips*mr + 1)
 	truths := 0
-	for i := range c.height {
-		c.rows[i] = int32(truths)
+	for i := range p.q {
+		p.rows[i] = int32(truths)
 		if i < queries {
 			truths += rng.IntN(4)
 		}
 	}
-	c.rows[c.height] = int32(truths)
-	c.ends = guarded[float32](2 * truths)
+	p.rows[len(p.q)] = int32(truths)
+	p.ends = guarded[float32](2 * truths)
+	p.pack()
 	// Ends around the scores themselves, so that ties and both orders occur.
-	scores := c.twinScores(b)
-	for i := range c.height {
-		for t := c.rows[i]; t < c.rows[i+1]; t++ {
-			at := scores[i*b.NR+rng.IntN(candidates)]
+	for i := range p.q {
+		for t := p.rows[i]; t < p.rows[i+1]; t++ {
+			at := twinScore(c, p.q[i], p.e[rng.IntN(candidates)])
 			lo, hi := at, at
 			switch rng.IntN(5) {
 			case 0:
@@ -75,69 +88,77 @@ func newPanelCase(rng *rand.Rand, b *Backend, k, strips, queries, candidates int
 			case 2:
 				lo, hi = at-1, at+0.5
 			}
-			c.ends[2*t], c.ends[2*t+1] = lo, hi
+			p.ends[2*t], p.ends[2*t+1] = lo, hi
 		}
 	}
-	return c
+	return p
 }
 
-// twinScores returns the scores that the assembly must give.
-func (c panelCase) twinScores(b *Backend) []float32 {
-	scores := make([]float32, c.height*b.NR)
-	for from := 0; from < c.k; from += Chunk {
-		dotPanelTwin(b.MR, b.NR, &c.queries[from*b.MR], c.k*b.MR, &c.e[from*b.NR], min(Chunk, c.k-from), c.strips, &scores[0], from, nil, nil, nil, nil, 0)
+func (p *panelCase) pack() {
+	mr := p.b.MR(p.c)
+	p.packedQueries, p.packedPanel = guarded[float32](len(p.q)*p.k), guarded[float32](p.k*p.b.NR)
+	for i, q := range p.q {
+		for t, v := range q {
+			p.packedQueries[(i/mr*p.k+t)*mr+i%mr] = v
+		}
 	}
-	return scores
-}
-
-// query and candidate return the terms of one of them.
-func (c panelCase) query(b *Backend, i int) []float32 {
-	x := make([]float32, c.k)
-	for t := range x {
-		x[t] = c.queries[(i/b.MR*c.k+t)*b.MR+i%b.MR]
+	for j, e := range p.e {
+		for t, v := range e {
+			p.packedPanel[t*p.b.NR+j] = v
+		}
 	}
-	return x
 }
 
-func (c panelCase) candidate(b *Backend, j int) []float32 {
-	x := make([]float32, c.k)
-	for t := range x {
-		x[t] = c.e[t*b.NR+j]
+// run calls Panel on poisoned memory; better begins at 7.
+func (p *panelCase) run(drop []float32) (tile *Tile, better []int32) {
+	truths := int(p.rows[len(p.q)])
+	tile = p.b.NewTile(len(p.q), truths)
+	for i := range tile.Scores {
+		tile.Scores[i] = float32(math.NaN())
 	}
-	return x
+	tile.Drop = drop
+	better = guarded[int32](truths)
+	for i := range better {
+		better[i] = 7
+	}
+	p.b.Panel(p.c, tile, p.packedQueries, p.packedPanel, p.k, p.rows, p.ends, better, p.valid, p.packedPanel)
+	return tile, append([]int32{}, better...)
 }
 
-// The assembly equals its twin bit for bit; the generic kernel keeps the bound and counts its own
-// scores like everyone.
-func TestDotPanel(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
+// The assembly equals its twin bit for bit, or keeps its bound where it has none, and counts.
+func TestPanel(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(1, 1))
-		for _, k := range []int{1, 2, 3, 4, 5, 7, 8, 31, 64, 127, 128, 129, 132, 255, 256, 257, 1482} {
-			for round := range 12 {
+		mr := b.MR(c)
+		for _, k := range []int{1, 2, 3, 4, 5, 6, 7, 8, 31, 64, 126, 127, 128, 129, 130, 132, 255, 256, 257, 258, 1482} {
+			if k%c.Unit() != 0 {
+				continue
+			}
+			for round := range 9 {
 				strips := 1 + round%3
-				queries, candidates := (strips-1)*b.MR+1+(round*5+k)%b.MR, 1+(round*7+k)%b.NR
+				queries, candidates := (strips-1)*mr+1+(round*5+k)%mr, 1+(round*7+k)%b.NR
 				if round == 0 {
-					queries, candidates = strips*b.MR, b.NR
+					queries, candidates = strips*mr, b.NR
 				}
-				c := newPanelCase(rng, b, k, strips, queries, candidates, round%3 == 2)
-				truths := int(c.rows[c.height])
-				got := b.NewTile(c.height, truths)
-				for i := range got.Scores {
-					got.Scores[i] = float32(math.NaN()) // poison
+				p := newPanelCase(rng, b, c, k, queries, candidates, func(int) float32 {
+					if round%3 == 2 && rng.IntN(20) == 0 {
+						return special[rng.IntN(len(special))]
+					}
+					return float32(rng.NormFloat64())
+				})
+				got, better := p.run(nil)
+				p.checkBound(t, got.Scores)
+				if b.Tier != Generic && !(c == GroupNorm && b.Tier == AVX512) {
+					want := make([]float32, 0, len(got.Scores))
+					for _, q := range p.q {
+						for _, e := range p.e {
+							want = append(want, twinScore(c, q, e))
+						}
+					}
+					requireBits(t, want, got.Scores, "k = %d", k)
 				}
-				better := guarded[int32](truths)
-				for i := range better {
-					better[i] = 7
-				}
-				b.DotPanel(got, c.queries, c.e, k, c.rows, c.ends, better, c.valid, c.e)
-
-				if b.Tier == Generic {
-					checkBound(t, b, c, got.Scores)
-				} else {
-					requireBits(t, c.twinScores(b), got.Scores, "k = %d", k)
-				}
-				wantBetter, wantUndecided := countPlainly(c, got.Scores)
-				require.Equal(t, wantBetter, append([]int32{}, better...), "k = %d: better", k)
+				wantBetter, wantUndecided := p.countPlainly(got.Scores)
+				require.Equal(t, wantBetter, better, "k = %d: better", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
@@ -145,19 +166,19 @@ func TestDotPanel(t *testing.T) {
 }
 
 // countPlainly counts from the scores by the definition, with counters that begin at 7.
-func countPlainly(c panelCase, scores []float32) (better []int32, undecided []uint64) {
+func (p *panelCase) countPlainly(scores []float32) (better []int32, undecided []uint64) {
 	better, undecided = []int32{}, []uint64{}
-	for i := range c.height {
-		for t := c.rows[i]; t < c.rows[i+1]; t++ {
+	for i := range p.q {
+		for t := p.rows[i]; t < p.rows[i+1]; t++ {
 			count, mask := int32(7), uint64(0)
-			for j := range c.width {
-				if c.valid>>j&1 == 0 {
+			for j := range p.e {
+				if p.valid>>j&1 == 0 {
 					continue
 				}
-				switch s := scores[i*c.width+j]; {
-				case s > c.ends[2*t+1]:
+				switch s := scores[i*p.b.NR+j]; {
+				case s > p.ends[2*t+1]:
 					count++
-				case s < c.ends[2*t]:
+				case s < p.ends[2*t]:
 				default:
 					mask |= 1 << j
 				}
@@ -171,65 +192,143 @@ func countPlainly(c panelCase, scores []float32) (better []int32, undecided []ui
 	return better, undecided
 }
 
-// checkBound compares finite scores with exact sums.
-func checkBound(t *testing.T, b *Backend, c panelCase, scores []float32) {
-	relative, absolute := DotError(c.k)
-	for i := range c.height {
-		for j := range c.width {
-			exact, product, finite := exactDot(c.query(b, i), c.candidate(b, j))
-			if !finite || product >= DotOverflow {
+// Dropping strips early changes no count: neither does it drop a strip that matters, nor count one
+// that was dropped.
+func TestDrop(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
+		if !c.falling() {
+			t.Skip("scores may rise")
+		}
+		rng := rand.New(rand.NewPCG(11, 1))
+		dropped := 0
+		for round := range 60 {
+			k := 2 * (1 + rng.IntN(400))
+			p := newPanelCase(rng, b, c, k, 3*b.MR(c)-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
+			for i := range p.q { // a few queries are near their candidates: their strips matter
+				if round%2 == 0 && i%(2*b.MR(c)) == 0 {
+					copy(p.q[i], p.e[0])
+				}
+			}
+			p.pack()
+			for t := range len(p.ends) / 2 {
+				end := twinScore(c, p.q[0], p.e[0]) * float32(rng.Float64())
+				p.ends[2*t], p.ends[2*t+1] = end-0.25, end+0.25
+			}
+			drop := guarded[float32](len(p.q))
+			for i := range drop {
+				drop[i] = float32(math.Inf(1))
+				for t := p.rows[i]; t < p.rows[i+1]; t++ {
+					drop[i] = min(drop[i], p.ends[2*t])
+				}
+			}
+			want, wantBetter := p.run(nil)
+			got, better := p.run(drop)
+			require.Equal(t, wantBetter, better)
+			require.Equal(t, want.Undecided[:2*want.Pairs], got.Undecided[:2*got.Pairs])
+			for i, s := range got.Scores {
+				if s != want.Scores[i] {
+					dropped++
+					require.GreaterOrEqual(t, s, want.Scores[i], "a score only falls")
+					require.Less(t, s, drop[i/b.NR], "what was not finished does not matter")
+				}
+			}
+		}
+		require.Positive(t, dropped)
+	})
+}
+
+// checkBound compares finite scores with exact comparisons.
+func (p *panelCase) checkBound(t *testing.T, scores []float32) {
+	relative, absolute := p.b.PanelError(p.c, p.k)
+	for i, q := range p.q {
+		for j, e := range p.e {
+			if p.k > 8 && (7*i+3*j+p.k)%23 != 0 {
+				continue // math/big is slow
+			}
+			exact, measure, finite := exactScore(p.c, q, e)
+			if !finite || measure >= Overflow {
 				continue
 			}
-			diff, _ := exact.Sub(exact, big.NewFloat(float64(scores[i*b.NR+j]))).Float64()
-			require.LessOrEqual(t, math.Abs(diff), relative*product+absolute, "k = %d, score %d,%d", c.k, i, j)
+			diff, _ := exact.Sub(exact, big.NewFloat(float64(scores[i*p.b.NR+j]))).Float64()
+			require.LessOrEqual(t, math.Abs(diff), relative*measure+absolute, "k = %d, score %d,%d", p.k, i, j)
 		}
 	}
 }
 
-// exactDot returns x·y, ‖x‖‖y‖ and whether both are finite.
-func exactDot(x, y []float32) (sum *big.Float, product float64, finite bool) {
-	sum = new(big.Float).SetPrec(2000)
+// exactScore returns the comparison of x and y, what PanelError multiplies (‖x‖‖y‖, or the
+// distance), and whether the terms are finite.
+func exactScore(c Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
+	const precision = 600
+	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }
+	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
+	score = f()
 	var xx, yy float64
-	for i := range x {
-		a, b := float64(x[i]), float64(y[i])
-		if math.IsInf(a-a+b-b, 0) || math.IsNaN(a-a+b-b) {
+	for t := 0; t < len(x); t += c.Unit() {
+		for u := range c.Unit() {
+			a, b := float64(x[t+u]), float64(y[t+u])
+			if math.IsInf(a, 0) || math.IsNaN(a) || math.IsInf(b, 0) || math.IsNaN(b) || math.Abs(a) > 1e18 && c == GroupNorm || math.Abs(b) > 1e18 && c == GroupNorm {
+				return nil, 0, false
+			}
+			xx, yy = xx+a*a, yy+b*b
+		}
+		a, b := number(float64(x[t])), number(float64(y[t]))
+		switch c {
+		case Dot:
+			score.Add(score, f().Mul(a, b))
+		case L1:
+			score.Sub(score, f().Abs(f().Sub(a, b)))
+		default:
+			a1, b1 := number(float64(x[t+1])), number(float64(y[t+1]))
+			if c == Phase {
+				score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
+				break
+			}
+			d, e := f().Sub(a, b), f().Sub(a1, b1)
+			score.Sub(score, f().Sqrt(f().Add(f().Mul(d, d), f().Mul(e, e))))
+		}
+	}
+	measure = math.Sqrt(xx) * math.Sqrt(yy)
+	if c.Distance() {
+		measure, _ = f().Neg(score).Float64()
+		if measure > math.MaxFloat32 {
 			return nil, 0, false
 		}
-		sum.Add(sum, new(big.Float).SetPrec(2000).Mul(big.NewFloat(a), big.NewFloat(b)))
-		xx, yy = xx+a*a, yy+b*b
 	}
-	return sum, math.Sqrt(xx) * math.Sqrt(yy), true
+	return score, measure * (1 + 1e-12), true
 }
 
-// The bound of every tier holds on sums with much cancellation, on tiny ones, and on long sums of
-// one sign.
-func TestDotError(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
+// The bounds hold on sums with much cancellation, on tiny ones, and on long sums of one sign.
+func TestPanelError(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(5, 1))
-		for _, k := range []int{1, 2, 40, 256, 300, 1482} {
-			for _, scale := range []float32{1, 1e-21, 1e18, 0} {
-				c := newPanelCase(rng, b, k, 1, b.MR, b.NR, false)
-				for i := range c.queries {
-					c.queries[i] *= scale
-					if i/b.MR%2 == 1 { // terms that nearly cancel in pairs
-						c.queries[i] = -c.queries[i-b.MR] * (1 + 0x1p-20)
-					}
+		for _, k := range []int{2, 40, 256, 300, 1482} {
+			for _, scale := range []float32{1, 1e-21, 1e-38, 1e18, 0} {
+				p := newPanelCase(rng, b, c, k, b.MR(c), b.NR, func(t int) float32 {
 					if scale == 0 {
-						c.queries[i] = 0.3
+						return 0.3
+					}
+					return float32(rng.NormFloat64()) * scale
+				})
+				for i := range p.q {
+					for t := 1; t < k; t += 2 { // terms that nearly cancel in pairs
+						if scale != 0 {
+							p.q[i][t] = -p.q[i][t-1] * (1 + 0x1p-20)
+						}
 					}
 				}
-				for i := range c.e {
-					c.e[i] *= scale
-					if i/b.NR%2 == 1 {
-						c.e[i] = c.e[i-b.NR]
+				for j := range p.e {
+					for t := 1; t < k; t += 2 {
+						p.e[j][t] = p.e[j][t-1]
 					}
-					if scale == 0 {
-						c.e[i] = 0.7
+					if j%2 == 0 { // close to the query, and all on one side
+						for t := range k {
+							p.e[j][t] = p.q[0][t] * (1 + 0x1p-19*float32(rng.Float64()))
+						}
 					}
 				}
-				tile := b.NewTile(c.height, int(c.rows[c.height]))
-				b.DotPanel(tile, c.queries, c.e, k, c.rows, c.ends, make([]int32, c.rows[c.height]), c.valid, nil)
-				checkBound(t, b, c, tile.Scores)
+				p.pack()
+				tile, _ := p.run(nil)
+				p.checkBound(t, tile.Scores)
 			}
 		}
 	})
@@ -269,8 +368,8 @@ func TestFMA32(t *testing.T) {
 	check(1+0x1p-12, 1+0x1p-12, 0x1p-60)
 }
 
-func TestPairDot(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
+func TestPair(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(3, 3))
 		for _, n := range []int{32, 64, 96, 352, 1504} {
 			for _, count := range []int{1, 2, 3, 255, 256, 257, 600} {
@@ -287,12 +386,12 @@ func TestPairDot(t *testing.T) {
 				for i := range ids {
 					ids[i] = int32(rng.IntN(rows))
 				}
-				b.PairDot(out, x, table, stride, ids)
-				pairDotGeneric(&x[0], n, &table[0], stride, &ids[0], count, &want[0])
+				b.Pair(c, out, x, table, stride, ids)
+				generic.Pair(c, want, x, table, stride, ids)
 				require.Equal(t, want, append([]float64{}, out...))
-				exact, product, _ := exactDot(x, table[int(ids[0])*stride:][:n])
+				exact, measure, _ := exactScore(c, x, table[int(ids[0])*stride:][:n])
 				diff, _ := exact.Sub(exact, big.NewFloat(out[0])).Float64()
-				require.LessOrEqual(t, math.Abs(diff), PairError(n)*product, "the bound, against exact sums")
+				require.LessOrEqual(t, math.Abs(diff), PairError(c, n)*measure, "the bound, against exact sums")
 			}
 		}
 	})
@@ -379,12 +478,13 @@ func TestPackRows(t *testing.T) {
 			for i := range dst {
 				dst[i] = -1
 			}
-			PackRows(dst, table, stride, ids, k, width)
+			terms := []int32{3, 0, 7, 1, 5}
+			PackRows(dst, table, stride, ids, terms, width)
 			for i := range width {
 				for tt := range k {
 					want := float32(0)
 					if i < n {
-						want = table[int(ids[i])*stride+tt]
+						want = table[int(ids[i])*stride+int(terms[tt])]
 					}
 					require.Equal(t, want, dst[tt*width+i])
 				}
@@ -394,15 +494,15 @@ func TestPackRows(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(9, 4))
-		c := newPanelCase(rng, b, 64, 2, 2*b.MR, b.NR, false)
-		tile, better := b.NewTile(c.height, int(c.rows[c.height])), make([]int32, c.rows[c.height]+1)
+		p := newPanelCase(rng, b, c, 64, 2*b.MR(c), b.NR, func(int) float32 { return 1 })
+		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
 		x, y, z := padded(rng, 18), padded(rng, 18), padded(rng, 18)
 		ids, out, columns := []int32{0, 1}, make([]float64, 2), make([]float64, LD(18))
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
-			b.DotPanel(tile, c.queries, c.e, 64, c.rows, c.ends, better, c.valid, nil)
-			b.PairDot(out, c.e[:64], c.e, 64, ids)
+			b.Panel(c, tile, p.packedQueries, p.packedPanel, 64, p.rows, p.ends, better, p.valid, nil)
+			b.Pair(c, out, p.packedPanel[:64], p.packedPanel, 64, ids)
 			b.MatMul(z, x, y, 18)
 			b.MatMulFMA(z, x, y, 18)
 			b.Frobenius(x, y, z, 18, columns)

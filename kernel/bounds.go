@@ -14,20 +14,32 @@ func Gamma(n int, u float64) float64 {
 	return nu / (1 - nu)
 }
 
-// DotOverflow is the product of norms from which DotPanel may overflow on the way.
-const DotOverflow = 1 << 62 * 1 << 62 // 2^124
+// Overflow is the product of norms from which a panel of Dot or Phase may overflow on the way.
+const Overflow = 1 << 62 * 1 << 62 // 2^124
 
-// DotError bounds the error of a DotPanel score over k terms: it differs from the exact Σ q·e of
-// the same float32 entries by at most relative·‖q‖·‖e‖ + absolute, as long as ‖q‖·‖e‖ <
-// DotOverflow (docs/numerics.md, section 2).
-func DotError(k int) (relative, absolute float64) {
-	chains := (k + Chunk - 1) / Chunk
-	return Gamma(min(k, Chunk)+chains-1, U32), float64(k) * 0x1p-149
+// PanelError bounds the error of Panel's scores over k terms, against the exact comparison of the
+// same float32 entries (docs/numerics.md, section 2): relative·M + absolute, where M is ‖ψ‖‖φ‖
+// for Dot and Phase, as long as that is below Overflow, and the exact distance for L1 and
+// GroupNorm.
+func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
+	n := min(k, Chunk)/c.Unit() + (k+Chunk-1)/Chunk - 1 // roundings that a term meets in sums
+	switch c {
+	case L1:
+		return Gamma(n+1, U32), 0
+	case GroupNorm:
+		return Gamma(n+4, U32) + b.rootError*(1+Gamma(n+4, U32)), float64(k) * 0x1p-63
+	case Phase:
+		return Gamma(n+3, U32), float64(k) * 0x1p-149
+	}
+	return Gamma(n, U32), float64(k) * 0x1p-149
 }
 
-// PairError bounds the error of PairDot over n terms in the same way; it cannot overflow or
-// underflow.
-func PairError(n int) (relative float64) { return Gamma((n+PairWidth-1)/PairWidth+6, U64) }
+// PairError bounds the error of Pair over n terms in the same way; it neither overflows nor
+// underflows.
+func PairError(c Comparison, n int) (relative float64) {
+	roundings := [...]int{Dot: 0, L1: 1, GroupNorm: 4, Phase: 2}
+	return Gamma(n/PairWidth+6+roundings[c], U64)
+}
 
 // RoundUp32 returns the smallest float32 that is not less than x.
 func RoundUp32(x float64) float32 {

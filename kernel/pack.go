@@ -5,13 +5,14 @@ import (
 	"unsafe"
 )
 
-// PackRows interleaves the up to width rows that ids lists into dst, [k][width]: entry t of row
-// ids[i], rows[ids[i]*stride+t], goes to dst[t*width+i]; rows that are not there become zeros.
-func PackRows(dst, rows []float32, stride int, ids []int32, k, width int) {
-	if len(ids) > width || len(dst) < k*width {
-		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d entries", len(ids), k, width, len(dst)))
+// PackRows interleaves the up to width rows that ids lists into dst, [len(terms)][width]: entry
+// terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to dst[t*width+i]; rows that are not
+// there become zeros.
+func PackRows(dst, rows []float32, stride int, ids, terms []int32, width int) {
+	if len(ids) > width || len(dst) < len(terms)*width {
+		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d entries", len(ids), len(terms), width, len(dst)))
 	}
-	dst = dst[:k*width]
+	dst = dst[:len(terms)*width]
 	if len(ids) < width {
 		clear(dst)
 	}
@@ -21,17 +22,18 @@ func PackRows(dst, rows []float32, stride int, ids []int32, k, width int) {
 	for ; i+rowsAtOnce <= len(ids); i += rowsAtOnce {
 		var r [rowsAtOnce][]float32
 		for j := range r {
-			r[j] = rows[int(ids[i+j])*stride:][:k]
+			r[j] = rows[int(ids[i+j])*stride:][:stride]
 		}
-		for t := range k {
+		for t, from := range terms {
 			out := dst[t*width+i : t*width+i+rowsAtOnce]
-			out[0], out[1], out[2], out[3] = r[0][t], r[1][t], r[2][t], r[3][t]
-			out[4], out[5], out[6], out[7] = r[4][t], r[5][t], r[6][t], r[7][t]
+			out[0], out[1], out[2], out[3] = r[0][from], r[1][from], r[2][from], r[3][from]
+			out[4], out[5], out[6], out[7] = r[4][from], r[5][from], r[6][from], r[7][from]
 		}
 	}
 	for ; i < len(ids); i++ {
-		for t, v := range rows[int(ids[i])*stride:][:k] {
-			dst[t*width+i] = v
+		row := rows[int(ids[i])*stride:][:stride]
+		for t, from := range terms {
+			dst[t*width+i] = row[from]
 		}
 	}
 }

@@ -6,55 +6,115 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// The error bands of the screens, as docs/numerics.md derives them.
+// The error bands of the screens, as docs/numerics.md derives them. Every interval bounds the
+// reference score minus the constant of its query.
 
-// interval bounds a candidate's reference score minus the constant of the query of row, given its
-// dot product accumulated in float64, its ‖φ‖ and its size.
-func (s *sweeper) interval(row int, dot, norm, size float64) (low, high float64) {
-	band := s.band(row, kernel.PairError(s.f.stride), 0, norm, size) + 2*kernel.U64*math.Abs(dot)
+// outward makes up for the roundings of a band's own computation.
+const outward = 1 + 1e-9
+
+// interval bounds a candidate given its float64 score, its ‖φ‖ and its size.
+func (s *sweeper) interval(row int, score, norm, size float64) (low, high float64) {
+	relative := kernel.PairError(s.f.tower.Compare, s.f.stride())
+	return s.around(row, score, relative, 0, norm, size)
+}
+
+// tileInterval bounds a candidate in a block of panels given its float32 score.
+func (s *sweeper) tileInterval(row, block int, score float32) (low, high float64) {
+	v := float64(score)
+	if math.IsNaN(v) || math.IsInf(v, 0) || s.mayOverflow(row, block) {
+		return math.Inf(-1), math.Inf(1)
+	}
+	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
+	return s.around(row, v, relative, absolute, s.f.blockNorms[block], s.f.blockSizes[block])
+}
+
+// around bounds candidates of at most the given norm and size whose score was computed with the
+// given error.
+func (s *sweeper) around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
+	var band float64
+	if s.f.tower.Compare.Distance() {
+		// |D − D̂| ≤ relative·D + absolute, so D ≤ (D̂ + absolute)/(1 − relative).
+		band = relative*(math.Abs(score)+absolute)/(1-relative) + absolute
+	} else {
+		band = s.product(row, relative, absolute, norm)
+	}
+	band = (band+s.slack(row, size))*outward + 2*kernel.U64*math.Abs(score)
 	if !(band < math.Inf(1)) {
 		return math.Inf(-1), math.Inf(1)
 	}
-	return dot - band, dot + band
+	return score - band, score + band
 }
 
-// band bounds the distance of a computed dot product from the reference score minus the constant
-// of the query, for candidates of at most the given norm and size. The product's own error is
-// relative·‖ψ‖‖φ‖ + absolute; to it come the rounding of ψ and φ to float32 and the model's slack
-// (docs/numerics.md, section 3). It is +Inf if the product is not finite.
-func (s *sweeper) band(row int, relative, absolute, norm, size float64) float64 {
+// product is the band of a sum of products: the computation's own error, relative·‖ψ‖‖φ‖ +
+// absolute, and for a dot product the rounding of ψ and φ to float32. (The slack of the other
+// comparisons includes that rounding.)
+func (s *sweeper) product(row int, relative, absolute, norm float64) float64 {
 	product := s.norms[row] * norm
+	if s.f.tower.Compare == kernel.Dot {
+		relative += 2*kernel.U32 + kernel.U32*kernel.U32
+		absolute += 0x1p-149 * math.Sqrt(float64(s.f.tower.Width)) * (s.norms[row] + norm + 1)
+	}
 	if !(product < math.Inf(1)) {
 		return math.Inf(1)
 	}
-	const rounding = 2*kernel.U32 + kernel.U32*kernel.U32
-	underflow := 0x1p-149 * math.Sqrt(float64(s.f.width)) * (s.norms[row] + norm + 1)
-	const outward = 1 + 1e-9 // for the rounding of this sum itself
-	return ((relative+rounding)*product + absolute + underflow + s.slacks[row].At(size)) * outward
+	return relative*product + absolute
 }
 
-// tileBand is the band of the tiles' float32 scores over a block of panels.
-func (s *sweeper) tileBand(row, block int) float64 {
-	norm, size := s.f.blockNorms[block], s.f.blockSizes[block]
-	if !(s.norms[row]*norm < kernel.DotOverflow) {
-		return math.Inf(1)
+// slack is the model's slack for candidates of at most the given size, or +Inf if ψ is not finite.
+func (s *sweeper) slack(row int, size float64) float64 {
+	if slack := s.slacks[row].At(size); slack < math.Inf(1) && s.norms[row] < math.Inf(1) {
+		return slack
 	}
-	relative, absolute := kernel.DotError(s.f.width)
-	return s.band(row, relative, absolute, norm, size)
+	return math.Inf(1)
 }
 
-// setEnds widens the truths' intervals by the tile's band over a block of panels.
+// mayOverflow tells whether a square, or a sum of products, may leave the range of float32. (An L1
+// distance that does is farther than any that is compared with it.)
+func (s *sweeper) mayOverflow(row, block int) bool {
+	query, candidates := s.norms[row], s.f.blockNorms[block]
+	switch s.f.tower.Compare {
+	case kernel.L1:
+		return false
+	case kernel.GroupNorm:
+		return !(query+candidates < 1<<60)
+	}
+	return !(query*candidates < kernel.Overflow)
+}
+
+// setEnds widens the truths' intervals by the band of the tiles' float32 scores over a block of
+// panels.
 func (s *sweeper) setEnds(block int) {
-	for row, q := range s.queries {
-		band := s.tileBand(row, block)
-		for t := s.rows[row]; t < s.rows[row]+q.last-q.first; t++ {
-			if math.IsInf(band, 1) || math.IsInf(s.high[t], 1) {
-				s.ends[2*t], s.ends[2*t+1] = float32(math.Inf(-1)), float32(math.Inf(1))
-				continue
-			}
-			lo, hi := s.low[t]-band, s.high[t]+band
-			s.ends[2*t] = kernel.RoundDown32(lo - 2*kernel.U64*math.Abs(lo))
-			s.ends[2*t+1] = kernel.RoundUp32(hi + 2*kernel.U64*math.Abs(hi))
+	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
+	norm, size := s.f.blockNorms[block], s.f.blockSizes[block]
+	for row := range s.queries {
+		slack := s.slack(row, size) * outward
+		if s.mayOverflow(row, block) {
+			slack = math.Inf(1)
 		}
+		band := 0.0
+		if !s.f.tower.Compare.Distance() {
+			band = s.product(row, relative, absolute, norm) * outward
+		}
+		s.drop[row] = float32(math.Inf(1))
+		for t := s.rows[row]; t < s.rows[row+1]; t++ {
+			lo, hi := s.low[t]-slack, s.high[t]+slack
+			if s.f.tower.Compare.Distance() {
+				// A distance D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
+				// proves D > X.
+				lo = lo*(1+relative*outward) - absolute
+				hi = hi*(1-relative*outward) + absolute
+			} else {
+				lo, hi = lo-band, hi+band
+			}
+			lo, hi = lo-4*kernel.U64*math.Abs(lo), hi+4*kernel.U64*math.Abs(hi)
+			if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
+				lo, hi = math.Inf(-1), math.Inf(1)
+			}
+			s.ends[2*t], s.ends[2*t+1] = kernel.RoundDown32(lo), kernel.RoundUp32(hi)
+			s.drop[row] = min(s.drop[row], s.ends[2*t])
+		}
+	}
+	for row := len(s.queries); row < len(s.drop); row++ {
+		s.drop[row] = float32(math.Inf(1))
 	}
 }

@@ -15,7 +15,7 @@ type candidate struct {
 	row, truth, entity int32
 }
 
-// decide compares the candidates that the tile of panel p left undecided by their float64 dot
+// decide compares the candidates that the tile of panel p left undecided by their float64
 // products; those that are still undecided wait for decideByReference.
 func (s *sweeper) decide(p int) {
 	pairs := s.tile.Undecided[:2*s.tile.Pairs]
@@ -54,7 +54,7 @@ func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64) {
 	for m := lanes; m != 0; m &= m - 1 {
 		s.rescore = append(s.rescore, f.order[p*f.nr+bits.TrailingZeros64(m)])
 	}
-	s.backend.PairDot(s.scores, s.psi[int(row)*f.stride:(int(row)+1)*f.stride], f.rows, f.stride, s.rescore)
+	s.backend.Pair(f.tower.Compare, s.scores, s.row(int(row)), f.rows, f.stride(), s.rescore)
 	for i, m := 0, lanes; m != 0; i, m = i+1, m&(m-1) {
 		local := s.rescore[i]
 		entity := local + int32(f.first)

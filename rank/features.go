@@ -14,14 +14,14 @@ import (
 // for the tiles. The panels hold the candidates in ascending order of ‖φ‖, so that the few large
 // ones do not widen everyone's error band.
 type features struct {
+	tower      model.Tower
 	first, n   int
-	width      int // F
-	stride     int // of rows: width padded with zeros to kernel.PairWidth
-	rows       []float32
+	rows       []float32 // stride() entries each
 	norms      []float64 // ‖φ‖ by row
 	sizes      []float64 // the model's size by row
 	nr         int
 	panels     []float32
+	terms      []int32 // the order of φ's entries in the panels
 	order      []int32 // row of a position
 	place      []int32 // position of a row
 	blockNorms []float64
@@ -45,23 +45,29 @@ func pairPad(width int) int {
 func newFeatures(b *kernel.Backend, width, n int) *features {
 	padded := (n + b.NR - 1) / b.NR * b.NR
 	return &features{
-		width: width, stride: pairPad(width), nr: b.NR,
+		nr:   b.NR,
 		rows: kernel.AlignedFloat32(n * pairPad(width)), panels: kernel.AlignedFloat32(padded * width),
 		norms: make([]float64, n), sizes: make([]float64, n), order: make([]int32, n), place: make([]int32, n),
 	}
 }
 
+// stride is the length of a row: the width padded with zeros to kernel.PairWidth.
+func (f *features) stride() int { return pairPad(f.tower.Width) }
+
+// measure returns an upper bound of ‖x‖ for x with the length of a row.
+func (f *features) measure(x []float32) float64 { return norm(x[:f.tower.Width]) }
+
 func (f *features) panelCount() int { return (f.n + f.nr - 1) / f.nr }
 
 // panel returns panel p and the mask of its lanes that hold candidates.
 func (f *features) panel(p int) (panel []float32, valid uint64) {
-	size := f.nr * f.width
+	size := f.nr * f.tower.Width
 	lanes := min(f.nr, f.n-p*f.nr)
 	return f.panels[p*size : (p+1)*size], uint64(1)<<lanes - 1
 }
 
 // row returns φ of the candidate in row i, padded with zeros.
-func (f *features) row(i int32) []float32 { return f.rows[int(i)*f.stride : (int(i)+1)*f.stride] }
+func (f *features) row(i int32) []float32 { return f.rows[int(i)*f.stride() : (int(i)+1)*f.stride()] }
 
 // fill computes the features of n candidates from first on for a pass.
 func (f *features) fill(ctx context.Context, workers []model.Worker, p pass, first, n int) error {
@@ -71,12 +77,15 @@ func (f *features) fill(ctx context.Context, workers []model.Worker, p pass, fir
 	err := kernel.Parallel(ctx, len(workers), items, func(w, item int) {
 		for i := item * each; i < min((item+1)*each, n); i++ {
 			phi := f.row(int32(i))
-			f.sizes[i] = workers[w].Features(p.side, p.relation, int32(first+i), phi[:f.width])
-			f.norms[i] = norm(phi)
+			f.sizes[i] = workers[w].Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
+			f.norms[i] = f.measure(phi)
 		}
 	})
 	if err != nil {
 		return err
+	}
+	if first == 0 || len(f.terms) != p.tower.Width {
+		f.terms = f.orderTerms()
 	}
 	for i := range n {
 		f.order[i] = int32(i)
@@ -96,8 +105,51 @@ func (f *features) fill(ctx context.Context, workers []model.Worker, p pass, fir
 	}
 	return kernel.Parallel(ctx, len(workers), f.panelCount(), func(_, p int) {
 		panel, _ := f.panel(p)
-		kernel.PackRows(panel, f.rows, f.stride, f.order[p*f.nr:min((p+1)*f.nr, n)], f.width, f.nr)
+		kernel.PackRows(panel, f.rows, f.stride(), f.order[p*f.nr:min((p+1)*f.nr, n)], f.terms, f.nr)
 	})
+}
+
+// orderTerms returns the order in which the panels hold φ's entries. Where a score falls as terms
+// are added, those that vary most over the candidates come first, so that most candidates are out
+// of the question early.
+func (f *features) orderTerms() []int32 {
+	width, unit := f.tower.Width, f.tower.Compare.Unit()
+	terms := make([]int32, width)
+	for t := range terms {
+		terms[t] = int32(t)
+	}
+	if !f.tower.Compare.Distance() {
+		return terms
+	}
+	const sample = 4096 // candidates
+	variance := make([]float64, width)
+	mean := make([]float64, width)
+	count := 0.0
+	for i := 0; i < f.n; i += (f.n + sample - 1) / sample {
+		count++
+		for t, v := range f.row(int32(i))[:width] { // Welford's update
+			d := float64(v) - mean[t]
+			mean[t] += d / count
+			variance[t] += d * (float64(v) - mean[t])
+		}
+	}
+	groups := make([]int32, width/unit)
+	for g := range groups {
+		groups[g] = int32(g)
+	}
+	of := func(g int32) (sum float64) {
+		for u := range unit {
+			sum += variance[int(g)*unit+u]
+		}
+		return sum
+	}
+	slices.SortStableFunc(groups, func(a, b int32) int { return cmp.Compare(of(b), of(a)) })
+	for at, g := range groups {
+		for u := range unit {
+			terms[at*unit+u] = g*int32(unit) + int32(u)
+		}
+	}
+	return terms
 }
 
 // norm returns an upper bound of ‖x‖₂.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
@@ -45,7 +44,7 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		plan.queries[i].Query = queries[j]
 	}
 	plan.passes = newPasses(m, plan.queries)
-	p.run = newRun(m, x, o, plan, o.Backend.MR)
+	p.run = newRun(m, x, o, plan)
 	if o.Progress != nil {
 		defer p.report(o.Progress)()
 	}
@@ -79,7 +78,7 @@ type possible struct {
 
 // collect adds the candidates of f to the lists of a pass's queries.
 func (p *predictor) collect(ctx context.Context, sweepers []*sweeper, ps pass, f *features) error {
-	mr, nr := p.backend.MR, p.backend.NR
+	mr, nr := p.backend.MR(ps.tower.Compare), p.backend.NR
 	line := f.panelCount() * nr
 	if p.scratch == nil {
 		p.scratch = make([]predictScratch, len(sweepers))
@@ -97,7 +96,7 @@ func (p *predictor) collect(ctx context.Context, sweepers []*sweeper, ps pass, f
 				return
 			}
 			packed, valid := f.panel(panel)
-			s.backend.DotPanel(s.tile, s.strips, packed, f.width, s.rows[:mr+1], nil, nil, valid, nil)
+			s.backend.Panel(f.tower.Compare, s.tile, s.strips, packed, f.tower.Width, s.rows[:mr+1], nil, nil, valid, nil)
 			for row := range s.queries {
 				copy(scratch.scores[row*line+panel*nr:][:nr], s.tile.Scores[row*nr:])
 			}
@@ -118,20 +117,12 @@ func (p *predictor) extend(s *sweeper, row int, list []possible, scores []float3
 	known := s.index.Answers(s.queries[row].Query)
 	before := len(list)
 	perBlock := blockPanels * f.nr
-	band := 0.0
 	for at, score := range scores {
-		if at%perBlock == 0 {
-			band = s.tileBand(row, at/perBlock)
-		}
 		e := f.order[at] + int32(f.first)
 		if p.filterKnown && s.filtersOfAnswer(known, e) != 0 {
 			continue
 		}
-		low, high := math.Inf(-1), math.Inf(1)
-		if v := float64(score); !math.IsInf(band, 1) && !math.IsInf(v, 0) && !math.IsNaN(v) {
-			band := band + 2*kernel.U64*math.Abs(v)
-			low, high = v-band, v+band
-		}
+		low, high := s.tileInterval(row, at/perBlock, score)
 		list = append(list, possible{e, low, high})
 	}
 	// What survives the tile's band gets the narrower one of the float64 dot product.

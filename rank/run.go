@@ -125,7 +125,7 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if err != nil {
 		return nil, err
 	}
-	r := newRun(m, x, o, p, o.Backend.QueryBlock(widestTower(m)))
+	r := newRun(m, x, o, p)
 	r.reps, r.ranks = reps, res.Ranks
 	res.Stats.Pack = time.Since(packing)
 	if o.Progress != nil {
@@ -145,7 +145,6 @@ type run struct {
 	backend *kernel.Backend
 	reps    []int32
 	plan    *plan
-	block   int // most queries in one item
 
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
@@ -154,9 +153,9 @@ type run struct {
 	done, compared, undecided, referenced atomic.Int64
 }
 
-// newRun prepares a run over the queries of p, in blocks of up to block queries.
-func newRun(m model.Model, x *kg.Index, o Options, p *plan, block int) *run {
-	return &run{model: m, index: x, backend: o.Backend, plan: p, block: block,
+// newRun prepares a run over the queries of p.
+func newRun(m model.Model, x *kg.Index, o Options, p *plan) *run {
+	return &run{model: m, index: x, backend: o.Backend, plan: p,
 		total: int64(len(p.queries)) * int64(m.Config().Entities)}
 }
 
@@ -174,7 +173,7 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 		sweepers[i] = newSweeper(r, f, workers[i])
 	}
 	for _, ps := range r.plan.passes {
-		f.width, f.stride = ps.tower.Width, pairPad(ps.tower.Width)
+		f.tower = ps.tower
 		for first := 0; first < candidates; first += size {
 			if err := f.fill(ctx, workers, ps, first, min(size, candidates-first)); err != nil {
 				return err
@@ -215,9 +214,10 @@ func (r *run) report(f func(Progress)) (stop func()) {
 func (r *run) sweep(ctx context.Context, sweepers []*sweeper, ps pass, f *features) error {
 	var items []item
 	queries := r.plan.queries
+	block := r.backend.QueryBlock(ps.tower.Compare, ps.tower.Width)
 	for at := ps.first; at < ps.last; {
 		to := at + 1
-		for to < ps.last && to-at < r.block && queries[to].last-queries[at].first <= maxBlockTruths {
+		for to < ps.last && to-at < block && queries[to].last-queries[at].first <= maxBlockTruths {
 			to++
 		}
 		items = append(items, item{first: at, last: to, toPanel: f.panelCount()})

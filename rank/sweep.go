@@ -24,7 +24,8 @@ type sweeper struct {
 	strips  []float32 // packed, [row/MR][width][MR]
 	norms   []float64 // ‖ψ‖
 	slacks  []model.Slack
-	ids     []int32 // 0, 1, 2, …
+	drop    []float32 // no score below matters
+	ids     []int32   // 0, 1, 2, …
 
 	// Of the block's truths, numbered from the block's first.
 	truths    []truth
@@ -54,16 +55,21 @@ type tally struct {
 
 func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 	b := r.backend
-	block, truths := r.block, maxBlockTruths+maxTruths
+	truths := maxBlockTruths + maxTruths
+	block, terms, strips := 0, 0, 0
+	for _, ps := range r.plan.passes {
+		n := b.QueryBlock(ps.tower.Compare, ps.tower.Width)
+		block, terms, strips = max(block, n), max(terms, n*pairPad(ps.tower.Width)), max(strips, n*ps.tower.Width)
+	}
 	s := &sweeper{
 		run: r, f: f, worker: w, tile: b.NewTile(block, truths),
-		psi: kernel.AlignedFloat32(block * f.stride), strips: kernel.AlignedFloat32(block * f.width),
-		norms: make([]float64, block), slacks: make([]model.Slack, block), ids: make([]int32, max(block, b.NR)),
+		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedFloat32(strips),
+		norms: make([]float64, block), drop: make([]float32, block), slacks: make([]model.Slack, block), ids: make([]int32, max(block, b.NR)),
 		rowOf: make([]int32, truths), rows: make([]int32, block+1),
 		low: make([]float64, truths), high: make([]float64, truths), ends: make([]float32, 2*truths),
 		better: make([]int32, truths), tally: make([]tally, truths),
 		reference: make([]float64, truths), scored: make([]bool, truths),
-		phi: kernel.AlignedFloat32(f.stride), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR),
+		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR),
 	}
 	for i := range s.ids {
 		s.ids[i] = int32(i)
@@ -76,7 +82,7 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	s.prepare(it)
 	s.bucketKnown(it, first)
-	mr, nr := s.backend.MR, s.backend.NR
+	mr, nr, width := s.backend.MR(s.f.tower.Compare), s.backend.NR, s.f.tower.Width
 	rows := (len(s.queries) + mr - 1) / mr * mr
 	queries := int64(len(s.queries))
 	for p := it.fromPanel; p < it.toPanel && ctx.Err() == nil; p++ {
@@ -84,8 +90,8 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 			s.setEnds(p / blockPanels)
 		}
 		panel, valid := s.f.panel(p)
-		next := s.f.panels[min((p+1)*nr*s.f.width, len(s.f.panels)):min((p+2)*nr*s.f.width, len(s.f.panels))]
-		s.backend.DotPanel(s.tile, s.strips, panel, s.f.width, s.rows[:rows+1], s.ends, s.better, valid, next)
+		next := s.f.panels[min((p+1)*nr*width, len(s.f.panels)):min((p+2)*nr*width, len(s.f.panels))]
+		s.backend.Panel(s.f.tower.Compare, s.tile, s.strips, panel, width, s.rows[:rows+1], s.ends, s.better, valid, next)
 		s.subtractKnown(s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]], nr)
 		s.decide(p)
 		lanes := int64(bits.OnesCount64(valid))
@@ -103,15 +109,19 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 
 // prepare computes ψ of the block's queries and the intervals of their truths.
 func (s *sweeper) prepare(it item) {
-	f, mr := s.f, s.backend.MR
+	f, mr, width := s.f, s.backend.MR(s.f.tower.Compare), s.f.tower.Width
 	s.queries = s.plan.queries[it.first:it.last]
 	base := s.queries[0].first
 	s.truths = s.plan.truths[base:s.queries[len(s.queries)-1].last]
 	clear(s.psi)
+	s.tile.Drop = nil
+	if f.tower.Compare.Distance() {
+		s.tile.Drop = s.drop
+	}
 	for i, q := range s.queries {
-		psi := s.psi[i*f.stride : (i+1)*f.stride]
-		s.slacks[i] = s.worker.Query(q.Query, psi[:f.width])
-		s.norms[i] = norm(psi)
+		psi := s.row(i)
+		s.slacks[i] = s.worker.Query(q.Query, psi[:f.tower.Width])
+		s.norms[i] = f.measure(psi)
 		for t := q.first; t < q.last; t++ {
 			s.rowOf[t-base] = int32(i)
 		}
@@ -122,7 +132,7 @@ func (s *sweeper) prepare(it item) {
 	}
 	for row := 0; row < len(s.queries); row += mr {
 		n := min(mr, len(s.queries)-row)
-		kernel.PackRows(s.strips[row*f.width:(row+mr)*f.width], s.psi, f.stride, s.ids[row:row+n], f.width, mr)
+		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.terms, mr)
 	}
 	clear(s.better[:len(s.truths)])
 	clear(s.tally[:len(s.truths)])
@@ -141,14 +151,17 @@ func (s *sweeper) truthInterval(row int, answer int32) (low, high float64) {
 	}
 	q := s.queries[row]
 	clear(s.phi)
-	size := s.worker.Features(q.Side, q.Relation, answer, s.phi[:f.width])
-	return s.interval(row, s.pairScore(row, s.phi, 0), norm(s.phi), size)
+	size := s.worker.Features(q.Side, q.Relation, answer, s.phi[:f.tower.Width])
+	return s.interval(row, s.pairScore(row, s.phi, 0), f.measure(s.phi), size)
 }
 
-// pairScore is the float64 dot product of the query of row and row i of table.
+// row returns ψ of a row, padded with zeros.
+func (s *sweeper) row(i int) []float32 { return s.psi[i*s.f.stride() : (i+1)*s.f.stride()] }
+
+// pairScore is the float64 score of the query of row and row i of table.
 func (s *sweeper) pairScore(row int, table []float32, i int32) float64 {
 	s.rescore = append(s.rescore[:0], i)
-	s.backend.PairDot(s.scores, s.psi[row*s.f.stride:(row+1)*s.f.stride], table, s.f.stride, s.rescore)
+	s.backend.Pair(s.f.tower.Compare, s.scores, s.row(row), table, s.f.stride(), s.rescore)
 	return s.scores[0]
 }
 

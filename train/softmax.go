@@ -192,7 +192,7 @@ func (s *softmax) gradient(ctx context.Context) error {
 // product returns the scalar products of row i of x with all rows of y, until the next call.
 func (s *softmax) product(c *scratch, x *table, i int, y *table) []float64 {
 	out := c.wide[:y.rows]
-	s.options.Backend.PairDot(out, x.data[i*x.stride:(i+1)*x.stride], y.data, y.stride, s.all[:y.rows])
+	s.options.Backend.Pair(kernel.Dot, out, x.data[i*x.stride:(i+1)*x.stride], y.data, y.stride, s.all[:y.rows])
 	return out
 }
 

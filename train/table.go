@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// table is a float32 matrix as kernel.PairDot reads it: rows padded with zeros to a stride.
+// table is a float32 matrix as kernel.Backend.Pair reads it: rows padded with zeros to a stride.
 type table struct {
 	rows, cols, stride int
 	data               []float32

@@ -29,8 +29,8 @@ func main() {
 		name string
 		emit func(*build.Context)
 	}{
-		{"dot", dotPanels},
-		{"pair", pairDots},
+		{"panel", panels},
+		{"pairs", pairs},
 		{"matmul", matMuls},
 		{"frobenius", frobeniusColumns},
 		{"peak", peaks},

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
+
+	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	%[2]s
+
+Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+Requires n > 0 and a multiple of 32, count > 0.`
+
+// pair is a float64 comparison of rows; term turns entries a of x and b of a row into the lanes'
+// summands, in a.
+type pair struct {
+	name, formula string
+	term          func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual)
+}
+
+type pairKernel struct {
+	vec      func() reg.VecVirtual
+	signMask reg.VecVirtual
+}
+
+func pairs(c *build.Context) {
+	for _, p := range []pair{
+		{"Dot", "f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree",
+			func(c *build.Context, _ pairKernel, a, b, acc reg.VecVirtual) { c.VFMADD231PD(a, b, acc) }},
+		{"L1", "f(x, y) = −|x − y|",
+			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
+				c.VSUBPD(b, a, a)
+				c.VANDPD(k.signMask, a, a)
+				c.VSUBPD(a, acc, acc)
+			}},
+		{"Norm", "f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted\n\tby both terms: out is twice the sum over pairs",
+			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
+				c.VSUBPD(b, a, a)
+				c.VMULPD(a, a, a)
+				c.VPERMILPD(operand.Imm(0x55), a, b)
+				c.VADDPD(b, a, a)
+				c.VSQRTPD(a, a)
+				c.VSUBPD(a, acc, acc)
+			}},
+		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is\n\ttwice the sum over pairs",
+			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
+				c.VMULPD(b, a, a)
+				c.VPERMILPD(operand.Imm(0x55), a, b)
+				c.VADDPD(b, a, a)
+				c.VANDPD(k.signMask, a, a)
+				c.VSUBPD(a, acc, acc)
+			}},
+	} {
+		p.emit(c, "AVX512", 8)
+		p.emit(c, "AVX2", 4)
+	}
+}
+
+func (p pair) emit(c *build.Context, set string, lanes int) {
+	k := pairKernel{vec: c.ZMM}
+	if lanes == 4 {
+		k.vec = c.YMM
+	}
+	const width = 32
+	vectors := width / lanes
+	name := "Pair" + p.name + set
+	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)")
+	doc(c, fmt.Sprintf(pairDoc, name, p.formula))
+	c.Pragma("noescape")
+	x := c.Load(c.Param("x"), c.GP64())
+	n := c.Load(c.Param("n"), c.GP64())
+	table := c.Load(c.Param("table"), c.GP64())
+	stride := c.Load(c.Param("stride"), c.GP64())
+	ids := c.Load(c.Param("ids"), c.GP64())
+	count := c.Load(c.Param("count"), c.GP64())
+	out := c.Load(c.Param("out"), c.GP64())
+	c.SHLQ(operand.Imm(2), stride)
+	k.signMask = k.vec()
+	if lanes == 8 {
+		c.VPTERNLOGQ(operand.Imm(0xff), k.signMask, k.signMask, k.signMask)
+	} else {
+		c.VPCMPEQQ(k.signMask, k.signMask, k.signMask)
+	}
+	c.VPSRLQ(operand.Imm(1), k.signMask, k.signMask)
+
+	c.Label("row")
+	row, t := c.GP64(), c.GP64()
+	c.MOVLQSX(operand.Mem{Base: ids}, row)
+	c.IMULQ(stride, row)
+	c.ADDQ(table, row)
+	c.XORQ(t, t)
+	acc := make([]reg.VecVirtual, vectors)
+	for v := range acc {
+		acc[v] = k.vec()
+		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
+	}
+	c.Label("terms")
+	for v := range acc {
+		a, b := k.vec(), k.vec()
+		c.VCVTPS2PD(operand.Mem{Base: x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
+		c.VCVTPS2PD(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, b)
+		p.term(c, k, a, b, acc[v])
+	}
+	c.ADDQ(operand.Imm(width), t)
+	c.CMPQ(t, n)
+	c.JLT(operand.LabelRef("terms"))
+
+	// Sum the lanes in the order of the doc comment; after this loop nest acc holds s[0..7].
+	per := 8 / lanes // registers that hold 8 lanes
+	for g := range per {
+		c.VADDPD(acc[per+g], acc[g], acc[g])
+		c.VADDPD(acc[3*per+g], acc[2*per+g], acc[2*per+g])
+		c.VADDPD(acc[2*per+g], acc[g], acc[g])
+	}
+	upper := acc[1]
+	if lanes == 8 {
+		upper = c.YMM()
+		c.VEXTRACTF64X4(operand.Imm(1), acc[0], upper)
+	}
+	s, s2, hi := acc[0].AsY(), acc[0].AsX(), c.XMM()
+	c.VADDPD(upper, s, s)
+	c.VEXTRACTF128(operand.Imm(1), s, hi)
+	c.VADDPD(hi, s2, s2)
+	c.VUNPCKHPD(s2, s2, hi)
+	c.VADDSD(hi, s2, s2)
+	c.VMOVSD(s2, operand.Mem{Base: out})
+	c.ADDQ(operand.Imm(4), ids)
+	c.ADDQ(operand.Imm(8), out)
+	c.DECQ(count)
+	c.JNE(operand.LabelRef("row"))
+	c.VZEROUPPER()
+	c.RET()
+}

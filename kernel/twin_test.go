@@ -1,0 +1,62 @@
+package kernel
+
+import "math"
+
+// The assembly's float32 arithmetic, operation by operation. GroupNorm in AVX-512 has no twin: its
+// approximate root differs from processor to processor.
+
+// fma32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
+// there, so that rounding it to float32 afterwards cannot round twice.
+func fma32(x, y, z float32) float32 {
+	p, c := float64(x)*float64(y), float64(z)
+	s := p + c
+	if math.IsInf(s, 0) || math.IsNaN(s) {
+		return float32(s)
+	}
+	// The error of the sum (Knuth's TwoSum).
+	pp := s - c
+	err := (p - pp) + (c - (s - pp))
+	if err != 0 {
+		b := math.Float64bits(s)
+		if b&1 == 0 {
+			if (err > 0) == (s > 0) {
+				b++
+			} else {
+				b--
+			}
+		}
+		s = math.Float64frombits(b)
+	}
+	return float32(s)
+}
+
+func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+// twinUpdate adds one unit of terms to a score as the assembly of a tier does.
+func twinUpdate(c Comparison, score float32, q, e []float32) float32 {
+	switch c {
+	case L1:
+		return score - abs32(q[0]-e[0])
+	case GroupNorm:
+		x, y := q[0]-e[0], q[1]-e[1]
+		return score - sqrt32(fma32(y, y, float32(x*x)))
+	case Phase:
+		return score - abs32(fma32(q[1], e[1], float32(q[0]*e[0])))
+	}
+	return fma32(q[0], e[0], score)
+}
+
+func twinScore(c Comparison, q, e []float32) float32 {
+	var sum float32
+	for from := 0; from < len(q); from += Chunk {
+		var chain float32
+		for t := from; t < min(from+Chunk, len(q)); t += c.Unit() {
+			chain = twinUpdate(c, chain, q[t:], e[t:])
+		}
+		if from > 0 {
+			chain = sum + chain
+		}
+		sum = chain
+	}
+	return sum
+}
