@@ -15,9 +15,9 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// bruteForce ranks without the package: every score from bruteScore, every known answer from a
-// scan of the splits.
-func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side) []Rank {
+// bruteForce ranks without the package: every score from score, less is better, every known answer
+// from a scan of the splits.
+func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score func(h, r, t int32) float64) []Rank {
 	type key struct {
 		side      kg.Side
 		rel, anch int32
@@ -38,7 +38,6 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 			}
 		}
 	}
-	score := newBruteScorer(m)
 	var ranks []Rank
 	for _, side := range sides {
 		for _, t := range triples {
@@ -305,6 +304,9 @@ var checkpointKinds = []checkpointKind{
 
 func newModel(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind checkpointKind) model.Model {
 	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+	if name == "rotate" || name == "protate" {
+		c.EmbeddingRange = 1.1
+	}
 	shapes, err := model.Shapes(c)
 	require.NoError(t, err)
 	var tensors [][]float32
@@ -331,11 +333,123 @@ func TestExact(t *testing.T) {
 					continue
 				}
 				m := newModel(t, name, d, g, uint64(d), kind)
-				want := bruteForce(m, g, g.Splits[kg.Test], sides)
+				want := bruteForce(m, g, g.Splits[kg.Test], sides, newBruteScorer(m))
 				for _, b := range backends {
 					for _, o := range []Options{
 						{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 40 * featureBytes(d*(d+1))},
 					} {
+						o.Backend = b
+						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+						require.NoError(t, err)
+						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.name, name, d, b.Tier, o.Threads) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// vectorKinds fill the tables of the models of vectors.
+var vectorKinds = []checkpointKind{
+	{"random", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 0.3)
+		}
+	}},
+	{"one ulp apart", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 0.3)
+		}
+		width := len(ts[0]) / c.Entities
+		for e := range c.Entities {
+			row := ts[0][e*width : (e+1)*width]
+			copy(row, ts[0][:width])
+			i := rng.IntN(width)
+			row[i] = float32(float64(row[i]) * (1 + float64(rng.IntN(3)-1)*0x1p-23))
+		}
+	}},
+	{"few distinct rows", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 0.3)
+		}
+		width := len(ts[0]) / c.Entities
+		for e := 5; e < c.Entities; e++ {
+			copy(ts[0][e*width:(e+1)*width], ts[0][rng.IntN(5)*width:][:width])
+		}
+	}},
+	{"clustered", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 0.3)
+		}
+		width := len(ts[0]) / c.Entities
+		for e := 8; e < c.Entities; e++ {
+			for i := range width {
+				ts[0][e*width+i] = ts[0][e%8*width+i] * float32(1+1e-6*rng.NormFloat64())
+			}
+		}
+	}},
+	{"small integers", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			for i := range x {
+				x[i] = float32(rng.IntN(3) - 1)
+			}
+		}
+	}},
+	{"aligned", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			for j := range x {
+				x[j] = 0.3 * float32(1+1e-6*rng.NormFloat64())
+			}
+		}
+	}},
+	{"huge and tiny norms", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 1)
+		}
+		width := len(ts[0]) / c.Entities
+		for e := range c.Entities {
+			scale := []float32{1, 1e-20, 1e-38, 1e-44, 1e10, 1e19, 1e20, 3e37}[rng.IntN(8)]
+			for i := range width {
+				ts[0][e*width+i] *= scale
+			}
+		}
+	}},
+	{"huge everywhere", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 1e19)
+		}
+	}},
+	{"collapsed", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		normal(rng, ts[1], 0.3)
+		for i := range ts[0] {
+			ts[0][i] = 0.25
+		}
+	}},
+}
+
+// The models of vectors: the counting against scores of their own reference, which package model
+// checks against plain formulas bit for bit.
+func TestExactVectors(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 8))
+	g := randomGraph(rng, 150, 4, 600, 60, 60)
+	index := kg.NewIndex(g)
+	for _, kind := range vectorKinds {
+		for _, name := range []string{"transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"} {
+			for _, d := range []int{1, 7, 70, 300} {
+				if testing.Short() && d > 70 {
+					continue
+				}
+				m := newModel(t, name, d, g, uint64(d), kind)
+				reference := m.NewWorker(backends[len(backends)-1])
+				want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
+					return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+				})
+				for _, b := range backends {
+					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}} {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)

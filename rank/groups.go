@@ -1,11 +1,13 @@
 package rank
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/zpattern"
 )
 
 // Key divides queries into groups for a report: every query belongs to one group, so that the
@@ -24,10 +26,23 @@ type Key struct {
 // keys makes each key that reports know from the graph that is ranked.
 var keys = []struct {
 	name string
-	make func(g *kg.Graph) (Key, error)
+	make func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
 }{
 	{"relation", relationKey},
 	{"category", categoryKey},
+	{zCaseName, zCaseKey},
+	{"degree", degreeKey},
+}
+
+// KeyOptions says what some keys have to know beside the graph.
+type KeyOptions struct {
+	// Triples and Sides are what is ranked: z-case has groups for these queries only.
+	Triples []kg.Triple
+	Sides   Sides
+	// Convention is that of z-case.
+	Convention zpattern.Convention
+	// Threads bounds the threads; 0 takes one for each processor.
+	Threads int
 }
 
 // KeyNames returns the names that NewKeys knows.
@@ -40,7 +55,7 @@ func KeyNames() []string {
 }
 
 // NewKeys returns the keys of the given names for queries of g.
-func NewKeys(g *kg.Graph, names []string) ([]Key, error) {
+func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]Key, error) {
 	var made []Key
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -50,7 +65,7 @@ func NewKeys(g *kg.Graph, names []string) ([]Key, error) {
 		if at < 0 {
 			return nil, fmt.Errorf("there are no groups by %q: choose from %s", name, strings.Join(KeyNames(), ", "))
 		}
-		key, err := keys[at].make(g)
+		key, err := keys[at].make(ctx, g, o)
 		if err != nil {
 			return nil, fmt.Errorf("groups by %s: %w", name, err)
 		}
@@ -61,7 +76,7 @@ func NewKeys(g *kg.Graph, names []string) ([]Key, error) {
 }
 
 // relationKey groups by the relation of the query.
-func relationKey(g *kg.Graph) (Key, error) {
+func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels: g.Relations.Labels(),
 		Group:  func(r *Rank) int { return int(r.Triple.Relation) },
@@ -69,7 +84,7 @@ func relationKey(g *kg.Graph) (Key, error) {
 }
 
 // categoryKey groups by the category of the query's relation.
-func categoryKey(g *kg.Graph) (Key, error) {
+func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	// Without training triples every relation would be 1-1.
 	if _, err := g.Triples(kg.Train); err != nil {
 		return Key{}, err

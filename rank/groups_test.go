@@ -47,7 +47,7 @@ func familyRanks(g *kg.Graph) []Rank {
 
 func familySummary(t require.TestingT, names ...string) ([]Result, []GroupResult) {
 	g := familyGraph()
-	keys, err := NewKeys(g, names)
+	keys, err := NewKeys(t.(*testing.T).Context(), g, names, KeyOptions{})
 	require.NoError(t, err)
 	results, groups, err := Summarize(t.(*testing.T).Context(), familyRanks(g), SummaryOptions{
 		Sides: BothSides, Filters: []Filter{None, Train, All}, Hits: []int{1, 3}, Keys: keys,
@@ -149,11 +149,11 @@ func TestSummarizeRejectsHits(t *testing.T) {
 
 func TestNewKeysErrors(t *testing.T) {
 	g := familyGraph()
-	_, err := NewKeys(g, []string{"colour"})
-	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, category`)
-	_, err = NewKeys(g, []string{"relation", "relation"})
+	_, err := NewKeys(t.Context(), g, []string{"colour"}, KeyOptions{})
+	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, category, z-case, degree`)
+	_, err = NewKeys(t.Context(), g, []string{"relation", "relation"}, KeyOptions{})
 	assert.EqualError(t, err, "groups by relation are asked for twice")
 	g.Splits[kg.Train] = nil
-	_, err = NewKeys(g, []string{"relation", "category"})
+	_, err = NewKeys(t.Context(), g, []string{"relation", "category"}, KeyOptions{})
 	assert.ErrorContains(t, err, "groups by category: data set family has no train split")
 }

@@ -37,6 +37,8 @@ type Report struct {
 	// Results and Groups are those of Summarize, under every tie rule.
 	Results []Result      `json:"results"`
 	Groups  []GroupResult `json:"groups"`
+	// ZConvention is the convention of the groups by z-case, if there are any.
+	ZConvention string `json:"z_convention,omitempty"`
 
 	// Queries counts the ranks, UniqueQueries the different (h, r, ?) and (?, r, t) among them.
 	Queries       int `json:"queries"`

@@ -76,7 +76,11 @@ func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
 			t.AppendRow(row(append(cells, hitsCells(main.Hits)...)))
 		}
 		p.println()
-		p.println(fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, filter, side, ties))
+		title := fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, filter, side, ties)
+		if by == zCaseName {
+			title += ", convention " + r.ZConvention
+		}
+		p.println(title)
 		p.println()
 		p.println(t.Render())
 	}

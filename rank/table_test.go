@@ -67,7 +67,7 @@ N-N             4  0.7500 [0.5000, 1.0000]    0.7500    0.7500  0.5000  1.0000
 
 func TestTableOfOneSide(t *testing.T) {
 	g := familyGraph()
-	keys, err := NewKeys(g, []string{"category"})
+	keys, err := NewKeys(t.Context(), g, []string{"category"}, KeyOptions{})
 	require.NoError(t, err)
 	r := tinyReport()
 	r.Results, r.Groups, err = Summarize(t.Context(), familyRanks(g)[:4], SummaryOptions{Sides: TailSide, Filters: []Filter{Train}, Keys: keys})
