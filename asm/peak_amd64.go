@@ -4,10 +4,42 @@
 
 package asm
 
-// FMAPeakAVX512 runs n rounds of 12 independent float32 FMA on registers alone: 2·12·16·n operations.
-// Its rate is the ceiling of every kernel of this instruction set. Requires n > 0.
-func FMAPeakAVX512(n int)
+// DotPeakAVX512 runs n rounds of the operations that 12 terms of the Dot panel kernel
+// take for 16 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func DotPeakAVX512(n int, x *float32)
 
-// FMAPeakAVX2 runs n rounds of 12 independent float32 FMA on registers alone: 2·12·8·n operations.
-// Its rate is the ceiling of every kernel of this instruction set. Requires n > 0.
-func FMAPeakAVX2(n int)
+// DotPeakAVX2 runs n rounds of the operations that 12 terms of the Dot panel kernel
+// take for 8 candidates each, on registers alone that begin as x[0..15]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func DotPeakAVX2(n int, x *float32)
+
+// L1PeakAVX512 runs n rounds of the operations that 12 terms of the L1 panel kernel
+// take for 16 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func L1PeakAVX512(n int, x *float32)
+
+// L1PeakAVX2 runs n rounds of the operations that 12 terms of the L1 panel kernel
+// take for 8 candidates each, on registers alone that begin as x[0..15]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func L1PeakAVX2(n int, x *float32)
+
+// NormPeakAVX512 runs n rounds of the operations that 24 terms of the Norm panel kernel
+// take for 16 candidates each, on registers alone that begin as x[0..63]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func NormPeakAVX512(n int, x *float32)
+
+// NormPeakAVX2 runs n rounds of the operations that 16 terms of the Norm panel kernel
+// take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func NormPeakAVX2(n int, x *float32)
+
+// PhasePeakAVX512 runs n rounds of the operations that 24 terms of the Phase panel kernel
+// take for 16 candidates each, on registers alone that begin as x[0..63]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func PhasePeakAVX512(n int, x *float32)
+
+// PhasePeakAVX2 runs n rounds of the operations that 16 terms of the Phase panel kernel
+// take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+func PhasePeakAVX2(n int, x *float32)

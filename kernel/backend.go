@@ -17,8 +17,6 @@ type Backend struct {
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
-	peak      func(n int)
-	peakFlops int // float32 operations in a round of peak
 }
 
 // MR is the number of queries in a strip.

@@ -49,9 +49,12 @@ type (
 	pairFunc  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 )
 
-// comparer holds the kernels of one comparison: mr queries make a strip.
+// comparer holds the kernels of one comparison: mr queries make a strip; a round of peak computes
+// peakTerms terms of a score.
 type comparer struct {
-	mr    int
-	panel panelFunc
-	pair  pairFunc
+	mr        int
+	panel     panelFunc
+	pair      pairFunc
+	peak      func(n int, x *float32)
+	peakTerms int
 }

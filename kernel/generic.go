@@ -11,17 +11,15 @@ import (
 var generic = &Backend{
 	Tier: Generic, NR: genericNR,
 	compare: [...]comparer{
-		Dot:       {genericMR, panelGeneric(Dot), pairGeneric(Dot)},
-		L1:        {genericMR, panelGeneric(L1), pairGeneric(L1)},
-		GroupNorm: {genericMR, panelGeneric(GroupNorm), pairGeneric(GroupNorm)},
-		Phase:     {genericMR, panelGeneric(Phase), pairGeneric(Phase)},
+		Dot:       {genericMR, panelGeneric(Dot), pairGeneric(Dot), peakGeneric(Dot), peakGenericTerms},
+		L1:        {genericMR, panelGeneric(L1), pairGeneric(L1), peakGeneric(L1), peakGenericTerms},
+		GroupNorm: {genericMR, panelGeneric(GroupNorm), pairGeneric(GroupNorm), peakGeneric(GroupNorm), peakGenericTerms},
+		Phase:     {genericMR, panelGeneric(Phase), pairGeneric(Phase), peakGeneric(Phase), peakGenericTerms},
 	},
 	rootError: U32,
 	matMul:    matMulGeneric,
 	matMulFMA: matMulFMAGeneric,
 	frobenius: frobeniusGeneric,
-	peak:      peakGeneric,
-	peakFlops: 2 * 8,
 }
 
 // countGeneric counts for the strips that are not dropped; rows may be nil: there is nothing to
@@ -102,26 +100,5 @@ func frobeniusGeneric(p, q, x, out *float64, rows, ld, groups int) {
 			d := (ps[i*ld+j] - qs[i*ld+j]) + xs[i*ld+j]
 			sums[j] += float64(d * d)
 		}
-	}
-}
-
-// peakSink keeps the compiler from dropping the loop.
-var peakSink float32
-
-func peakGeneric(n int) {
-	var a, b, c, d, e, f, g, h float32
-	x := peakSink
-	for range n {
-		a += float32(x * x)
-		b += float32(x * x)
-		c += float32(x * x)
-		d += float32(x * x)
-		e += float32(x * x)
-		f += float32(x * x)
-		g += float32(x * x)
-		h += float32(x * x)
-	}
-	if s := a + b + c + d + e + f + g + h; s != 0 {
-		peakSink = s
 	}
 }

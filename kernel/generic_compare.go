@@ -155,3 +155,19 @@ func pairGeneric(c Comparison) pairFunc {
 		}
 	}
 }
+
+// peakGenericTerms is the terms of a round of peakGeneric: one tile row over one chunk.
+const peakGenericTerms = Chunk * genericNR
+
+// peakGeneric is the panel loop itself on memory in the L1 cache: Go has no loop on registers alone
+// to compare it with.
+func peakGeneric(c Comparison) func(n int, _ *float32) {
+	panel := panelGeneric(c)
+	return func(n int, _ *float32) {
+		q, e := make([]float32, Chunk*genericMR), make([]float32, Chunk*genericNR)
+		scores := make([]float32, genericMR*genericNR)
+		for range (n + genericMR - 1) / genericMR {
+			panel(&q[0], 0, &e[0], Chunk, 1, &scores[0], 0, nil, nil, nil, nil, nil, nil, 0, 0, 0)
+		}
+	}
+}
