@@ -48,9 +48,13 @@ func bootstrap(ctx context.Context, ranks []Rank, groups []members, sides []Side
 		for held := 0; first < len(groups) && held < chunkValues; first++ {
 			g := newResampledGroup(ranks, triples, groups[first], sides, filters, &out[first])
 			chunk = append(chunk, g)
-			held += len(g.values) * resamples
+			held += len(g.means) * resamples
 		}
-		if err := resample(ctx, chunk, count, threads); err != nil {
+		means := make([]*drawnMeans, len(chunk))
+		for i, g := range chunk {
+			means[i] = &g.drawnMeans
+		}
+		if err := draw(ctx, means, count, threads, drawTriples); err != nil {
 			return nil, err
 		}
 		if err := each(ctx, len(chunk), threads, func(i int) { chunk[i].finish() }); err != nil {
@@ -86,10 +90,15 @@ func numberTriples(ranks []Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// resample fills the values of every group from every resample.
-func resample(ctx context.Context, groups []*resampledGroup, triples, threads int) error {
-	free := make(chan weights, resamples/lanes) // for the next pass to use; never full
-	return each(ctx, resamples/lanes, threads, func(pass int) {
+// draw fills the means of groups of the given test triples. fill sets the weights of one draw
+// in a lane that is 0; the groups say how many draws there are, a multiple of lanes.
+func draw(ctx context.Context, groups []*drawnMeans, triples, threads int, fill func(w weights, lane, draw int)) error {
+	if len(groups) == 0 {
+		return ctx.Err()
+	}
+	draws := len(groups[0].means[0])
+	free := make(chan weights, draws/lanes) // for the next pass to use; never full
+	return each(ctx, draws/lanes, threads, func(pass int) {
 		var w weights
 		select {
 		case w = <-free:
@@ -98,7 +107,7 @@ func resample(ctx context.Context, groups []*resampledGroup, triples, threads in
 			w = make(weights, triples)
 		}
 		for lane := range lanes {
-			drawTriples(w, lane, pass*lanes+lane)
+			fill(w, lane, pass*lanes+lane)
 		}
 		var block [blockRanks][lanes]float64
 		for _, g := range groups {
@@ -120,18 +129,84 @@ func drawTriples(w weights, lane, resample int) {
 	}
 }
 
+// drawnMeans collects means over one group of ranks: for each draw, of each series of numbers,
+// for each selection of sides.
+type drawnMeans struct {
+	sides []Sides
+	// triples has the test triple of each rank, and series[side][i] its i-th number.
+	triples [2][]int32
+	series  [2][][]float64
+	// signed says that a weight is a sign: means are then over the whole group.
+	signed bool
+	// means[side*number of series+i][draw], for the sides above; NaN where a draw has none.
+	means [][]float64
+}
+
+// newDrawnMeans returns the means of some numbers of each member of a group, which series gives
+// for members of one side.
+func newDrawnMeans(triples []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64) drawnMeans {
+	d := drawnMeans{sides: sides}
+	for side, of := range m {
+		for _, i := range of {
+			d.triples[side] = append(d.triples[side], triples[i])
+		}
+		for i := range count {
+			d.series[side] = append(d.series[side], series(of, i))
+		}
+	}
+	d.means = make([][]float64, len(sides)*count)
+	for i := range d.means {
+		d.means[i] = make([]float64, draws)
+	}
+	return d
+}
+
+// add computes the group's means in the draws from first on, one for each lane of w.
+func (d *drawnMeans) add(w weights, first int, block *[blockRanks][lanes]float64) {
+	count := len(d.series[kg.Tail])
+	var drawn [2][lanes]float64
+	sums := make([][2][lanes]float64, count)
+	for side, triples := range d.triples {
+		for start := 0; start < len(triples); start += blockRanks {
+			end := min(start+blockRanks, len(triples))
+			for i, t := range triples[start:end] {
+				block[i] = w[t]
+				for lane, n := range w[t] {
+					drawn[side][lane] += n
+				}
+			}
+			for i := range count {
+				addWeighted(&sums[i][side], block[:end-start], d.series[side][i][start:end])
+			}
+		}
+		if d.signed {
+			for lane := range lanes {
+				drawn[side][lane] = float64(len(triples))
+			}
+		}
+	}
+	for s, selected := range d.sides {
+		sides := selected.List()
+		for i := range count {
+			for lane := range lanes {
+				var sum, n float64
+				for _, side := range sides {
+					sum += sums[i][side][lane]
+					n += drawn[side][lane]
+				}
+				d.means[s*count+i][first+lane] = float64(ratio(sum, n))
+			}
+		}
+	}
+}
+
 // resampledGroup collects the MRRs of one group.
 type resampledGroup struct {
-	sides []Sides
+	drawnMeans
 	// rules are the protocols to compute, sides apart. Under a filter that leaves the group
 	// no ties, which is the ordinary case, the tie rules agree and one stands for all.
 	rules []rule
-	// triples has the test triple of each rank, and reciprocals[side][rule] its 1/rank.
-	triples     [2][]int32
-	reciprocals [2][][]float64
-	// values[side*len(rules)+rule][resample], for the sides above; NaN is a left out resample.
-	values [][]float64
-	out    *intervals
+	out   *intervals
 }
 
 type rule struct {
@@ -141,7 +216,7 @@ type rule struct {
 }
 
 func newResampledGroup(ranks []Rank, triples []int32, m members, sides []Sides, filters []Filter, out *intervals) *resampledGroup {
-	g := &resampledGroup{sides: sides, out: out}
+	g := &resampledGroup{out: out}
 	used := m.on(BothSides)
 	for _, f := range filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
@@ -150,56 +225,14 @@ func newResampledGroup(ranks []Rank, triples []int32, m members, sides []Sides, 
 			g.rules = append(g.rules, rule{f, Realistic, true})
 		}
 	}
-	for side, of := range m {
-		for _, i := range of {
-			g.triples[side] = append(g.triples[side], triples[i])
+	g.drawnMeans = newDrawnMeans(triples, m, sides, resamples, len(g.rules), func(of []int32, i int) []float64 {
+		values := rankValues(ranks, of, g.rules[i].filter, g.rules[i].ties)
+		for i := range values {
+			values[i] = 1 / values[i]
 		}
-		for _, r := range g.rules {
-			values := rankValues(ranks, of, r.filter, r.ties)
-			for i := range values {
-				values[i] = 1 / values[i]
-			}
-			g.reciprocals[side] = append(g.reciprocals[side], values)
-		}
-	}
-	g.values = make([][]float64, len(sides)*len(g.rules))
-	for i := range g.values {
-		g.values[i] = make([]float64, resamples)
-	}
+		return values
+	})
 	return g
-}
-
-// add computes the group's MRRs in the resamples from first on, one for each lane of w.
-func (g *resampledGroup) add(w weights, first int, block *[blockRanks][lanes]float64) {
-	var drawn [2][lanes]float64
-	var sums [int(NumFilters) * int(numTies)][2][lanes]float64 // of each rule and side
-	for side, triples := range g.triples {
-		for start := 0; start < len(triples); start += blockRanks {
-			end := min(start+blockRanks, len(triples))
-			for i, t := range triples[start:end] {
-				block[i] = w[t]
-				for lane, n := range w[t] {
-					drawn[side][lane] += n
-				}
-			}
-			for r := range g.rules {
-				addWeighted(&sums[r][side], block[:end-start], g.reciprocals[side][r][start:end])
-			}
-		}
-	}
-	for s, selected := range g.sides {
-		sides := selected.List()
-		for r := range g.rules {
-			for lane := range lanes {
-				var sum, n float64
-				for _, side := range sides {
-					sum += sums[r][side][lane]
-					n += drawn[side][lane]
-				}
-				g.values[s*len(g.rules)+r][first+lane] = float64(ratio(sum, n))
-			}
-		}
-	}
 }
 
 // addWeighted adds Σ_i w[i]·values[i] to every lane, in order. The conversions keep the compiler
@@ -217,11 +250,11 @@ func addWeighted(sums *[lanes]float64, w [][lanes]float64, values []float64) {
 	*sums = [lanes]float64{s0, s1, s2, s3}
 }
 
-// finish takes the intervals from the values.
+// finish takes the intervals from the means.
 func (g *resampledGroup) finish() {
 	for s, sides := range g.sides {
 		for r, rule := range g.rules {
-			ci := percentileInterval(g.values[s*len(g.rules)+r])
+			ci := percentileInterval(g.means[s*len(g.rules)+r])
 			of := &g.out[sides][rule.filter]
 			if rule.only {
 				of[Optimistic], of[Pessimistic], of[Realistic] = ci, ci, ci

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,9 +30,12 @@ mean rank set against chance.
              all    other known answers do not, if train, valid or test has them ("filtered")
   --ties     what becomes of candidates with exactly the score of the true answer: optimistic
              ranks it before them, pessimistic after them, realistic in their middle
-  --by       also the metrics of every relation, or of every relation category (1-1, 1-N, N-1,
-             N-N: N where train has more than 1.5 heads for a tail, or tails for a head, on
-             average), under the last of the filters
+  --by       also the metrics of groups of queries, under the last of the filters:
+             relation  by relation
+             category  by relation category (1-1, 1-N, N-1, N-N: N where train has more than 1.5
+                       heads for a tail, or tails for a head, on average)
+             z-case    by exposure to the Z-paradox: easy, neutral or hard (see mquine z stats)
+             degree    by the number of training triples that have the answer: 0, 1, 2-3, 4-7, …
 
 Ranks are exact: the order of two candidates is that of their scores in float64, so every
 instruction set and every number of threads gives the same integers.
@@ -45,6 +49,7 @@ metrics, under every tie rule, with times and the machine. A file appears when i
 and tells what share of that the ranking reached.`,
 		Example: `  mquine eval --model ./checkpoint --data fb15k-237
   mquine eval --model ./checkpoint --data ./my-graph --split valid --filters all --hits 1,10
+  mquine eval --model ./checkpoint --data fb15k-237 --by z-case,degree
   mquine eval --model ./checkpoint --data wn18rr --by relation,category --json report.json --ranks ranks.tsv`,
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) error {
@@ -69,7 +74,8 @@ and tells what share of that the ranking reached.`,
 	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &e.by, "by", "also by `key`: relation, category", rank.KeyNames()...)
+	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
+	addConvention(cmd, &e.convention)
 	e.compute.add(cmd)
 	flags.BoolVar(&e.peak, "peak", false, "measure the share of the processor's peak")
 	flags.StringVar(&e.jsonFile, "json", "", "`file` for all results as JSON")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/zpattern"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -25,15 +27,17 @@ import (
 type evaluation struct {
 	inputs
 	compute
-	split     kg.Split
-	sides     rank.Sides
-	filters   []rank.Filter
-	ties      rank.Ties
-	hits      []int
-	by        []string
-	peak      bool
-	jsonFile  string
-	ranksFile string
+	split   kg.Split
+	sides   rank.Sides
+	filters []rank.Filter
+	ties    rank.Ties
+	hits    []int
+	by      []string
+	// convention is that of groups by z-case.
+	convention zpattern.Convention
+	peak       bool
+	jsonFile   string
+	ranksFile  string
 	// start is when the process began.
 	start time.Time
 }
@@ -70,7 +74,9 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	keys, err := rank.NewKeys(s.graph, e.by)
+	keys, err := rank.NewKeys(ctx, s.graph, e.by, rank.KeyOptions{
+		Triples: triples, Sides: e.sides, Convention: e.convention, Threads: e.threads,
+	})
 	if err != nil {
 		return err
 	}
@@ -79,6 +85,9 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities,
 		Model: m.Config().Model, Dim: m.Config().Dim,
 		Tier: backend.Tier.String(), Threads: e.threads, Machine: machine(),
+	}
+	if slices.Contains(e.by, "z-case") {
+		report.ZConvention = e.convention.String()
 	}
 	var hashing sync.WaitGroup
 	if e.jsonFile != "" {

@@ -43,17 +43,25 @@ func writeJSON(cmd *cobra.Command, file string, v any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	err := encoder.Encode(v)
-	switch info, statErr := os.Stat(file); {
-	case err != nil:
-	case file == "-":
-		_, err = cmd.OutOrStdout().Write(data.Bytes())
-	case statErr == nil && !info.Mode().IsRegular():
-		err = os.WriteFile(file, data.Bytes(), 0) // a pipe or a device, which nothing may replace
-	default:
-		err = renameio.WriteFile(file, data.Bytes(), 0o644)
-	}
 	if err != nil {
 		return fmt.Errorf("writing the JSON result: %w", err)
+	}
+	return writeFile(cmd, file, "the JSON result", data.Bytes())
+}
+
+// writeFile writes data to a file, whole or not at all, or to standard output if the file is "-".
+// what says what it is, for messages.
+func writeFile(cmd *cobra.Command, file, what string, data []byte) (err error) {
+	switch info, statErr := os.Stat(file); {
+	case file == "-":
+		_, err = cmd.OutOrStdout().Write(data)
+	case statErr == nil && !info.Mode().IsRegular():
+		err = os.WriteFile(file, data, 0) // a pipe or a device, which nothing may replace
+	default:
+		err = renameio.WriteFile(file, data, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", what, err)
 	}
 	return nil
 }

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/rank"
+)
+
+// comparison asks for the rankings of several checkpoints side by side.
+type comparison struct {
+	compute
+	models     []string
+	data       string
+	split      kg.Split
+	sides      rank.Sides
+	filter     rank.Filter
+	ties       rank.Ties
+	hits       []int
+	by         []string
+	convention zpattern.Convention
+	changed    int
+	format     tableFormat
+	jsonFile   string
+}
+
+func newCompareCommand() *cobra.Command {
+	c := comparison{split: kg.Test, sides: rank.BothSides, filter: rank.All, ties: rank.Realistic, hits: []int{1, 3, 10}, changed: 10}
+	c.compute.setDefaults()
+	cmd := &cobra.Command{
+		Use:   "compare CKPT CKPT... --data NAME",
+		Short: "Rank several checkpoints and compare them",
+		Long: `Rank several checkpoints on the same queries, exactly and in full, and compare each of them with
+the first, the base, query by query.
+
+Differences are other − base. Their intervals are 95% bootstrap intervals over resamples of the
+triples, each drawn with all its ranks; p is that of a two-sided permutation test, which exchanges
+the ranks of a triple between the two checkpoints by the toss of a coin, and is not adjusted for
+the number of tests. Wins are the queries that the other checkpoint ranks better than the base,
+losses those that it ranks worse. The queries that changed most are those whose 1/rank did.
+
+See mquine eval for queries, filters, ties and --by. --format csv has a line for each difference
+and no changed queries; --json has everything. With --json - the JSON goes to standard output, and
+the tables to standard error.`,
+		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
+  mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
+  mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return errors.New("give the folders of two checkpoints or more")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.models = args
+			out := cmd.OutOrStdout()
+			if c.jsonFile == "-" {
+				out = cmd.ErrOrStderr()
+			}
+			if err := checkWritable(c.jsonFile); err != nil {
+				return err
+			}
+			report, err := c.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			// What took long to compute is shown even if a file cannot be written.
+			if err = report.print(out, c.format); err != nil {
+				err = fmt.Errorf("printing the tables: %w", err)
+			}
+			if c.jsonFile != "" {
+				err = errors.Join(err, writeJSON(cmd, c.jsonFile, report))
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	addData(cmd, &c.data)
+	addChoice(cmd, &c.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
+	addChoice(cmd, &c.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
+	addChoice(cmd, &c.filter, "filter", "`filter` to rank under: none, train or all", rank.None, rank.Train, rank.All)
+	addChoice(cmd, &c.ties, "ties", "tie `rule`: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
+	flags.Var(cutoffs{&c.hits}, "hits", "the `k` of Hits@k")
+	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
+	addConvention(cmd, &c.convention)
+	flags.Var(positive{n: &c.changed}, "changed", "`number` of queries to list that changed most")
+	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv", plainTable, markdownTable, latexTable, csvTable)
+	jsonFlag(cmd, &c.jsonFile)
+	c.compute.add(cmd)
+	return cmd
+}
+
+// compareReport is the result of `mquine compare` for machines.
+type compareReport struct {
+	Schema string      `json:"schema"`
+	Data   string      `json:"data"`
+	Split  kg.Split    `json:"split"`
+	Filter rank.Filter `json:"filter"`
+	Ties   rank.Ties   `json:"ties"`
+	// ZConvention is the convention of the groups by z-case, if there are any.
+	ZConvention string `json:"z_convention,omitempty"`
+	// Checkpoints are in the order of the command line; the first is the base of Comparisons,
+	// which has one for each of the others.
+	Checkpoints []comparedCheckpoint `json:"checkpoints"`
+	Comparisons []compared           `json:"comparisons"`
+}
+
+type comparedCheckpoint struct {
+	// Name is what tables call the checkpoint.
+	Name    string        `json:"name"`
+	Path    string        `json:"path"`
+	Model   string        `json:"model"`
+	Dim     int           `json:"dim"`
+	SHA256  string        `json:"checkpoint_sha256"`
+	Results []rank.Result `json:"results"`
+}
+
+type compared struct {
+	Base    string          `json:"base"`
+	Other   string          `json:"other"`
+	Whole   []rank.Contrast `json:"whole"`
+	Groups  []rank.Contrast `json:"groups"`
+	Changed []changedQuery  `json:"changed"`
+}
+
+type changedQuery struct {
+	Side      string  `json:"side"`
+	Head      string  `json:"head"`
+	Relation  string  `json:"relation"`
+	Tail      string  `json:"tail"`
+	BaseRank  float64 `json:"base_rank"`
+	OtherRank float64 `json:"other_rank"`
+}
+
+func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, error) {
+	r := &compareReport{Schema: "mquine.compare/1", Split: c.split, Filter: c.filter, Ties: c.ties}
+	if slices.Contains(c.by, "z-case") {
+		r.ZConvention = c.convention.String()
+	}
+	var (
+		base       []rank.Rank
+		graph      *kg.Graph // in the base's identifiers
+		keys       []rank.Key
+		candidates int
+	)
+	for i, name := range shortNames(c.models) {
+		s, ranking, err := c.rank(ctx, log, i, name)
+		if err != nil {
+			return nil, err
+		}
+		config := s.checkpoint.Model.Config()
+		results, _, err := rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
+			Sides: c.sides, Filters: []rank.Filter{c.filter}, Hits: c.hits, Threads: c.threads,
+		})
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		r.Checkpoints = append(r.Checkpoints, comparedCheckpoint{
+			Name: name, Path: c.models[i], Model: config.Model, Dim: config.Dim, SHA256: s.checkpoint.SHA256(),
+			Results: slices.DeleteFunc(results, func(res rank.Result) bool { return res.Ties != c.ties }),
+		})
+		s.close()
+		if i == 0 {
+			base, graph, candidates = ranking.Ranks, s.graph, config.Entities
+			r.Data = graph.Name
+			keys, err = rank.NewKeys(ctx, graph, c.by, rank.KeyOptions{
+				Triples: graph.Splits[c.split], Sides: c.sides, Convention: c.convention, Threads: c.threads,
+			})
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if config.Entities != candidates {
+			fmt.Fprintf(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task\n",
+				r.Checkpoints[0].Name, comma(candidates), name, comma(config.Entities))
+		}
+		contrast, err := rank.Compare(ctx, base, ranking.Ranks, rank.CompareOptions{
+			Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed, Threads: c.threads,
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.Comparisons = append(r.Comparisons, newCompared(graph, r.Checkpoints[0].Name, name, contrast))
+	}
+	return r, nil
+}
+
+// rank ranks the checkpoint of the given number; the caller closes the subject.
+func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name string) (*subject, *rank.Ranking, error) {
+	backend, err := c.compute.resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := inputs{model: c.models[number], data: c.data}.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if number == 0 {
+		s.writeNotes(log)
+	}
+	triples, err := triplesToRank(s.graph, c.split, []rank.Filter{c.filter})
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	start, meter := time.Now(), newMeter(log)
+	ranking, err := rank.Run(ctx, s.checkpoint.Model, kg.NewIndex(s.graph), triples, rank.Options{
+		Sides: c.sides.List(), Backend: backend, Threads: c.threads, Progress: meter.ranking,
+	})
+	meter.clear()
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	fmt.Fprintf(log, "ranked %s queries with %s in %s\n", comma(len(ranking.Ranks)), name, time.Since(start).Round(time.Millisecond))
+	return s, ranking, nil
+}
+
+func newCompared(g *kg.Graph, base, other string, c rank.Comparison) compared {
+	out := compared{Base: base, Other: other, Whole: c.Whole, Groups: c.Groups, Changed: []changedQuery{}}
+	if out.Groups == nil {
+		out.Groups = []rank.Contrast{}
+	}
+	for _, q := range c.Changed {
+		out.Changed = append(out.Changed, changedQuery{
+			Side: q.Side.String(), BaseRank: q.Base, OtherRank: q.Other,
+			Head: g.Entities.Label(q.Triple.Head), Relation: g.Relations.Label(q.Triple.Relation), Tail: g.Entities.Label(q.Triple.Tail),
+		})
+	}
+	return out
+}
+
+// shortNames returns the last parts of paths, or the paths where these are not all different.
+func shortNames(paths []string) []string {
+	var short []string
+	for _, p := range paths {
+		name := filepath.Base(p)
+		if slices.Contains(short, name) {
+			return paths
+		}
+		short = append(short, name)
+	}
+	return short
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+type contrastJSON struct {
+	By      string `json:"by"`
+	Group   string `json:"group"`
+	Side    string `json:"side"`
+	N       int    `json:"n"`
+	Wins    int    `json:"wins"`
+	Losses  int    `json:"losses"`
+	Equal   int    `json:"equal"`
+	Metrics []struct {
+		Metric     string      `json:"metric"`
+		Base       *float64    `json:"base"`
+		Other      *float64    `json:"other"`
+		Difference *float64    `json:"difference"`
+		CI         [2]*float64 `json:"ci"`
+		P          *float64    `json:"p"`
+	} `json:"metrics"`
+}
+
+type compareJSON struct {
+	Schema      string `json:"schema"`
+	ZConvention string `json:"z_convention"`
+	Checkpoints []struct {
+		Name    string        `json:"name"`
+		Results []evalMetrics `json:"results"`
+	} `json:"checkpoints"`
+	Comparisons []struct {
+		Base, Other   string
+		Whole, Groups []contrastJSON
+		Changed       []struct {
+			Side, Head, Relation, Tail string
+			BaseRank                   float64 `json:"base_rank"`
+			OtherRank                  float64 `json:"other_rank"`
+		}
+	} `json:"comparisons"`
+}
+
+// another makes a second checkpoint of a workplace, which is bad.
+func (w workplace) another(t *testing.T) string {
+	t.Helper()
+	path := w.path("other")
+	succeed(t, "init", "--model", "mquade", "--dim", "6", "--data", w.data, "--out", path, "--kind", "random")
+	return path
+}
+
+// ranksOf returns the filtered ranks of eval by query.
+func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
+	t.Helper()
+	path := w.path("ranks.tsv")
+	succeed(t, "eval", "--model", model, "--data", w.data, "--filters", "all", "--ranks", path)
+	ranks := map[string]float64{}
+	for _, line := range sortedLines(t, path) {
+		f := strings.Split(line, "\t")
+		if f[0] != "side" {
+			ranks[strings.Join(f[:4], "\t")] = 1 + float64(must1(strconv.Atoi(f[4]))) + float64(must1(strconv.Atoi(f[5])))/2
+		}
+	}
+	return ranks
+}
+
+// TestCompare compares with the files of ranks that eval writes.
+func TestCompare(t *testing.T) {
+	w := newWorkplace(t)
+	other := w.another(t)
+	base, changed := ranksOf(t, w, w.model), ranksOf(t, w, other)
+	require.Len(t, base, 80)
+	o := succeed(t, "compare", w.model, other, "--data", w.data, "--by", "category,z-case,degree", "--json", w.path("c.json"), "--changed", "7")
+	assert.Contains(t, o.stdout, "other against checkpoint: families test, filter all, realistic ties\n")
+	assert.Contains(t, o.stdout, "by z-case (convention paper), side both")
+
+	var r compareJSON
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("c.json"))), &r))
+	assert.Equal(t, "mquine.compare/1", r.Schema)
+	assert.Equal(t, "paper", r.ZConvention)
+	require.Len(t, r.Checkpoints, 2)
+	require.Len(t, r.Comparisons, 1)
+	c := r.Comparisons[0]
+	assert.Equal(t, []string{"checkpoint", "other"}, []string{c.Base, c.Other})
+
+	for _, whole := range c.Whole {
+		n, wins, losses := 0, 0, 0
+		var mrr [2]float64
+		for q, rank := range base {
+			if whole.Side != "both" && !strings.HasPrefix(q, whole.Side) {
+				continue
+			}
+			n++
+			mrr[0] += 1 / rank
+			mrr[1] += 1 / changed[q]
+			if changed[q] < rank {
+				wins++
+			} else if changed[q] > rank {
+				losses++
+			}
+		}
+		assert.Equal(t, []int{n, wins, losses, n - wins - losses}, []int{whole.N, whole.Wins, whole.Losses, whole.Equal}, whole.Side)
+		m := whole.Metrics[0]
+		assert.Equal(t, "MRR", m.Metric)
+		assert.InDelta(t, mrr[0]/float64(n), *m.Base, 1e-12)
+		assert.InDelta(t, mrr[1]/float64(n), *m.Other, 1e-12)
+		assert.InDelta(t, (mrr[1]-mrr[0])/float64(n), *m.Difference, 1e-12)
+		assert.True(t, *m.CI[0] <= *m.Difference && *m.Difference <= *m.CI[1])
+		assert.True(t, 0 < *m.P && *m.P <= 1)
+	}
+	for i, checkpoint := range r.Checkpoints {
+		require.Len(t, checkpoint.Results, 3)
+		assert.InDelta(t, *checkpoint.Results[2].MRR, *[]*float64{c.Whole[2].Metrics[0].Base, c.Whole[2].Metrics[0].Other}[i], 1e-12)
+	}
+	sizes := map[string]int{}
+	for _, g := range c.Groups {
+		if g.Side == "both" {
+			sizes[g.By] += g.N
+		}
+		if g.N == 0 {
+			assert.Nil(t, g.Metrics[0].P)
+		}
+	}
+	assert.Equal(t, map[string]int{"category": 80, "z-case": 80, "degree": 80}, sizes)
+
+	require.Len(t, c.Changed, 7)
+	last := math.Inf(1)
+	for _, q := range c.Changed {
+		name := strings.Join([]string{q.Side, q.Head, q.Relation, q.Tail}, "\t")
+		assert.Equal(t, []float64{base[name], changed[name]}, []float64{q.BaseRank, q.OtherRank})
+		change := math.Abs(1/q.BaseRank - 1/q.OtherRank)
+		assert.LessOrEqual(t, change, last)
+		last = change
+	}
+	larger := 0
+	for q := range base {
+		if math.Abs(1/base[q]-1/changed[q]) > last {
+			larger++
+		}
+	}
+	assert.LessOrEqual(t, larger, 7)
+}
+
+func TestCompareFormats(t *testing.T) {
+	w := newWorkplace(t)
+	compare := []string{"compare", w.model, w.another(t), w.model + "/", "--data", w.data, "--sides", "head", "--by", "degree", "--hits", "1,10"}
+	o := succeed(t, append(compare, "--format", "md")...)
+	assert.Contains(t, o.stdout, "| side | metric |")
+	assert.Contains(t, o.stdout, w.model+"/ against "+w.model, "names that are not different stay paths")
+
+	o = succeed(t, append(compare, "--format", "latex")...)
+	assert.Equal(t, strings.Count(o.stdout, `\begin{tabular}`), strings.Count(o.stdout, `\end{tabular}`))
+	assert.Equal(t, 7, strings.Count(o.stdout, `\toprule`), "the checkpoints, and three tables for each comparison")
+	for line := range strings.Lines(o.stdout) {
+		if strings.HasSuffix(line, "\\\\\n") {
+			assert.NotRegexp(t, `[^\\][_%#]`, line)
+			assert.NotRegexp(t, `^\[`, line)
+		}
+	}
+
+	o = succeed(t, append(compare, "--format", "csv")...)
+	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
+	require.NoError(t, err)
+	const metrics = 4
+	assert.Len(t, records[0], 20)
+	assert.Zero(t, (len(records)-1)%(2*metrics))
+	for _, record := range records[1:] {
+		if record[5] == w.model+"/" {
+			assert.Contains(t, []string{"0", ""}, record[16], "a checkpoint does not differ from itself")
+		}
+	}
+	o = succeed(t, append(compare, "--json", "-")...)
+	assert.True(t, strings.HasPrefix(o.stdout, "{\n  \"schema\""))
+	assert.Contains(t, o.stderr, "the queries that changed most")
+}
+
+func TestCompareBadInput(t *testing.T) {
+	w := newWorkplace(t)
+	mquine(t, "compare", w.model, w.path("none"), "--data", w.data).requireSentence(t, exitFailed, "there is no checkpoint")
+	mquine(t, "compare", w.model, w.model, "--data", w.path("none")).requireSentence(t, exitFailed, "none")
+	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give the folders of two checkpoints or more")
+	mquine(t, "compare", w.model, w.model).requireSentence(t, exitUsage, "--data is missing")
+	mquine(t, "compare", w.model, w.model, "--data", w.data, "--format", "html").requireSentence(t, exitUsage, "choose from table, md, latex and csv")
+}
+
+func TestLatexEscapes(t *testing.T) {
+	g := grid{title: "t", text: 1, header: []string{"a_b", "n"}, rows: [][]string{{`[x] 5% & $\{}#~^`, "1"}}}
+	assert.Equal(t, `% t
+\begin{tabular}{lr}
+\toprule
+a\_b & n \\
+\midrule
+{[}x{]} 5\% \& \$\textbackslash{}\{\}\#\textasciitilde{}\textasciicircum{} & 1 \\
+\bottomrule
+\end{tabular}
+`, g.latex())
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// zCasesJSON is an item of the list of cases, read as its users read it.
+type zCasesJSON struct {
+	Side       string `json:"side"`
+	Convention string `json:"convention"`
+	Relation   string `json:"relation"`
+	N          int    `json:"n"`
+	Easy       int    `json:"easy"`
+	Neutral    int    `json:"neutral"`
+	Hard       int    `json:"hard"`
+}
+
+type zReportJSON struct {
+	Schema    string       `json:"schema"`
+	Triples   int          `json:"triples"`
+	Z         histogram    `json:"z"`
+	RankZ     []histogram  `json:"rank_z"`
+	Cases     []zCasesJSON `json:"cases"`
+	Relations []zCasesJSON `json:"relations"`
+}
+
+type histogram struct {
+	Side    string `json:"side"`
+	Largest int    `json:"largest"`
+	Bins    []struct {
+		From, To, N int
+	} `json:"bins"`
+}
+
+func TestZStatsOfRealData(t *testing.T) {
+	dir := realDataset(t, "wn18rr")
+	o := succeed(t, "z", "stats", "--data", dir, "--sides", "tail", "--json", "-")
+	var r zReportJSON
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+	assert.Equal(t, []zCasesJSON{{Side: "tail", Convention: "paper", N: 3134, Easy: 314, Neutral: 2697, Hard: 123}}, r.Cases)
+	assert.Regexp(t, `tail +3,134 +314 \(10%\) +2,697 \(86%\) +123 \(4%\)`, o.stderr)
+}
+
+// The JSON, the lines of the triples and the tables are of one mind.
+func TestZStatsFiles(t *testing.T) {
+	w := newWorkplace(t)
+	jsonFile, tsvFile, plotFile := w.path("z.json"), w.path("z.tsv"), w.path("z.svg")
+	o := succeed(t, "z", "stats", "--data", w.data, "--relations", "--json", jsonFile, "--tsv", tsvFile, "--plot", plotFile)
+	assert.Contains(t, o.stdout, "families test: Z-patterns of 40 triples in 300 training triples, convention paper")
+
+	var r zReportJSON
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(jsonFile)), &r))
+	assert.Equal(t, "mquine.z-stats/1", r.Schema)
+	require.Len(t, r.Cases, 2)
+
+	lines := strings.Split(strings.TrimSpace(string(must1(os.ReadFile(tsvFile)))), "\n")
+	require.Equal(t, "side\thead\trelation\ttail\tz\trank_z\tcase", lines[0])
+	require.Len(t, lines, 1+2*40)
+	counts := map[string]int{}
+	for _, line := range lines[1:] {
+		f := strings.Split(line, "\t")
+		require.Len(t, f, 7)
+		counts[f[0]+" "+f[6]]++
+		counts[f[0]+" "+f[2]+" "+f[6]]++
+	}
+	for _, c := range append(slices.Clone(r.Cases), r.Relations...) {
+		of := c.Side + " "
+		if c.Relation != "" {
+			of += c.Relation + " "
+		}
+		assert.Equal(t, []int{counts[of+"easy"], counts[of+"neutral"], counts[of+"hard"]}, []int{c.Easy, c.Neutral, c.Hard}, of)
+		assert.Equal(t, c.N, c.Easy+c.Neutral+c.Hard)
+	}
+	for _, h := range append(r.RankZ, r.Z) {
+		sum := 0
+		for i, b := range h.Bins {
+			sum += b.N
+			assert.True(t, i == 0 || b.From == h.Bins[i-1].To+1)
+		}
+		assert.Equal(t, 40, sum)
+		last := h.Bins[len(h.Bins)-1]
+		assert.True(t, last.From <= h.Largest && h.Largest <= last.To)
+	}
+
+	decoder := xml.NewDecoder(strings.NewReader(string(must1(os.ReadFile(plotFile)))))
+	elements := map[string]int{}
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if start, ok := token.(xml.StartElement); ok {
+			elements[start.Name.Local]++
+		}
+	}
+	assert.Equal(t, 1, elements["svg"])
+	assert.Greater(t, elements["path"], 10)
+	requireFiles(t, w.dir, "families", "checkpoint", "z.json", "z.tsv", "z.svg")
+
+	o = succeed(t, "z", "stats", "--data", w.data, "--tsv", "-")
+	assert.Equal(t, strings.Join(lines, "\n")+"\n", o.stdout)
+	assert.Contains(t, o.stderr, "rank_Z")
+}
+
+// The figure of the paper: e1 → e2 ← e3 → e4 pushes towards e1 → e4.
+func TestZShow(t *testing.T) {
+	dir := writeDataset(t, map[string]string{
+		"train.txt": "e1\tr\te2\ne3\tr\te2\ne3\tr\te4\ne3\tr\te3\ne1\tr\te3\n", "valid.txt": "e3\tother\te2\n", "test.txt": "e1\tr\te4\n",
+	})
+	show := []string{"z", "show", "--data", dir, "--head", "e1", "--relation", "r"}
+	o := succeed(t, append(show, "--tail", "e4")...)
+	assert.Contains(t, o.stdout, "(e1, r, e4) is in test of ")
+	assert.Contains(t, o.stdout, "n_Z = 2, convention paper\nside tail: rank_Z = 1, easy\nside head: rank_Z = 1, easy\n")
+	assert.Regexp(t, `(?m)^e1 +→ +e2 +← +e3 +→ +e4$\n^e1 +→ +e3 +← +e3 +→ +e4$`, o.stdout)
+
+	o = succeed(t, append(show, "--tail", "e4", "--convention", "definition", "--json", "-")...)
+	var r struct {
+		Z        int      `json:"z"`
+		Splits   []string `json:"splits"`
+		Patterns []struct{ E2, E3 string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+	assert.Equal(t, 1, r.Z)
+	assert.Equal(t, []string{"test"}, r.Splits)
+	assert.Equal(t, []struct{ E2, E3 string }{{"e2", "e3"}}, r.Patterns)
+
+	o = succeed(t, append(show, "--tail", "e4", "--limit", "1")...)
+	assert.Contains(t, o.stdout, "… and 1 more; --limit lists them.")
+	o = succeed(t, append(show, "--tail", "e1")...)
+	assert.Contains(t, o.stdout, "is in no split")
+	assert.NotContains(t, o.stdout, "←")
+
+	mquine(t, append(show, "--tail", "e5")...).requireSentence(t, exitFailed, `has no entity "e5"`)
+	mquine(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "R2", "--tail", "e1").requireSentence(t, exitFailed, `has no relation "R2"`)
+	o = succeed(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "other", "--tail", "e1")
+	assert.Contains(t, o.stdout, "n_Z = 0", "a relation without training triples")
+}
+
+func TestZBadInput(t *testing.T) {
+	noTrain := writeDataset(t, map[string]string{"test.txt": "a\tr\tb\n"})
+	emptyTest := writeDataset(t, map[string]string{"train.txt": "a\tr\tb\n", "test.txt": ""})
+	mquine(t, "z", "stats", "--data", noTrain).requireSentence(t, exitFailed, "has no train split")
+	mquine(t, "z", "stats", "--data", emptyTest).requireSentence(t, exitFailed, "its test split is empty")
+	mquine(t, "z", "stats", "--data", emptyTest, "--split", "valid").requireSentence(t, exitFailed, "has no valid split")
+	mquine(t, "z", "stats", "--data", emptyTest, "--split", "train", "--json", noTrain).requireSentence(t, exitFailed, "it is a folder")
+	mquine(t, "z", "show", "--data", noTrain, "--head", "a", "--relation", "r", "--tail", "b").requireSentence(t, exitFailed, "has no train split")
+	mquine(t, "z", "stats").requireSentence(t, exitUsage, "--data is missing")
+	mquine(t, "z", "stats", "--data", "d", "--convention", "mine").requireSentence(t, exitUsage, "choose from paper and definition")
+	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage, "cannot go to the same file")
+	mquine(t, "z", "show", "--data", "d").requireSentence(t, exitUsage, "--head, --relation and --tail are missing")
+}
+
+func TestZAndCompareInterrupted(t *testing.T) {
+	w := newWorkplace(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{
+		{"z", "stats", "--data", w.data, "--json", w.path("z.json"), "--tsv", w.path("z.tsv"), "--plot", w.path("z.svg")},
+		{"z", "show", "--data", w.data, "--head", "a", "--relation", "b", "--tail", "c"},
+		{"compare", w.model, w.model, "--data", w.data, "--json", w.path("c.json")},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+		assert.Equal(t, exitInterrupted, status, args)
+		assert.Contains(t, stderr.String(), ": interrupted\n")
+		assert.Empty(t, stdout.String())
+	}
+	requireFiles(t, w.dir, "families", "checkpoint")
+}
+
+// The groups of an evaluation are the cases of z stats, and lose no query.
+func TestEvalByZCaseAndDegree(t *testing.T) {
+	w := newWorkplace(t)
+	for _, convention := range []string{"paper", "definition"} {
+		zFile, evalFile := w.path("z.json"), w.path("eval.json")
+		succeed(t, "z", "stats", "--data", w.data, "--convention", convention, "--json", zFile)
+		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "z-case,degree", "--convention", convention, "--json", evalFile)
+		assert.Contains(t, o.stdout, "By z-case: filter all, side both, realistic ties, convention "+convention)
+		assert.Contains(t, o.stdout, "By degree: ")
+
+		var z zReportJSON
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(zFile)), &z))
+		r := readReport(t, must1(os.ReadFile(evalFile)))
+		sizes := map[string]int{}
+		whole := map[string]int{}
+		for _, g := range r.Groups {
+			if g.Filter == "all" && g.Ties == "realistic" {
+				whole[g.By+" "+g.Side] += g.N
+				if g.By == "z-case" {
+					sizes[g.Side+" "+g.Group] = g.N
+				}
+			}
+		}
+		assert.Equal(t, map[string]int{"z-case tail": 40, "z-case head": 40, "z-case both": 80, "degree tail": 40, "degree head": 40, "degree both": 80}, whole)
+		for _, c := range z.Cases {
+			assert.Equal(t, []int{c.Easy, c.Neutral, c.Hard},
+				[]int{sizes[c.Side+" easy"], sizes[c.Side+" neutral"], sizes[c.Side+" hard"]}, c.Side)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package zpattern
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Sampler draws the triples of Z-sampling (Algorithm 1 of the paper). It belongs to one goroutine
+// and does not allocate once it has met its largest query.
+//
+// For a tail query (h, r, ?) and unobserved candidates t₁, …, t_m, the set S_Z is the union of all
+// triples of all Z-patterns of the candidates, those with e₂ = e₃ included. It has three parts:
+//
+//	(h, r, e₂)    (e₃, r, e₂)    (e₃, r, t_i)
+//
+// They are disjoint. Since (h, r, t_i) is not observed, t_i is no e₂, which divides the last two;
+// and h is no e₃, which divides the first from both. Hence the size of S_Z is the sum of three
+// counts, and a triple of it is found from its number without listing the others.
+type Sampler struct {
+	index *Index
+	flags []uint8 // of answers
+	// Over the e₃ that lead to a candidate: their numbers of candidates, and of known answers
+	// of the query.
+	candidates, shared sparse
+	marked             []int32  // answers with a flag
+	first              []int32  // the e₂ of S_Z
+	sums               []uint64 // sums of the triples of the e₃ before and up to each one
+	numbers            []uint64
+}
+
+// Flags of an answer of the relation.
+const (
+	isKnown uint8 = 1 << iota
+	isCandidate
+	isShared // a known answer that is e₂ of a pattern
+)
+
+// NewSampler returns a sampler.
+func (x *Index) NewSampler() *Sampler {
+	return &Sampler{index: x, flags: make([]uint8, x.widest), candidates: newSparse(x.widest), shared: newSparse(x.widest)}
+}
+
+// Sample appends k different triples of S_Z to dst, every set of k with the same probability, and
+// all of S_Z if it has no more than k. It returns dst and the size of S_Z, which is often 0.
+//
+// The query q with any of the candidates must not be a training triple; Sample panics if it is.
+// Candidates may repeat.
+func (s *Sampler) Sample(dst []kg.Triple, q kg.Query, candidates []int32, k int, rng *rand.Rand) (sample []kg.Triple, size uint64) {
+	from, back := &s.index.relations[q.Relation][q.Side], &s.index.relations[q.Relation][1-q.Side]
+	anchor, ok := from.find(q.Anchor)
+	if !ok {
+		return dst, 0
+	}
+	defer s.reset()
+	if s.mark(back, candidates); len(s.marked) == 0 {
+		return dst, 0
+	}
+	known := from.row(anchor)
+	s.markKnown(q, back, known)
+	s.share(from, back, known)
+
+	for _, e2 := range known {
+		if s.flags[e2]&isShared != 0 {
+			s.first = append(s.first, e2)
+		}
+	}
+	size = uint64(len(s.first))
+	for _, e3 := range s.candidates.used {
+		if n := s.shared.values[e3]; n > 0 {
+			size += uint64(n) + uint64(s.candidates.values[e3])
+		}
+		s.sums = append(s.sums, size)
+	}
+	s.draw(size, k, rng)
+	return s.look(dst, q, from, back), size
+}
+
+// mark flags the candidates and counts those of each e₃.
+func (s *Sampler) mark(back *adjacency, candidates []int32) {
+	for _, e := range candidates {
+		t, ok := back.find(e)
+		if !ok || s.flags[t] != 0 {
+			continue
+		}
+		s.flags[t] = isCandidate
+		s.marked = append(s.marked, t)
+		for _, e3 := range back.row(t) {
+			s.candidates.add(e3, 1)
+		}
+	}
+}
+
+func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
+	for _, e2 := range known {
+		if s.flags[e2] != 0 {
+			panic(fmt.Sprintf("zpattern: candidate %d of %+v is a known answer", back.ids[e2], q))
+		}
+		s.flags[e2] = isKnown
+		s.marked = append(s.marked, e2)
+	}
+}
+
+// share counts the known answers of each e₃ that leads to a candidate, over whichever of the two
+// sets of edges is smaller: those of the e₃, or those of the known answers.
+func (s *Sampler) share(from, back *adjacency, known []int32) {
+	middle := s.candidates.used
+	if edges(from, middle) <= edges(back, known) {
+		for _, e3 := range middle {
+			for _, t := range from.row(e3) {
+				if s.flags[t]&isKnown != 0 {
+					s.flags[t] |= isShared
+					s.shared.add(e3, 1)
+				}
+			}
+		}
+		return
+	}
+	for _, e2 := range known {
+		for _, e3 := range back.row(e2) {
+			if s.candidates.values[e3] != 0 {
+				s.flags[e2] |= isShared
+				s.shared.add(e3, 1)
+			}
+		}
+	}
+}
+
+// edges counts the answers of some anchors.
+func edges(a *adjacency, anchors []int32) int {
+	n := 0
+	for _, i := range anchors {
+		n += len(a.row(i))
+	}
+	return n
+}
+
+// draw sets s.numbers to k different numbers below size, or all of them, in ascending order.
+func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
+	switch want := uint64(max(k, 0)); {
+	case size <= want:
+		for i := range size {
+			s.numbers = append(s.numbers, i)
+		}
+	case size < 2*want:
+		// Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S.
+		for i := range size {
+			if rng.Uint64N(size-i) < want {
+				s.numbers = append(s.numbers, i)
+				want--
+			}
+		}
+	default:
+		// Numbers are drawn until k are different; never more at a time than are missing.
+		for uint64(len(s.numbers)) < want {
+			for range want - uint64(len(s.numbers)) {
+				s.numbers = append(s.numbers, rng.Uint64N(size))
+			}
+			slices.Sort(s.numbers)
+			s.numbers = slices.Compact(s.numbers)
+		}
+	}
+}
+
+// look appends the triples of s.numbers to dst. The triples of S_Z are numbered (h, r, e₂) first,
+// then e₃ by e₃ those that lead from it to known answers and candidates.
+func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.Triple {
+	numbers := s.numbers
+	for len(numbers) > 0 && numbers[0] < uint64(len(s.first)) {
+		dst = append(dst, triple(q, q.Anchor, back.ids[s.first[numbers[0]]]))
+		numbers = numbers[1:]
+	}
+	for len(numbers) > 0 {
+		i := sort.Search(len(s.sums), func(i int) bool { return s.sums[i] > numbers[0] })
+		e3, at := s.candidates.used[i], uint64(len(s.first))
+		if i > 0 {
+			at = s.sums[i-1]
+		}
+		for _, t := range from.row(e3) {
+			if s.flags[t] == 0 {
+				continue
+			}
+			if at == numbers[0] {
+				dst = append(dst, triple(q, from.ids[e3], back.ids[t]))
+				if numbers = numbers[1:]; len(numbers) == 0 || numbers[0] >= s.sums[i] {
+					break
+				}
+			}
+			at++
+		}
+	}
+	return dst
+}
+
+// triple returns the triple that joins an anchor and an answer as q does.
+func triple(q kg.Query, anchor, answer int32) kg.Triple {
+	if q.Side == kg.Tail {
+		return kg.Triple{Head: anchor, Relation: q.Relation, Tail: answer}
+	}
+	return kg.Triple{Head: answer, Relation: q.Relation, Tail: anchor}
+}
+
+// reset forgets a query.
+func (s *Sampler) reset() {
+	for _, t := range s.marked {
+		s.flags[t] = 0
+	}
+	s.candidates.clear()
+	s.shared.clear()
+	s.marked, s.first, s.sums, s.numbers = s.marked[:0], s.first[:0], s.sums[:0], s.numbers[:0]
+}

@@ -1,0 +1,125 @@
+package rank
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/checkpoint"
+)
+
+// TestRotateFixtures ranks the folders that the RotatE repository's own code wrote, under its
+// protocol, and compares with the ranks and the metrics that it printed. It ranks in float32, so that
+// a rank may differ by candidates whose exact scores are as near to the truth's as float32 can tell.
+func TestRotateFixtures(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
+		t.Run(name, func(t *testing.T) {
+			dir := fixture(t, "rotate-repo-"+name+"-umls")
+			c, err := checkpoint.Open(t.Context(), dir)
+			require.NoError(t, err)
+			defer c.Close()
+			g, err := kg.Open(t.Context(), "umls")
+			if err != nil {
+				t.Skipf("MQUINE_DATA: %v", err)
+			}
+			g, err = g.Relabel(c.Entities, c.Relations)
+			require.NoError(t, err)
+			index := kg.NewIndex(g)
+			printed := readRotateRanks(t, filepath.Join(dir, "ranks.tsv"), g)
+
+			for _, b := range backends {
+				ranking, err := Run(t.Context(), c.Model, index, g.Splits[kg.Test], Options{Backend: b, Threads: 2})
+				require.NoError(t, err)
+				require.Len(t, ranking.Ranks, len(printed))
+				worker := c.Model.NewWorker(b)
+				differ := 0
+				for _, r := range ranking.Ranks {
+					better, ok := printed[sidedTriple{r.Triple, r.Side}]
+					require.True(t, ok, "%v %v", r.Side, r.Triple)
+					if r.Better[All] == better {
+						continue
+					}
+					differ++
+					q, answer := r.Triple.Query(r.Side)
+					truth := c.Model.Score(worker.Reference(q, answer))
+					near := int32(0)
+					for e := range int32(c.Entities.Len()) {
+						score := c.Model.Score(worker.Reference(q, e))
+						if e != answer && math.Abs(score-truth) < 4e-6 {
+							near++
+						}
+					}
+					assert.LessOrEqual(t, max(r.Better[All]-better, better-r.Better[All]), near,
+						"%v %v: %d are better, and the tool counts %d", r.Side, r.Triple, r.Better[All], better)
+				}
+				t.Logf("%v: %d of %d ranks differ", b.Tier, differ, len(printed))
+				if differ == 0 {
+					compareRotateMetrics(t, filepath.Join(dir, "metrics.json"), ranking.Ranks)
+				}
+			}
+		})
+	}
+}
+
+type sidedTriple struct {
+	kg.Triple
+	kg.Side
+}
+
+// readRotateRanks returns how many candidates the tool found better, by query.
+func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	printed := map[sidedTriple]int32{}
+	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		fields := strings.Split(line, "\t")
+		if i == 0 {
+			require.Equal(t, []string{"side", "head", "relation", "tail", "rank", "better", "equal_or_filled"}, fields)
+			continue
+		}
+		head, known := g.Entities.ID(fields[1])
+		require.True(t, known)
+		relation, known := g.Relations.ID(fields[2])
+		require.True(t, known)
+		tail, known := g.Entities.ID(fields[3])
+		require.True(t, known)
+		side := kg.Tail
+		if fields[0] == "head" {
+			side = kg.Head
+		}
+		rank, err := strconv.Atoi(fields[4])
+		require.NoError(t, err)
+		require.Equal(t, []string{fmt.Sprint(rank - 1), "0"}, fields[5:], "no ties")
+		printed[sidedTriple{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = int32(rank - 1)
+	}
+	return printed
+}
+
+// compareRotateMetrics compares with what the tool printed, in six digits after the point.
+func compareRotateMetrics(t *testing.T, path string, ranks []Rank) {
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var want struct {
+		Printed map[string]float64 `json:"printed_by_tool"`
+	}
+	require.NoError(t, json.Unmarshal(text, &want))
+	r := Measure(ranks, BothSides, All, Optimistic, []int{1, 3, 10})
+	for key, got := range map[string]float64{
+		"MRR": float64(r.MRR), "MR": float64(r.MR),
+		"HITS@1": float64(r.Hits[0].Share), "HITS@3": float64(r.Hits[1].Share), "HITS@10": float64(r.Hits[2].Share),
+	} {
+		assert.Equal(t, fmt.Sprintf("%.6f", want.Printed[key]), fmt.Sprintf("%.6f", got), key)
+	}
+}
