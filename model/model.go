@@ -15,11 +15,23 @@ import (
 type Config struct {
 	// Model is the registered name, such as "mquine".
 	Model string
-	// Dim is the model's own dimension d.
+	// Dim is the model's own dimension d; for complex and rotate the number k of complex ones.
 	Dim int
 	// Entities and Relations are the numbers N and R of rows.
 	Entities, Relations int
+	// Gamma is the margin γ of a distance model, from which Score subtracts the distance. It
+	// never changes a rank.
+	Gamma float64
+	// EmbeddingRange is the stored value that stands for the phase π, in the models whose
+	// parameters are scaled phases.
+	EmbeddingRange float64
+	// Modulus is the factor of pRotatE's distance, 0 if it is not known. It never changes a rank.
+	Modulus float64
 }
+
+// DefaultRange is the EmbeddingRange of the RotatE code, (γ + 2) / d, and also the largest absolute
+// value with which its training begins.
+func DefaultRange(gamma float64, dim int) float64 { return (gamma + 2) / float64(dim) }
 
 // Shape is the name and the extents of one float32 tensor of a model.
 type Shape struct {
@@ -36,18 +48,21 @@ func (s Shape) Len() int {
 	return n
 }
 
-// Comparison is the class of a model: how ψ and φ are compared.
-type Comparison uint8
+// Comparison is the class of a model: how ψ and φ are compared. More is better.
+type Comparison = kernel.Comparison
 
+// The classes.
 const (
-	// Dot compares by ψ·φ.
-	Dot Comparison = iota
+	Dot       = kernel.Dot
+	L1        = kernel.L1
+	GroupNorm = kernel.GroupNorm
+	Phase     = kernel.Phase
 )
 
 // Tower describes the vectors that answer the queries of one side.
 type Tower struct {
 	Compare Comparison
-	// Width is the number F of entries of ψ and φ.
+	// Width is the number F of entries of ψ and φ; even where pairs of them are compared.
 	Width int
 	// Relational says that φ depends on the query's relation, so that candidates are prepared
 	// relation by relation.
@@ -64,6 +79,10 @@ type Model interface {
 	// EntityRow returns the stored parameters of entity e. Entities with identical rows have
 	// identical reference scores as candidates.
 	EntityRow(e int32) []float32
+	// Score returns the plausibility that the model's authors print, such as γ − D for a distance
+	// D, given the reference score. It never decreases, but may map two reference scores to one,
+	// which is why candidates are compared by the latter.
+	Score(reference float64) float64
 	NewWorker(b *kernel.Backend) Worker
 }
 
@@ -81,10 +100,13 @@ type Worker interface {
 	Reference(q kg.Query, e int32) float64
 }
 
-// Slack bounds everything in which the exact comparison of the rounded ψ and φ can differ from
-// the reference score minus a constant of the query, apart from the rounding of ψ and φ to
-// float32 themselves: Linear[0] + Linear[1]·n + Linear[2]·n² for a candidate of size n
+// Slack bounds the distance of a comparison of ψ and φ from the reference score minus a constant of
+// the query, by Slack[0] + Slack[1]·n + Slack[2]·n² for a candidate of size n
 // (docs/numerics.md).
+//
+// Where the comparison is Dot, it is the one of ψ and φ before they were rounded to float32, whose
+// effect on a dot product follows from their norms. In every other class it is the exact comparison
+// of the float32 vectors that were written. A slack that is not finite decides nothing.
 type Slack [3]float64
 
 // At returns the slack for candidates whose size is at most n.

@@ -29,18 +29,15 @@ import (
 // tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ), so both sides share φ.
 
 var (
-	mquine = architecture{"mquine",
-		func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail", "relation.cross") },
-		func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+	mquine = architecture{name: "mquine", maxDim: maxMatrixDim,
+		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail", "relation.cross") },
+		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
 	}
-	mquade = architecture{"mquade",
-		func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail") },
-		func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+	mquade = architecture{name: "mquade", maxDim: maxMatrixDim,
+		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail") },
+		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
 	}
 )
-
-// maxDim keeps one call of a d × d kernel short and every size within an int.
-const maxDim = 512
 
 // Triangle returns the number of entries of a packed triangle, d(d+1)/2.
 func Triangle(d int) int { return d * (d + 1) / 2 }
@@ -61,6 +58,9 @@ type matrixModel struct {
 
 func (m *matrixModel) Config() Config       { return m.config }
 func (m *matrixModel) Tensors() [][]float32 { return m.tensors }
+
+// Score is the reference score: γ, where a training had one, is not part of −s.
+func (m *matrixModel) Score(reference float64) float64 { return reference }
 
 func (m *matrixModel) Tower(kg.Side) Tower {
 	return Tower{Compare: Dot, Width: 2 * Triangle(m.config.Dim)}

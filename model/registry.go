@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -9,13 +10,17 @@ import (
 // architecture is what a model's file registers.
 type architecture struct {
 	name string
+	// maxDim is the largest d.
+	maxDim int
+	// phases says that parameters are phases, scaled by Config.EmbeddingRange.
+	phases bool
 	// shapes lists the tensors of a model of the given size.
 	shapes func(Config) []Shape
 	// build makes the model from its tensors, whose lengths are already checked.
 	build func(Config, [][]float32) Model
 }
 
-var architectures = []architecture{mquine, mquade}
+var architectures = []architecture{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
 
 // Names returns the names of the models, in the order of registration.
 func Names() []string {
@@ -31,12 +36,33 @@ func lookup(c Config) (architecture, error) {
 	if i < 0 {
 		return architecture{}, fmt.Errorf("unknown model %q: the models are %s", c.Model, strings.Join(Names(), ", "))
 	}
-	if c.Dim < 1 || c.Dim > maxDim || c.Entities < 0 || c.Relations < 0 {
-		return architecture{}, fmt.Errorf("model %s: dimension %d (1 to %d), %d entities, %d relations: out of range",
-			c.Model, c.Dim, maxDim, c.Entities, c.Relations)
+	a := architectures[i]
+	if c.Dim < 1 || c.Dim > a.maxDim || c.Entities < 0 || c.Relations < 0 {
+		return a, fmt.Errorf("model %s: dimension %d (1 to %d), %d entities, %d relations: out of range",
+			c.Model, c.Dim, a.maxDim, c.Entities, c.Relations)
 	}
-	return architectures[i], nil
+	if !(math.Abs(c.Gamma) <= math.MaxFloat64) {
+		return a, fmt.Errorf("model %s: γ = %v is not a number", c.Model, c.Gamma)
+	}
+	if !(c.Modulus >= 0 && c.Modulus <= math.MaxFloat64) {
+		return a, fmt.Errorf("model %s: the modulus %v is not a positive number, or 0 where it is not known", c.Model, c.Modulus)
+	}
+	if a.phases && !(c.EmbeddingRange >= minRange && c.EmbeddingRange <= 1/minRange) {
+		return a, fmt.Errorf("model %s: the embedding range %v is not from %g to %g: without it, the parameters are no phases",
+			c.Model, c.EmbeddingRange, minRange, 1/minRange)
+	}
+	return a, nil
 }
+
+const (
+	// maxMatrixDim keeps one call of a d × d kernel short.
+	maxMatrixDim = 512
+	// maxVectorDim is far more than any model has, and little enough for the sums of the bounds.
+	maxVectorDim = 1 << 15
+	// minRange keeps the phases of all float32 parameters, and products of their sines, within
+	// the range of float64.
+	minRange = 1e-30
+)
 
 // Shapes returns the names and shapes of the tensors of a model.
 func Shapes(c Config) ([]Shape, error) {

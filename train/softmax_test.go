@@ -35,7 +35,7 @@ func plainLoss(b *kernel.Backend, m model.Model, triples []kg.Triple) float64 {
 func TestGradient(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	for _, name := range model.Names() {
+	for _, name := range []string{"mquine", "mquade"} {
 		for _, d := range []int{1, 2, 5, 9} {
 			cfg := model.Config{Model: name, Dim: d, Entities: 6, Relations: 3}
 			m, err := Random(cfg, uint64(d))

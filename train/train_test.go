@@ -58,8 +58,11 @@ func measure(t testing.TB, m model.Model, g *kg.Graph) rank.Result {
 	return rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 }
 
-func TestRandom(t *testing.T) {
-	for _, name := range model.Names() {
+// matrixModels are the models that can be fitted.
+var matrixModels = []string{"mquine", "mquade"}
+
+func TestRandomMatrices(t *testing.T) {
+	for _, name := range matrixModels {
 		m, err := train.Random(model.Config{Model: name, Dim: 9, Entities: 500, Relations: 3}, 7)
 		require.NoError(t, err)
 		var sum, squares float64
@@ -82,6 +85,46 @@ func TestRandom(t *testing.T) {
 	}
 	_, err := train.Random(model.Config{Model: "mquine", Dim: 0}, 1)
 	assert.ErrorContains(t, err, "out of range")
+}
+
+func TestRandomTables(t *testing.T) {
+	for _, name := range model.Names()[len(matrixModels):] {
+		for _, c := range []struct{ given, want model.Config }{
+			{model.Config{}, model.Config{Gamma: 12, EmbeddingRange: 14.0 / 20}},
+			{model.Config{Gamma: 6}, model.Config{Gamma: 6, EmbeddingRange: 8.0 / 20}},
+			{model.Config{Gamma: 6, EmbeddingRange: 0.1}, model.Config{Gamma: 6, EmbeddingRange: 0.1}},
+		} {
+			for _, x := range []*model.Config{&c.given, &c.want} {
+				x.Model, x.Dim, x.Entities, x.Relations = name, 20, 500, 300
+			}
+			if name == "protate" {
+				c.want.Modulus = c.want.EmbeddingRange / 2
+			}
+			m, err := train.Random(c.given, 7)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, m.Config())
+			for _, tensor := range m.Tensors() {
+				var sum, squares, largest float64
+				for _, x := range tensor {
+					v := float64(x) / c.want.EmbeddingRange
+					sum += v
+					squares += v * v
+					largest = max(largest, math.Abs(v))
+				}
+				n := float64(len(tensor))
+				assert.InDelta(t, 0, sum/n, 4/math.Sqrt(3*n), name)
+				assert.InDelta(t, 1.0/3, squares/n, 4*math.Sqrt(4/(45*n)), name)
+				assert.InDelta(t, 0.999, largest, 0.0011, name)
+			}
+		}
+	}
+	m, err := train.Random(model.Config{Model: "rotate", Dim: 7, Entities: 100, Relations: 5}, 7)
+	require.NoError(t, err)
+	assert.Equal(t, "700903c0543a9f66", digest(t, m), "on every platform")
+	_, err = train.Random(model.Config{Model: "rotate", Dim: 0}, 1)
+	assert.ErrorContains(t, err, "out of range")
+	_, err = train.Demo(t.Context(), config(families(t), "distmult", 3), families(t), options(t))
+	assert.EqualError(t, err, "train: model distmult cannot be fitted, only mquine and mquade can")
 }
 
 // The bits do not depend on threads, tier or platform.
@@ -124,7 +167,7 @@ func chance(n int) float64 {
 
 func TestDemoLearns(t *testing.T) {
 	g := families(t)
-	for _, name := range model.Names() {
+	for _, name := range matrixModels {
 		m, err := train.Demo(t.Context(), config(g, name, 8), g, options(t))
 		require.NoError(t, err)
 		res := measure(t, m, g)
@@ -171,7 +214,7 @@ func norm(d int, a, minus []float32) float64 {
 func TestClusteredZipf(t *testing.T) {
 	g, groups, err := synth.Zipf(t.Context(), synth.Config{Entities: 2000, Seed: 5})
 	require.NoError(t, err)
-	for _, name := range model.Names() {
+	for _, name := range matrixModels {
 		const d = 10
 		m, err := train.Clustered(t.Context(), config(g, name, d), g, options(t))
 		require.NoError(t, err)

@@ -60,6 +60,9 @@ func pick[T any](from []T, name string) (T, error) {
 	}
 	var none T
 	last := len(all) - 1
+	if last == 0 {
+		return none, fmt.Errorf("must be %s", all[0])
+	}
 	return none, fmt.Errorf("choose from %s and %s", strings.Join(all[:last], ", "), all[last])
 }
 
@@ -146,13 +149,14 @@ func (c cutoffs) Set(list string) error {
 
 // inputs are the flags of commands that need a checkpoint and a data set.
 type inputs struct {
-	model, data string
+	model, vocabulary, data string
 }
 
 func (in *inputs) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&in.model, "model", "", "`folder` of the checkpoint")
 	markRequired(cmd, "model")
 	must(cmd.MarkFlagDirname("model"))
+	addVocabulary(cmd, &in.vocabulary)
 	addData(cmd, &in.data)
 }
 

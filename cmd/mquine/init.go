@@ -32,11 +32,13 @@ func newInitCommand() *cobra.Command {
 		Short: "Make a checkpoint to start from, or to measure speed with",
 		Long: `Make a checkpoint with the entities and relations of a data set.
 
-  --kind random     what training begins with: random entities, relations that are the identity
-  --kind clustered  for measurements of speed: ranks true answers about as a trained checkpoint
-                    does, well but with many close candidates. Entities lie in groups, fitted to
-                    the triples of all splits, the test split included: its metrics say nothing
-                    about the model.
+  --kind random     what training begins with: for mquine and mquade random entities, and
+                    relations that are the identity; for the others uniform numbers up to
+                    (γ + 2) / D, with γ = 12, as the RotatE repository has it
+  --kind clustered  for measurements of speed (mquine and mquade): ranks true answers about as a
+                    trained checkpoint does, well but with many close candidates. Entities lie in
+                    groups, fitted to the triples of all splits, the test split included: its
+                    metrics say nothing about the model.
 
 The same seed makes the same checkpoint on every machine. A clustered checkpoint is ranked on the
 test split when it is made, and the command prints the median rank (both sides, filter all,
@@ -53,7 +55,7 @@ undecided.`,
 	flags.SortFlags = false
 	addChoice(cmd, &i.model, "model", "`model`: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
-	flags.Var(positive{n: &i.dim}, "dim", "`dimension` d of the model")
+	flags.Var(positive{n: &i.dim}, "dim", "`dimension` d of the model; for complex and rotate, of complex numbers")
 	markRequired(cmd, "dim")
 	addData(cmd, &i.data)
 	flags.StringVar(&i.out, "out", "", "`folder` to write, which must not exist")

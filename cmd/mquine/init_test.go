@@ -8,6 +8,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint"
 )
 
 func parameters(t *testing.T, dir string) []byte {
@@ -40,6 +43,24 @@ func TestInit(t *testing.T) {
 			assert.NotEqual(t, parameters(t, first), parameters(t, init("other", "8")))
 			succeed(t, "eval", "--model", first, "--data", w.data)
 		}
+	}
+}
+
+// Every model can be made, and what it is made with is in the checkpoint.
+func TestInitEveryModel(t *testing.T) {
+	w := newWorkplace(t)
+	for _, name := range model.Names() {
+		out := w.path(name)
+		succeed(t, "init", "--model", name, "--dim", "4", "--data", w.data, "--out", out)
+		c, err := checkpoint.Open(t.Context(), out)
+		require.NoError(t, err)
+		config := c.Model.Config()
+		assert.Equal(t, name, config.Model)
+		if name != "mquine" && name != "mquade" {
+			assert.Equal(t, 12.0, config.Gamma)
+			assert.Equal(t, 14.0/4, config.EmbeddingRange)
+		}
+		require.NoError(t, c.Close())
 	}
 }
 

@@ -24,8 +24,9 @@ func newPredictCommand() *cobra.Command {
 		Long: `List the entities that a checkpoint holds to be the best answers of a query: of (X, R, ?) for
 --head X --relation R, and of (?, R, X) for --tail X --relation R.
 
-The score is the plausibility of the triple; higher is better, and its scale is the model's own
-(for MQuinE and MQuadE, minus the squared distance). Entities with the same score are listed in
+The score is the plausibility of the triple; higher is better, and its scale is the model's own:
+minus the squared distance for mquine and mquade, γ minus the distance for transe, rotate and
+protate, the product itself for distmult and complex. Entities with the same score are listed in
 the checkpoint's order. An answer is known if a split of the data set has the triple;
 --filter-known leaves these out.
 
@@ -102,6 +103,14 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	meter.clear()
 	if err != nil {
 		return err
+	}
+	for _, list := range lists {
+		for i := range list {
+			list[i].Score = s.checkpoint.Model.Score(list[i].Score)
+		}
+	}
+	if c := s.checkpoint.Model.Config(); c.Model == "protate" && c.Modulus == 0 {
+		fmt.Fprintln(log, "note: the checkpoint lacks the modulus of pRotatE, which changes no rank: the scores are −Σ|sin(θ_h + θ_r − θ_t)|")
 	}
 	if p.in != "" {
 		err = writeLists(out, s.graph, queries, lists)

@@ -50,8 +50,11 @@ input, 2 for wrong usage, 130 when interrupted.`,
 		newDemoCommand(start),
 		newDataCommand(),
 		newInitCommand(),
+		newImportCommand(),
 		newEvalCommand(start),
+		newCompareCommand(),
 		newPredictCommand(),
+		newZCommand(),
 		newInfoCommand(),
 	)
 	cobra.EnableCommandSorting = false

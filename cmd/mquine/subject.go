@@ -25,7 +25,7 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 		reading sync.WaitGroup
 	)
 	reading.Go(func() { g, dataErr = kg.Open(ctx, in.data) })
-	c, err := checkpoint.Open(ctx, in.model)
+	c, err := openCheckpoint(ctx, in.model, in.vocabulary)
 	reading.Wait()
 	if err != nil {
 		return nil, err

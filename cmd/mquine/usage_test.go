@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model"
 )
 
 func TestWrongUsage(t *testing.T) {
@@ -32,7 +34,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--filters", ""), `--filters "": choose from`},
 		{with(eval, "--filters", "all,all"), "all is given twice"},
 		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic and realistic`},
-		{with(eval, "--by", "entity"), `--by "entity": choose from relation and category`},
+		{with(eval, "--by", "entity"), `--by "entity": choose from relation, category, z-case and degree`},
 		{with(eval, "--hits", "1,0"), `--hits "1,0": must be whole numbers from 1`},
 		{with(eval, "--hits", "3,3"), "3 is given twice"},
 		{with(eval, "--hits", "x"), "must be whole numbers"},
@@ -48,7 +50,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(predict, "--head", "h", "--tail", "t", "--relation", "r"), "give --head or --tail, not both"},
 		{with(predict, "--in", "f", "--head", "h"), "--in has the queries"},
 		{with(predict, "--in", "f", "-k", "0"), `-k "0": must be a whole number of at least 1`},
-		{[]string{"init", "--model", "transe"}, `--model "transe": choose from mquine and mquade`},
+		{[]string{"init", "--model", "transe"}, `--model "transe": choose from mquine, mquade, transe-l1`},
 		{[]string{"init", "--model", "mquine", "--dim", "4"}, "--data and --out are missing"},
 		{[]string{"init", "--seed", "-1"}, `--seed "-1": not a value that the flag can take`},
 		{[]string{"init", "--kind", "trained"}, "choose from random and clustered"},
@@ -130,9 +132,9 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "none,train none,all", complete("eval", "--filters", "none,"))
 	assert.Equal(t, "none,train,all", complete("eval", "--filters", "none,train,"))
 	assert.Equal(t, "optimistic pessimistic realistic", complete("eval", "--ties", ""))
-	assert.Equal(t, "relation category", complete("eval", "--by", ""))
+	assert.Equal(t, "relation category z-case degree", complete("eval", "--by", ""))
 	assert.Equal(t, "auto avx512 avx2 generic", complete("predict", "--backend", ""))
-	assert.Equal(t, "mquine mquade", complete("init", "--model", ""))
+	assert.Equal(t, strings.Join(model.Names(), " "), complete("init", "--model", ""))
 	assert.Equal(t, "random clustered", complete("init", "--kind", ""))
 	assert.Contains(t, complete("e"), "eval\t")
 

@@ -8,8 +8,12 @@
 //
 // The metadata of model.safetensors, all text, must have "format" (mquine/1), "model" (a name
 // that package model knows), "dim" (the model's dimension d, decimal) and "dataset" (the name of
-// the data set that the model was trained on). "entities_sha256" and "relations_sha256", hex, are
-// written by Save and are checked where they are present; everything else is kept as it is.
+// the data set that the model was trained on). "gamma", "embedding_range" and "modulus", decimal,
+// are the fields of model.Config with these names, which some models need. "entities_sha256" and
+// "relations_sha256", hex, are written by Save and are checked where they are present; everything
+// else is kept as it is.
+//
+// The format rotate is the folder that the RotatE repository's training writes (rotate.go).
 package checkpoint
 
 import (
@@ -21,80 +25,183 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
-	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
 // Checkpoint is an open checkpoint: a model with the labels that its rows stand for.
 type Checkpoint struct {
 	// Path is the folder.
 	Path string
-	// Model has the parameters. They are the mapped file, so that it must not be used after
-	// Close, nor the file be changed in place while it is open; Replace does not do that.
+	// Format is the format of the folder: mquine/1 or rotate.
+	Format string
+	// Model has the parameters. They are the mapped files, so that it must not be used after
+	// Close, nor the files be changed in place while it is open; Replace does not do that.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
 	// Dataset is the name of the data set that the model was trained on.
 	Dataset string
-	// Metadata has all entries of the file, those of the format included; do not modify it.
+	// Metadata has all that the folder says of the model as text; do not modify it.
 	Metadata map[string]string
 
-	file   *safetensors.File
+	source *source
 	sha256 func() string
 }
+
+// Option changes what Open does.
+type Option func(*options)
+
+type options struct {
+	vocabulary string
+}
+
+// VocabularyFolder names the folder with the vocabularies of a checkpoint that has none itself:
+// entities.dict and relations.dict, or entities.tsv and relations.tsv. A checkpoint that has
+// vocabularies must have the same.
+func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
 
 // Open opens the checkpoint in the folder dir. What it returns is whole: the parameters have the
 // model's names and shapes, every one of them is finite, and the vocabularies have one label for
 // each row. An error is one sentence that says what is wrong and in which file; Inspect looks into
 // checkpoints that Open refuses.
-func Open(ctx context.Context, dir string) (*Checkpoint, error) {
-	file, err := openParameters(dir)
+func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) {
+	var o options
+	for _, option := range with {
+		option(&o)
+	}
+	format, src, err := openSource(dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{Path: dir, file: file, Metadata: file.Metadata()}
-	c.sha256 = sync.OnceValue(func() string {
-		if file.Bytes() == nil {
-			panic("checkpoint: the first SHA256 after Close")
-		}
-		return hexSHA256(file.Bytes())
-	})
-	if err := c.readMquine(ctx); err != nil {
-		_ = file.Close()
+	c := &Checkpoint{Path: dir, Format: format.name, Metadata: src.metadata, source: src}
+	c.sha256 = sync.OnceValue(src.sha256)
+	if err := format.read(c, ctx, o); err != nil {
+		_ = src.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// openParameters opens the parameters of the checkpoint in the folder dir. The files in a folder
-// tell its format; so far there is one.
-func openParameters(dir string) (*safetensors.File, error) {
+// format is a kind of checkpoint.
+type format struct {
+	name string
+	// marker is the file that tells a folder of this format.
+	marker string
+	// open opens the files with parameters, and checks no more than that they can be read.
+	open func(dir string) (*source, error)
+	// read fills in a checkpoint whose files are open.
+	read func(c *Checkpoint, ctx context.Context, o options) error
+}
+
+var formats = []format{
+	{formatName, parametersName, openMquine, (*Checkpoint).readMquine},
+	{rotateName, rotateEntities, openRotate, (*Checkpoint).readRotate},
+}
+
+// source is the files with a checkpoint's parameters.
+type source struct {
+	// path is the file, or the folder if there are several.
+	path     string
+	metadata map[string]string
+	tensors  []tensor
+	// contents are the files, in the order in which they are hashed.
+	contents [][]byte
+	close    func() error
+}
+
+// tensor is a tensor in a file.
+type tensor struct {
+	path, name, dtype string
+	shape             []int
+	values            []float32 // nil unless float32
+}
+
+// openSource finds out the format of the folder dir and opens its parameters.
+func openSource(dir string) (format, *source, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no checkpoint %s: no such folder", dir)
+		return format{}, nil, fmt.Errorf("there is no checkpoint %s: no such folder", dir)
 	case err != nil:
-		return nil, fmt.Errorf("opening checkpoint: %w", err)
+		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is not a folder: a checkpoint is named by the folder that holds %s", dir, parametersName)
+		return format{}, nil, fmt.Errorf("%s is not a folder: a checkpoint is named by the folder that holds its files", dir)
 	}
-	file, err := safetensors.Open(filepath.Join(dir, parametersName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not a checkpoint: it has no %s", dir, parametersName)
+	var markers []string
+	for _, f := range formats {
+		if _, err := os.Stat(filepath.Join(dir, f.marker)); !errors.Is(err, fs.ErrNotExist) {
+			src, err := f.open(dir)
+			return f, src, err
+		}
+		markers = append(markers, f.marker)
 	}
-	return file, err
+	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s", dir, strings.Join(markers, " and no "))
 }
 
-// SHA256 returns the SHA-256 of model.safetensors in hex. The first call computes it, and must
-// come before Close.
+// sha256 returns the hash of the files' contents, one after the other, in hex.
+func (s *source) sha256() string {
+	if s.contents == nil {
+		panic("checkpoint: the first SHA256 after Close")
+	}
+	h := sha256.New()
+	for _, c := range s.contents {
+		h.Write(c)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (s *source) Close() error {
+	if s.contents == nil {
+		return nil
+	}
+	s.contents = nil
+	return s.close()
+}
+
+// build makes the model of c from its files, once the vocabularies are known. named says what the
+// numbers of rows are compared with.
+func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) error {
+	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
+	shapes, err := model.Shapes(config)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.source.path, err)
+	}
+	for _, t := range c.source.tensors {
+		if !slices.ContainsFunc(shapes, func(s model.Shape) bool { return s.Name == t.name }) {
+			return fmt.Errorf("%s: tensor %.80q is not one of model %s", t.path, t.name, config.Model)
+		}
+	}
+	values := make([][]float32, len(shapes))
+	for i, s := range shapes {
+		at := slices.IndexFunc(c.source.tensors, func(t tensor) bool { return t.name == s.Name })
+		if at < 0 {
+			return fmt.Errorf("%s: tensor %q of model %s is missing", c.source.path, s.Name, config.Model)
+		}
+		t := c.source.tensors[at]
+		if !slices.Equal(t.shape, s.Dims) {
+			return fmt.Errorf("%s: tensor %q has shape %v, and %s with %s needs %v", t.path, s.Name, t.shape, config.Model, named, s.Dims)
+		}
+		if t.values == nil {
+			return fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: convert it to float32 and save it again", t.path, t.name, t.dtype)
+		}
+		if err := checkFinite(ctx, s, t.values); err != nil {
+			return fmt.Errorf("%s: %w", t.path, err)
+		}
+		values[i] = t.values
+	}
+	if c.Model, err = model.New(config, values); err != nil {
+		return fmt.Errorf("%s: %w", c.source.path, err)
+	}
+	return nil
+}
+
+// SHA256 returns, in hex, the SHA-256 of model.safetensors, or of the tables of a rotate folder, the
+// entities' and then the relations'. The first call computes it, and must come before Close.
 func (c *Checkpoint) SHA256() string { return c.sha256() }
 
 // Close gives the memory of the parameters back.
-func (c *Checkpoint) Close() error { return c.file.Close() }
-
-func hexSHA256(contents []byte) string {
-	sum := sha256.Sum256(contents)
-	return hex.EncodeToString(sum[:])
-}
+func (c *Checkpoint) Close() error { return c.source.Close() }

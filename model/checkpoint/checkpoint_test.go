@@ -22,6 +22,7 @@ func TestOpen(t *testing.T) {
 	c, err := Open(t.Context(), dir)
 	require.NoError(t, err)
 	assert.Equal(t, dir, c.Path)
+	assert.Equal(t, "mquine/1", c.Format)
 	assert.Equal(t, model.Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 2}, c.Model.Config())
 	assert.Equal(t, "toy", c.Dataset)
 	assert.Equal(t, f.metadata, c.Metadata)
@@ -55,6 +56,9 @@ func TestOpenRefuses(t *testing.T) {
 		"no metadata":         {func(f *folder) { f.metadata = map[string]string{} }, parametersName, `the metadata lack "format", which format mquine/1 requires`},
 		"no model":            {func(f *folder) { delete(f.metadata, "model") }, parametersName, `the metadata lack "model"`},
 		"no dim":              {func(f *folder) { delete(f.metadata, "dim") }, parametersName, `the metadata lack "dim"`},
+		"γ not a number":      {func(f *folder) { f.metadata["gamma"] = "twelve" }, parametersName, `metadata "gamma" is "twelve", which is not a number`},
+		"modulus negative":    {func(f *folder) { f.metadata["modulus"] = "-0.5" }, parametersName, "the modulus -0.5 is not a positive number"},
+		"γ infinite":          {func(f *folder) { f.metadata["gamma"] = "Inf" }, parametersName, "γ = +Inf is not a number"},
 		"no data set":         {func(f *folder) { f.metadata["dataset"] = "" }, parametersName, `the metadata lack "dataset"`},
 		"later format":        {func(f *folder) { f.metadata = map[string]string{"format": "mquine/2"} }, parametersName, `format "mquine/2" is unknown: this version of mquine reads mquine/1`},
 		"unknown model":       {func(f *folder) { f.metadata["model"] = "mqueen" }, parametersName, `unknown model "mqueen"`},
@@ -99,11 +103,11 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 	empty := t.TempDir()
 	_, err = Open(t.Context(), empty)
-	assert.EqualError(t, err, empty+" is not a checkpoint: it has no model.safetensors")
+	assert.EqualError(t, err, empty+" is not a checkpoint: it has no model.safetensors and no entity_embedding.npy")
 
 	dir := small().write(t)
 	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))
-	assert.ErrorContains(t, err, "is not a folder: a checkpoint is named by the folder that holds model.safetensors")
+	assert.ErrorContains(t, err, "is not a folder: a checkpoint is named by the folder that holds its files")
 
 	for _, name := range []string{"entities.tsv", "relations.tsv"} {
 		dir := small().write(t)

@@ -11,21 +11,16 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// checkFinite returns an error that names the first value, in the order of the tensors and of
-// their rows, that is NaN or infinite. Columns are counted through the whole of a row.
-func checkFinite(ctx context.Context, shapes []model.Shape, tensors [][]float32) error {
-	for i, values := range tensors {
-		at, err := firstNonFinite(ctx, values)
-		if err != nil {
-			return err
-		}
-		if at >= 0 {
-			width := len(values) / rows(shapes[i].Dims)
-			return fmt.Errorf("tensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
-				shapes[i].Name, values[at], at/width, at%width)
-		}
+// checkFinite returns an error that names the first value of a tensor, in the order of its rows,
+// that is NaN or infinite. Columns are counted through the whole of a row.
+func checkFinite(ctx context.Context, shape model.Shape, values []float32) error {
+	at, err := firstNonFinite(ctx, values)
+	if err != nil || at < 0 {
+		return err
 	}
-	return nil
+	width := len(values) / rows(shape.Dims)
+	return fmt.Errorf("tensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
+		shape.Name, values[at], at/width, at%width)
 }
 
 // firstNonFinite returns the index of the first NaN or infinity, or −1.

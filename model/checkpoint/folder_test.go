@@ -140,10 +140,14 @@ func counting() func() float32 {
 // drawTrained draws a small model with any finite values and any labels.
 func drawTrained(t *rapid.T) trained {
 	c := model.Config{
-		Model:     rapid.SampledFrom([]string{"mquine", "mquade"}).Draw(t, "model"),
+		Model:     rapid.SampledFrom(model.Names()).Draw(t, "model"),
 		Dim:       rapid.IntRange(1, 4).Draw(t, "dim"),
 		Entities:  rapid.IntRange(1, 5).Draw(t, "entities"),
 		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
+
+		Gamma:          rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64).Draw(t, "gamma"),
+		EmbeddingRange: rapid.Float64Range(1e-30, 1e30).Draw(t, "embedding range"),
+		Modulus:        rapid.Float64Range(0, math.MaxFloat64).Draw(t, "modulus"),
 	}
 	value := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
 	m := newTrained(t, c, func() float32 { return value.Draw(t, "value") })

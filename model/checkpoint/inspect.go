@@ -3,17 +3,16 @@ package checkpoint
 import (
 	"context"
 	"math"
-	"path/filepath"
 	"runtime"
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
-	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
 // Inspection tells what is in the parameters of a checkpoint, valid or not.
 type Inspection struct {
-	// Path is the file that was inspected, Bytes its size and SHA256 its hash in hex.
+	// Path is the file that was inspected, or the folder if it has several, Bytes the size and
+	// SHA256 the hash in hex of all of them.
 	Path     string            `json:"path"`
 	Bytes    int64             `json:"bytes"`
 	SHA256   string            `json:"sha256"`
@@ -55,24 +54,22 @@ type NormQuantiles struct {
 	Max    float64 `json:"max"`
 }
 
-// Inspect looks into the parameters of the checkpoint in the folder dir. It needs a readable
-// model.safetensors and nothing else: neither the vocabularies nor the metadata nor finite values.
+// Inspect looks into the parameters of the checkpoint in the folder dir. It needs them to be
+// readable and nothing else: neither the vocabularies nor the metadata nor finite values.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
-	file, err := openParameters(dir)
+	_, src, err := openSource(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	result := &Inspection{
-		Path:     filepath.Join(dir, parametersName),
-		Bytes:    int64(len(file.Bytes())),
-		SHA256:   hexSHA256(file.Bytes()),
-		Metadata: file.Metadata(),
+	defer src.Close()
+	result := &Inspection{Path: src.path, SHA256: src.sha256(), Metadata: src.metadata}
+	for _, c := range src.contents {
+		result.Bytes += int64(len(c))
 	}
-	for _, t := range file.Tensors() {
-		s := TensorStatistics{Name: t.Name, DType: t.DType, Shape: t.Shape}
-		if t.DType == "F32" {
-			if s.Values, err = inspectTensor(ctx, file, t); err != nil {
+	for _, t := range src.tensors {
+		s := TensorStatistics{Name: t.name, DType: t.dtype, Shape: t.shape}
+		if t.values != nil {
+			if s.Values, err = inspectTensor(ctx, t.shape, t.values); err != nil {
 				return nil, err
 			}
 		}
@@ -81,18 +78,17 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	return result, nil
 }
 
-func inspectTensor(ctx context.Context, file *safetensors.File, t safetensors.Tensor) (*ValueStatistics, error) {
-	values, err := file.Float32(t.Name)
-	if err != nil || len(values) == 0 {
-		return &ValueStatistics{}, err
+func inspectTensor(ctx context.Context, shape []int, values []float32) (*ValueStatistics, error) {
+	if len(values) == 0 {
+		return &ValueStatistics{}, nil
 	}
-	norms := make([]float64, rows(t.Shape))
+	norms := make([]float64, rows(shape))
 	width := len(values) / len(norms)
 
 	// The parts do not depend on the number of threads, and their sums are added in order.
 	perPart := max(1, 1<<18/width)
 	parts := make([]tally, (len(norms)+perPart-1)/perPart)
-	err = kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {
+	err := kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {
 		first := i * perPart
 		last := min(first+perPart, len(norms))
 		parts[i] = count(values[first*width:last*width], norms[first:last])

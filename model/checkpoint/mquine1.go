@@ -2,12 +2,13 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/mquine/mquine/kg"
@@ -27,16 +28,39 @@ const (
 	modelKey           = "model"
 	dimKey             = "dim"
 	datasetKey         = "dataset"
+	gammaKey           = "gamma"
+	embeddingRangeKey  = "embedding_range"
+	modulusKey         = "modulus"
 	entitiesSHA256Key  = "entities_sha256"
 	relationsSHA256Key = "relations_sha256"
 )
 
-// readMquine fills in c, whose file is open, from a folder of format mquine/1.
-func (c *Checkpoint) readMquine(ctx context.Context) error {
-	path := filepath.Join(c.Path, parametersName)
+// openMquine opens model.safetensors in a folder of format mquine/1.
+func openMquine(dir string) (*source, error) {
+	path := filepath.Join(dir, parametersName)
+	file, err := safetensors.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &source{path: path, metadata: file.Metadata(), contents: [][]byte{file.Bytes()}, close: file.Close}
+	for _, t := range file.Tensors() {
+		var values []float32
+		if t.DType == "F32" {
+			if values, err = file.Float32(t.Name); err != nil {
+				_ = file.Close()
+				return nil, err
+			}
+		}
+		f.tensors = append(f.tensors, tensor{path, t.Name, t.DType, t.Shape, values})
+	}
+	return f, nil
+}
+
+// readMquine fills in c from a folder of format mquine/1.
+func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	config, err := configOf(c.Metadata)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", c.source.path, err)
 	}
 	c.Dataset = c.Metadata[datasetKey]
 	if c.Entities, err = c.readVocabulary(entitiesName, entitiesSHA256Key); err != nil {
@@ -45,27 +69,11 @@ func (c *Checkpoint) readMquine(ctx context.Context) error {
 	if c.Relations, err = c.readVocabulary(relationsName, relationsSHA256Key); err != nil {
 		return err
 	}
-	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
-	shapes, err := model.Shapes(config)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := c.checkVocabularies(o); err != nil {
+		return err
 	}
-	if err := checkShapes(c.file.Tensors(), shapes, config); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	tensors := make([][]float32, len(shapes))
-	for i, s := range shapes {
-		if tensors[i], err = c.file.Float32(s.Name); err != nil {
-			return err
-		}
-	}
-	if err := checkFinite(ctx, shapes, tensors); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if c.Model, err = model.New(config, tensors); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities (%s) and %d relations (%s)",
+		config.Dim, c.Entities.Len(), entitiesName, c.Relations.Len(), relationsName))
 }
 
 // configOf returns what the metadata says of the model: everything but the numbers of rows.
@@ -82,7 +90,27 @@ func configOf(metadata map[string]string) (model.Config, error) {
 	if err != nil {
 		return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a dimension", dimKey, metadata[dimKey])
 	}
-	return model.Config{Model: metadata[modelKey], Dim: dim}, nil
+	config := model.Config{Model: metadata[modelKey], Dim: dim}
+	for _, n := range numbers(&config) {
+		text, given := metadata[n.key]
+		if !given {
+			continue
+		}
+		if *n.value, err = strconv.ParseFloat(text, 64); err != nil {
+			return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a number", n.key, text)
+		}
+	}
+	return config, nil
+}
+
+// number is a field of a configuration and its key in the metadata.
+type number struct {
+	key   string
+	value *float64
+}
+
+func numbers(c *model.Config) []number {
+	return []number{{gammaKey, &c.Gamma}, {embeddingRangeKey, &c.EmbeddingRange}, {modulusKey, &c.Modulus}}
 }
 
 // readVocabulary reads a vocabulary of c and compares its hash with that in the metadata.
@@ -111,25 +139,6 @@ func (c *Checkpoint) readVocabulary(name, key string) (*kg.Vocabulary, error) {
 
 func fileSHA256(path string) (string, error) {
 	contents, err := os.ReadFile(path)
-	return hexSHA256(contents), err
-}
-
-// checkShapes compares the tensors of a file with those of the model.
-func checkShapes(tensors []safetensors.Tensor, shapes []model.Shape, c model.Config) error {
-	for _, t := range tensors {
-		if !slices.ContainsFunc(shapes, func(s model.Shape) bool { return s.Name == t.Name }) {
-			return fmt.Errorf("tensor %.80q is not one of model %s", t.Name, c.Model)
-		}
-	}
-	for _, s := range shapes {
-		i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == s.Name })
-		if i < 0 {
-			return fmt.Errorf("tensor %q of model %s is missing", s.Name, c.Model)
-		}
-		if got := tensors[i].Shape; !slices.Equal(got, s.Dims) {
-			return fmt.Errorf("tensor %q has shape %v, and %s with d = %d, %d entities (%s) and %d relations (%s) needs %v",
-				s.Name, got, c.Model, c.Dim, c.Entities, entitiesName, c.Relations, relationsName, s.Dims)
-		}
-	}
-	return nil
+	sum := sha256.Sum256(contents)
+	return hex.EncodeToString(sum[:]), err
 }

@@ -20,8 +20,8 @@ import (
 // Save writes a checkpoint to the folder dir, which must not exist; folders above it are made. The
 // folder appears when all of it is safely on the disk, and after an error there is none.
 //
-// The metadata must have "dataset"; "format", "model", "dim" and the hashes of the vocabularies
-// are set by Save, whatever the metadata say. A model with a parameter that is NaN or infinite is
+// The metadata must have "dataset"; "format", "model", "dim" and what else is in the model's
+// configuration, and the hashes of the vocabularies, are set by Save, whatever the metadata say. A model with a parameter that is NaN or infinite is
 // an error, because Open would refuse it.
 func Save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
 	dir = filepath.Clean(dir)
@@ -126,11 +126,11 @@ func parameters(m model.Model, entities, relations *kg.Vocabulary) ([]safetensor
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFinite(context.Background(), shapes, m.Tensors()); err != nil {
-		return nil, err
-	}
 	tensors := make([]safetensors.Float32, len(shapes))
 	for i, values := range m.Tensors() {
+		if err := checkFinite(context.Background(), shapes[i], values); err != nil {
+			return nil, err
+		}
 		tensors[i] = safetensors.Float32{Name: shapes[i].Name, Shape: shapes[i].Dims, Values: values}
 	}
 	return tensors, nil
@@ -144,6 +144,13 @@ func writeParameters(dir string, m model.Model, tensors []safetensors.Float32, m
 	all[formatKey] = formatName
 	all[modelKey] = m.Config().Model
 	all[dimKey] = strconv.Itoa(m.Config().Dim)
+	config := m.Config()
+	for _, n := range numbers(&config) {
+		delete(all, n.key)
+		if *n.value != 0 {
+			all[n.key] = strconv.FormatFloat(*n.value, 'g', -1, 64)
+		}
+	}
 	var err error
 	if all[entitiesSHA256Key], err = fileSHA256(filepath.Join(dir, entitiesName)); err != nil {
 		return err

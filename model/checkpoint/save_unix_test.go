@@ -4,6 +4,7 @@ package checkpoint
 
 import (
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"testing"
@@ -15,9 +16,22 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
+// alone marks the process that TestSaveToAFullDisk starts.
+const alone = "MQUINE_TEST_ALONE"
+
 // TestSaveToAFullDisk lets the system refuse to write beyond a size, as a full disk would, first
-// in the vocabulary, then in the parameters.
+// in the vocabulary, then in the parameters. It does so in a process of its own, because the limit
+// also holds for what the testing package writes.
 func TestSaveToAFullDisk(t *testing.T) {
+	if os.Getenv(alone) == "" {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		cmd := exec.Command(self, "-test.run=^TestSaveToAFullDisk$")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		return
+	}
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 8, Entities: 2000, Relations: 3}, counting())
 	there := filepath.Join(t.TempDir(), "ckpt")
 	require.NoError(t, m.save(there))

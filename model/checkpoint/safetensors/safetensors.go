@@ -7,13 +7,9 @@
 package safetensors
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
-	"math"
-	"os"
-	"unsafe"
+
+	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
 // Tensor describes one tensor of a file.
@@ -45,9 +41,9 @@ type File struct {
 
 // Open opens a file and checks its header in full. An error is one sentence that names the file.
 func Open(path string) (*File, error) {
-	bytes, unmap, err := load(path)
+	bytes, unmap, err := mapped.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, reason(err))
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	f, err := parse(bytes)
 	if err != nil {
@@ -56,43 +52,6 @@ func Open(path string) (*File, error) {
 	}
 	f.path, f.unmap = path, unmap
 	return f, nil
-}
-
-// load returns the contents of a regular file and the function that gives them back.
-func load(path string) ([]byte, func() error, error) {
-	// Before opening: to open a named pipe would wait for its writer.
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer file.Close() // a mapping outlives the descriptor
-	if info, err = file.Stat(); err != nil {
-		return nil, nil, err
-	}
-	if info.Size() > math.MaxInt {
-		return nil, nil, errors.New("it is too large for the address space of this system")
-	}
-	if info.Size() == 0 { // cannot be mapped
-		return nil, func() error { return nil }, nil
-	}
-	return contents(file, int(info.Size()))
-}
-
-// reason returns what went wrong without the system call and the name, which the message has
-// already.
-func reason(err error) error {
-	var named *fs.PathError
-	if errors.As(err, &named) {
-		return named.Err
-	}
-	return err
 }
 
 // Metadata returns the text metadata, empty if the file has none; do not modify it.
@@ -116,25 +75,7 @@ func (f *File) Float32(name string) ([]float32, error) {
 	if t.DType != "F32" {
 		return nil, fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: convert it to float32 and save it again", f.path, name, t.DType)
 	}
-	return float32s(f.data[t.begin:t.end]), nil
-}
-
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// float32s returns little-endian elements as numbers, without copying them if that is possible.
-func float32s(data []byte) []float32 {
-	n := len(data) / 4
-	if n == 0 {
-		return []float32{}
-	}
-	if p := unsafe.Pointer(unsafe.SliceData(data)); littleEndian && uintptr(p)%4 == 0 {
-		return unsafe.Slice((*float32)(p), n)
-	}
-	values := make([]float32, n)
-	for i := range values {
-		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return values
+	return mapped.Float32s(f.data[t.begin:t.end]), nil
 }
 
 // Close gives the file's memory back; slices of it must not be used afterwards. A second call

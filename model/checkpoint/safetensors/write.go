@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
 // Float32 is a tensor to be written: its values in row-major order.
@@ -24,7 +26,7 @@ type Float32 struct {
 // that is there, only when all of it is safely on the disk; after an error the name is as it was.
 func WriteFile(path string, metadata map[string]string, tensors ...Float32) error {
 	if err := writeFile(path, metadata, tensors); err != nil {
-		return fmt.Errorf("writing %s: %w", path, reason(err))
+		return fmt.Errorf("writing %s: %w", path, mapped.Reason(err))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package safetensors
+package mapped
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// contents maps the first size bytes of file, read-only.
-func contents(file *os.File, size int) ([]byte, func() error, error) {
+// load maps the first size bytes of file, read-only.
+func load(file *os.File, size int) ([]byte, func() error, error) {
 	bytes, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, nil, fmt.Errorf("it cannot be mapped into memory: %w", err)

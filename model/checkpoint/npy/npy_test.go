@@ -1,0 +1,171 @@
+package npy
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// encode makes a file by hand, padded as NumPy does.
+func encode(version byte, header string, data ...float32) []byte {
+	file := append([]byte("\x93NUMPY"), version, 0)
+	width := 2
+	if version > 1 {
+		width = 4
+	}
+	for (len(file)+width+len(header)+1)%64 != 0 {
+		header += " "
+	}
+	header += "\n"
+	if version == 1 {
+		file = binary.LittleEndian.AppendUint16(file, uint16(len(header)))
+	} else {
+		file = binary.LittleEndian.AppendUint32(file, uint32(len(header)))
+	}
+	return elements(append(file, header...), data...)
+}
+
+func elements(file []byte, data ...float32) []byte {
+	for _, v := range data {
+		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(v))
+	}
+	return file
+}
+
+func writeTemp(t testing.TB, contents []byte) string {
+	path := filepath.Join(t.TempDir(), "array.npy")
+	require.NoError(t, os.WriteFile(path, contents, 0o600))
+	return path
+}
+
+const good = `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`
+
+func TestOpen(t *testing.T) {
+	values := []float32{1, -2.5, 0, float32(math.Inf(1)), 5, math.SmallestNonzeroFloat32}
+	for name, file := range map[string][]byte{
+		"version 1":        encode(1, good, values...),
+		"version 2":        encode(2, good, values...),
+		"version 3":        encode(3, good, values...),
+		"another order":    encode(1, `{"shape": (2,3), 'fortran_order':False,'descr':'<f4'}`, values...),
+		"Python 2":         encode(1, `{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }`, values...),
+		"data not aligned": elements(append([]byte("\x93NUMPY\x01\x00\x3b\x00"), good...), values...),
+	} {
+		f, err := Open(writeTemp(t, file))
+		require.NoError(t, err, name)
+		assert.Equal(t, []int{2, 3}, f.Shape())
+		assert.Equal(t, values, f.Float32(), name)
+		assert.Equal(t, file, f.Bytes())
+		require.NoError(t, f.Close())
+		require.NoError(t, f.Close(), "a second time")
+	}
+	for shape, want := range map[string][]int{"()": {}, "(0,)": {0}, "(3, 0, 2)": {3, 0, 2}, "(2,)": {2}} {
+		n := map[string]int{"()": 1, "(2,)": 2}[shape]
+		f, err := Open(writeTemp(t, encode(1, `{'descr': '<f4', 'fortran_order': False, 'shape': `+shape+`}`, values[:n]...)))
+		require.NoError(t, err, shape)
+		assert.Equal(t, want, f.Shape())
+		assert.Equal(t, values[:n], f.Float32())
+		require.NoError(t, f.Close())
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	head := func(descr, order, shape string) string {
+		return fmt.Sprintf("{'descr': %s, 'fortran_order': %s, 'shape': %s, }", descr, order, shape)
+	}
+	for _, c := range []struct{ name, header, message string }{
+		{"float64", head("'<f8'", "False", "(2, 3)"), `its elements have type "<f8", and only float32 (<f4) can be read: save it again after astype('<f4')`},
+		{"float16", head("'<f2'", "False", "(2, 3)"), `type "<f2"`},
+		{"integers", head("'<i4'", "False", "(2, 3)"), `type "<i4"`},
+		{"native", head("'=f4'", "False", "(2, 3)"), `type "=f4"`},
+		{"objects", head("'|O'", "False", "(2, 3)"), `type "|O"`},
+		{"big-endian", head("'>f4'", "False", "(2, 3)"), "big-endian"},
+		{"records", head("[('x', '<f4')]", "False", "(2, 3)"), "records"},
+		{"Fortran", head("'<f4'", "True", "(2, 3)"), "Fortran order"},
+		{"too large", head("'<f4'", "False", "(2, 4)"), "float32 of shape [2 4] needs 32 bytes, and 24 follow the header"},
+		{"too small", head("'<f4'", "False", "(2, 2)"), "float32 of shape [2 2] needs 16 bytes, and 24 follow"},
+		{"overflow", head("'<f4'", "False", "(4294967296, 4294967296)"), "impossible"},
+		{"extent beyond int", head("'<f4'", "False", "(9223372036854775808,)"), "an extent of 9223372036854775808, which is impossible"},
+		{"negative extent", head("'<f4'", "False", "(-2, 3)"), "where an extent should be"},
+		{"not a tuple", head("'<f4'", "False", "6"), `where "(" should be`},
+		{"a number in parentheses", head("'<f4'", "False", "(6)"), `where "," should be`},
+		{"many extents", head("'<f4'", "False", "("+strings.Repeat("1,", 65)+")"), "more than 64 extents"},
+		{"order not boolean", head("'<f4'", "0", "(2, 3)"), "where True or False should be"},
+		{"no descr", `{'fortran_order': False, 'shape': (2, 3)}`, `lacks "descr"`},
+		{"no order", `{'descr': '<f4', 'shape': (2, 3)}`, `lacks "fortran_order"`},
+		{"no shape", `{'descr': '<f4', 'fortran_order': False}`, `lacks "shape"`},
+		{"twice", `{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}`, `has "descr" twice`},
+		{"another key", `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'x': 1}`, `unknown key "x"`},
+		{"code", `__import__('os').system('true')`, `where "{" should be`},
+		{"escape", `{'de\x73cr': '<f4', 'fortran_order': False, 'shape': (2, 3)}`, "where a name in quotes should be"},
+		{"rest", good + "}", "where the end should be"},
+		{"empty", "", `where "{" should be`},
+		{"no colon", `{'descr' '<f4'}`, `where ":" should be`},
+		{"no comma", `{'descr': '<f4' 'fortran_order': False}`, `where "}" should be`},
+	} {
+		path := writeTemp(t, encode(1, c.header, 1, 2, 3, 4, 5, 6))
+		f, err := Open(path)
+		require.ErrorContains(t, err, c.message, c.name)
+		assert.Nil(t, f)
+		assert.True(t, strings.HasPrefix(err.Error(), path+": "), err)
+		assert.NotContains(t, err.Error(), "\n")
+		assert.Less(t, len(err.Error()), 400)
+	}
+	for name, c := range map[string]struct {
+		file    []byte
+		message string
+	}{
+		"nothing":      {nil, "not a .npy file"},
+		"another file": {[]byte("PK\x03\x04 an archive of many arrays"), "not a .npy file"},
+		"version 4":    {encode(4, good), "version 4 of the .npy format is unknown"},
+		"long header":  {append([]byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), good...), "more than 65536 bytes"},
+	} {
+		_, err := Open(writeTemp(t, c.file))
+		assert.ErrorContains(t, err, c.message, name)
+	}
+	_, err := Open(filepath.Join(t.TempDir(), "absent.npy"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Open(t.TempDir())
+	assert.ErrorContains(t, err, "not a regular file")
+}
+
+func TestTruncatedAtEveryByte(t *testing.T) {
+	for version := byte(1); version <= 3; version++ {
+		whole := encode(version, good, 1, 2, 3, 4, 5, 6)
+		_, err := parse(whole)
+		require.NoError(t, err)
+		for n := range whole {
+			_, err := parse(whole[:n])
+			require.Error(t, err, "the first %d of %d bytes", n, len(whole))
+		}
+		_, err = parse(append(whole, 0))
+		require.ErrorContains(t, err, "25 follow")
+	}
+}
+
+// FuzzParse holds that whatever is in a file, parse ends with an error or with elements that are
+// those of the shape.
+func FuzzParse(f *testing.F) {
+	f.Add(encode(1, good, 1, 2, 3, 4, 5, 6))
+	f.Add(encode(3, `{"shape": (2L,), 'fortran_order':False,'descr':'<f4'}`, 1, 2))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, contents []byte) {
+		file, err := parse(contents)
+		if err != nil {
+			require.Nil(t, file)
+			require.NotContains(t, err.Error(), "\n")
+			return
+		}
+		n := 1
+		for _, extent := range file.Shape() {
+			n *= extent
+		}
+		require.Len(t, file.Float32(), n)
+	})
+}

@@ -1,0 +1,279 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strconv"
+
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
+	"github.com/mquine/mquine/model/checkpoint/npy"
+)
+
+// The folder that the training of the RotatE repository
+// (https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding) writes:
+//
+//	config.json             the options of the training
+//	entity_embedding.npy    float32 [N, hidden_dim], or twice as wide with double_entity_embedding
+//	relation_embedding.npy  float32 [R, hidden_dim], or twice as wide with double_relation_embedding
+//
+// The vocabularies, entities.dict and relations.dict, lie with the data set: they are looked for in
+// the folder itself, then in the one that VocabularyFolder names, then in data_path of config.json.
+// The file "checkpoint" beside these is a pickle, and is not read: of what only it has, pRotatE's
+// modulus is without influence on ranks.
+const (
+	rotateName      = "rotate"
+	rotateConfig    = "config.json"
+	rotateEntities  = "entity_embedding.npy"
+	rotateRelations = "relation_embedding.npy"
+
+	// maxConfig is far more than a configuration needs.
+	maxConfig = 1 << 20
+)
+
+// rotateModels has our name and the widths of the rows, as multiples of hidden_dim, of every model
+// of the repository. Those of width 0 have either width, the same in both tables.
+var rotateModels = map[string]struct {
+	name             string
+	entity, relation int
+}{
+	"TransE":   {"transe-l1", 0, 0},
+	"DistMult": {"distmult", 0, 0},
+	"ComplEx":  {"complex", 2, 2},
+	"RotatE":   {"rotate", 2, 1},
+	"pRotatE":  {"protate", 0, 0},
+}
+
+// openRotate opens the two tables, and reads config.json if it is there.
+func openRotate(dir string) (*source, error) {
+	f := &source{path: dir, metadata: map[string]string{}}
+	var open []*npy.File
+	f.close = func() error {
+		var errs []error
+		for _, o := range open {
+			errs = append(errs, o.Close())
+		}
+		return errors.Join(errs...)
+	}
+	for _, t := range [][2]string{{"entity", rotateEntities}, {"relation", rotateRelations}} {
+		path := filepath.Join(dir, t[1])
+		file, err := npy.Open(path)
+		if err != nil {
+			_ = f.close()
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%s is missing: a folder of the RotatE repository holds %s, %s and %s", path, rotateConfig, rotateEntities, rotateRelations)
+			}
+			return nil, err
+		}
+		open = append(open, file)
+		f.contents = append(f.contents, file.Bytes())
+		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
+	}
+	// A configuration that cannot be read is readRotate's error: Inspect looks into the tables alone.
+	if config, err := readRotateConfig(filepath.Join(dir, rotateConfig)); err == nil {
+		f.metadata = config.text()
+	}
+	return f, nil
+}
+
+// readRotate fills in c from a folder of the RotatE repository.
+func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
+	path := filepath.Join(c.Path, rotateConfig)
+	options, err := readRotateConfig(path)
+	if err != nil {
+		return err
+	}
+	config, widths, err := options.model()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	dataPath, err := options.string("data_path")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	vocabularies, err := c.findVocabularies(o, dataPath)
+	if err != nil {
+		return err
+	}
+	if dataPath == "" {
+		dataPath = vocabularies
+	}
+	if dataPath, err = filepath.Abs(dataPath); err != nil {
+		return err
+	}
+	c.Dataset = filepath.Base(dataPath)
+
+	for i, t := range c.source.tensors {
+		key := [2]string{"nentity", "nrelation"}[i]
+		rows, err := options.integer(key)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if want := []int{rows, widths[i]}; len(t.shape) != 2 || t.shape[0] != rows || t.shape[1] != widths[i] {
+			return fmt.Errorf("%s: tensor %q has shape %v, and the options in %s (%s, hidden_dim, the doubling of embeddings) make it %v",
+				t.path, t.name, t.shape, rotateConfig, key, want)
+		}
+	}
+	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
+		config.Dim, c.Entities.Len(), c.Relations.Len(), vocabularies))
+}
+
+// findVocabularies reads the vocabularies of a folder of the RotatE repository and returns where
+// they were.
+func (c *Checkpoint) findVocabularies(o options, dataPath string) (dir string, err error) {
+	c.Entities, c.Relations, err = readVocabularies(c.Path)
+	if err == nil {
+		return c.Path, c.checkVocabularies(o)
+	}
+	if !errors.Is(err, errNoVocabulary) {
+		return "", err
+	}
+	if o.vocabulary != "" {
+		c.Entities, c.Relations, err = readVocabulariesGiven(o.vocabulary)
+		return o.vocabulary, err
+	}
+	if dataPath != "" {
+		c.Entities, c.Relations, err = readVocabularies(dataPath)
+		if err == nil || !errors.Is(err, errNoVocabulary) {
+			return dataPath, err
+		}
+	}
+	return "", fmt.Errorf("%s has no entities.dict and relations.dict, and neither has the data_path of its %s (%.200q): copy them into it, or give the folder that holds them (--vocab)",
+		c.Path, rotateConfig, dataPath)
+}
+
+// rotateOptions are the options in config.json.
+type rotateOptions map[string]any
+
+func readRotateConfig(path string) (rotateOptions, error) {
+	contents, unmap, err := mapped.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is missing: without the options of the training, the tables beside it cannot be scored", path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	defer unmap()
+	if len(contents) > maxConfig {
+		return nil, fmt.Errorf("%s has %d bytes, which is too large for the options of a training", path, len(contents))
+	}
+	d := json.NewDecoder(bytes.NewReader(contents))
+	d.UseNumber()
+	var o rotateOptions
+	if err := d.Decode(&o); err != nil {
+		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
+	}
+	if o == nil || d.More() {
+		return nil, fmt.Errorf("%s is not one JSON object", path)
+	}
+	return o, nil
+}
+
+// model returns the configuration of the model, without the numbers of rows, and the widths of the
+// two tables.
+func (o rotateOptions) model() (config model.Config, widths [2]int, err error) {
+	name, err := o.string("model")
+	if err != nil {
+		return config, widths, err
+	}
+	m, known := rotateModels[name]
+	if !known {
+		return config, widths, fmt.Errorf("model %.40q is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE", name)
+	}
+	hidden, err := o.integer("hidden_dim")
+	if err != nil {
+		return config, widths, err
+	}
+	gamma, err := o.number("gamma")
+	if err != nil {
+		return config, widths, err
+	}
+	double, doubled := [2]string{"double_entity_embedding", "double_relation_embedding"}, [2]bool{}
+	for i, key := range double {
+		if doubled[i], err = o.boolean(key); err != nil {
+			return config, widths, err
+		}
+		widths[i] = hidden
+		if doubled[i] {
+			widths[i] *= 2
+		}
+	}
+	config = model.Config{Model: m.name, Dim: hidden, Gamma: gamma, EmbeddingRange: model.DefaultRange(gamma, hidden)}
+	if m.entity == 0 {
+		// A doubled model has only more dimensions; the range is still that of hidden_dim.
+		config.Dim = widths[0]
+		if widths[0] != widths[1] {
+			return config, widths, fmt.Errorf("%s needs %s and %s to be the same", name, double[0], double[1])
+		}
+		return config, widths, nil
+	}
+	for i, want := range [2]int{m.entity, m.relation} {
+		if doubled[i] != (want == 2) {
+			return config, widths, fmt.Errorf("%s needs %s to be %t", name, double[i], want == 2)
+		}
+	}
+	return config, widths, nil
+}
+
+// string returns a text, empty if it is null or not there.
+func (o rotateOptions) string(key string) (string, error) {
+	switch v := o[key].(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	return "", o.wrong(key, "a text")
+}
+
+func (o rotateOptions) boolean(key string) (bool, error) {
+	if v, ok := o[key].(bool); ok {
+		return v, nil
+	}
+	return false, o.wrong(key, "true or false")
+}
+
+// integer returns a whole number of rows or columns.
+func (o rotateOptions) integer(key string) (int, error) {
+	v, _ := o[key].(json.Number)
+	n, err := strconv.ParseInt(v.String(), 10, 32)
+	if err != nil || n < 1 {
+		return 0, o.wrong(key, "a whole number from 1")
+	}
+	return int(n), nil
+}
+
+func (o rotateOptions) number(key string) (float64, error) {
+	v, _ := o[key].(json.Number)
+	x, err := strconv.ParseFloat(v.String(), 64)
+	if err != nil || math.IsInf(x, 0) {
+		return 0, o.wrong(key, "a number")
+	}
+	return x, nil
+}
+
+func (o rotateOptions) wrong(key, want string) error {
+	v, given := o[key]
+	if !given {
+		return fmt.Errorf("option %q is missing", key)
+	}
+	return fmt.Errorf("option %q is %.40q, which is not %s", key, fmt.Sprint(v), want)
+}
+
+// text returns the options as metadata; those that are null, lists or objects are left out.
+func (o rotateOptions) text() map[string]string {
+	text := map[string]string{}
+	for key, value := range o {
+		switch v := value.(type) {
+		case string, bool, json.Number:
+			text[key] = fmt.Sprint(v)
+		}
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+package model
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// ComplEx (Trouillon et al., 2016): score Re Σ h_i r_i conj(t_i) over k complex numbers. The rows of
+// entities and relations are k real, then k imaginary parts.
+//
+// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im,
+// im = h_re r_im + h_im r_re; the chain over i from 0 of re t_re + im t_im.
+//
+// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
+// φ = the entity's row.
+
+var complEx = architecture{name: "complex", maxDim: maxVectorDim,
+	shapes: tableShapes(2, 2),
+	build:  func(c Config, t [][]float32) Model { return &complExModel{newTables(c, t, 2, 2)} },
+}
+
+// complExModel is its own worker: it needs no scratch memory.
+type complExModel struct{ tables }
+
+func (m *complExModel) Tower(kg.Side) Tower { return Tower{Compare: Dot, Width: 2 * m.config.Dim} }
+
+// Score is the reference score.
+func (m *complExModel) Score(reference float64) float64 { return reference }
+
+func (m *complExModel) NewWorker(*kernel.Backend) Worker { return m }
+
+// Features copies the entity's row; its size is its norm.
+func (m *complExModel) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.EntityRow(e)
+	copy(phi, row)
+	return norm2(row)
+}
+
+func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
+	aRe, aIm := halves(m.EntityRow(q.Anchor))
+	rRe, rIm := halves(m.relationRow(q.Relation))
+	re, im := halves(psi)
+	var squares float64 // of the moduli |a_i||r_i|
+	for i := range aRe {
+		a, b := float64(aRe[i]), float64(aIm[i])
+		c, d := float64(rRe[i]), float64(rIm[i])
+		if q.Side == kg.Head { // the conjugate
+			d = -d
+		}
+		re[i] = float32(float64(a*c) - float64(b*d))
+		im[i] = float32(float64(a*d) + float64(b*c))
+		squares += (a*a + b*b) * (c*c + d*d)
+	}
+	// docs/numerics.md, section 5.
+	return Slack{0, math.Sqrt2 * gamma(m.config.Dim+6) * math.Sqrt(squares) * normSlack, 0}
+}
+
+func (m *complExModel) Reference(q kg.Query, e int32) float64 {
+	h, r, t := m.rows(q, e)
+	hRe, hIm := halves(h)
+	rRe, rIm := halves(r)
+	tRe, tIm := halves(t)
+	var sum float64
+	for i := range hRe {
+		a, b := float64(hRe[i]), float64(hIm[i])
+		c, d := float64(rRe[i]), float64(rIm[i])
+		re := float64(a*c) - float64(b*d)
+		im := float64(a*d) + float64(b*c)
+		sum += float64(re*float64(tRe[i])) + float64(im*float64(tIm[i]))
+	}
+	return sum
+}

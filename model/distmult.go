@@ -1,0 +1,60 @@
+package model
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// DistMult (Yang et al., 2015): score Σ h_i r_i t_i.
+//
+// Reference, in float64: the chain over i from 0 of (h_i r_i) t_i, where the first product is exact
+// and the second is rounded, as is the sum. Head and tail can change places without changing a bit.
+//
+// Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
+
+var distMult = architecture{name: "distmult", maxDim: maxVectorDim,
+	shapes: tableShapes(1, 1),
+	build:  func(c Config, t [][]float32) Model { return &distMultModel{newTables(c, t, 1, 1)} },
+}
+
+// distMultModel is its own worker: it needs no scratch memory.
+type distMultModel struct{ tables }
+
+func (m *distMultModel) Tower(kg.Side) Tower { return Tower{Compare: Dot, Width: m.config.Dim} }
+
+// Score is the reference score.
+func (m *distMultModel) Score(reference float64) float64 { return reference }
+
+func (m *distMultModel) NewWorker(*kernel.Backend) Worker { return m }
+
+// Features copies the entity's row; its size is its norm.
+func (m *distMultModel) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.EntityRow(e)
+	copy(phi, row)
+	return norm2(row)
+}
+
+func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
+	anchor, r := m.EntityRow(q.Anchor), m.relationRow(q.Relation)
+	var squares float64
+	for i, a := range anchor {
+		v := float64(a) * float64(r[i])
+		psi[i] = float32(v)
+		squares += v * v
+	}
+	// docs/numerics.md, section 5.
+	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * normSlack, 0}
+}
+
+func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
+	h, r, t := m.rows(q, e)
+	r, t = r[:len(h)], t[:len(h)]
+	var sum float64
+	for i := range h {
+		hr := float64(h[i]) * float64(r[i])
+		sum += float64(hr * float64(t[i]))
+	}
+	return sum
+}

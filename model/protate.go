@@ -1,0 +1,139 @@
+package model
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// pRotatE (Sun et al., 2019): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d phases, with a learned
+// modulus m > 0. The rows of entities and relations are phases, scaled so that Config.EmbeddingRange
+// stands for π.
+//
+// Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
+// authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems
+// x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r, v = x c_t − y s_t; minus the chain over i from 0 of
+// |v_i|. The modulus is no part of it: it scales all scores and would only round them once more.
+//
+// Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails, with a = θ_h + θ_r, ψ = (sin a,
+// −cos a); for heads, with a = θ_r − θ_t, ψ = (sin a, cos a).
+
+var pRotatE = architecture{name: "protate", maxDim: maxVectorDim, phases: true,
+	shapes: tableShapes(1, 1),
+	build: func(c Config, t [][]float32) Model {
+		return &pRotatEModel{newTables(c, t, 1, 1), mistypedPi / c.EmbeddingRange}
+	},
+}
+
+// mistypedPi is π as the code of the authors has it.
+const mistypedPi = 3.14159262358979323846
+
+type pRotatEModel struct {
+	tables
+	unit float64 // the phase that a value of 1 stands for
+}
+
+func (m *pRotatEModel) Tower(kg.Side) Tower { return Tower{Compare: Phase, Width: 2 * m.config.Dim} }
+
+// Score returns γ − m Σ|sin(θ_h + θ_r − θ_t)|, or −Σ|sin(θ_h + θ_r − θ_t)| if m is not known.
+func (m *pRotatEModel) Score(reference float64) float64 {
+	if m.config.Modulus == 0 {
+		return reference
+	}
+	return m.config.Gamma + float64(m.config.Modulus*reference)
+}
+
+func (m *pRotatEModel) NewWorker(*kernel.Backend) Worker {
+	d := m.config.Dim
+	return &pRotatEWorker{
+		pRotatEModel: m, relation: -1,
+		rotation: newPhases(d), anchor: newPhases(d), entity: newPhases(d), sum: newPhases(d),
+	}
+}
+
+type pRotatEWorker struct {
+	*pRotatEModel
+	relation int32
+	rotation phases // of the relation
+	entity   phases // scratch
+	// Of the reference's query, if prepared: the anchor, and for a tail query x and y.
+	prepared    bool
+	query       kg.Query
+	anchor, sum phases
+}
+
+func (w *pRotatEWorker) rotate(r int32) phases {
+	if w.relation != r {
+		w.relation = r
+		w.rotation.set(w.relationRow(r), w.unit)
+	}
+	return w.rotation
+}
+
+// Features writes cosines and sines; the entity's size is what the rounding to float32 moves them.
+func (w *pRotatEWorker) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	w.entity.set(w.EntityRow(e), w.unit)
+	var changes float64
+	for i, c := range w.entity.cos {
+		var x, y float64
+		phi[2*i], x = round(c)
+		phi[2*i+1], y = round(w.entity.sin[i])
+		changes += math.Sqrt(x*x + y*y)
+	}
+	return changes * normSlack
+}
+
+func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
+	r := w.rotate(q.Relation)
+	w.entity.set(w.EntityRow(q.Anchor), w.unit)
+	var changes float64
+	for i, c := range w.entity.cos {
+		s := w.entity.sin[i]
+		if q.Side == kg.Head {
+			s = -s
+		}
+		var x, y float64
+		cos := float64(c*r.cos[i]) - float64(s*r.sin[i])
+		if q.Side == kg.Tail {
+			cos = -cos
+		}
+		psi[2*i], x = round(float64(s*r.cos[i]) + float64(c*r.sin[i]))
+		psi[2*i+1], y = round(cos)
+		changes += math.Sqrt(x*x + y*y)
+	}
+	// docs/numerics.md, section 8.
+	const second = 1 + 1e-6 // what the roundings of ψ and φ do to each other
+	d := w.config.Dim
+	return Slack{changes*second + float64(d)*gamma(d+20), second, 0}
+}
+
+func (w *pRotatEWorker) Reference(q kg.Query, e int32) float64 {
+	r := w.rotate(q.Relation)
+	if !w.prepared || w.query != q {
+		w.prepared, w.query = true, q
+		w.anchor.set(w.EntityRow(q.Anchor), w.unit)
+		if q.Side == kg.Tail {
+			w.sum.add(w.anchor, r)
+		}
+	}
+	w.entity.set(w.EntityRow(e), w.unit)
+	tail := w.entity
+	if q.Side == kg.Head {
+		w.sum.add(w.entity, r)
+		tail = w.anchor
+	}
+	var sum float64
+	for i, x := range w.sum.sin {
+		sum += math.Abs(float64(x*tail.cos[i]) - float64(w.sum.cos[i]*tail.sin[i]))
+	}
+	return -sum
+}
+
+// add makes p the sums of the phases a and b.
+func (p phases) add(a, b phases) {
+	for i := range p.cos {
+		p.sin[i] = float64(a.sin[i]*b.cos[i]) + float64(a.cos[i]*b.sin[i])
+		p.cos[i] = float64(a.cos[i]*b.cos[i]) - float64(a.sin[i]*b.sin[i])
+	}
+}

@@ -1,0 +1,124 @@
+package model
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// RotatE (Sun et al., 2019): score γ − Σ|h_i r_i − t_i| over k complex numbers, where |r_i| = 1. The
+// row of an entity is k real, then k imaginary parts; that of a relation is k phases, scaled so that
+// Config.EmbeddingRange stands for π.
+//
+// Reference, in float64, every operation rounded: the phase is value · (π / range), c and s are its
+// cosine and sine by sinCos; re = (h_re c − h_im s) − t_re, im = (h_re s + h_im c) − t_im; minus the
+// chain over i from 0 of √(re² + im²).
+//
+// Towers: q = h∘r for tails and t∘conj(r) for heads; ψ = q and φ = e, real and imaginary parts next
+// to each other.
+
+var rotatE = architecture{name: "rotate", maxDim: maxVectorDim, phases: true,
+	shapes: tableShapes(2, 1),
+	build: func(c Config, t [][]float32) Model {
+		return &rotatEModel{newTables(c, t, 2, 1), math.Pi / c.EmbeddingRange}
+	},
+}
+
+type rotatEModel struct {
+	tables
+	unit float64 // the phase that a value of 1 stands for
+}
+
+func (m *rotatEModel) Tower(kg.Side) Tower { return Tower{Compare: GroupNorm, Width: 2 * m.config.Dim} }
+
+// Score returns γ − Σ|h_i r_i − t_i|.
+func (m *rotatEModel) Score(reference float64) float64 { return m.config.Gamma + reference }
+
+func (m *rotatEModel) NewWorker(*kernel.Backend) Worker {
+	k := m.config.Dim
+	return &rotatEWorker{rotatEModel: m, relation: -1, rotation: newPhases(k), re: make([]float64, k), im: make([]float64, k)}
+}
+
+type rotatEWorker struct {
+	*rotatEModel
+	relation int32
+	rotation phases // of the relation
+	// h∘r of the reference's tail query, if prepared.
+	prepared bool
+	query    kg.Query
+	re, im   []float64
+}
+
+func (w *rotatEWorker) rotate(r int32) phases {
+	if w.relation != r {
+		w.relation = r
+		w.rotation.set(w.relationRow(r), w.unit)
+	}
+	return w.rotation
+}
+
+// Features interleaves the entity's row; its size is Σ|e_i|.
+func (w *rotatEWorker) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	re, im := halves(w.EntityRow(e))
+	for i := range re {
+		phi[2*i], phi[2*i+1] = re[i], im[i]
+	}
+	return pairNorm(re, im)
+}
+
+func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
+	r := w.rotate(q.Relation)
+	aRe, aIm := halves(w.EntityRow(q.Anchor))
+	var changes float64
+	for i := range aRe {
+		a, b := float64(aRe[i]), float64(aIm[i])
+		c, s := r.cos[i], r.sin[i]
+		if q.Side == kg.Head { // the conjugate
+			s = -s
+		}
+		var x, y float64
+		psi[2*i], x = round(float64(a*c) - float64(b*s))
+		psi[2*i+1], y = round(float64(a*s) + float64(b*c))
+		changes += math.Sqrt(x*x + y*y)
+	}
+	// docs/numerics.md, section 7.
+	kappa := gamma(w.config.Dim + 20)
+	return Slack{changes*normSlack + kappa*pairNorm(aRe, aIm), kappa, 0}
+}
+
+func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 {
+	r := w.rotate(q.Relation)
+	if q.Side == kg.Tail {
+		if !w.prepared || w.query != q {
+			w.prepared, w.query = true, q
+			w.product(w.EntityRow(q.Anchor), r)
+		}
+		return w.distance(w.EntityRow(e))
+	}
+	w.prepared = false
+	w.product(w.EntityRow(e), r)
+	return w.distance(w.EntityRow(q.Anchor))
+}
+
+// product computes h∘r.
+func (w *rotatEWorker) product(h []float32, r phases) {
+	hRe, hIm := halves(h)
+	for i := range hRe {
+		a, b := float64(hRe[i]), float64(hIm[i])
+		c, s := r.cos[i], r.sin[i]
+		w.re[i] = float64(a*c) - float64(b*s)
+		w.im[i] = float64(a*s) + float64(b*c)
+	}
+}
+
+// distance returns the reference score of h∘r and t.
+func (w *rotatEWorker) distance(t []float32) float64 {
+	tRe, tIm := halves(t)
+	var sum float64
+	for i := range tRe {
+		re, im := w.re[i]-float64(tRe[i]), w.im[i]-float64(tIm[i])
+		sum += math.Sqrt(float64(re*re) + float64(im*im))
+	}
+	return -sum
+}

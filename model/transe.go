@@ -1,0 +1,150 @@
+package model
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// TransE (Bordes et al., 2013): score γ − ‖h + r − t‖, with the L1 norm, as in the RotatE code, or
+// with the L2 norm.
+//
+// Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the
+// chain over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
+//
+// Towers: q = h + r for tails, t − r for heads.
+// L1: ψ = q, φ = the entity's row e. L2: −‖q − e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and
+// φ = [e, b‖e‖²]. Any b will do; a power of two near the reciprocal of a typical ‖e‖ makes the two
+// parts of φ equally long, and so the product of the norms of ψ and φ, by which errors are bounded,
+// not much larger than the score.
+
+var (
+	transeL1 = architecture{name: "transe-l1", maxDim: maxVectorDim,
+		shapes: tableShapes(1, 1),
+		build:  func(c Config, t [][]float32) Model { return &transEL1{newTables(c, t, 1, 1)} },
+	}
+	transeL2 = architecture{name: "transe-l2", maxDim: maxVectorDim,
+		shapes: tableShapes(1, 1),
+		build: func(c Config, t [][]float32) Model {
+			m := &transEL2{tables: newTables(c, t, 1, 1)}
+			m.balance = m.newBalance()
+			return m
+		},
+	}
+)
+
+// translate writes q of a query to out and returns a bound of the norms, by the given norm, of the
+// anchor and the relation together.
+func (t *tables) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
+	anchor, r := t.EntityRow(q.Anchor), t.relationRow(q.Relation)
+	for i, a := range anchor {
+		if q.Side == kg.Tail {
+			out(i, float64(a)+float64(r[i]))
+		} else {
+			out(i, float64(a)-float64(r[i]))
+		}
+	}
+	return norm(anchor) + norm(r)
+}
+
+// transEL1 is its own worker: it needs no scratch memory.
+type transEL1 struct{ tables }
+
+func (m *transEL1) Tower(kg.Side) Tower { return Tower{Compare: L1, Width: m.config.Dim} }
+
+// Score returns γ − ‖h + r − t‖₁.
+func (m *transEL1) Score(reference float64) float64 { return m.config.Gamma + reference }
+
+func (m *transEL1) NewWorker(*kernel.Backend) Worker { return m }
+
+// Features copies the entity's row; its size is its L1 norm.
+func (m *transEL1) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.EntityRow(e)
+	copy(phi, row)
+	return norm1(row)
+}
+
+func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
+	var changes float64
+	known := m.translate(q, func(i int, q float64) {
+		var change float64
+		psi[i], change = round(q)
+		changes += change
+	}, norm1)
+	// docs/numerics.md, section 6.
+	kappa := gamma(m.config.Dim + 4)
+	return Slack{changes*normSlack + kappa*known, kappa, 0}
+}
+
+func (m *transEL1) Reference(q kg.Query, e int32) float64 {
+	h, r, t := m.rows(q, e)
+	r, t = r[:len(h)], t[:len(h)]
+	var sum float64
+	for i := range h {
+		sum += math.Abs(float64(h[i]) + float64(r[i]) - float64(t[i]))
+	}
+	return -sum
+}
+
+// transEL2 is its own worker: it needs no scratch memory.
+type transEL2 struct {
+	tables
+	balance float64 // b
+}
+
+// newBalance returns b, from a few hundred entities.
+func (m *transEL2) newBalance() float64 {
+	const sample = 256
+	var squares float64
+	n := m.config.Entities
+	step := n/sample + 1
+	for e := 0; e < n; e += step {
+		norm := norm2(m.EntityRow(int32(e)))
+		squares += norm * norm
+	}
+	if !(squares > 0) {
+		return 1
+	}
+	_, exponent := math.Frexp(math.Sqrt(squares / float64((n+step-1)/step)))
+	return math.Ldexp(1, -max(-100, min(exponent, 100))) // b and 1/b are float32 numbers
+}
+
+func (m *transEL2) Tower(kg.Side) Tower { return Tower{Compare: Dot, Width: m.config.Dim + 1} }
+
+// Score returns γ − ‖h + r − t‖₂.
+func (m *transEL2) Score(reference float64) float64 { return m.config.Gamma - math.Sqrt(-reference) }
+
+func (m *transEL2) NewWorker(*kernel.Backend) Worker { return m }
+
+// Features writes [e, b‖e‖²]; the entity's size is ‖e‖.
+func (m *transEL2) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.EntityRow(e)
+	var squares float64
+	for i, v := range row {
+		phi[i] = v
+		squares += float64(v) * float64(v)
+	}
+	phi[len(row)] = float32(m.balance * squares)
+	return math.Sqrt(squares) * normSlack
+}
+
+func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
+	d := m.config.Dim
+	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, norm2)
+	psi[d] = float32(-1 / m.balance)
+	// docs/numerics.md, section 6.
+	kappa := gamma(2*d + 12)
+	return Slack{kappa * known * known, 2 * kappa * known, kappa}
+}
+
+func (m *transEL2) Reference(q kg.Query, e int32) float64 {
+	h, r, t := m.rows(q, e)
+	r, t = r[:len(h)], t[:len(h)]
+	var sum float64
+	for i := range h {
+		v := float64(h[i]) + float64(r[i]) - float64(t[i])
+		sum += float64(v * v)
+	}
+	return -sum
+}
