@@ -15,7 +15,7 @@ func Gamma(n int, u float64) float64 {
 }
 
 // Overflow is the product of norms from which a panel of Dot or Phase may overflow on the way.
-const Overflow = 1 << 62 * 1 << 62 // 2^124
+const Overflow = 0x1p124
 
 // PanelError bounds the error of Panel's scores over k terms, against the exact comparison of the
 // same float32 entries (docs/numerics.md, section 2): relative·M + absolute, where M is ‖ψ‖‖φ‖

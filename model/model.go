@@ -64,8 +64,8 @@ type Tower struct {
 	Compare Comparison
 	// Width is the number F of entries of ψ and φ; even where pairs of them are compared.
 	Width int
-	// Relational says that φ depends on the query's relation, so that candidates are prepared
-	// relation by relation.
+	// Relational says that φ depends on the query's relation, and perhaps its side, so that
+	// candidates are prepared relation by relation. If false, φ depends on the entity alone.
 	Relational bool
 }
 

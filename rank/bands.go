@@ -69,12 +69,12 @@ func (s *sweeper) slack(row int, size float64) float64 {
 }
 
 // mayOverflow tells whether a square, or a sum of products, may leave the range of float32. (An L1
-// distance that does is farther than any that is compared with it.)
+// distance of finite terms that does is farther than any that is compared with it.)
 func (s *sweeper) mayOverflow(row, block int) bool {
 	query, candidates := s.norms[row], s.f.blockNorms[block]
 	switch s.f.tower.Compare {
 	case kernel.L1:
-		return false
+		return !(query+candidates < math.Inf(1))
 	case kernel.GroupNorm:
 		return !(query+candidates < 1<<60)
 	}
@@ -98,6 +98,7 @@ func (s *sweeper) setEnds(block int) {
 		s.drop[row] = float32(math.Inf(1))
 		for t := s.rows[row]; t < s.rows[row+1]; t++ {
 			lo, hi := s.low[t]-slack, s.high[t]+slack
+			margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + band + absolute)
 			if s.f.tower.Compare.Distance() {
 				// A distance D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
 				// proves D > X.
@@ -106,7 +107,7 @@ func (s *sweeper) setEnds(block int) {
 			} else {
 				lo, hi = lo-band, hi+band
 			}
-			lo, hi = lo-4*kernel.U64*math.Abs(lo), hi+4*kernel.U64*math.Abs(hi)
+			lo, hi = lo-margin, hi+margin
 			if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
 				lo, hi = math.Inf(-1), math.Inf(1)
 			}

@@ -5,22 +5,36 @@ import (
 	"context"
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // maxPending bounds the candidates that wait for their reference scores.
 const maxPending = 1 << 16
 
-// candidate is a pair that only the reference can decide.
+// candidate is a pair that only the reference can decide: a truth, and a candidate that stands for
+// all candidates of one panel with the same parameters.
 type candidate struct {
 	row, truth, entity int32
+	left               [NumFilters]uint8 // how many they are under each filter
 }
 
-// decide compares the candidates that the tile of panel p left undecided by their float64
-// products; those that are still undecided wait for decideByReference.
-func (s *sweeper) decide(p int) {
+// class is a set of lanes whose candidates have the same parameters.
+type class struct {
+	entity int32 // the first entity with these parameters
+	lanes  uint64
+}
+
+// decide compares the candidates that the tile of panel p left undecided by their float64 scores;
+// those that are still undecided wait for decideByReference. known are the known answers in the
+// panel.
+func (s *sweeper) decide(p int, known []knownAnswer) {
+	if s.tile.Pairs == 0 {
+		return
+	}
+	start := time.Now()
 	pairs := s.tile.Undecided[:2*s.tile.Pairs]
 	for len(pairs) > 0 {
-		// The pairs of one row stand together.
+		// The pairs of one row stand together, in the order of the rows.
 		row := s.rowOf[pairs[0]]
 		n, lanes := 0, uint64(0)
 		for n < len(pairs) && s.rowOf[pairs[n]] == row {
@@ -29,11 +43,24 @@ func (s *sweeper) decide(p int) {
 			lanes |= m
 			n += 2
 		}
+		for len(known) > 0 && int32(known[0].row) < row {
+			known = known[1:]
+		}
 		if lanes != 0 {
-			s.decideRow(p, row, lanes, pairs[:n])
+			var removed [NumFilters]uint64
+			for _, k := range known {
+				if int32(k.row) != row {
+					break
+				}
+				for f := range NumFilters {
+					removed[f] |= uint64(k.filters>>f&1) << k.lane
+				}
+			}
+			s.decideRow(p, row, lanes, pairs[:n], removed)
 		}
 		pairs = pairs[n:]
 	}
+	s.deciding += time.Since(start)
 }
 
 // withoutTruth clears the lane of truth t itself.
@@ -48,84 +75,101 @@ func (s *sweeper) withoutTruth(p int, t, mask uint64) uint64 {
 	return mask
 }
 
-func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64) {
+// decideRow decides the undecided lanes of a row's truths; removed are the lanes that each filter
+// removes.
+func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, removed [NumFilters]uint64) {
 	f := s.f
-	s.rescore = s.rescore[:0]
-	for m := lanes; m != 0; m &= m - 1 {
-		s.rescore = append(s.rescore, f.order[p*f.nr+bits.TrailingZeros64(m)])
-	}
+	s.classify(p, lanes)
 	s.backend.Pair(f.tower.Compare, s.scores, s.row(int(row)), f.rows, f.stride(), s.rescore)
-	for i, m := 0, lanes; m != 0; i, m = i+1, m&(m-1) {
+	for i, c := range s.classes {
 		local := s.rescore[i]
-		entity := local + int32(f.first)
 		low, high := s.interval(int(row), s.scores[i], f.norms[local], f.sizes[local])
-		lane := uint64(1) << bits.TrailingZeros64(m)
 		for j := 0; j < len(pairs); j += 2 {
-			if pairs[j+1]&lane == 0 {
+			m := pairs[j+1] & c.lanes
+			if m == 0 {
 				continue
 			}
 			t := int32(pairs[j])
-			s.undecided.Add(1)
+			var left [NumFilters]uint8
+			for fl := range NumFilters {
+				left[fl] = uint8(bits.OnesCount64(m &^ removed[fl]))
+			}
+			s.undecided.Add(int64(bits.OnesCount64(m)))
 			switch {
+			case c.entity == s.rep(s.truths[t].answer):
+				s.tally[t].addEqual(left)
 			case low > s.high[t]:
-				s.count(row, t, entity, true)
+				s.tally[t].addBetter(left)
 			case high < s.low[t]:
 			default:
-				s.pending = append(s.pending, candidate{row, t, entity})
+				s.pending = append(s.pending, candidate{row, t, c.entity, left})
 			}
 		}
 	}
 }
 
-// count adds a candidate that is better than truth t, or equal to it, under every filter that
-// leaves it.
-func (s *sweeper) count(row, t, entity int32, better bool) {
-	filters := s.filtersOfAnswer(s.index.Answers(s.queries[row].Query), entity)
-	for fl := range NumFilters {
-		left := 1 - int32(filters>>fl&1)
-		if better {
-			s.tally[t].better[fl] += left
-		} else {
-			s.tally[t].equal[fl] += left
+// classify sets classes to the distinct candidates among lanes of panel p, and rescore to the row
+// of one of each. Candidates with the same parameters stand together, being in the order of ‖φ‖.
+func (s *sweeper) classify(p int, lanes uint64) {
+	s.classes, s.rescore = s.classes[:0], s.rescore[:0]
+	for m := lanes; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros64(m)
+		local := s.f.order[p*s.f.nr+lane]
+		e := s.rep(local + int32(s.f.first))
+		if n := len(s.classes); n > 0 && s.classes[n-1].entity == e {
+			s.classes[n-1].lanes |= 1 << lane
+			continue
 		}
+		s.classes = append(s.classes, class{e, 1 << lane})
+		s.rescore = append(s.rescore, local)
 	}
 }
 
-// decideByReference decides the pending candidates by their reference scores, each of them
-// computed once for a query and once for all entities with the same parameters.
+func (t *tally) addBetter(n [NumFilters]uint8) {
+	for f, v := range n {
+		t.better[f] += int32(v)
+	}
+}
+
+func (t *tally) addEqual(n [NumFilters]uint8) {
+	for f, v := range n {
+		t.equal[f] += int32(v)
+	}
+}
+
+// decideByReference decides the pending candidates by their reference scores, each computed once
+// for a query.
 func (s *sweeper) decideByReference(ctx context.Context) {
+	start := time.Now()
+	defer func() { s.deciding += time.Since(start) }()
 	slices.SortFunc(s.pending, func(x, y candidate) int {
-		return cmp.Or(cmp.Compare(x.row, y.row), cmp.Compare(s.rep(x.entity), s.rep(y.entity)), cmp.Compare(x.truth, y.truth))
+		return cmp.Or(cmp.Compare(x.row, y.row), cmp.Compare(x.entity, y.entity), cmp.Compare(x.truth, y.truth))
 	})
-	row, rep, score := int32(-1), int32(-1), 0.0
+	row, entity, score := int32(-1), int32(-1), 0.0
 	for i, c := range s.pending {
-		if i%64 == 0 && ctx.Err() != nil {
+		if i%16 == 0 && ctx.Err() != nil {
 			return
 		}
 		q := s.queries[c.row].Query
-		s.referenced.Add(1)
-		answer := s.truths[c.truth].answer
-		if s.rep(c.entity) == s.rep(answer) {
-			s.count(c.row, c.truth, c.entity, false)
-			continue
-		}
-		if c.row != row || s.rep(c.entity) != rep {
-			row, rep = c.row, s.rep(c.entity)
-			score = s.worker.Reference(q, rep)
+		if c.row != row || c.entity != entity {
+			row, entity = c.row, c.entity
+			score = s.worker.Reference(q, entity)
 		}
 		if !s.scored[c.truth] {
-			s.reference[c.truth], s.scored[c.truth] = s.worker.Reference(q, answer), true
+			s.reference[c.truth], s.scored[c.truth] = s.worker.Reference(q, s.truths[c.truth].answer), true
 		}
+		s.referenced.Add(int64(c.left[None]))
 		switch want := s.reference[c.truth]; {
 		case score > want:
-			s.count(c.row, c.truth, c.entity, true)
+			s.tally[c.truth].addBetter(c.left)
 		case score == want:
-			s.count(c.row, c.truth, c.entity, false)
+			s.tally[c.truth].addEqual(c.left)
 		}
 	}
 	s.pending = s.pending[:0]
 }
 
+// rep returns the first entity with the parameters of e.
 func (s *sweeper) rep(e int32) int32 {
 	if s.reps == nil {
 		return e

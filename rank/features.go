@@ -70,14 +70,15 @@ func (f *features) panel(p int) (panel []float32, valid uint64) {
 func (f *features) row(i int32) []float32 { return f.rows[int(i)*f.stride() : (int(i)+1)*f.stride()] }
 
 // fill computes the features of n candidates from first on for a pass.
-func (f *features) fill(ctx context.Context, workers []model.Worker, p pass, first, n int) error {
+func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) error {
 	f.first, f.n = first, n
 	const each = 256
 	items := (n + each - 1) / each
-	err := kernel.Parallel(ctx, len(workers), items, func(w, item int) {
-		for i := item * each; i < min((item+1)*each, n); i++ {
+	err := kernel.Parallel(ctx, len(c.sweepers), items, func(w, item int) {
+		worker := c.member(w).worker
+		for i := item * each; i < min((item+1)*each, n) && ctx.Err() == nil; i++ {
 			phi := f.row(int32(i))
-			f.sizes[i] = workers[w].Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
+			f.sizes[i] = worker.Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
 			f.norms[i] = f.measure(phi)
 		}
 	})
@@ -103,7 +104,7 @@ func (f *features) fill(ctx context.Context, workers []model.Worker, p pass, fir
 		}
 		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
 	}
-	return kernel.Parallel(ctx, len(workers), f.panelCount(), func(_, p int) {
+	return kernel.Parallel(ctx, len(c.sweepers), f.panelCount(), func(_, p int) {
 		panel, _ := f.panel(p)
 		kernel.PackRows(panel, f.rows, f.stride(), f.order[p*f.nr:min((p+1)*f.nr, n)], f.terms, f.nr)
 	})

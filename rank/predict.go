@@ -31,36 +31,47 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		return nil, fmt.Errorf("rank: cannot predict %d candidates: ask for at least 1", k)
 	}
 	c := m.Config()
-	p := &predictor{k: k, filterKnown: filterKnown, lists: make([][]possible, len(queries)), source: make([]int, len(queries))}
-	for i, q := range queries {
+	for _, q := range queries {
 		if q.Anchor < 0 || int(q.Anchor) >= c.Entities || q.Relation < 0 || int(q.Relation) >= c.Relations {
 			return nil, fmt.Errorf("rank: query %v is outside the model's %d entities and %d relations", q, c.Entities, c.Relations)
 		}
-		p.source[i] = i
 	}
-	slices.SortStableFunc(p.source, func(i, j int) int { return compareQueries(queries[i], queries[j]) })
-	plan := &plan{queries: make([]query, len(queries))}
-	for i, j := range p.source {
-		plan.queries[i].Query = queries[j]
+	distinct := slices.Clone(queries)
+	slices.SortFunc(distinct, compareQueries)
+	distinct = slices.Compact(distinct)
+	plan := &plan{queries: make([]query, len(distinct))}
+	for i, q := range distinct {
+		plan.queries[i].Query = q
 	}
 	plan.passes = newPasses(m, plan.queries)
-	p.run = newRun(m, x, o, plan)
+	reps, err := representatives(ctx, m, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	p := &predictor{run: newRun(m, x, o, plan), k: k, filterKnown: filterKnown,
+		lists: make([][]possible, len(distinct)), best: make([][]Prediction, len(distinct)), scratch: make([]predictScratch, o.Threads)}
+	p.reps = reps
 	if o.Progress != nil {
 		defer p.report(o.Progress)()
 	}
 	if err := p.eachSlice(ctx, o, new(Stats), p.collect); err != nil {
 		return nil, err
 	}
-	return p.decide(ctx, o, queries)
+	out := make([][]Prediction, len(queries))
+	for i, q := range queries {
+		at, _ := slices.BinarySearchFunc(distinct, q, compareQueries)
+		out[i] = p.best[at]
+	}
+	return out, nil
 }
 
-// predictor collects, for every query, the candidates that may be among the best k.
+// predictor finds, for every distinct query, the best k candidates.
 type predictor struct {
 	*run
 	k           int
 	filterKnown bool
-	source      []int        // place among the caller's queries
-	lists       [][]possible // by place in the plan
+	lists       [][]possible   // of the slices so far
+	best        [][]Prediction // when the last slice is done
 	scratch     []predictScratch
 }
 
@@ -76,18 +87,16 @@ type possible struct {
 	low, high float64
 }
 
-// collect adds the candidates of f to the lists of a pass's queries.
-func (p *predictor) collect(ctx context.Context, sweepers []*sweeper, ps pass, f *features) error {
+// collect adds the candidates of f to the lists of a pass's queries; with the last slice, it decides
+// them.
+func (p *predictor) collect(ctx context.Context, c *crew, ps pass, f *features) error {
 	mr, nr := p.backend.MR(ps.tower.Compare), p.backend.NR
 	line := f.panelCount() * nr
-	if p.scratch == nil {
-		p.scratch = make([]predictScratch, len(sweepers))
-	}
-	return kernel.Parallel(ctx, len(sweepers), (ps.last-ps.first+mr-1)/mr, func(w, i int) {
-		s := sweepers[w]
+	last := f.first+f.n == p.model.Config().Entities
+	return kernel.Parallel(ctx, len(c.sweepers), (ps.last-ps.first+mr-1)/mr, func(w, i int) {
+		s, scratch := c.member(w), &p.scratch[w]
 		at := ps.first + i*mr
 		s.prepare(item{first: at, last: min(at+mr, ps.last)})
-		scratch := &p.scratch[w]
 		if len(scratch.scores) < mr*line {
 			scratch.scores = make([]float32, mr*line)
 		}
@@ -104,7 +113,12 @@ func (p *predictor) collect(ctx context.Context, sweepers []*sweeper, ps pass, f
 		for row := range s.queries {
 			scratch.list = append(scratch.list[:0], p.lists[at+row]...)
 			scratch.list = p.extend(s, row, scratch.list, scratch.scores[row*line:][:f.n])
-			p.lists[at+row] = slices.Clone(scratch.list)
+			if last {
+				p.lists[at+row] = nil
+				p.best[at+row] = p.decide(ctx, s, row, scratch.list)
+			} else {
+				p.lists[at+row] = slices.Clone(scratch.list)
+			}
 		}
 		s.done.Add(int64(len(s.queries)) * int64(f.n))
 	})
@@ -171,28 +185,34 @@ func prune(list []possible, k int) []possible {
 	return kept
 }
 
-// decide orders every list by reference scores and cuts it to k.
-func (p *predictor) decide(ctx context.Context, o Options, queries []kg.Query) ([][]Prediction, error) {
-	workers := make([]model.Worker, o.Threads)
-	for i := range workers {
-		workers[i] = p.model.NewWorker(o.Backend)
-	}
-	out := make([][]Prediction, len(queries))
-	err := kernel.Parallel(ctx, o.Threads, len(queries), func(w, i int) {
-		q := p.plan.queries[i].Query
-		known := p.index.Answers(q)
-		list := make([]Prediction, len(p.lists[i]))
-		for j, c := range p.lists[i] {
-			if j%64 == 0 && ctx.Err() != nil {
-				return
-			}
-			_, isKnown := slices.BinarySearch(known.Entities, c.entity)
-			list[j] = Prediction{c.entity, workers[w].Reference(q, c.entity), isKnown}
-		}
-		slices.SortFunc(list, func(a, b Prediction) int {
-			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))
-		})
-		out[p.source[i]] = list[:min(len(list), p.k)]
+// decide orders the candidates of a row's query by reference score and returns the best k.
+func (p *predictor) decide(ctx context.Context, s *sweeper, row int, list []possible) []Prediction {
+	q := s.queries[row].Query
+	known := p.index.Answers(q)
+	slices.SortFunc(list, func(a, b possible) int {
+		return cmp.Or(cmp.Compare(s.rep(a.entity), s.rep(b.entity)), cmp.Compare(a.entity, b.entity))
 	})
-	return out, err
+	var found []Prediction
+	same := 0 // candidates with the parameters of the last one
+	for i, c := range list {
+		if i%16 == 0 && ctx.Err() != nil {
+			return nil
+		}
+		score := 0.0
+		if i > 0 && s.rep(c.entity) == s.rep(list[i-1].entity) {
+			if same++; same > p.k {
+				continue // k others are as good and have lower identifiers
+			}
+			score = found[len(found)-1].Score
+		} else {
+			same = 1
+			score = s.worker.Reference(q, s.rep(c.entity))
+		}
+		_, isKnown := slices.BinarySearch(known.Entities, c.entity)
+		found = append(found, Prediction{c.entity, score, isKnown})
+	}
+	slices.SortFunc(found, func(a, b Prediction) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))
+	})
+	return slices.Clone(found[:min(len(found), p.k)])
 }

@@ -25,7 +25,7 @@ const maxRanksLine = 1 << 20
 // WriteRanks writes the ranks of queries of g to a ranks file, whole or not at all, in order,
 // with the columns of the given filters. A path "-" is standard output.
 func WriteRanks(path string, g *kg.Graph, filters []Filter, ranks []Rank) error {
-	return writeFile(path, func(w io.Writer) error { return encodeRanks(w, g, filters, ranks) })
+	return WriteFile(path, func(w io.Writer) error { return encodeRanks(w, g, filters, ranks) })
 }
 
 func encodeRanks(w io.Writer, g *kg.Graph, filters []Filter, ranks []Rank) error {

@@ -71,7 +71,7 @@ type Timing struct {
 // WriteJSON writes the report to a file, whole or not at all, or to standard output if path
 // is "-". Schema is filled in.
 func (r *Report) WriteJSON(path string) error {
-	return writeFile(path, r.encode)
+	return WriteFile(path, r.encode)
 }
 
 func (r *Report) encode(w io.Writer) error {

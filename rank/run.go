@@ -63,8 +63,9 @@ type Stats struct {
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the candidates that the stage before left undecided.
 	Rescored Rescored
-	// Pack is the time for features and panels, Rank all the rest from the first query on.
-	Pack, Rank time.Duration
+	// Pack is the time for features and panels, Rank all the rest from the first query on. Decide is
+	// the part of Rank for what the float32 scores left undecided, as a mean over the threads.
+	Pack, Rank, Decide time.Duration
 }
 
 // Rescored counts pairs of a truth and another candidate.
@@ -75,11 +76,24 @@ type Rescored struct {
 	Reference int64 `json:"reference"`
 }
 
-// Memory tells what a ranking will allocate for features, and in how many slices it ranks the
-// candidates.
+// Memory tells what a ranking will allocate for features and for the scratch memory of its threads,
+// and in how many slices it ranks the candidates.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	n := sliceSize(m, o)
-	return featureBytes(widestTower(m)) * int64(n), (m.Config().Entities + n - 1) / n
+	_, terms, strips := blockSizes(m, o.Backend)
+	scratch := 4 * int64(terms+strips)
+	return featureBytes(widestTower(m))*int64(n) + scratch*int64(o.Threads), (m.Config().Entities + n - 1) / n
+}
+
+// blockSizes returns the most queries in a block, and the most entries of their ψ, by rows and
+// packed.
+func blockSizes(m model.Model, b *kernel.Backend) (queries, terms, strips int) {
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		t := m.Tower(side)
+		n := b.QueryBlock(t.Compare, t.Width)
+		queries, terms, strips = max(queries, n), max(terms, n*pairPad(t.Width)), max(strips, n*t.Width)
+	}
+	return queries, terms, strips
 }
 
 // sliceSize is the number of candidates whose features are in memory at a time.
@@ -160,34 +174,46 @@ func newRun(m model.Model, x *kg.Index, o Options, p *plan) *run {
 }
 
 // eachSlice calls sweep for every pass and every slice of the candidates, with their features.
-func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func(context.Context, []*sweeper, pass, *features) error) error {
+func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func(context.Context, *crew, pass, *features) error) error {
 	start := time.Now()
-	workers := make([]model.Worker, o.Threads)
-	for i := range workers {
-		workers[i] = r.model.NewWorker(r.backend)
-	}
 	candidates, size := r.model.Config().Entities, sliceSize(r.model, o)
 	f := newFeatures(r.backend, widestTower(r.model), size)
-	sweepers := make([]*sweeper, o.Threads)
-	for i := range sweepers {
-		sweepers[i] = newSweeper(r, f, workers[i])
-	}
+	c := &crew{run: r, features: f, sweepers: make([]*sweeper, o.Threads)}
 	for _, ps := range r.plan.passes {
 		f.tower = ps.tower
 		for first := 0; first < candidates; first += size {
-			if err := f.fill(ctx, workers, ps, first, min(size, candidates-first)); err != nil {
+			if err := f.fill(ctx, c, ps, first, min(size, candidates-first)); err != nil {
 				return err
 			}
 			filled := time.Now()
 			stats.Pack += filled.Sub(start)
-			if err := sweep(ctx, sweepers, ps, f); err != nil {
+			if err := sweep(ctx, c, ps, f); err != nil {
 				return err
 			}
 			start = time.Now()
 			stats.Rank += start.Sub(filled)
 		}
 	}
+	for _, s := range c.sweepers {
+		if s != nil {
+			stats.Decide += s.deciding / time.Duration(o.Threads)
+		}
+	}
 	return nil
+}
+
+// crew holds the sweepers of a ranking, one for each goroutine, made when there is work for it.
+type crew struct {
+	run      *run
+	features *features
+	sweepers []*sweeper
+}
+
+func (c *crew) member(w int) *sweeper {
+	if c.sweepers[w] == nil {
+		c.sweepers[w] = newSweeper(c.run, c.features, c.run.model.NewWorker(c.run.backend))
+	}
+	return c.sweepers[w]
 }
 
 // report calls f about five times a second until the function that it returns is called.
@@ -211,7 +237,7 @@ func (r *run) report(f func(Progress)) (stop func()) {
 }
 
 // sweep ranks the queries of a pass against the candidates of f.
-func (r *run) sweep(ctx context.Context, sweepers []*sweeper, ps pass, f *features) error {
+func (r *run) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
 	var items []item
 	queries := r.plan.queries
 	block := r.backend.QueryBlock(ps.tower.Compare, ps.tower.Width)
@@ -224,7 +250,7 @@ func (r *run) sweep(ctx context.Context, sweepers []*sweeper, ps pass, f *featur
 		at = to
 	}
 	// Few queries: split the candidates, so that every thread has work.
-	if parts := min((4*len(sweepers)+len(items)-1)/len(items), f.panelCount()); parts > 1 && len(sweepers) > 1 {
+	if parts := min((4*len(c.sweepers)+len(items)-1)/len(items), f.panelCount()); parts > 1 && len(c.sweepers) > 1 {
 		whole := items
 		items = nil
 		for _, it := range whole {
@@ -235,8 +261,8 @@ func (r *run) sweep(ctx context.Context, sweepers []*sweeper, ps pass, f *featur
 			}
 		}
 	}
-	return kernel.Parallel(ctx, len(sweepers), len(items), func(w, i int) {
-		sweepers[w].sweep(ctx, items[i], f.first == 0 && items[i].fromPanel == 0)
+	return kernel.Parallel(ctx, len(c.sweepers), len(items), func(w, i int) {
+		c.member(w).sweep(ctx, items[i], f.first == 0 && items[i].fromPanel == 0)
 	})
 }
 

@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"math/bits"
+	"time"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
@@ -38,14 +39,17 @@ type sweeper struct {
 	reference []float64
 	scored    []bool // reference is known
 
-	known   []knownAnswer // sorted by panel
+	known   []knownAnswer // sorted by panel, then by row
 	byPanel []int32       // first known answer of each panel
 	scratch []knownAnswer
 
 	phi     []float32
 	rescore []int32 // rows of features to score in float64
 	scores  []float64
+	classes []class
 	pending []candidate
+	// deciding is the time spent on what the tiles left undecided.
+	deciding time.Duration
 }
 
 // tally is what the tiles' count of better candidates misses, by filter.
@@ -56,11 +60,7 @@ type tally struct {
 func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 	b := r.backend
 	truths := maxBlockTruths + maxTruths
-	block, terms, strips := 0, 0, 0
-	for _, ps := range r.plan.passes {
-		n := b.QueryBlock(ps.tower.Compare, ps.tower.Width)
-		block, terms, strips = max(block, n), max(terms, n*pairPad(ps.tower.Width)), max(strips, n*ps.tower.Width)
-	}
+	block, terms, strips := blockSizes(r.model, b)
 	s := &sweeper{
 		run: r, f: f, worker: w, tile: b.NewTile(block, truths),
 		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedFloat32(strips),
@@ -82,6 +82,10 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	s.prepare(it)
 	s.bucketKnown(it, first)
+	s.tile.Drop = nil
+	if s.f.tower.Compare.Distance() {
+		s.tile.Drop = s.drop // setEnds fills it
+	}
 	mr, nr, width := s.backend.MR(s.f.tower.Compare), s.backend.NR, s.f.tower.Width
 	rows := (len(s.queries) + mr - 1) / mr * mr
 	queries := int64(len(s.queries))
@@ -92,8 +96,9 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 		panel, valid := s.f.panel(p)
 		next := s.f.panels[min((p+1)*nr*width, len(s.f.panels)):min((p+2)*nr*width, len(s.f.panels))]
 		s.backend.Panel(s.f.tower.Compare, s.tile, s.strips, panel, width, s.rows[:rows+1], s.ends, s.better, valid, next)
-		s.subtractKnown(s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]], nr)
-		s.decide(p)
+		known := s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]]
+		s.subtractKnown(known, nr)
+		s.decide(p, known)
 		lanes := int64(bits.OnesCount64(valid))
 		s.done.Add(queries * lanes)
 		s.compared.Add(int64(len(s.truths)) * lanes)
@@ -114,10 +119,6 @@ func (s *sweeper) prepare(it item) {
 	base := s.queries[0].first
 	s.truths = s.plan.truths[base:s.queries[len(s.queries)-1].last]
 	clear(s.psi)
-	s.tile.Drop = nil
-	if f.tower.Compare.Distance() {
-		s.tile.Drop = s.drop
-	}
 	for i, q := range s.queries {
 		psi := s.row(i)
 		s.slacks[i] = s.worker.Query(q.Query, psi[:f.tower.Width])

@@ -13,14 +13,14 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// writeFile makes the file of a path with what write writes: all of it, or the path stays as it
-// was. "-" is standard output, and a path that is not a regular file (a pipe, a terminal) is
-// written to directly, since it cannot be replaced.
-func writeFile(path string, write func(w io.Writer) error) error {
+// WriteFile makes the file of a path with what write writes: all of it, or the path stays as it
+// was. A symbolic link stays one, and the file that it leads to is replaced. "-" is standard output,
+// and a path that is not a regular file (a pipe, a terminal) is written to directly, since it cannot
+// be replaced. An error says what could not be written, without the name of a temporary file.
+func WriteFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
 		return writeError("standard output", buffered(os.Stdout, write))
 	}
-	// A link stays a link: what it points to is replaced.
 	target := path
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		target = resolved

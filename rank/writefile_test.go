@@ -31,9 +31,9 @@ func writeText(text string) func(io.Writer) error {
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	require.NoError(t, writeFile(path, writeText("one")))
+	require.NoError(t, WriteFile(path, writeText("one")))
 	require.NoError(t, os.Chmod(path, 0o600))
-	require.NoError(t, writeFile(path, writeText("two")))
+	require.NoError(t, WriteFile(path, writeText("two")))
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, "two", string(text))
@@ -46,9 +46,9 @@ func TestWriteFile(t *testing.T) {
 func TestWriteFileThatFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	require.NoError(t, writeFile(path, writeText("old")))
+	require.NoError(t, WriteFile(path, writeText("old")))
 	full := &fs.PathError{Op: "write", Path: filepath.Join(dir, ".f123"), Err: syscall.ENOSPC}
-	err := writeFile(path, func(w io.Writer) error {
+	err := WriteFile(path, func(w io.Writer) error {
 		require.NoError(t, writeText("half")(w))
 		return full
 	})
@@ -59,8 +59,8 @@ func TestWriteFileThatFails(t *testing.T) {
 	assert.Equal(t, []string{"f"}, namesIn(t, dir))
 
 	missing := filepath.Join(dir, "none", "f")
-	assert.EqualError(t, writeFile(missing, writeText("x")), "cannot write "+missing+": no such file or directory")
-	assert.ErrorIs(t, writeFile(dir, writeText("x")), syscall.EISDIR)
+	assert.EqualError(t, WriteFile(missing, writeText("x")), "cannot write "+missing+": no such file or directory")
+	assert.ErrorIs(t, WriteFile(dir, writeText("x")), syscall.EISDIR)
 }
 
 func TestWriteFileKeepsLinks(t *testing.T) {
@@ -68,7 +68,7 @@ func TestWriteFileKeepsLinks(t *testing.T) {
 	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
 	require.NoError(t, os.WriteFile(target, []byte("old"), 0o644))
 	require.NoError(t, os.Symlink("target", link))
-	require.NoError(t, writeFile(link, writeText("new")))
+	require.NoError(t, WriteFile(link, writeText("new")))
 	text, err := os.ReadFile(target)
 	require.NoError(t, err)
 	assert.Equal(t, "new", string(text))
@@ -85,7 +85,7 @@ func TestWriteFileToFullDevice(t *testing.T) {
 	}
 	require.NoError(t, err)
 	require.NotZero(t, before.Mode()&fs.ModeDevice)
-	err = writeFile(device, writeText("x"))
+	err = WriteFile(device, writeText("x"))
 	assert.EqualError(t, err, "cannot write /dev/full: no space left on device; free some space or choose another place")
 	after, err := os.Stat(device)
 	require.NoError(t, err)

@@ -1,0 +1,153 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// largeGraph has enough entities for several blocks of panels on every tier, one query with more
+// truths than a row of a tile takes, half of them known from training, truths that repeat or that
+// training knows, loops, and entities that no triple has.
+func largeGraph() *kg.Graph {
+	rng := rand.New(rand.NewPCG(17, 8))
+	g := randomGraph(rng, 1700, 3, 600, 20, 25)
+	for e := range int32(1300) {
+		split := kg.Test
+		if e%2 == 0 {
+			split = kg.Train
+		}
+		g.Splits[split] = append(g.Splits[split], kg.Triple{Head: 3, Relation: 1, Tail: e})
+	}
+	g.Splits[kg.Test] = append(g.Splits[kg.Test], g.Splits[kg.Test][:10]...)
+	g.Splits[kg.Test] = append(g.Splits[kg.Test], g.Splits[kg.Train][:10]...)
+	g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 7, Relation: 0, Tail: 7})
+	return g
+}
+
+// largeKinds fill the entities' rows on top of normal relations.
+var largeKinds = []checkpointKind{
+	{"norms over six orders of magnitude", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		width := len(ts[0]) / c.Entities
+		for e := range c.Entities {
+			normal(rng, ts[0][e*width:(e+1)*width], math.Pow(10, 6*rng.Float64()-3))
+		}
+	}},
+	{"one ulp apart", vectorKinds[1].fill}, // more pending candidates than wait at a time
+	{"few distinct rows", vectorKinds[2].fill},
+	{"any bits", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for i := range ts[0] {
+			for {
+				ts[0][i] = math.Float32frombits(rng.Uint32())
+				if v := float64(ts[0][i]); !math.IsNaN(v) && !math.IsInf(v, 0) {
+					break
+				}
+			}
+		}
+	}},
+	{"collapsed", vectorKinds[8].fill},
+}
+
+// newLargeModel is newModel with relations of ordinary size.
+func newLargeModel(t *testing.T, name string, d int, g *kg.Graph, kind checkpointKind) model.Model {
+	return newModel(t, name, d, g, 3, checkpointKind{kind.name, func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		kind.fill(rng, c, ts)
+		for _, x := range ts[1:] {
+			normal(rng, x, 0.3)
+		}
+	}})
+}
+
+func TestExactLarge(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := largeGraph()
+	index := kg.NewIndex(g)
+	for _, kind := range largeKinds {
+		for _, c := range []struct {
+			name string
+			d    int
+		}{{"mquine", 3}, {"transe-l1", 150}, {"rotate", 70}, {"protate", 3}, {"complex", 8}} {
+			if testing.Short() && c.name != "mquine" && c.name != "transe-l1" {
+				continue
+			}
+			m := newLargeModel(t, c.name, c.d, g, kind)
+			reference := m.NewWorker(backends[len(backends)-1])
+			want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
+				return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+			})
+			for i, b := range backends {
+				o := Options{Backend: b, Threads: i + 1}
+				if i == 1 {
+					o.FeatureMemory = 700 * featureBytes(widestTower(m))
+				}
+				got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+				require.NoError(t, err)
+				wrong := 0
+				for j := range want {
+					if want[j] != got.Ranks[j] {
+						wrong++
+					}
+				}
+				assert.Zero(t, wrong, "%s, %s, %s: of %d ranks are wrong", kind.name, c.name, b.Tier, len(want))
+			}
+		}
+	}
+}
+
+// Every model's lists, over terms and candidates enough for early exits and several blocks.
+func TestPredictLarge(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := largeGraph()
+	index := kg.NewIndex(g)
+	rng := rand.New(rand.NewPCG(3, 1))
+	var queries []kg.Query
+	for i := range 11 {
+		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(i % 3), Anchor: int32(rng.IntN(1700))})
+	}
+	queries = append(queries, queries[0])
+	for _, kind := range largeKinds {
+		for _, name := range model.Names() {
+			d := 150
+			if name == "mquine" || name == "mquade" {
+				d = 12
+			}
+			m := newLargeModel(t, name, d, g, kind)
+			reference := m.NewWorker(backends[0])
+			var want [][]Prediction
+			for _, q := range queries {
+				known := index.Answers(q)
+				var list []Prediction
+				for e := range int32(m.Config().Entities) {
+					_, isKnown := slices.BinarySearch(known.Entities, e)
+					list = append(list, Prediction{e, reference.Reference(q, e), isKnown})
+				}
+				slices.SortStableFunc(list, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
+				want = append(want, list[:5])
+			}
+			for i, b := range backends {
+				if testing.Short() && b.Tier == kernel.Generic {
+					continue
+				}
+				o := Options{Backend: b, Threads: i + 1}
+				if i == 1 {
+					o.FeatureMemory = 700 * featureBytes(widestTower(m))
+				}
+				got, err := Predict(context.Background(), m, index, queries, 5, false, o)
+				require.NoError(t, err)
+				assert.Equal(t, want, got, "%s, %s, %s", kind.name, name, b.Tier)
+			}
+		}
+	}
+}
