@@ -5,8 +5,9 @@
 // AVX512 kernels F, BW, DQ and VL). Names and signatures may change at any time. Use package
 // kernel, which has the portable twin of every function, checks and dispatch.
 //
-// A call is bounded in time, since the Go scheduler cannot interrupt it: one tile over the
-// whole of K, one strip of eight rows, or a list of rows that the caller keeps short.
+// A call is bounded in time, since the Go scheduler cannot interrupt it: a block of queries over
+// one panel and a chunk of terms, one strip of eight rows, or a list of rows that the caller keeps
+// short.
 package asm
 
 //go:generate go run -C gen . ..

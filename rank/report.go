@@ -64,6 +64,8 @@ type Timing struct {
 	Pack float64 `json:"pack_s"`
 	// Rank is the time from the first query vector to the last integer.
 	Rank float64 `json:"rank_s"`
+	// Decide is the part of Rank for what the float32 scores left undecided, a mean over threads.
+	Decide float64 `json:"decide_s"`
 	// Total is the time from the start of the process to its end.
 	Total float64 `json:"total_s"`
 }

@@ -62,7 +62,7 @@ func TestReportSchema(t *testing.T) {
 	}
 	assert.ElementsMatch(t, required, keysOf(top))
 	assert.Equal(t, "mquine.eval/1", top["schema"])
-	assert.ElementsMatch(t, []string{"load_s", "pack_s", "rank_s", "total_s"}, keysOf(top["timing"]))
+	assert.ElementsMatch(t, []string{"load_s", "pack_s", "rank_s", "decide_s", "total_s"}, keysOf(top["timing"]))
 	assert.Equal(t, map[string]any{"float64": 3., "reference": 1.}, top["rescored"])
 
 	list := top["results"].([]any)
