@@ -187,8 +187,8 @@ func unknownDataset(name, parent string) error {
 			there += fmt.Sprintf(" and %d more", more)
 		}
 	}
-	return fmt.Errorf("no data set %q in %s (%s): fetch it with \"mquine data get %s\", or set MQUINE_DATA to the folder that holds it",
-		name, parent, there, name)
+	return fmt.Errorf("no data set %q in %s (%s): \"mquine data list\" shows what can be fetched; or set MQUINE_DATA to the folder that holds it",
+		name, parent, there)
 }
 
 // nearest returns the names in the order of their edit distance from name.

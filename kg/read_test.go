@@ -190,7 +190,7 @@ func TestOpenLooksUpNames(t *testing.T) {
 	data := t.TempDir()
 	t.Setenv("MQUINE_DATA", data)
 	_, err := Open(t.Context(), "family")
-	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (no data set is there): fetch it with "mquine data get family", or set MQUINE_DATA to the folder that holds it`, data))
+	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (no data set is there): "mquine data list" shows what can be fetched; or set MQUINE_DATA to the folder that holds it`, data))
 
 	for _, name := range []string{"alpha", "beta", "families", "gamma", "delta", "epsilon", ".hidden"} {
 		require.NoError(t, os.Mkdir(filepath.Join(data, name), 0o755))

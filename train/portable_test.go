@@ -54,3 +54,13 @@ func TestNormals(t *testing.T) {
 	}
 	assert.Less(t, distance*math.Sqrt(n), 1.63, "Kolmogorov-Smirnov statistic, 1% level")
 }
+
+func TestSineAndCosine(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		x := math.Ldexp(uniform(rng), rng.IntN(20)-8)
+		sin, cos := sinCos(x)
+		assert.InDelta(t, math.Sin(x), sin, 1e-12, "sin %g", x)
+		assert.InDelta(t, math.Cos(x), cos, 1e-12, "cos %g", x)
+	}
+}

@@ -1,7 +1,10 @@
 package train
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/mquine/mquine/model"
 )
@@ -22,27 +25,37 @@ const (
 // The models of the RotatE code: as it does, independent entries that are uniform up to ±(γ + 2)/d, or
 // up to cfg.EmbeddingRange if that is given, with γ = 12 unless cfg gives another, and for pRotatE a
 // modulus of half of that. The model's configuration tells which they were.
-func Random(cfg model.Config, seed uint64) (model.Model, error) {
+//
+// A model without entities or without relations is an error, and so is a cancelled context.
+func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, error) {
 	fill := uniformTables
 	if isMatrixModel(cfg.Model) {
 		fill = normalMatrices
-	} else {
-		cfg = withRange(cfg)
 	}
+	cfg = withRange(cfg)
 	shapes, err := model.Shapes(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Entities == 0 || cfg.Relations == 0 {
+		return nil, fmt.Errorf("a model needs entities and relations, and there are %d entities and %d relations: take a data set with triples",
+			cfg.Entities, cfg.Relations)
 	}
 	tensors := make([][]float32, len(shapes))
 	for i, s := range shapes {
 		tensors[i] = make([]float32, s.Len())
 	}
-	fill(cfg, seed, tensors)
+	if err := fill(ctx, cfg, seed, tensors); err != nil {
+		return nil, err
+	}
 	return model.New(cfg, tensors)
 }
 
-// withRange fills in what a configuration leaves open.
+// withRange fills in what the configuration of a model of the RotatE code leaves open.
 func withRange(cfg model.Config) model.Config {
+	if isMatrixModel(cfg.Model) {
+		return cfg
+	}
 	if cfg.EmbeddingRange == 0 && cfg.Dim > 0 {
 		if cfg.Gamma == 0 {
 			cfg.Gamma = initialGamma
@@ -58,10 +71,10 @@ func withRange(cfg model.Config) model.Config {
 // isMatrixModel tells the models whose relations are matrices.
 func isMatrixModel(name string) bool { return name == "mquine" || name == "mquade" }
 
-func normalMatrices(cfg model.Config, seed uint64, tensors [][]float32) {
+func normalMatrices(ctx context.Context, cfg model.Config, seed uint64, tensors [][]float32) error {
 	n := newNormals(seed, streamInitial)
-	for i := range tensors[0] {
-		tensors[0][i] = float32(initialDeviation * n.next())
+	if err := draw(ctx, tensors[0], func() float32 { return float32(initialDeviation * n.next()) }); err != nil {
+		return err
 	}
 	d := cfg.Dim
 	for _, t := range tensors[1:] {
@@ -69,13 +82,28 @@ func normalMatrices(cfg model.Config, seed uint64, tensors [][]float32) {
 			t[row*d+row%d] = 1
 		}
 	}
+	return ctx.Err()
 }
 
-func uniformTables(cfg model.Config, seed uint64, tensors [][]float32) {
+func uniformTables(ctx context.Context, cfg model.Config, seed uint64, tensors [][]float32) error {
 	rng := rand.New(rand.NewPCG(seed, streamInitial))
 	for _, t := range tensors {
-		for i := range t {
-			t[i] = float32(cfg.EmbeddingRange * uniform(rng))
+		if err := draw(ctx, t, func() float32 { return float32(cfg.EmbeddingRange * uniform(rng)) }); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// draw fills values with numbers of next, and looks at ctx about every millisecond.
+func draw(ctx context.Context, values []float32, next func() float32) error {
+	for chunk := range slices.Chunk(values, 1<<16) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i := range chunk {
+			chunk[i] = next()
+		}
+	}
+	return nil
 }

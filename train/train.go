@@ -37,13 +37,8 @@ func (o Options) check(cfg model.Config, g *kg.Graph) error {
 		return fmt.Errorf("train: a model of %d entities and %d relations cannot be fitted to data set %s, which has %d and %d",
 			cfg.Entities, cfg.Relations, g.Name, n, r)
 	}
-	if _, err := model.Shapes(cfg); err != nil {
-		return err
-	}
-	if !isMatrixModel(cfg.Model) {
-		return fmt.Errorf("train: model %s cannot be fitted, only mquine and mquade can", cfg.Model)
-	}
-	return nil
+	_, err := model.Shapes(cfg)
+	return err
 }
 
 // Streams of the random generator keep the draws of one seed for different uses apart.

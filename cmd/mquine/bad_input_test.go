@@ -159,7 +159,7 @@ func rewriteCheckpoint(t *testing.T, from, to string, change func(tensor string,
 		change(tensor.Name, values)
 		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: values})
 	}
-	require.NoError(t, safetensors.WriteFile(filepath.Join(to, "model.safetensors"), file.Metadata(), tensors...))
+	require.NoError(t, safetensors.WriteFile(t.Context(), filepath.Join(to, "model.safetensors"), file.Metadata(), tensors...))
 }
 
 func TestUnreadable(t *testing.T) {

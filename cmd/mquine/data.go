@@ -50,7 +50,7 @@ missing. Each may be a path or an http or https address. The checksums must agre
 		Example: `  mquine data get fb15k-237
   mquine data get wn18rr --from ~/Downloads/WN18RR.tar.gz
   mquine data get yago3-10 --from https://example.org/mirror/yago3-10/`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneArg("which data set? Give a name of the catalogue, as in: mquine data get umls"),
 		ValidArgsFunction: completeCatalogue,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, known := catalogue.Find(args[0])
@@ -105,7 +105,7 @@ relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it h
 (entities.dict, entity_ids.del or entities.tsv, and the same for relations), the identifiers stay.`,
 		Example: `  mquine data import ./my-graph --name my-graph
   mquine eval --model ./checkpoint --data my-graph`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("which folder? Give the one to read, as in: mquine data import ./my-graph --name my-graph"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -122,8 +122,8 @@ relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it h
 			for _, note := range g.Notes {
 				fmt.Fprintf(stderr, "note: %s\n", note)
 			}
-			fmt.Fprintf(stderr, "imported %s into %s: %s entities, %s relations, %s training, %s validation and %s test triples\n",
-				g.Name, g.Dir, comma(g.Entities.Len()), comma(g.Relations.Len()),
+			fmt.Fprintf(stderr, "imported %s into %s: %s, %s training, %s validation and %s test triples\n",
+				g.Name, g.Dir, sizes(g.Entities.Len(), g.Relations.Len()),
 				comma(len(g.Splits[kg.Train])), comma(len(g.Splits[kg.Valid])), comma(len(g.Splits[kg.Test])))
 			return nil
 		},

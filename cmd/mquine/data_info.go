@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -63,20 +63,14 @@ a tail, or tails for a head, on average in the training split. Unseen are triple
 that no training triple has.`,
 		Example: `  mquine data info fb15k-237
   mquine data info ./my-graph --json -`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneArg("which data set? Give a name or a folder (with a slash), as in: mquine data info umls"),
 		ValidArgsFunction: completeDatasets,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := describeData(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if jsonFile != "" {
-				if err := writeJSON(cmd, jsonFile, info); err != nil || jsonFile == "-" {
-					return err
-				}
-			}
-			info.print(cmd.OutOrStdout())
-			return nil
+			return writeResult(cmd, jsonFile, info)
 		},
 	}
 	jsonFlag(cmd, &jsonFile)
@@ -148,7 +142,7 @@ func describePublic(ctx context.Context, set catalogue.Dataset, dir string) (*pu
 	return info, nil
 }
 
-func (d dataInfo) print(w io.Writer) {
+func (d dataInfo) print(w *bytes.Buffer) {
 	d.printFacts(w)
 	if d.Statistics != nil {
 		d.printSplits(w)
@@ -165,7 +159,7 @@ func (d dataInfo) print(w io.Writer) {
 	}
 }
 
-func (d dataInfo) printFacts(w io.Writer) {
+func (d dataInfo) printFacts(w *bytes.Buffer) {
 	t := newTable()
 	if d.Dir != "" {
 		t.AppendRow(table.Row{"folder", d.Dir})
@@ -192,7 +186,7 @@ func (d dataInfo) printFacts(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }
 
-func (d dataInfo) printSplits(w io.Writer) {
+func (d dataInfo) printSplits(w *bytes.Buffer) {
 	type column struct {
 		name string
 		of   func(kg.SplitStatistics) int
@@ -226,7 +220,7 @@ func (d dataInfo) printSplits(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }
 
-func (d dataInfo) printTraining(w io.Writer) {
+func (d dataInfo) printTraining(w *bytes.Buffer) {
 	training := d.Statistics.Training
 	if training == nil {
 		return
@@ -243,7 +237,7 @@ func (d dataInfo) printTraining(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }
 
-func (p *publicInfo) print(w io.Writer) {
+func (p *publicInfo) print(w *bytes.Buffer) {
 	t := newTable(2)
 	t.AppendHeader(table.Row{"file", "triples", "compared with the catalogue"})
 	for _, f := range p.Files {

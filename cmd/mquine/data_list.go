@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,19 +44,13 @@ func newDataListCommand() *cobra.Command {
 		Long: `List the public data sets that "mquine data get" fetches, and those that are present.
 
 The sizes are those of the catalogue: numbers of entities, relations and triples.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := listData()
 			if err != nil {
 				return err
 			}
-			if jsonFile != "" {
-				if err := writeJSON(cmd, jsonFile, list); err != nil || jsonFile == "-" {
-					return err
-				}
-			}
-			list.print(cmd.OutOrStdout())
-			return nil
+			return writeResult(cmd, jsonFile, list)
 		},
 	}
 	jsonFlag(cmd, &jsonFile)
@@ -96,7 +90,7 @@ func listData() (dataList, error) {
 	return list, nil
 }
 
-func (l dataList) print(w io.Writer) {
+func (l dataList) print(w *bytes.Buffer) {
 	t := newTable(2, 3, 4, 5, 6)
 	t.AppendHeader(table.Row{"name", "entities", "relations", "train", "valid", "test", "state"})
 	for _, d := range l.Datasets {

@@ -45,7 +45,7 @@ relations that hold without exception, and Z-patterns: facts (e1, r, e2), (e3, r
 triples follow from training triples.`,
 		Example: `  mquine data make families --out ./families
   mquine data make families --out ./large --entities 5000 --seed 2`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, planted, err := synth.Families(cmd.Context(), cfg)
 			if err != nil {
@@ -76,7 +76,7 @@ root of their number, and each relation leads from a group to one other group an
 largest entities. A label carries its group: g012_e000345 is entity 345, of group 12.`,
 		Example: `  mquine data make zipf --out ./yago-shape
   mquine data make zipf --out ./small --entities 10000 --relations 20`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, _, err := synth.Zipf(cmd.Context(), cfg)
 			if err != nil {
@@ -131,8 +131,8 @@ func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
 		return err
 	}
 	count := func(n int) string { return humanize.Comma(int64(n)) }
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s: %s entities, %s relations, %s training, %s validation and %s test triples\n",
-		dir, count(g.Entities.Len()), count(g.Relations.Len()),
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples\n",
+		dir, sizes(g.Entities.Len(), g.Relations.Len()),
 		count(len(g.Splits[kg.Train])), count(len(g.Splits[kg.Valid])), count(len(g.Splits[kg.Test])))
 	return nil
 }

@@ -70,13 +70,13 @@ func requireWritten(t *testing.T, dir string, want *kg.Graph) *kg.Graph {
 func TestDataMakeRefuses(t *testing.T) {
 	existing := t.TempDir()
 	for name, args := range map[string][]string{
-		"exists already":               {"families", "--out", existing},
-		"too few":                      {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
-		"--test 0 cannot be made":      {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
-		"which data set?":              {},
-		"unknown command \"bogus\"":    {"bogus"},
-		"required flag(s) \"out\"":     {"zipf"},
-		"unknown command \"families\"": {"zipf", "families", "--out", filepath.Join(existing, "c")},
+		"exists already":                   {"families", "--out", existing},
+		"too few":                          {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
+		"--test 0 cannot be made":          {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
+		"which data set?":                  {},
+		"unknown command \"bogus\"":        {"bogus"},
+		"required flag(s) \"out\"":         {"zipf"},
+		"unexpected argument \"families\"": {"zipf", "families", "--out", filepath.Join(existing, "c")},
 	} {
 		_, err := dataMake(t, args...)
 		require.ErrorContains(t, err, name)

@@ -57,7 +57,7 @@ func TestDataImportListInfo(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "note: train: 1 triple repeats")
-	require.Contains(t, stderr, "3 entities, 1 relations, 2 training, 0 validation and 1 test triples")
+	require.Contains(t, stderr, "3 entities, 1 relation, 2 training, 0 validation and 1 test triples")
 
 	stdout, _, err = data(t, "list")
 	require.NoError(t, err)
@@ -147,11 +147,15 @@ func TestDataRefuses(t *testing.T) {
 	}{
 		{[]string{"get", "umls2"}, `no public data set "umls2": the catalogue has fb15k, `},
 		{[]string{"get", "umls", "--from", filepath.Join(t.TempDir(), "none")}, "umls could not be fetched: "},
-		{[]string{"get"}, "accepts 1 arg"},
+		{[]string{"get"}, "which data set? Give a name of the catalogue"},
+		{[]string{"info"}, "which data set? Give a name or a folder"},
+		{[]string{"info", "umls", "wn18rr"}, `unexpected argument "wn18rr"`},
+		{[]string{"import", "--name", "mine"}, "which folder?"},
+		{[]string{"list", "umls"}, `unexpected argument "umls"`},
 		{[]string{"info", "absent"}, `no data set "absent"`},
 		{[]string{"import", t.TempDir()}, `required flag(s) "name" not set`},
 		{[]string{"import", t.TempDir(), "--name", "mine"}, "holds no data set"},
-		{[]string{"list", "--json", filepath.Join(t.TempDir(), "no", "folder")}, "writing the JSON result: "},
+		{[]string{"list", "--json", filepath.Join(t.TempDir(), "no", "folder")}, "folder: no such file or directory"},
 		{[]string{"lsit"}, `unknown command "lsit"`},
 	}
 	for _, c := range cases {

@@ -80,8 +80,8 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	if err := kg.Write(ctx, e.data, g); err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "made %s: %s entities, %s relations, %s training triples\n",
-		demoData, comma(g.Entities.Len()), comma(g.Relations.Len()), comma(len(g.Splits[kg.Train])))
+	fmt.Fprintf(log, "made %s: %s, %s training triples\n",
+		demoData, sizes(g.Entities.Len(), g.Relations.Len()), comma(len(g.Splits[kg.Train])))
 
 	backend, err := e.compute.resolve()
 	if err != nil {
@@ -95,5 +95,5 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 		return err
 	}
 	fmt.Fprintf(log, "fitted %s, d = %d, to them in %.1f s\n", c.Model, c.Dim, time.Since(fitting).Seconds())
-	return checkpoint.Save(e.model, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
+	return checkpoint.Save(ctx, e.model, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
 }

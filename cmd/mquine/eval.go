@@ -30,6 +30,9 @@ mean rank set against chance.
              all    other known answers do not, if train, valid or test has them ("filtered")
   --ties     what becomes of candidates with exactly the score of the true answer: optimistic
              ranks it before them, pessimistic after them, realistic in their middle
+  --protocol own     what --sides, --filters and --ties say
+             rotate  that of the RotatE repository: both sides in one average, filter all,
+                     optimistic ties; the three flags cannot be given beside it
   --by       also the metrics of groups of queries, under the last of the filters:
              relation  by relation
              category  by relation category (1-1, 1-N, N-1, N-N: N where train has more than 1.5
@@ -52,7 +55,10 @@ and tells what share of that the ranking reached.`,
   mquine eval --model ./checkpoint --data fb15k-237 --by z-case,degree
   mquine eval --model ./checkpoint --data wn18rr --by relation,category --json report.json --ranks ranks.tsv`,
 		Args: noArgs,
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := e.follow(cmd.Flags()); err != nil {
+				return err
+			}
 			if e.jsonFile != "" && filepath.Clean(e.jsonFile) == filepath.Clean(e.ranksFile) {
 				return errors.New("--json and --ranks cannot go to the same file")
 			}
@@ -70,6 +76,7 @@ and tells what share of that the ranking reached.`,
 	flags.SortFlags = false
 	e.inputs.add(cmd)
 	addChoice(cmd, &e.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
+	addChoice(cmd, &e.protocol, "protocol", "`protocol`: own or rotate", ownProtocol, rotateProtocol)
 	addChoice(cmd, &e.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
 	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)

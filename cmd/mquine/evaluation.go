@@ -27,12 +27,13 @@ import (
 type evaluation struct {
 	inputs
 	compute
-	split   kg.Split
-	sides   rank.Sides
-	filters []rank.Filter
-	ties    rank.Ties
-	hits    []int
-	by      []string
+	protocol protocol
+	split    kg.Split
+	sides    rank.Sides
+	filters  []rank.Filter
+	ties     rank.Ties
+	hits     []int
+	by       []string
 	// convention is that of groups by z-case.
 	convention zpattern.Convention
 	peak       bool
@@ -46,7 +47,7 @@ type evaluation struct {
 // realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
-		split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
+		protocol: ownProtocol, split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
 		ties: rank.Realistic, hits: []int{1, 3, 10}, start: start,
 	}
 	e.compute.setDefaults()
@@ -115,9 +116,10 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	stats := ranking.Stats
 	conclude(log, stats, report.Candidates)
 	report.Queries, report.UniqueQueries, report.Rescored = stats.Queries, stats.UniqueQueries, stats.Rescored
-	report.Timing.Pack, report.Timing.Rank = stats.Pack.Seconds(), stats.Rank.Seconds()
+	report.Timing.Pack, report.Timing.Rank, report.Timing.Decide = stats.Pack.Seconds(), stats.Rank.Seconds(), stats.Decide.Seconds()
 	if e.peak {
-		work := 2 * float64(m.Tower(options.Sides[0]).Width) * float64(report.Candidates) * float64(report.UniqueQueries)
+		tower := m.Tower(options.Sides[0])
+		work := portOperations[tower.Compare] * float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries)
 		report.FMAGFLOPSAll = ceiling.gflops()
 		report.Share = work / 1e9 / report.Timing.Rank / report.FMAGFLOPSAll
 	}
@@ -127,6 +129,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	e.protocol.keep(report)
 
 	// What took long to compute is shown even if a file cannot be written.
 	err = e.print(out, report, &ceiling)
@@ -179,9 +182,9 @@ func (e *evaluation) announce(w io.Writer, s *subject, triples int, o rank.Optio
 // conclude says what was done.
 func conclude(w io.Writer, s rank.Stats, candidates int) {
 	pairs := int64(s.UniqueQueries) * int64(candidates)
-	fmt.Fprintf(w, "ranked in %s: %s distinct queries, %s; float32 left %s pairs to float64, which left %s to the reference\n",
+	fmt.Fprintf(w, "ranked in %s: %s distinct queries, %s; float32 left %s pairs to float64, which left %s to the reference, in %.1f%% of the time\n",
 		s.Rank.Round(time.Millisecond), comma(s.UniqueQueries), pairRate(pairs, s.Rank),
-		humanize.Comma(s.Rescored.Float64), humanize.Comma(s.Rescored.Reference))
+		humanize.Comma(s.Rescored.Float64), humanize.Comma(s.Rescored.Reference), 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
 		fmt.Fprintf(w, "note: %s\n", collapsedNote)
 	}
@@ -189,6 +192,9 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 
 // print writes the tables.
 func (e *evaluation) print(w io.Writer, r *rank.Report, c *ceiling) error {
+	if err := e.protocol.announce(w); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
 	if err := r.WriteTable(w, e.ties); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
@@ -198,12 +204,21 @@ func (e *evaluation) print(w io.Writer, r *rank.Report, c *ceiling) error {
 		}
 	}
 	if e.peak {
-		_, err := fmt.Fprintf(w, "\nThe ranking reached %.1f%% of the FMA ceiling, %.0f GFLOP/s (%v, %s; measured before and after).\n",
-			100*r.Share, r.FMAGFLOPSAll, c.tier, plural(e.threads, "thread"))
+		reached := "This comparison has no share of it."
+		if r.Share > 0 {
+			reached = fmt.Sprintf("The ranking reached %.1f%% of it.", 100*r.Share)
+		}
+		_, err := fmt.Fprintf(w, "\nFMA ceiling: %.0f GFLOP/s (%v, all %s; measured before and after). %s\n",
+			r.FMAGFLOPSAll, c.tier, plural(runtime.GOMAXPROCS(0), "core"), reached)
 		return err
 	}
 	return nil
 }
+
+// portOperations counts the operations of a term that compete with FMA for its ports, an FMA being
+// two: a subtraction, a mask and another subtraction for L1. The square roots of the pairwise
+// comparisons have no common measure with it.
+var portOperations = map[kernel.Comparison]float64{kernel.Dot: 2, kernel.L1: 6}
 
 // ceiling is the processor's measured rate of fused multiply-adds.
 type ceiling struct {
@@ -224,7 +239,7 @@ func (e *evaluation) measure(c *ceiling) error {
 		return err
 	}
 	c.tier = backends[0].Tier
-	c.rates = append(c.rates, backends[0].Peak(e.threads, peakTime))
+	c.rates = append(c.rates, backends[0].Peak(runtime.GOMAXPROCS(0), peakTime))
 	return nil
 }
 

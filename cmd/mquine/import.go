@@ -79,12 +79,12 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	metadata["dataset"] = c.Dataset
 	metadata["imported_from"] = i.from
 	metadata["imported_sha256"] = c.SHA256()
-	if err := checkpoint.Save(out, c.Model, c.Entities, c.Relations, metadata); err != nil {
+	if err := checkpoint.Save(ctx, out, c.Model, c.Entities, c.Relations, metadata); err != nil {
 		return err
 	}
 	config := c.Model.Config()
-	fmt.Fprintf(log, "wrote %s: %s, d = %d, %s entities, %s relations, trained on %s\n",
-		out, config.Model, config.Dim, comma(config.Entities), comma(config.Relations), c.Dataset)
+	fmt.Fprintf(log, "wrote %s: %s, d = %d, %s, trained on %s\n",
+		out, config.Model, config.Dim, sizes(config.Entities, config.Relations), c.Dataset)
 	return nil
 }
 

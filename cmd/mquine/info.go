@@ -1,8 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -46,24 +47,18 @@ this says as much as the file tells.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var (
-				info interface{ print(io.Writer) }
+				info interface{ print(*bytes.Buffer) }
 				err  error
 			)
 			if len(args) == 0 {
-				info, err = describeMachine()
+				info, err = describeMachine(cmd.Context())
 			} else {
 				info, err = describeCheckpoint(cmd.Context(), args[0])
 			}
 			if err != nil {
 				return err
 			}
-			if jsonFile != "" {
-				if err := writeJSON(cmd, jsonFile, info); err != nil || jsonFile == "-" {
-					return err
-				}
-			}
-			info.print(cmd.OutOrStdout())
-			return nil
+			return writeResult(cmd, jsonFile, info)
 		},
 	}
 	jsonFlag(cmd, &jsonFile)
@@ -103,7 +98,8 @@ type tierInfo struct {
 	FMAGFLOPSAll float64 `json:"fma_gflops_all"`
 }
 
-func describeMachine() (*machineInfo, error) {
+// describeMachine measures for some tenths of a second at a time, between which it can be stopped.
+func describeMachine(ctx context.Context) (*machineInfo, error) {
 	backends, err := kernel.Available()
 	if err != nil {
 		return nil, err
@@ -117,11 +113,14 @@ func describeMachine() (*machineInfo, error) {
 		Tier:     backends[0].Tier.String(), TierReason: tierReason(backends[0].Tier),
 	}
 	for _, b := range backends {
-		info.Tiers = append(info.Tiers, tierInfo{
-			Tier:         b.Tier.String(),
-			FMAGFLOPS1:   b.Peak(1, peakTime) / 1e9,
-			FMAGFLOPSAll: b.Peak(info.Threads, peakTime) / 1e9,
-		})
+		var rates [2]float64
+		for i, threads := range [...]int{1, info.Threads} {
+			rates[i] = b.Peak(threads, peakTime) / 1e9
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+		info.Tiers = append(info.Tiers, tierInfo{Tier: b.Tier.String(), FMAGFLOPS1: rates[0], FMAGFLOPSAll: rates[1]})
 	}
 	return info, nil
 }
@@ -134,7 +133,7 @@ func tierReason(t kernel.Tier) string {
 	return "the best that this machine and build have"
 }
 
-func (m *machineInfo) print(w io.Writer) {
+func (m *machineInfo) print(w *bytes.Buffer) {
 	t := newTable()
 	t.AppendRow(table.Row{"machine", m.Machine + ", " + m.OS + "/" + m.Arch})
 	cores := plural(m.Threads, "thread")

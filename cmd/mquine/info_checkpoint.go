@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,7 +39,7 @@ func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error
 	return info, nil
 }
 
-func (c *checkpointInfo) print(w io.Writer) {
+func (c *checkpointInfo) print(w *bytes.Buffer) {
 	t := newTable()
 	t.AppendRow(table.Row{"file", fmt.Sprintf("%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))})
 	t.AppendRow(table.Row{"sha256", c.SHA256})

@@ -35,10 +35,10 @@ func newInitCommand() *cobra.Command {
   --kind random     what training begins with: for mquine and mquade random entities, and
                     relations that are the identity; for the others uniform numbers up to
                     (γ + 2) / D, with γ = 12, as the RotatE repository has it
-  --kind clustered  for measurements of speed (mquine and mquade): ranks true answers about as a
-                    trained checkpoint does, well but with many close candidates. Entities lie in
-                    groups, fitted to the triples of all splits, the test split included: its
-                    metrics say nothing about the model.
+  --kind clustered  for measurements of speed: ranks true answers about as a trained checkpoint
+                    does, well but with many close candidates. Entities lie in groups, fitted to
+                    the triples of all splits, the test split included: its metrics say nothing
+                    about the model.
 
 The same seed makes the same checkpoint on every machine. A clustered checkpoint is ranked on the
 test split when it is made, and the command prints the median rank (both sides, filter all,
@@ -97,7 +97,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = checkpoint.Save(i.out, m, g.Entities, g.Relations, map[string]string{
+	err = checkpoint.Save(ctx, i.out, m, g.Entities, g.Relations, map[string]string{
 		"dataset": g.Name, "kind": i.kind, "seed": strconv.FormatUint(i.seed, 10),
 	})
 	if err != nil {
@@ -115,7 +115,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b *kernel.Backend) (model.Model, error) {
 	c := model.Config{Model: i.model, Dim: i.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 	if i.kind == randomKind {
-		return train.Random(c, i.seed)
+		return train.Random(ctx, c, i.seed)
 	}
 	fmt.Fprintf(log, "fitting %s, d = %d, to the triples of %s\n", c.Model, c.Dim, g.Name)
 	meter := newMeter(log)

@@ -93,3 +93,15 @@ func TestInitRefuses(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random one needs no test split")
 }
+
+// TestInitWithoutTriples asks for a checkpoint of nothing.
+func TestInitWithoutTriples(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "train.txt"), nil, 0o644))
+	out := filepath.Join(t.TempDir(), "checkpoint")
+	for _, model := range []string{"mquine", "rotate"} {
+		mquine(t, "init", "--model", model, "--dim", "4", "--data", dir, "--out", out).
+			requireSentence(t, exitFailed, "a model needs entities and relations, and there are 0 entities and 0 relations")
+		assert.NoFileExists(t, out)
+	}
+}

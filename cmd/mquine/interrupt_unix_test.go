@@ -20,8 +20,8 @@ import (
 // within bounds the time that a signal takes to end the command.
 const within = time.Second
 
-// interrupt starts the command, waits for a line with the text on its standard error, sends the
-// signal a little later and returns how the command ended.
+// interrupt starts the command, waits for a line with the text on its standard error, or for none
+// if the text is empty, sends the signal a little later and returns how the command ended.
 func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outcome {
 	t.Helper()
 	var stdout strings.Builder
@@ -30,7 +30,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outco
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	stderr := bufio.NewReader(pipe)
-	for line := ""; !strings.Contains(line, text); {
+	for line := ""; text != "" && !strings.Contains(line, text); {
 		line, err = stderr.ReadString('\n')
 		require.NoError(t, err, "the command ended before it wrote %q", text)
 	}
@@ -65,6 +65,33 @@ func TestInterrupt(t *testing.T) {
 		o := interrupt(t, cmd, "fitting", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
 		requireFiles(t, dir, "zipf", "checkpoint")
+	})
+	t.Run("random init", func(t *testing.T) {
+		// 400 MB, which take seconds to draw and to write.
+		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out", filepath.Join(dir, "other")}
+		o := interrupt(t, command(t, init...), "", os.Interrupt)
+		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
+		requireFiles(t, dir, "zipf", "checkpoint")
+
+		cmd := command(t, init...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool {
+			written, err := filepath.Glob(filepath.Join(dir, ".other.*", ".model.safetensors*"))
+			return err == nil && len(written) > 0
+		}, time.Minute, time.Millisecond)
+		sent := time.Now()
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		_ = cmd.Wait() // the status is what is looked at
+		assert.Less(t, time.Since(sent), within)
+		assert.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+		assert.Equal(t, "mquine init: interrupted\n", stderr.String())
+		requireFiles(t, dir, "zipf", "checkpoint")
+	})
+	t.Run("info", func(t *testing.T) {
+		o := interrupt(t, command(t, "info"), "", os.Interrupt)
+		assert.Equal(t, outcome{exitInterrupted, "", "mquine info: interrupted\n"}, o)
 	})
 	t.Run("waiting for input", func(t *testing.T) {
 		cmd := command(t, "predict", "--model", model, "--data", data, "--in", "-")

@@ -111,6 +111,8 @@ func TestInterruptBeforeWork(t *testing.T) {
 		{"predict", "--model", w.model, "--data", w.data, "--in", "-"},
 		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other"), "--kind", "clustered"},
 		{"demo", "--keep", w.path("demo")},
+		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other")},
+		{"info"},
 		{"info", w.model},
 	} {
 		var stdout, stderr bytes.Buffer

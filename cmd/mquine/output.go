@@ -3,15 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
-	"github.com/google/renameio/v2"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/mquine/mquine/rank"
 )
 
 // newTable returns a table without frame; the first column is text, the given others are numbers.
@@ -46,24 +49,56 @@ func writeJSON(cmd *cobra.Command, file string, v any) error {
 	if err != nil {
 		return fmt.Errorf("writing the JSON result: %w", err)
 	}
-	return writeFile(cmd, file, "the JSON result", data.Bytes())
+	return writeFile(cmd, file, data.Bytes())
 }
 
 // writeFile writes data to a file, whole or not at all, or to standard output if the file is "-".
-// what says what it is, for messages.
-func writeFile(cmd *cobra.Command, file, what string, data []byte) (err error) {
-	switch info, statErr := os.Stat(file); {
-	case file == "-":
-		_, err = cmd.OutOrStdout().Write(data)
-	case statErr == nil && !info.Mode().IsRegular():
-		err = os.WriteFile(file, data, 0) // a pipe or a device, which nothing may replace
-	default:
-		err = renameio.WriteFile(file, data, 0o644)
+func writeFile(cmd *cobra.Command, file string, data []byte) error {
+	if file == "-" {
+		return writeOutput(cmd, data)
 	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", what, err)
+	return rank.WriteFile(file, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// writeOutput writes data to standard output.
+func writeOutput(cmd *cobra.Command, data []byte) error {
+	if _, err := cmd.OutOrStdout().Write(data); err != nil {
+		return fmt.Errorf("cannot write standard output: %w", reason(err))
 	}
 	return nil
+}
+
+// writeResult writes the result of a command: as JSON if a file for it is given, and for people
+// unless the JSON went to standard output.
+func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*bytes.Buffer) }) error {
+	if jsonFile != "" {
+		if err := writeJSON(cmd, jsonFile, result); err != nil || jsonFile == "-" {
+			return err
+		}
+	}
+	var text bytes.Buffer
+	result.print(&text)
+	return writeOutput(cmd, text.Bytes())
+}
+
+// reason returns the cause of an error about a file, without the name, for sentences that have it.
+func reason(err error) error {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return file.Err
+	}
+	return err
+}
+
+// sizes writes the numbers of entities and relations.
+func sizes(entities, relations int) string {
+	if entities == 1 {
+		return "1 entity, " + plural(relations, "relation")
+	}
+	return comma(entities) + " entities, " + plural(relations, "relation")
 }
 
 // onTerminal tells whether what is written to w is read as it comes.

@@ -28,11 +28,12 @@ The score is the plausibility of the triple; higher is better, and its scale is 
 minus the squared distance for mquine and mquade, γ minus the distance for transe, rotate and
 protate, the product itself for distmult and complex. Entities with the same score are listed in
 the checkpoint's order. An answer is known if a split of the data set has the triple;
---filter-known leaves these out.
+--filter-known leaves these out, and needs all three splits. Without one of them, ? stands for an
+answer that the others do not know.
 
 --in takes many queries from a file, or from standard input if it is "-": one a line, its three
 fields separated by tabs, with ? as the head or as the tail. The answers are printed as lines too:
-the query, rank, label, score and known (yes or no), separated by tabs, after a line that names
+the query, rank, label, score and known (yes, no or ?), separated by tabs, after a line that names
 the columns.`,
 		Example: `  mquine predict --model ./checkpoint --data umls --head steroid --relation interacts_with
   mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
@@ -93,6 +94,17 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	}
 	defer s.close()
 	s.writeNotes(log)
+	complete := true
+	for split := range kg.NumSplits {
+		if s.graph.Has(split) {
+			continue
+		}
+		if p.filterKnown {
+			return fmt.Errorf("--filter-known leaves out what the %v split knows, and data set %s has no %[1]v split: put %[1]v.txt into %[3]s, or leave the flag out",
+				split, s.graph.Name, s.graph.Dir)
+		}
+		complete = false
+	}
 	queries, err := p.queries(ctx, in, log, s.graph)
 	if err != nil {
 		return err
@@ -113,9 +125,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		fmt.Fprintln(log, "note: the checkpoint lacks the modulus of pRotatE, which changes no rank: the scores are −Σ|sin(θ_h + θ_r − θ_t)|")
 	}
 	if p.in != "" {
-		err = writeLists(out, s.graph, queries, lists)
+		err = writeLists(out, s.graph, queries, lists, complete)
 	} else {
-		err = writeList(out, s.graph, queries[0], lists[0])
+		err = writeList(out, s.graph, queries[0], lists[0], complete)
 	}
 	if err != nil {
 		return fmt.Errorf("printing the answers: %w", err)
@@ -140,7 +152,7 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	} else {
 		file, err := os.Open(p.in)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot read the queries of %s: %w; name a file, or - for standard input", p.in, reason(err))
 		}
 		defer file.Close()
 		in = file
@@ -163,35 +175,40 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	}
 }
 
-// writeList prints the answers of one query for people.
-func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction) error {
+// writeList prints the answers of one query for people; complete is as for knownText.
+func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, complete bool) error {
 	fields := queryFields(g, q)
 	t := newTable(1, 3)
 	t.AppendHeader(table.Row{"rank", "label", "score", "known"})
 	for i, p := range list {
-		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), strconv.FormatFloat(p.Score, 'g', 7, 64), yesNo(p.Known)})
+		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), strconv.FormatFloat(p.Score, 'g', 7, 64), knownText(p.Known, complete)})
 	}
 	_, err := fmt.Fprintf(w, "(%s)\n\n%s\n", strings.Join(fields[:], ", "), t.Render())
 	return err
 }
 
-// writeLists prints the answers of many queries for machines.
-func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction) error {
+// writeLists prints the answers of many queries for machines; complete is as for knownText.
+func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction, complete bool) error {
 	buf := newLineWriter(w)
 	buf.write("head", "relation", "tail", "rank", "label", "score", "known")
 	for i, list := range lists {
 		fields := queryFields(g, queries[i])
 		for j, p := range list {
 			buf.write(fields[0], fields[1], fields[2], strconv.Itoa(j+1), g.Entities.Label(p.Entity),
-				strconv.FormatFloat(p.Score, 'g', -1, 64), yesNo(p.Known))
+				strconv.FormatFloat(p.Score, 'g', -1, 64), knownText(p.Known, complete))
 		}
 	}
 	return buf.flush()
 }
 
-func yesNo(b bool) string {
-	if b {
+// knownText is what the column known says. A triple that no split has is not known only if the data
+// set is complete, with all its splits.
+func knownText(known, complete bool) string {
+	switch {
+	case known:
 		return "yes"
+	case complete:
+		return "no"
 	}
-	return "no"
+	return unknown
 }

@@ -100,6 +100,30 @@ func TestPredictOne(t *testing.T) {
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
 }
 
+// TestPredictWithoutSplit asks a data set that lacks a split what is known.
+func TestPredictWithoutSplit(t *testing.T) {
+	w := newWorkplace(t)
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	tr := g.Splits[kg.Train][0]
+	head, relation, tail := g.Entities.Label(tr.Head), g.Relations.Label(tr.Relation), g.Entities.Label(tr.Tail)
+	for _, split := range []string{"valid", "test"} {
+		data := copyFolder(t, w.data, func(name string, contents []byte) []byte {
+			if name == split+".txt" {
+				return nil
+			}
+			return contents
+		})
+		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation, "-k", "100"}
+		mquine(t, append(predict, "--filter-known")...).requireSentence(t, exitFailed,
+			"--filter-known leaves out what the "+split+" split knows, and data set families has no "+split+" split: put "+split+".txt into "+data)
+		o := succeed(t, predict...)
+		assert.Regexp(t, `(?m) `+tail+` .* yes$`, o.stdout)
+		assert.Regexp(t, `(?m) \?$`, o.stdout)
+		assert.NotRegexp(t, `(?m) no$`, o.stdout)
+	}
+}
+
 func TestPredictBadInput(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -116,8 +140,8 @@ func TestPredictBadInput(t *testing.T) {
 		requireSentence(t, exitFailed, `the checkpoint knows no entity "zzz"`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
 		requireSentence(t, exitFailed, "only one of head and tail can be ?")
-	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "none.tsv: no such file")
-	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "is a directory")
+	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "mquine predict: cannot read the queries of "+w.path("none.tsv")+": no such file or directory; name a file")
+	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "cannot read the queries of "+w.dir+": is a directory")
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{

@@ -109,6 +109,19 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// oneArg takes one argument; question asks for it where it is missing.
+func oneArg(question string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return errors.New(question)
+		case len(args) > 1:
+			return fmt.Errorf("unexpected argument %q: the command takes one", args[1])
+		}
+		return nil
+	}
+}
+
 // checkRequired names the required flags that are missing.
 func checkRequired(cmd *cobra.Command) error {
 	var missing []string

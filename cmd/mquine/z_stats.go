@@ -197,12 +197,12 @@ func (z *zStats) run(cmd *cobra.Command) error {
 		return fmt.Errorf("printing the tables: %w", err)
 	}
 	if z.tsvFile != "" {
-		err = errors.Join(err, writeFile(cmd, z.tsvFile, "the Z-values", z.tsv(g, triples, values)))
+		err = errors.Join(err, writeFile(cmd, z.tsvFile, z.tsv(g, triples, values)))
 	}
 	if z.plotFile != "" {
 		svg, plotErr := plotZ(report)
 		if plotErr == nil {
-			plotErr = writeFile(cmd, z.plotFile, "the plot", svg)
+			plotErr = writeFile(cmd, z.plotFile, svg)
 		}
 		err = errors.Join(err, plotErr)
 	}

@@ -77,7 +77,7 @@ const (
 func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	cfg, err := familiesSizes(cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("families: %w", err)
+		return nil, nil, err
 	}
 	w := newWorld(cfg)
 	if err := w.populate(ctx); err != nil {
@@ -85,7 +85,7 @@ func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	}
 	splits, err := w.split(cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("families: %w", err)
+		return nil, nil, err
 	}
 	g := &kg.Graph{Name: "families", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary(relationNames[:cfg.Relations]...), Splits: splits}
 	width := digits(cfg.Entities)
@@ -113,7 +113,7 @@ func familiesSizes(cfg Config) (Config, error) {
 	setDefault(&cfg.Entities, familiesEntities)
 	setDefault(&cfg.Relations, int(numRelations))
 	if cfg.Entities < familiesMinEntities {
-		return cfg, fmt.Errorf("%d entities are too few for families, films, genres and countries: ask for at least %d",
+		return cfg, fmt.Errorf("too few entities (%d) for families, films, genres and countries: ask for at least %d",
 			cfg.Entities, familiesMinEntities)
 	}
 	if cfg.Entities > familiesMaxEntities {

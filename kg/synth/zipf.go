@@ -39,7 +39,7 @@ const (
 func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err error) {
 	cfg, err = zipfSizes(cfg)
 	if err != nil {
-		return nil, nil, fmt.Errorf("zipf: %w", err)
+		return nil, nil, err
 	}
 	z := newZipf(cfg)
 	splits, err := z.draw(ctx, cfg)

@@ -42,7 +42,7 @@ func NewIndex(g *kg.Graph) (*Index, error) {
 		return nil, err
 	}
 	if uint64(len(triples)) > math.MaxUint32 {
-		return nil, errors.New("Z-patterns are counted in up to 2³² − 1 training triples, and there are more")
+		return nil, errors.New("the training split has more than the 2³² − 1 triples in which Z-patterns can be counted")
 	}
 	x := &Index{entities: g.Entities.Len(), relations: make([]relation, g.Relations.Len())}
 	edges := make([][]edge, len(x.relations))

@@ -78,7 +78,10 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 		return nil, err
 	}
 	c := &Checkpoint{Path: dir, Format: format.name, Metadata: src.metadata, source: src}
-	c.sha256 = sync.OnceValue(src.sha256)
+	c.sha256 = sync.OnceValue(func() string {
+		sum, _ := src.sha256(context.Background()) // which is never cancelled
+		return sum
+	})
 	if err := format.read(c, ctx, o); err != nil {
 		_ = src.Close()
 		return nil, err
@@ -143,15 +146,20 @@ func openSource(dir string) (format, *source, error) {
 }
 
 // sha256 returns the hash of the files' contents, one after the other, in hex.
-func (s *source) sha256() string {
+func (s *source) sha256(ctx context.Context) (string, error) {
 	if s.contents == nil {
 		panic("checkpoint: the first SHA256 after Close")
 	}
 	h := sha256.New()
-	for _, c := range s.contents {
-		h.Write(c)
+	for _, contents := range s.contents {
+		for chunk := range slices.Chunk(contents, 1<<20) {
+			if err := ctx.Err(); err != nil {
+				return "", err
+			}
+			h.Write(chunk)
+		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func (s *source) Close() error {

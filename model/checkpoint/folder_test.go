@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -101,11 +102,11 @@ type trained struct {
 }
 
 func (m trained) save(dir string) error {
-	return Save(dir, m.model, m.entities, m.relations, m.metadata)
+	return Save(context.Background(), dir, m.model, m.entities, m.relations, m.metadata)
 }
 
 func (m trained) replace(dir string) error {
-	return Replace(dir, m.model, m.entities, m.relations, m.metadata)
+	return Replace(context.Background(), dir, m.model, m.entities, m.relations, m.metadata)
 }
 
 // newTrained makes a model whose values come from next.

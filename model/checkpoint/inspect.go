@@ -62,7 +62,11 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 		return nil, err
 	}
 	defer src.Close()
-	result := &Inspection{Path: src.path, SHA256: src.sha256(), Metadata: src.metadata}
+	sum, err := src.sha256(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result := &Inspection{Path: src.path, SHA256: sum, Metadata: src.metadata}
 	for _, c := range src.contents {
 		result.Bytes += int64(len(c))
 	}

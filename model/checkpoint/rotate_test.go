@@ -258,7 +258,7 @@ func TestRotateSaved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "saved")
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
-	require.NoError(t, Save(dir, c.Model, c.Entities, c.Relations, metadata))
+	require.NoError(t, Save(t.Context(), dir, c.Model, c.Entities, c.Relations, metadata))
 	saved, err := Open(t.Context(), dir)
 	require.NoError(t, err)
 	defer saved.Close()

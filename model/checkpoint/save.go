@@ -18,21 +18,22 @@ import (
 )
 
 // Save writes a checkpoint to the folder dir, which must not exist; folders above it are made. The
-// folder appears when all of it is safely on the disk, and after an error there is none.
+// folder appears when all of it is safely on the disk, and after an error or a cancelled context
+// there is none.
 //
 // The metadata must have "dataset"; "format", "model", "dim" and what else is in the model's
-// configuration, and the hashes of the vocabularies, are set by Save, whatever the metadata say. A model with a parameter that is NaN or infinite is
-// an error, because Open would refuse it.
-func Save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+// configuration, and the hashes of the vocabularies, are set by Save, whatever the metadata say. A
+// model with a parameter that is NaN or infinite is an error, because Open would refuse it.
+func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
 	dir = filepath.Clean(dir)
-	if err := save(dir, m, entities, relations, metadata); err != nil {
+	if err := save(ctx, dir, m, entities, relations, metadata); err != nil {
 		return fmt.Errorf("saving checkpoint %s: %w", dir, err)
 	}
 	return nil
 }
 
-func save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) (err error) {
-	tensors, err := parameters(m, entities, relations)
+func save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) (err error) {
+	tensors, err := parameters(ctx, m, entities, relations)
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadat
 	if err := kg.WriteVocabulary(filepath.Join(made, relationsName), relations); err != nil {
 		return err
 	}
-	if err := writeParameters(made, m, tensors, metadata); err != nil {
+	if err := writeParameters(ctx, made, m, tensors, metadata); err != nil {
 		return err
 	}
 	if err := os.Chmod(made, 0o755); err != nil {
@@ -77,18 +78,19 @@ func save(dir string, m model.Model, entities, relations *kg.Vocabulary, metadat
 
 // Replace puts a model into the checkpoint in the folder dir, in the place of the one that is
 // there. The vocabularies must be those of the checkpoint, because only model.safetensors is
-// written; it changes from the old to the new in one step, and after an error it is the old. Those
+// written; it changes from the old to the new in one step, and after an error or a
+// cancelled context it is the old. Those
 // who have the checkpoint open keep the old one. The metadata are as for Save.
-func Replace(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
 	dir = filepath.Clean(dir)
-	if err := replace(dir, m, entities, relations, metadata); err != nil {
+	if err := replace(ctx, dir, m, entities, relations, metadata); err != nil {
 		return fmt.Errorf("replacing checkpoint %s: %w", dir, err)
 	}
 	return nil
 }
 
-func replace(dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
-	tensors, err := parameters(m, entities, relations)
+func replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+	tensors, err := parameters(ctx, m, entities, relations)
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func replace(dir string, m model.Model, entities, relations *kg.Vocabulary, meta
 	if err := sameLabels(filepath.Join(dir, relationsName), relations); err != nil {
 		return err
 	}
-	if err := writeParameters(dir, m, tensors, metadata); err != nil {
+	if err := writeParameters(ctx, dir, m, tensors, metadata); err != nil {
 		return err
 	}
 	return syncFolder(dir)
@@ -116,7 +118,7 @@ func sameLabels(path string, v *kg.Vocabulary) error {
 }
 
 // parameters checks a model that is to be saved and returns its tensors.
-func parameters(m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
+func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
 	config := m.Config()
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
 		return nil, fmt.Errorf("the model has %d entities and %d relations, and its vocabularies have %d and %d labels",
@@ -128,7 +130,7 @@ func parameters(m model.Model, entities, relations *kg.Vocabulary) ([]safetensor
 	}
 	tensors := make([]safetensors.Float32, len(shapes))
 	for i, values := range m.Tensors() {
-		if err := checkFinite(context.Background(), shapes[i], values); err != nil {
+		if err := checkFinite(ctx, shapes[i], values); err != nil {
 			return nil, err
 		}
 		tensors[i] = safetensors.Float32{Name: shapes[i].Name, Shape: shapes[i].Dims, Values: values}
@@ -137,7 +139,7 @@ func parameters(m model.Model, entities, relations *kg.Vocabulary) ([]safetensor
 }
 
 // writeParameters writes model.safetensors to a folder that has the vocabularies already.
-func writeParameters(dir string, m model.Model, tensors []safetensors.Float32, metadata map[string]string) error {
+func writeParameters(ctx context.Context, dir string, m model.Model, tensors []safetensors.Float32, metadata map[string]string) error {
 	path := filepath.Join(dir, parametersName)
 	all := map[string]string{}
 	maps.Copy(all, metadata)
@@ -161,7 +163,7 @@ func writeParameters(dir string, m model.Model, tensors []safetensors.Float32, m
 	if _, err := configOf(all); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return safetensors.WriteFile(path, all, tensors...)
+	return safetensors.WriteFile(ctx, path, all, tensors...)
 }
 
 // moved is an error about a folder that was made under another name than it was to have.

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -127,6 +129,50 @@ func TestSaveNeverOverwrites(t *testing.T) {
 			assert.Equal(t, before, files(t, parent))
 		})
 	}
+}
+
+// countdown is a context that is cancelled when it has been looked at so many times.
+type countdown struct {
+	context.Context
+	left *atomic.Int64
+}
+
+func (c countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSaveStops cancels a save at every place at which it can be.
+func TestSaveStops(t *testing.T) {
+	m := newTrained(t, model.Config{Model: "mquine", Dim: 20, Entities: 2000, Relations: 2}, counting())
+	kept := filepath.Join(t.TempDir(), "kept")
+	require.NoError(t, m.save(kept))
+	path := filepath.Join(kept, "model.safetensors")
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	m.metadata["seed"] = "2"
+	stops := int64(0)
+	for ; ; stops++ {
+		parent := t.TempDir()
+		ctx := countdown{t.Context(), new(atomic.Int64)}
+		ctx.left.Store(stops)
+		err := Save(ctx, filepath.Join(parent, "ckpt"), m.model, m.entities, m.relations, m.metadata)
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		require.Empty(t, files(t, parent))
+
+		ctx.left.Store(stops)
+		require.ErrorIs(t, Replace(ctx, kept, m.model, m.entities, m.relations, m.metadata), context.Canceled)
+		require.Len(t, files(t, kept), 3)
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	}
+	assert.Greater(t, stops, int64(10), "it looks at every tensor and before every chunk")
 }
 
 func TestReplace(t *testing.T) {

@@ -294,7 +294,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tensors := drawTensors(t)
 		metadata := rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "metadata")
-		require.NoError(t, WriteFile(path, metadata, tensors...))
+		require.NoError(t, WriteFile(t.Context(), path, metadata, tensors...))
 		f, err := Open(path)
 		require.NoError(t, err)
 		defer f.Close()
@@ -314,7 +314,7 @@ func TestRoundTripOfSeveralChunks(t *testing.T) {
 		values[i] = float32(i) * 1.25
 	}
 	path := filepath.Join(t.TempDir(), "file.safetensors")
-	require.NoError(t, WriteFile(path, nil, Float32{"a", []int{200_001}, values}, Float32{"b", nil, []float32{3}}))
+	require.NoError(t, WriteFile(t.Context(), path, nil, Float32{"a", []int{200_001}, values}, Float32{"b", nil, []float32{3}}))
 	f, err := Open(path)
 	require.NoError(t, err)
 	defer f.Close()
@@ -342,7 +342,7 @@ func TestWriteRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			assert.ErrorContains(t, Write(io.Discard, c.metadata, c.tensors...), c.message)
 			path := writeTemp(t, []byte("what was there"))
-			assert.ErrorContains(t, WriteFile(path, c.metadata, c.tensors...), c.message)
+			assert.ErrorContains(t, WriteFile(t.Context(), path, c.metadata, c.tensors...), c.message)
 			assertOnly(t, path, "what was there")
 		})
 	}
@@ -383,18 +383,18 @@ func TestWriteToAFullDisk(t *testing.T) {
 
 func TestWriteFileNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "absent", "file.safetensors")
-	err := WriteFile(path, nil)
+	err := WriteFile(t.Context(), path, nil)
 	assert.EqualError(t, err, "writing "+path+": no such file or directory")
 	assert.True(t, errors.Is(err, os.ErrNotExist))
 }
 
 func TestWriteFileLeavesReadersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.safetensors")
-	require.NoError(t, WriteFile(path, nil, Float32{"a", []int{2}, []float32{1, 2}}))
+	require.NoError(t, WriteFile(t.Context(), path, nil, Float32{"a", []int{2}, []float32{1, 2}}))
 	f, err := Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, WriteFile(path, nil))
+	require.NoError(t, WriteFile(t.Context(), path, nil))
 	got, err := f.Float32("a")
 	require.NoError(t, err)
 	assert.Equal(t, []float32{1, 2}, got, "an open file is the old one")

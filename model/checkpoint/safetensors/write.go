@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -23,25 +24,50 @@ type Float32 struct {
 }
 
 // WriteFile writes a file through Write. The file appears under its name, in the place of one
-// that is there, only when all of it is safely on the disk; after an error the name is as it was.
-func WriteFile(path string, metadata map[string]string, tensors ...Float32) error {
-	if err := writeFile(path, metadata, tensors); err != nil {
+// that is there, only when all of it is safely on the disk; after an error or a cancelled context
+// the name is as it was.
+func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
+	if err := writeFile(ctx, path, metadata, tensors); err != nil {
 		return fmt.Errorf("writing %s: %w", path, mapped.Reason(err))
 	}
 	return nil
 }
 
-func writeFile(path string, metadata map[string]string, tensors []Float32) error {
+func writeFile(ctx context.Context, path string, metadata map[string]string, tensors []Float32) error {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)),
 		renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
 	if err != nil {
 		return err
 	}
 	defer file.Cleanup()
-	if err := Write(file, metadata, tensors...); err != nil {
+	if err := Write(&stoppable{ctx: ctx, file: file}, metadata, tensors...); err != nil {
 		return err
 	}
 	return file.CloseAtomicallyReplace()
+}
+
+// stoppable is a file whose writing ends when the context does. What is written goes to the disk
+// piece by piece, because the kernel cannot be stopped while it flushes a large file at the end.
+type stoppable struct {
+	ctx  context.Context
+	file interface {
+		io.Writer
+		Sync() error
+	}
+	pending int // bytes since the last Sync
+}
+
+func (s *stoppable) Write(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if s.pending += len(p); s.pending > 1<<26 {
+		s.pending = 0
+		if err := s.file.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	return s.file.Write(p)
 }
 
 // Write writes the contents of a file: the same bytes for the same arguments. The tensors' data

@@ -32,13 +32,13 @@ func plainLoss(b *kernel.Backend, m model.Model, triples []kg.Triple) float64 {
 }
 
 // Every gradient is the central difference of the loss by definition.
-func TestGradient(t *testing.T) {
+func TestMatrixGradient(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	for _, name := range []string{"mquine", "mquade"} {
 		for _, d := range []int{1, 2, 5, 9} {
 			cfg := model.Config{Model: name, Dim: d, Entities: 6, Relations: 3}
-			m, err := Random(cfg, uint64(d))
+			m, err := Random(t.Context(), cfg, uint64(d))
 			require.NoError(t, err)
 			draws := newNormals(uint64(d), 99)
 			for _, tensor := range m.Tensors() {
@@ -56,7 +56,7 @@ func TestGradient(t *testing.T) {
 
 			var got [][]*adam // of each backend, by tensor
 			for _, b := range backends {
-				s := newSoftmax(m, len(triples), Options{Backend: b, Threads: 2})
+				s := newMatrixLoss(m, len(triples), Options{Backend: b, Threads: 2})
 				s.take(triples)
 				require.NoError(t, s.gradient(t.Context()))
 				got = append(got, append([]*adam{s.entities}, s.relations...))
@@ -95,4 +95,41 @@ func TestAdam(t *testing.T) {
 	}
 	assert.Equal(t, []float32{1, 2}, a.values[:2], "a row without steps")
 	assert.Equal(t, float32(4), a.values[3], "an entry without a gradient")
+}
+
+// Every gradient of the models of tables is the central difference of the loss by definition.
+func TestTableGradient(t *testing.T) {
+	backend, err := kernel.For(kernel.Generic)
+	require.NoError(t, err)
+	for name := range forms {
+		for _, d := range []int{1, 2, 5} {
+			cfg := model.Config{Model: name, Dim: d, Entities: 6, Relations: 3, EmbeddingRange: 1}
+			m, err := Random(t.Context(), cfg, uint64(d))
+			require.NoError(t, err)
+			// Relation 2 has no triple; some triples and some queries repeat.
+			rng := rand.New(rand.NewPCG(uint64(d), 1))
+			var triples []kg.Triple
+			for range 20 {
+				triples = append(triples, kg.Triple{Head: rng.Int32N(6), Relation: rng.Int32N(2), Tail: rng.Int32N(6)})
+			}
+			triples = append(triples, triples[:3]...)
+			l := newTableLoss(m, len(triples), Options{Backend: backend, Threads: 2})
+			l.take(triples)
+			require.NoError(t, l.gradient(t.Context()))
+			for k, p := range []*parameters{l.entities, l.relations} {
+				tensor := m.Tensors()[k]
+				for i, v := range tensor {
+					const step = 1e-3
+					above, below := v+step, v-step
+					tensor[i] = above
+					want := plainLoss(backend, m, triples)
+					tensor[i] = below
+					want -= plainLoss(backend, m, triples)
+					tensor[i] = v
+					want /= float64(above) - float64(below)
+					require.InDelta(t, want, p.gradient[i], 5e-4, "%s, d = %d: tensor %d, element %d", name, d, k, i)
+				}
+			}
+		}
+	}
 }
