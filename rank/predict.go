@@ -96,7 +96,9 @@ func (p *predictor) collect(ctx context.Context, c *crew, ps pass, f *features) 
 	return kernel.Parallel(ctx, len(c.sweepers), (ps.last-ps.first+mr-1)/mr, func(w, i int) {
 		s, scratch := c.member(w), &p.scratch[w]
 		at := ps.first + i*mr
-		s.prepare(item{first: at, last: min(at+mr, ps.last)})
+		if !s.prepare(ctx, item{first: at, last: min(at+mr, ps.last)}) {
+			return
+		}
 		if len(scratch.scores) < mr*line {
 			scratch.scores = make([]float32, mr*line)
 		}

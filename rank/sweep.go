@@ -80,7 +80,9 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 // sweep ranks a block of queries against the panels of it. With first, it also counts the
 // candidates that each filter leaves.
 func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
-	s.prepare(it)
+	if !s.prepare(ctx, it) {
+		return
+	}
 	s.bucketKnown(it, first)
 	s.tile.Drop = nil
 	if s.f.tower.Compare.Distance() {
@@ -112,14 +114,17 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	}
 }
 
-// prepare computes ψ of the block's queries and the intervals of their truths.
-func (s *sweeper) prepare(it item) {
+// prepare computes ψ of the block's queries and the intervals of their truths; false if ctx ended.
+func (s *sweeper) prepare(ctx context.Context, it item) bool {
 	f, mr, width := s.f, s.backend.MR(s.f.tower.Compare), s.f.tower.Width
 	s.queries = s.plan.queries[it.first:it.last]
 	base := s.queries[0].first
 	s.truths = s.plan.truths[base:s.queries[len(s.queries)-1].last]
 	clear(s.psi)
 	for i, q := range s.queries {
+		if ctx.Err() != nil {
+			return false
+		}
 		psi := s.row(i)
 		s.slacks[i] = s.worker.Query(q.Query, psi[:f.tower.Width])
 		s.norms[i] = f.measure(psi)
@@ -140,8 +145,12 @@ func (s *sweeper) prepare(it item) {
 	clear(s.scored[:len(s.truths)])
 	s.pending = s.pending[:0]
 	for t, tr := range s.truths {
+		if ctx.Err() != nil {
+			return false
+		}
 		s.low[t], s.high[t] = s.truthInterval(int(s.rowOf[t]), tr.answer)
 	}
+	return true
 }
 
 // truthInterval bounds the reference score of a truth minus the constant of its query.

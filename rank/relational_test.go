@@ -1,0 +1,108 @@
+package rank
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// projected is a model whose candidates depend on the relation and the side, as TransR's or HousE's
+// do: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, where float32 is exact.
+type projected struct {
+	d, n    int
+	entity  []float32
+	u, v    []float32
+	visited *[][2]int32 // the relations and sides that features were made for
+}
+
+func (m projected) Config() model.Config {
+	return model.Config{Model: "projected", Dim: m.d, Entities: m.n, Relations: len(m.u) / m.d}
+}
+func (m projected) Tower(kg.Side) model.Tower {
+	return model.Tower{Compare: model.L1, Width: m.d, Relational: true}
+}
+func (m projected) Tensors() [][]float32                   { return [][]float32{m.entity, m.u, m.v} }
+func (m projected) EntityRow(e int32) []float32            { return m.entity[int(e)*m.d:][:m.d] }
+func (m projected) Score(reference float64) float64        { return reference }
+func (m projected) NewWorker(*kernel.Backend) model.Worker { return m }
+
+func (m projected) project(side kg.Side, r, e int32, out []float32) {
+	by := m.u // of heads
+	if side == kg.Tail {
+		by = m.v
+	}
+	for i, x := range m.EntityRow(e) {
+		out[i] = x * by[int(r)*m.d+i]
+	}
+}
+
+func (m projected) Features(side kg.Side, r, e int32, phi []float32) float64 {
+	if e == 0 {
+		*m.visited = append(*m.visited, [2]int32{int32(side), r})
+	}
+	m.project(side, r, e, phi)
+	return 0
+}
+
+func (m projected) Query(q kg.Query, psi []float32) model.Slack {
+	m.project(1-q.Side, q.Relation, q.Anchor, psi)
+	return model.Slack{}
+}
+
+func (m projected) Reference(q kg.Query, e int32) float64 {
+	x, y := make([]float32, m.d), make([]float32, m.d)
+	m.project(1-q.Side, q.Relation, q.Anchor, x)
+	m.project(q.Side, q.Relation, e, y)
+	var sum float64
+	for i := range x {
+		sum -= max(float64(x[i]-y[i]), float64(y[i]-x[i]))
+	}
+	return sum
+}
+
+// Candidates that depend on the relation are prepared once for each relation and side, and ranked
+// and predicted like any others.
+func TestRelationalTower(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(21, 1))
+	g := randomGraph(rng, 130, 4, 300, 20, 40)
+	index := kg.NewIndex(g)
+	small := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(rng.IntN(9) - 4)
+		}
+		return x
+	}
+	const d = 6
+	var visited [][2]int32
+	m := projected{d, 130, small(130 * d), small(4 * d), small(4 * d), &visited}
+	want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
+		return -m.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+	})
+	for _, b := range backends {
+		visited = nil
+		got, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: b, Threads: 1})
+		require.NoError(t, err)
+		assert.Equal(t, want, got.Ranks, b.Tier)
+		assert.ElementsMatch(t, [][2]int32{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}}, visited, "features once for a relation and side")
+
+		queries := []kg.Query{{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9}}
+		lists, err := Predict(context.Background(), m, index, queries, 3, false, Options{Backend: b, Threads: 1})
+		require.NoError(t, err)
+		for i, q := range queries {
+			for e := range int32(m.n) {
+				assert.LessOrEqual(t, m.Reference(q, e), lists[i][0].Score)
+			}
+			assert.Equal(t, m.Reference(q, lists[i][2].Entity), lists[i][2].Score)
+		}
+	}
+}
