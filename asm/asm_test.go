@@ -14,6 +14,8 @@ import (
 var allowed = map[string][]string{
 	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+"},
 	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
+
+	"AVX512VNNI": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI"},
 }
 
 var (

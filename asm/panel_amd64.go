@@ -114,8 +114,9 @@ func L1Panel5x16AVX2(q *float32, qStride int, e *float32, k int, strips int, sco
 //	                  strip lie qStride elements further on
 //	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
 //	scores [strips*6][48] 64-byte aligned: −Σ √(x² + y²), float32, t = 0, 2, …, with x, y the
-//	                  differences q − e of terms t and t+1; the AVX-512 root is approximate,
-//	                  √s ≈ s/√s with 14 bits, s = x² + y² + 2⁻¹²⁶;
+//	                  differences q − e of terms t and t+1; the root is approximate, √s ≈ s/√s
+//	                  with the processor's 1/√s (14 bits in AVX-512, nearly 12 in AVX2),
+//	                  s = x² + y² + 2⁻¹²⁶;
 //	                  if add is not 0, the sum is added to the score that was there
 //	drop   [strips*6] no final score below this matters to the query; nil: do not look
 //	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
@@ -141,8 +142,9 @@ func NormPanel6x48AVX512(q *float32, qStride int, e *float32, k int, strips int,
 //	                  strip lie qStride elements further on
 //	e      [k][16]  terms of the panel: entry t of candidate j at e[t*16+j]
 //	scores [strips*4][16] 64-byte aligned: −Σ √(x² + y²), float32, t = 0, 2, …, with x, y the
-//	                  differences q − e of terms t and t+1; the AVX-512 root is approximate,
-//	                  √s ≈ s/√s with 14 bits, s = x² + y² + 2⁻¹²⁶;
+//	                  differences q − e of terms t and t+1; the root is approximate, √s ≈ s/√s
+//	                  with the processor's 1/√s (14 bits in AVX-512, nearly 12 in AVX2),
+//	                  s = x² + y² + 2⁻¹²⁶;
 //	                  if add is not 0, the sum is added to the score that was there
 //	drop   [strips*4] no final score below this matters to the query; nil: do not look
 //	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop

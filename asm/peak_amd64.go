@@ -43,3 +43,61 @@ func PhasePeakAVX512(n int, x *float32)
 // take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
 // multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
 func PhasePeakAVX2(n int, x *float32)
+
+// FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+//
+//	a[i] = fma(x[i], y[i], a[i])
+//
+// on registers alone. The 2 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func FMA64PeakAVX512(n int, x *float64)
+
+// FMA64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+//
+//	a[i] = fma(x[i], y[i], a[i])
+//
+// on registers alone. The 2 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func FMA64PeakAVX2(n int, x *float64)
+
+// MulAdd64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+//
+//	a[i] += x[i]*y[i], both operations rounded
+//
+// on registers alone. The 2 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func MulAdd64PeakAVX512(n int, x *float64)
+
+// MulAdd64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+//
+//	a[i] += x[i]*y[i], both operations rounded
+//
+// on registers alone. The 2 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func MulAdd64PeakAVX2(n int, x *float64)
+
+// Int8PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+//
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits,
+//	by way of 16 bits; z[j] are ones of 16 bits
+//
+// on registers alone. The 3 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func Int8PeakAVX512(n int, x *byte)
+
+// Int8PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+//
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits,
+//	by way of 16 bits; z[j] are ones of 16 bits
+//
+// on registers alone. The 3 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func Int8PeakAVX2(n int, x *byte)
+
+// Int8PeakAVX512VNNI runs n rounds of 12 vectors of 64 bytes of
+//
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits
+//
+// on registers alone. The 2 operands lie one after another at x; their values matter as in
+// DotPeak. It has no result but the time that it takes. Requires n > 0.
+func Int8PeakAVX512VNNI(n int, x *byte)

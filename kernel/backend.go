@@ -17,6 +17,10 @@ type Backend struct {
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
+	gemm      gemm
+	small     strip32
+	rows      rowKernels
+	weights   weightKernels
 }
 
 // MR is the number of queries in a strip.
@@ -41,6 +45,9 @@ type Tile struct {
 	// computed to the end. Its truths' ends must not be below it. Not for Dot.
 	Drop  []float32
 	alive []uint8
+	// Strips counts the strips that Panel was given, in chains of Chunk terms, and Dropped those
+	// that it passed over because of Drop.
+	Strips, Dropped int64
 }
 
 // NewTile returns a tile for up to queries queries with up to truths truths.
@@ -79,6 +86,12 @@ func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int
 	}
 	for from := 0; from < k; from += Chunk {
 		terms := min(Chunk, k-from)
+		if drop != nil {
+			for _, a := range tile.alive[:n] {
+				tile.Dropped += int64(1 - a)
+			}
+		}
+		tile.Strips += int64(n)
 		add, count := from, ptr(rows)
 		if from+terms < k {
 			count = nil

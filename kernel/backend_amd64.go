@@ -18,10 +18,14 @@ var backends = [...]*Backend{
 			GroupNorm: {4, asm.NormPanel4x16AVX2, asm.PairNormAVX2, asm.NormPeakAVX2, 128},
 			Phase:     {4, asm.PhasePanel4x16AVX2, asm.PairPhaseAVX2, asm.PhasePeakAVX2, 128},
 		},
-		rootError: U32,
+		rootError: 1.5 * 0x1p-12, // VRSQRTPS
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
+		gemm:      gemmAVX2,
+		small:     strip32{4, 8, asm.MatMulStrip4AVX2, asm.Transpose8AVX2},
+		rows:      rowKernels{axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2, adam: asm.AdamAVX2, adagrad: asm.AdagradAVX2},
+		weights:   weightKernels{maximum: asm.MaximumAVX2, exp: asm.ExpAVX2, logistic: asm.LogisticAVX2},
 	},
 	AVX512: {
 		Tier: AVX512, NR: 48,
@@ -35,6 +39,10 @@ var backends = [...]*Backend{
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,
+		gemm:      gemmAVX512,
+		small:     strip32{8, 16, asm.MatMulStrip8AVX512, asm.Transpose8AVX2},
+		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, adagrad: asm.AdagradAVX512},
+		weights:   weightKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
 	},
 }
 

@@ -20,6 +20,10 @@ var generic = &Backend{
 	matMul:    matMulGeneric,
 	matMulFMA: matMulFMAGeneric,
 	frobenius: frobeniusGeneric,
+	gemm:      gemmGeneric,
+	small:     strip32Generic,
+	rows:      rowsGeneric,
+	weights:   weightsGeneric,
 }
 
 // countGeneric counts for the strips that are not dropped; rows may be nil: there is nothing to

@@ -23,5 +23,22 @@ func guarded[T any](n int) []T {
 			panic(err)
 		}
 	}
+	mapped = append(mapped, mem)
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(mem[pages*page-size:]))), n)
+}
+
+var mapped [][]byte
+
+// guardedScope returns what gives back all that guarded returns from now on: a process may map
+// only so often.
+func guardedScope() (release func()) {
+	before := len(mapped)
+	return func() {
+		for _, mem := range mapped[before:] {
+			if err := unix.Munmap(mem); err != nil {
+				panic(err)
+			}
+		}
+		mapped = mapped[:before]
+	}
 }

@@ -30,6 +30,15 @@ func PackRows(dst, rows []float32, stride int, ids, terms []int32, width int) {
 			out[4], out[5], out[6], out[7] = r[4][from], r[5][from], r[6][from], r[7][from]
 		}
 	}
+	// Six are a strip of queries in AVX2.
+	for ; i+6 <= len(ids); i += 6 {
+		row := func(j int) []float32 { return rows[int(ids[i+j])*stride:][:stride] }
+		r0, r1, r2, r3, r4, r5 := row(0), row(1), row(2), row(3), row(4), row(5)
+		for t, from := range terms {
+			out := dst[t*width+i : t*width+i+6]
+			out[0], out[1], out[2], out[3], out[4], out[5] = r0[from], r1[from], r2[from], r3[from], r4[from], r5[from]
+		}
+	}
 	for ; i < len(ids); i++ {
 		row := rows[int(ids[i])*stride:][:stride]
 		for t, from := range terms {

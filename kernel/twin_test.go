@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// The assembly's float32 arithmetic, operation by operation. GroupNorm in AVX-512 has no twin: its
-// approximate root differs from processor to processor.
+// The assembly's float32 arithmetic, operation by operation. GroupNorm has no twin, only its bound:
+// the approximate root differs from processor to processor.
 
 // fma32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
 // there, so that rounding it to float32 afterwards cannot round twice.

@@ -2,7 +2,7 @@
 //
 // Each file of this module is one family of kernels and generates one .s file with its Go
 // stubs. A kernel's name ends in the instruction set that it uses and that a caller must have
-// found through cpuid: AVX2 (with FMA) or AVX512 (F, BW, DQ, VL).
+// found through cpuid: AVX2 (with FMA), AVX512 (F, BW, DQ, VL) or AVX512VNNI.
 package main
 
 import (
@@ -34,6 +34,11 @@ func main() {
 		{"matmul", matMuls},
 		{"frobenius", frobeniusColumns},
 		{"peak", peaks},
+		{"gemm", gemms},
+		{"small", strips32},
+		{"rows", rowKernels},
+		{"weights", weights},
+		{"bandwidth", sums},
 	}
 	for _, f := range families {
 		ctx := build.NewContext()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -60,6 +61,7 @@ type panel struct {
 }
 
 func panels(c *build.Context) {
+	tinyData(c)
 	for _, k := range []panel{dotPanel, l1Panel, normPanel, phasePanel} {
 		k512, k256 := k, k
 		k512.Context, k512.lanes, k512.vectors, k512.vec = c, 16, 3, c.ZMM
@@ -82,8 +84,21 @@ var dotPanel = panel{
 	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) { c.VFMADD231PS(e[0], q[0], acc) },
 }
 
-// signMask and tiny are constants of a kernel, set by its constants function.
-var signMask, tiny reg.VecVirtual
+// signMask and tiny, 2⁻¹²⁶ in every lane, are constants of a kernel, set by its constants function.
+var (
+	signMask reg.VecVirtual
+	tiny     operand.Op
+)
+
+const tinyName = "tiny"
+
+func tinyData(c *build.Context) {
+	c.StaticGlobal(tinyName)
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for range 8 {
+		c.AppendDatum(operand.U32(0x00800000))
+	}
+}
 
 func setSignMask(c panel) {
 	signMask = c.vec()
@@ -118,31 +133,32 @@ var l1Panel = panel{
 var normPanel = panel{
 	name: "Norm", unit: 2, falling: true,
 	constants: func(c panel) {
-		if c.lanes == 16 { // 2⁻¹²⁶, the smallest normal number
-			tiny = c.vec()
-			c.VPTERNLOGD(operand.Imm(0xff), tiny, tiny, tiny)
-			c.VPSRLD(operand.Imm(31), tiny, tiny)
-			c.VPSLLD(operand.Imm(23), tiny, tiny)
+		if c.lanes == 16 {
+			r := c.vec()
+			c.VPTERNLOGD(operand.Imm(0xff), r, r, r)
+			c.VPSRLD(operand.Imm(31), r, r)
+			c.VPSLLD(operand.Imm(23), r, r)
+			tiny = r
+			return
 		}
+		tiny = operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0) // no register is left
 	},
 	score: `−Σ √(x² + y²), float32, t = 0, 2, …, with x, y the
-	                  differences q − e of terms t and t+1; the AVX-512 root is approximate,
-	                  √s ≈ s/√s with 14 bits, s = x² + y² + 2⁻¹²⁶`,
+	                  differences q − e of terms t and t+1; the root is approximate, √s ≈ s/√s
+	                  with the processor's 1/√s (14 bits in AVX-512, nearly 12 in AVX2),
+	                  s = x² + y² + 2⁻¹²⁶`,
 	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) {
 		x, y := c.vec(), c.vec()
 		c.VSUBPS(e[0], q[0], x)
 		c.VSUBPS(e[1], q[1], y)
-		if c.lanes == 16 {
-			c.VFMADD213PS(tiny, x, x)
-			c.VFMADD231PS(y, y, x)
-			c.VRSQRT14PS(x, y)
-			c.VFNMADD231PS(x, y, acc)
-			return
-		}
-		c.VMULPS(x, x, x)
+		c.VFMADD213PS(tiny, x, x)
 		c.VFMADD231PS(y, y, x)
-		c.VSQRTPS(x, x)
-		c.VSUBPS(x, acc, acc)
+		if c.lanes == 16 {
+			c.VRSQRT14PS(x, y)
+		} else {
+			c.VRSQRTPS(x, y)
+		}
+		c.VFNMADD231PS(x, y, acc)
 	},
 }
 

@@ -14,6 +14,7 @@ const peakChains = 12
 // peaks emits, for every comparison, the loop of its operations on registers alone: the ceiling of
 // the panel kernel. That of the dot product is the FMA ceiling.
 func peaks(c *build.Context) {
+	tinyData(c)
 	for _, k := range []panel{dotPanel, l1Panel, normPanel, phasePanel} {
 		k512, k256 := k, k
 		k512.Context, k512.lanes, k512.vec = c, 16, c.ZMM
@@ -21,6 +22,11 @@ func peaks(c *build.Context) {
 		k512.emitPeak("AVX512")
 		k256.emitPeak("AVX2")
 	}
+	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
+		k.emit(c, "AVX512", 64, c.ZMM)
+		k.emit(c, "AVX2", 32, c.YMM)
+	}
+	int8Quads.emit(c, "AVX512VNNI", 64, c.ZMM)
 }
 
 func (c panel) emitPeak(set string) {
@@ -55,6 +61,75 @@ multiplying zeros takes less power and so runs at a higher frequency. Requires n
 	c.Label("round")
 	for _, a := range acc {
 		c.update(c, q, e, a)
+	}
+	c.SUBQ(operand.Imm(1), n)
+	c.JNE(operand.LabelRef("round"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// arithmetic is a loop on registers alone that no comparison of float32 is the same as.
+type arithmetic struct {
+	name, element string // of the function, and the Go type of an element
+	bytes         int    // of an element
+	doc           string
+	operands      int // vectors
+	// update multiplies x[0] and x[1] and adds the products to acc.
+	update func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual)
+}
+
+var (
+	fma64 = arithmetic{"FMA64", "float64", 8, "a[i] = fma(x[i], y[i], a[i])", 2,
+		func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VFMADD231PD(x[0], x[1], acc) }}
+	mulAdd64 = arithmetic{"MulAdd64", "float64", 8, "a[i] += x[i]*y[i], both operations rounded", 2,
+		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
+			c.VMULPD(x[0], x[1], scratch)
+			c.VADDPD(scratch, acc, acc)
+		}}
+	// int8Pairs is the way without VNNI: sums of two products in 16 bits, then of two of these, times
+	// the ones of a third operand, in 32.
+	int8Pairs = arithmetic{"Int8", "byte", 1, int8Doc + ",\n\tby way of 16 bits; z[j] are ones of 16 bits", 3,
+		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
+			c.VPMADDUBSW(x[1], x[0], scratch)
+			c.VPMADDWD(x[2], scratch, scratch)
+			c.VPADDD(scratch, acc, acc)
+		}}
+	int8Quads = arithmetic{"Int8", "byte", 1, int8Doc, 2,
+		func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VPDPBUSD(x[1], x[0], acc) }}
+)
+
+const int8Doc = "a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits"
+
+// arithmeticChains is the number of sums, for which 16 registers have room beside the operands.
+const arithmeticChains = 12
+
+func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func() reg.VecVirtual) {
+	name := k.name + "Peak" + set
+	function(c, name, fmt.Sprintf("func(n int, x *%s)", k.element))
+	doc(c, fmt.Sprintf(`%s runs n rounds of %d vectors of %d bytes of
+
+	%s
+
+on registers alone. The %d operands lie one after another at x; their values matter as in
+DotPeak. It has no result but the time that it takes. Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
+	n := c.Load(c.Param("n"), c.GP64())
+	x := c.Load(c.Param("x"), c.GP64())
+	load := func(i int) reg.VecVirtual {
+		r := vec()
+		c.VMOVUPS(operand.Mem{Base: x, Disp: i * vectorBytes}, r)
+		return r
+	}
+	var operands, acc []reg.VecVirtual
+	for i := range k.operands {
+		operands = append(operands, load(i))
+	}
+	for range arithmeticChains {
+		acc = append(acc, load(0))
+	}
+	scratch := vec()
+	c.Label("round")
+	for _, a := range acc {
+		k.update(c, operands, a, scratch)
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("round"))

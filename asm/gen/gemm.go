@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const gemmDoc = `multiplies strips of %[1]d rows by a panel of %[2]d columns:
+
+	c[i*cStride+j] = Σ_t a[s][t][i mod %[1]d]·b[t][j],  s = i/%[1]d, i < %[1]d·strips, j < %[2]d, t < k
+
+float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+added to the entry of c that was there.
+
+	a  [strips][k][%[1]d]
+	b  [k][%[2]d]
+
+Requires k > 0, strips > 0, cStride ≥ %[2]d; c overlaps neither a nor b.`
+
+// gemms emits the micro-kernels of matrix products and the packing of their operands.
+func gemms(c *build.Context) {
+	eachSet(c, func(c vectors) {
+		if c.lanes == 16 {
+			c.gemm(8, 3)
+			return
+		}
+		c.gemm(6, 2)
+		for _, rows := range []int{6, 8} {
+			c.transpose(rows)
+		}
+		for _, columns := range []int{6, 8, 16, 48} {
+			c.copyColumns(columns)
+		}
+	})
+}
+
+func (c vectors) gemm(mr, columns int) {
+	nr := columns * c.lanes
+	c.begin(fmt.Sprintf("Gemm%dx%d%s", mr, nr, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int)",
+		fmt.Sprintf(gemmDoc, mr, nr))
+	a, strips := c.param("a"), c.param("strips")
+	dst, stride, add := c.param("c"), c.bytes("cStride"), c.param("add")
+
+	c.Label("strip")
+	row := c.GP64()
+	c.Comment("the rows of c, for the end of the strip")
+	c.MOVQ(dst, row)
+	for i := range mr {
+		for j := 0; j < nr; j += 16 {
+			c.PREFETCHT0(at(row, j))
+		}
+		c.PREFETCHT0(at(row, nr-1))
+		if i+1 < mr {
+			c.ADDQ(stride, row)
+		}
+	}
+	acc := matrixOf(c, mr, columns)
+	b, n := c.param("b"), c.param("k")
+	terms := func(u int) {
+		var bs []reg.VecVirtual
+		for v := range columns {
+			bs = append(bs, c.load(at(b, u*nr+v*c.lanes)))
+		}
+		for i := range mr {
+			x := c.broadcast(at(a, u*mr+i))
+			for v := range columns {
+				c.VFMADD231PS(bs[v], x, acc[i][v])
+			}
+		}
+	}
+	c.SUBQ(operand.Imm(unroll), n)
+	c.JLT(operand.LabelRef("rest"))
+	c.Label("terms")
+	for u := range unroll {
+		terms(u)
+	}
+	c.ADDQ(operand.U32(unroll*mr*4), a)
+	c.ADDQ(operand.U32(unroll*nr*4), b)
+	c.SUBQ(operand.Imm(unroll), n)
+	c.JGE(operand.LabelRef("terms"))
+	c.Label("rest")
+	c.ADDQ(operand.Imm(unroll), n)
+	c.JEQ(operand.LabelRef("sum"))
+	c.loop("term", n, 1, func() {
+		terms(0)
+		c.ADDQ(operand.U32(mr*4), a)
+		c.ADDQ(operand.U32(nr*4), b)
+	})
+
+	c.Label("sum")
+	c.TESTQ(add, add)
+	c.JEQ(operand.LabelRef("store"))
+	c.MOVQ(dst, row)
+	for i := range mr {
+		for v, s := range acc[i] {
+			c.VADDPS(at(row, v*c.lanes), s, s)
+		}
+		c.ADDQ(stride, row)
+	}
+	c.Label("store")
+	for i := range mr {
+		for v, s := range acc[i] {
+			c.VMOVUPS(s, at(dst, v*c.lanes))
+		}
+		c.ADDQ(stride, dst)
+	}
+	c.DECQ(strips)
+	c.JNE(operand.LabelRef("strip"))
+	c.end()
+}
+
+// transpose emits the transposition of a few rows, eight columns at a time.
+func (c vectors) transpose(n int) {
+	c.begin(fmt.Sprintf("Transpose%dAVX2", n), "func(dst, src *float32, dstStride, stride, k int)",
+		fmt.Sprintf(`transposes %[1]d rows:
+
+	dst[t*dstStride+i] = src[i*stride+t],  i < %[1]d, t < k
+
+Entries of dst between these, but for those after the last, may change if dstStride > %[1]d is less than 8.
+Requires k > 0; dst and src do not overlap.`, n))
+	dst, dstStride, k := c.param("dst"), c.bytes("dstStride"), c.param("k")
+	src := c.rows(c.param("src"), c.bytes("stride"), n)
+	c.SUBQ(operand.Imm(8), k)
+	c.JLT(operand.LabelRef("rest"))
+	c.Label("columns")
+	var in [8]reg.VecVirtual
+	for i := range in {
+		in[i] = in[0] // what is in the lanes beyond n does not matter
+		if i < n {
+			in[i] = c.load(src.at(i, 0))
+		}
+	}
+	// Pairs of rows, then fours, then eights.
+	pair := func(x, y reg.VecVirtual) (low, high reg.VecVirtual) {
+		low, high = c.vec(), c.vec()
+		c.VUNPCKLPS(y, x, low)
+		c.VUNPCKHPS(y, x, high)
+		return low, high
+	}
+	var four [2][4]reg.VecVirtual // [rows 4h..4h+3][column mod 4], columns t and t+4 in the halves
+	for h := range four {
+		l0, h0 := pair(in[4*h], in[4*h+1])
+		l1, h1 := pair(in[4*h+2], in[4*h+3])
+		for i, x := range [][2]reg.VecVirtual{{l0, l1}, {l0, l1}, {h0, h1}, {h0, h1}} {
+			r := c.vec()
+			c.VSHUFPS(operand.Imm([]uint64{0x44, 0xee}[i%2]), x[1], x[0], r)
+			four[h][i] = r
+		}
+	}
+	for t := range 8 {
+		r := c.vec()
+		c.VPERM2F128(operand.Imm([]uint64{0x20, 0x31}[t/4]), four[1][t%4], four[0][t%4], r)
+		m := operand.Mem{Base: dst}
+		if n == 8 || t < 7 {
+			c.VMOVUPS(r, m)
+		} else {
+			c.Comment("no more than the last entries")
+			c.VMOVUPS(r.AsX(), m)
+			high := c.XMM()
+			c.VEXTRACTF128(operand.Imm(1), r, high)
+			c.VMOVLPS(high, operand.Mem{Base: dst, Disp: 16})
+		}
+		c.ADDQ(dstStride, dst)
+	}
+	src.advance(operand.Imm(32))
+	c.SUBQ(operand.Imm(8), k)
+	c.JGE(operand.LabelRef("columns"))
+	c.Label("rest")
+	c.ADDQ(operand.Imm(8), k)
+	c.JEQ(operand.LabelRef("done"))
+	c.loop("column", k, 1, func() {
+		for i := range n {
+			v := c.GP32()
+			c.MOVL(src.at(i, 0), v)
+			c.MOVL(v, at(dst, i))
+		}
+		src.advance(operand.Imm(4))
+		c.ADDQ(dstStride, dst)
+	})
+	c.Label("done")
+	c.end()
+}
+
+// copyColumns emits the copying of a few columns of a matrix to consecutive memory.
+func (c vectors) copyColumns(n int) {
+	c.begin(fmt.Sprintf("CopyColumns%dAVX2", n), "func(dst, src *float32, stride, k int)",
+		fmt.Sprintf("copies %[1]d columns: dst[t*%[1]d+i] = src[t*stride+i], i < %[1]d, t < k. Requires k > 0.", n))
+	dst, src, stride, k := c.param("dst"), c.param("src"), c.bytes("stride"), c.param("k")
+	c.loop("row", k, 1, func() {
+		i := 0
+		for ; i+8 <= n; i += 8 {
+			c.VMOVUPS(c.load(at(src, i)), at(dst, i))
+		}
+		if i < n { // 6
+			x, v := c.XMM(), c.GP64()
+			c.VMOVUPS(at(src, 0), x)
+			c.MOVQ(at(src, 4), v)
+			c.VMOVUPS(x, at(dst, 0))
+			c.MOVQ(v, at(dst, 4))
+		}
+		c.ADDQ(stride, src)
+		c.ADDQ(operand.U32(uint32(4*n)), dst)
+	})
+	c.end()
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const (
+	rowLanes = 16 // entries that vectors of n entries are made of
+	sumLanes = 32
+)
+
+// rowKernels emits what an optimiser does to rows. Nothing is fused, so that all tiers agree.
+func rowKernels(c *build.Context) {
+	eachSet(c, func(c vectors) {
+		c.axpy()
+		c.scale()
+		c.dot()
+		c.sum()
+		c.adam()
+		c.adagrad()
+	})
+}
+
+const roundedApart = "every operation rounded. Requires n > 0, a multiple of 16."
+
+// entries emits a loop over rowLanes entries of some rows at a time.
+func (c vectors) entries(rows []reg.GPVirtual, n reg.GPVirtual, body func(i int)) {
+	c.loop("entries", n, rowLanes, func() {
+		for i := 0; i < rowLanes; i += c.lanes {
+			body(i)
+		}
+		for _, r := range rows {
+			c.ADDQ(operand.Imm(4*rowLanes), r)
+		}
+	})
+}
+
+func (c vectors) params(names ...string) []reg.GPVirtual {
+	var r []reg.GPVirtual
+	for _, name := range names {
+		r = append(r, c.param(name))
+	}
+	return r
+}
+
+// argument broadcasts a float32 argument.
+func (c vectors) argument(name string) reg.VecVirtual {
+	m, err := c.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return c.broadcast(m.Addr)
+}
+
+// product returns x·y, where y may be in memory.
+func (c vectors) product(y operand.Op, x reg.VecVirtual) reg.VecVirtual {
+	r := c.vec()
+	c.VMULPS(y, x, r)
+	return r
+}
+
+func (c vectors) axpy() {
+	c.begin("Axpy"+c.set, "func(y, x *float32, n int, a float32)", "adds a·x to y, "+roundedApart)
+	r, n := c.params("y", "x"), c.param("n")
+	a := c.argument("a")
+	c.entries(r, n, func(i int) {
+		p := c.product(at(r[1], i), a)
+		c.VADDPS(at(r[0], i), p, p)
+		c.VMOVUPS(p, at(r[0], i))
+	})
+	c.end()
+}
+
+func (c vectors) scale() {
+	c.begin("Scale"+c.set, "func(x *float32, n int, a float32)", "multiplies x by a. Requires n > 0, a multiple of 16.")
+	r, n := c.params("x"), c.param("n")
+	a := c.argument("a")
+	c.entries(r, n, func(i int) { c.VMOVUPS(c.product(at(r[0], i), a), at(r[0], i)) })
+	c.end()
+}
+
+func (c vectors) dot() {
+	c.begin("Dot"+c.set, "func(x, y *float32, n int, lanes *[32]float32)", `adds up products in 32 lanes:
+
+	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
+
+in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.`)
+	r, n, lanes := c.params("x", "y"), c.param("n"), c.param("lanes")
+	sums := c.sums()
+	c.loop("entries", n, sumLanes, func() {
+		for v, s := range sums {
+			c.VADDPS(c.product(at(r[1], v*c.lanes), c.load(at(r[0], v*c.lanes))), s, s)
+		}
+		for _, x := range r {
+			c.ADDQ(operand.Imm(4*sumLanes), x)
+		}
+	})
+	c.store(sums, lanes)
+	c.end()
+}
+
+func (c vectors) sum() {
+	c.begin("Sum"+c.set, "func(x *float32, n int, lanes *[32]float32)", `adds x up in 32 lanes:
+
+	lanes[l] = Σ x[i],  i mod 32 = l, i < n
+
+in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.`)
+	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
+	sums := c.sums()
+	c.loop("entries", n, sumLanes, func() {
+		for v, s := range sums {
+			c.VADDPS(at(x, v*c.lanes), s, s)
+		}
+		c.ADDQ(operand.Imm(4*sumLanes), x)
+	})
+	c.store(sums, lanes)
+	c.end()
+}
+
+// sums returns zeros for 32 lanes.
+func (c vectors) sums() []reg.VecVirtual {
+	var s []reg.VecVirtual
+	for i := 0; i < sumLanes; i += c.lanes {
+		s = append(s, c.zero())
+	}
+	return s
+}
+
+func (c vectors) store(sums []reg.VecVirtual, to reg.Register) {
+	for v, s := range sums {
+		c.VMOVUPS(s, at(to, v*c.lanes))
+	}
+}
+
+func (c vectors) adam() {
+	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32)", `takes a step of Adam. With s = keep1, new1, keep2, new2,
+rate, spread, epsilon, decay, entry by entry,
+
+	g  = gradient + decay·w
+	m  = keep1·m + new1·g
+	v  = keep2·v + new2·(g·g)
+	w  = w − (rate·m)/(√(spread·v) + epsilon)
+
+`+roundedApart)
+	r, n, s := c.params("w", "m", "v", "gradient"), c.param("n"), c.param("s")
+	var k []reg.VecVirtual
+	for i := range 8 {
+		k = append(k, c.broadcast(at(s, i)))
+	}
+	keep1, new1, keep2, new2, rate, spread, epsilon, decay := k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]
+	c.entries(r, n, func(i int) {
+		w := c.load(at(r[0], i))
+		g := c.product(w, decay)
+		c.VADDPS(at(r[3], i), g, g)
+		m, x := c.product(at(r[1], i), keep1), c.product(g, new1)
+		c.VADDPS(x, m, m)
+		c.VMOVUPS(m, at(r[1], i))
+		c.VMULPS(g, g, g)
+		v := c.product(at(r[2], i), keep2)
+		c.VMULPS(g, new2, g)
+		c.VADDPS(g, v, v)
+		c.VMOVUPS(v, at(r[2], i))
+		c.VMULPS(spread, v, v)
+		c.VSQRTPS(v, v)
+		c.VADDPS(epsilon, v, v)
+		c.VMULPS(rate, m, m)
+		c.VDIVPS(v, m, m)
+		c.VSUBPS(m, w, w)
+		c.VMOVUPS(w, at(r[0], i))
+	})
+	c.end()
+}
+
+func (c vectors) adagrad() {
+	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)", `takes a step of Adagrad. With s = rate, epsilon, decay,
+entry by entry,
+
+	g  = gradient + decay·w
+	v  = v + g·g
+	w  = w − (rate·g)/(√v + epsilon)
+
+`+roundedApart)
+	r, n, s := c.params("w", "v", "gradient"), c.param("n"), c.param("s")
+	rate, epsilon, decay := c.broadcast(at(s, 0)), c.broadcast(at(s, 1)), c.broadcast(at(s, 2))
+	c.entries(r, n, func(i int) {
+		w := c.load(at(r[0], i))
+		g := c.product(w, decay)
+		c.VADDPS(at(r[2], i), g, g)
+		v := c.product(g, g)
+		c.VADDPS(at(r[1], i), v, v)
+		c.VMOVUPS(v, at(r[1], i))
+		c.VSQRTPS(v, v)
+		c.VADDPS(epsilon, v, v)
+		c.VMULPS(rate, g, g)
+		c.VDIVPS(v, g, g)
+		c.VSUBPS(g, w, w)
+		c.VMOVUPS(w, at(r[0], i))
+	})
+	c.end()
+}

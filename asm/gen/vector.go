@@ -1,0 +1,129 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// vectors writes code for vectors of float32 of one instruction set.
+type vectors struct {
+	*build.Context
+	set   string
+	lanes int
+	vec   func() reg.VecVirtual
+}
+
+// eachSet calls emit for every instruction set.
+func eachSet(c *build.Context, emit func(vectors)) {
+	emit(vectors{c, "AVX512", 16, c.ZMM})
+	emit(vectors{c, "AVX2", 8, c.YMM})
+}
+
+// at is the address of float32 number i after base.
+func at(base reg.Register, i int) operand.Mem { return operand.Mem{Base: base, Disp: 4 * i} }
+
+func (c vectors) zero() reg.VecVirtual {
+	r := c.vec()
+	if c.lanes == 16 {
+		c.VPXORD(r, r, r)
+	} else {
+		c.VXORPS(r, r, r)
+	}
+	return r
+}
+
+func (c vectors) load(m operand.Mem) reg.VecVirtual {
+	r := c.vec()
+	c.VMOVUPS(m, r)
+	return r
+}
+
+func (c vectors) broadcast(m operand.Mem) reg.VecVirtual {
+	r := c.vec()
+	c.VBROADCASTSS(m, r)
+	return r
+}
+
+// param loads an argument.
+func (c vectors) param(name string) reg.GPVirtual {
+	r := c.GP64()
+	c.Load(c.Param(name), r)
+	return r
+}
+
+// bytes loads a number of float32 numbers, as bytes.
+func (c vectors) bytes(name string) reg.GPVirtual {
+	r := c.param(name)
+	c.SHLQ(operand.Imm(2), r)
+	return r
+}
+
+// rows addresses up to eight rows that begin stride bytes apart, as two groups of four.
+type rows struct {
+	c               vectors
+	stride, stride3 reg.GPVirtual
+	base            [2]reg.GPVirtual
+}
+
+func (c vectors) rows(base, stride reg.GPVirtual, n int) *rows {
+	r := &rows{c: c, stride: stride, stride3: c.GP64()}
+	c.LEAQ(operand.Mem{Base: stride, Index: stride, Scale: 2}, r.stride3)
+	r.base[0] = c.GP64()
+	c.MOVQ(base, r.base[0])
+	if n > 4 {
+		r.base[1] = c.GP64()
+		c.LEAQ(operand.Mem{Base: base, Index: stride, Scale: 4}, r.base[1])
+	}
+	return r
+}
+
+func (r *rows) at(i, disp int) operand.Mem {
+	base := r.base[i/4]
+	switch i % 4 {
+	case 0:
+		return operand.Mem{Base: base, Disp: disp}
+	case 3:
+		return operand.Mem{Base: base, Index: r.stride3, Scale: 1, Disp: disp}
+	}
+	return operand.Mem{Base: base, Index: r.stride, Scale: uint8(i % 4), Disp: disp}
+}
+
+// advance moves every row by a number of bytes, an operand.Imm or a register.
+func (r *rows) advance(by operand.Op) {
+	for _, b := range r.base {
+		if b != nil {
+			r.c.ADDQ(by, b)
+		}
+	}
+}
+
+func (c vectors) end() {
+	c.VZEROUPPER()
+	c.RET()
+}
+
+func (c vectors) begin(name, signature, text string) {
+	function(c.Context, name, signature)
+	doc(c.Context, name+" "+text)
+	c.Pragma("noescape")
+}
+
+// loop repeats body until n, which goes down by step, is 0. n must be a positive multiple of step.
+func (c vectors) loop(label string, n reg.Register, step int, body func()) {
+	c.Label(label)
+	body()
+	c.SUBQ(operand.U32(uint32(step)), n)
+	c.JNE(operand.LabelRef(label))
+}
+
+// matrixOf returns zeros.
+func matrixOf(c vectors, rows, columns int) [][]reg.VecVirtual {
+	m := make([][]reg.VecVirtual, rows)
+	for i := range m {
+		for range columns {
+			m[i] = append(m[i], c.zero())
+		}
+	}
+	return m
+}

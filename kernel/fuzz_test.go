@@ -1,0 +1,244 @@
+package kernel
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fuzzedValues are ways to draw the terms of vectors.
+var fuzzedValues = []func(rng *rand.Rand) float32{
+	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64()) },
+	func(rng *rand.Rand) float32 { return float32(rng.IntN(3) - 1) },                                // ties
+	func(rng *rand.Rand) float32 { return 0.3 * (1 + 0x1p-22*float32(rng.IntN(3))) },                // near ties, errors of one sign
+	func(rng *rand.Rand) float32 { return float32(math.Ldexp(rng.NormFloat64(), rng.IntN(60)-30)) }, // terms of all sizes
+	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e-21) },                      // underflow
+	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e18) },                       // near overflow
+	func(rng *rand.Rand) float32 { // all finite numbers
+		v := math.Float32frombits(rng.Uint32())
+		if v-v != 0 {
+			return 0
+		}
+		return v
+	},
+}
+
+// FuzzPanel compares what the panels of every tier count with a brute force in float64. A byte of
+// truths makes one: the candidate whose score it has, or is next to, or the best, and whether the
+// next truth is of the same query.
+func FuzzPanel(f *testing.F) {
+	for c := range numComparisons {
+		for values := range fuzzedValues {
+			f.Add(uint8(c), uint16(40*values), uint8(5*values), uint8(9+8*values), uint8(values), uint64(c), values%2 == 1, []byte("0123 tie, TIE & near tie"))
+		}
+		for values := range fuzzedValues {
+			f.Add(uint8(c), uint16(200), uint8(19), uint8(70), uint8(values), uint64(c), true, slices.Repeat([]byte{2}, 20))
+		}
+		f.Add(uint8(c), uint16(Chunk-1), uint8(19), uint8(96), uint8(1), uint64(7), true, []byte{0, 128, 1, 129, 2, 130})
+		f.Add(uint8(c), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
+	}
+	backends, err := Available()
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, truths []byte) {
+		defer guardedScope()()
+		c := Comparison(comparison) % numComparisons
+		k := (int(terms)%300 + 1) * c.Unit()
+		rng := rand.New(rand.NewPCG(seed, 9))
+		draw := fuzzedValues[int(values)%len(fuzzedValues)]
+		vectors := func(n int) [][]float32 {
+			x := make([][]float32, n)
+			for i := range x {
+				x[i] = make([]float32, k)
+				for t := range x[i] {
+					x[i][t] = draw(rng)
+				}
+			}
+			return x
+		}
+		q, e := vectors(int(queries)%20+1), vectors(int(candidates)%100+1)
+		for i := 1; i < len(e); i += 3 { // identical candidates, and queries that are candidates
+			copy(e[i], e[i-1])
+			copy(q[i%len(q)], e[i])
+		}
+		score := make([][]float64, len(q))
+		for i := range score {
+			for _, x := range e {
+				score[i] = append(score[i], plainScore(c, q[i], x))
+			}
+		}
+		at := make([][]float64, len(q)) // of the truths
+		for n, i := 0, 0; n < min(len(truths), 100); n++ {
+			b := int(truths[n])
+			x := score[i][b%64%len(e)]
+			switch b % 4 {
+			case 0:
+				x = math.Nextafter(x, math.Inf(1))
+			case 1:
+				x = math.Nextafter(x, math.Inf(-1))
+			case 2: // so that most strips are dropped early
+				x = slices.Max(score[i])
+			}
+			at[i] = append(at[i], x)
+			if b < 128 {
+				i = (i + 1) % len(q)
+			}
+		}
+		for _, b := range backends {
+			checkCounts(t, b, c, q, e, score, at, early)
+		}
+	})
+}
+
+// checkCounts puts truths with the scores at[i] into ends that b's error bound widens, and requires
+// that what Panel counts is better than the truth, that what it neither counts nor leaves undecided
+// is worse, and that nothing is missing.
+func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
+	mr, k := b.MR(c), len(q[0])
+	strips := (len(q) + mr - 1) / mr
+	zero := make([]float32, k)
+	padded := func(x [][]float32, n int) [][]float32 {
+		x = append([][]float32{}, x...)
+		for len(x) < n {
+			x = append(x, zero)
+		}
+		return x
+	}
+	relative, absolute := b.PanelError(c, k)
+	relative += 4 * Gamma(k+8, U64) // of the brute force
+	for first := 0; first < len(e); first += b.NR {
+		lanes := e[first:min(first+b.NR, len(e))]
+		p := &panelCase{b: b, c: c, k: k, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR), valid: uint64(1)<<len(lanes) - 1}
+		p.pack()
+		p.rows = guarded[int32](strips*mr + 1)
+		drop := guarded[float32](strips * mr)
+		largest := 0.0
+		for _, x := range lanes {
+			largest = max(largest, plainNorm(x))
+		}
+		var ends []float32
+		for i := range p.q {
+			p.rows[i] = int32(len(ends) / 2)
+			drop[i] = float32(math.Inf(1))
+			if i >= len(q) {
+				continue
+			}
+			norm := plainNorm(q[i])
+			for _, x := range at[i] {
+				lo, hi := x-relative*norm*largest-absolute, x+relative*norm*largest+absolute
+				overflow := norm*largest >= Overflow
+				if c.Distance() {
+					lo, hi = x*(1+relative)-absolute, x*(1-relative)+absolute
+					overflow = c == GroupNorm && norm+largest >= 0x1p60
+				}
+				if overflow {
+					lo, hi = math.Inf(-1), math.Inf(1)
+				}
+				ends = append(ends, RoundDown32(lo), RoundUp32(hi))
+				drop[i] = min(drop[i], ends[len(ends)-2])
+			}
+		}
+		p.rows[len(p.q)] = int32(len(ends) / 2)
+		p.ends = guarded[float32](len(ends))
+		copy(p.ends, ends)
+		if !early {
+			drop = nil
+		}
+		tile, better := p.run(drop)
+		open := make([]uint64, len(better))
+		for n := range tile.Pairs {
+			open[tile.Undecided[2*n]] = tile.Undecided[2*n+1]
+		}
+		for i := range q {
+			for n, x := range at[i] {
+				truth := int(p.rows[i]) + n
+				require.Zero(t, open[truth]&^p.valid, "%s: lanes without candidates", b.Tier)
+				count, want := int(better[truth])-7, 0
+				for lane := range lanes {
+					s, undecided := score[i][first+lane], open[truth]>>lane&1 == 1
+					if s > x && !undecided {
+						want++
+					}
+					require.False(t, s == x && !undecided, "%s: query %d, candidate %d ties with %g and is decided", b.Tier, i, first+lane, x)
+				}
+				require.Equal(t, want, count, "%s, %s, k = %d: better than %g for query %d among candidates %d to %d, %d undecided",
+					b.Tier, c, k, x, i, first, first+len(lanes)-1, bits.OnesCount64(open[truth]))
+			}
+		}
+	}
+}
+
+// plainScore is the comparison in float64.
+func plainScore(c Comparison, x, y []float32) (sum float64) {
+	for t := 0; t < len(x); t += c.Unit() {
+		a, b := float64(x[t]), float64(y[t])
+		switch c {
+		case Dot:
+			sum += a * b
+		case L1:
+			sum -= math.Abs(a - b)
+		case GroupNorm:
+			sum -= math.Hypot(a-b, float64(x[t+1])-float64(y[t+1]))
+		case Phase:
+			sum -= math.Abs(a*b + float64(x[t+1])*float64(y[t+1]))
+		}
+	}
+	return sum
+}
+
+func plainNorm(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum) * (1 + 1e-9)
+}
+
+// FuzzPair compares the float64 scores of every tier with those of the portable kernels, bit for
+// bit, and with a brute force.
+func FuzzPair(f *testing.F) {
+	for c := range numComparisons {
+		for values := range fuzzedValues {
+			f.Add(uint8(c), uint8(values), uint8(3*values), uint8(40*values), uint8(values), uint64(c))
+		}
+	}
+	backends, err := Available()
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
+		defer guardedScope()()
+		c := Comparison(comparison) % numComparisons
+		n, stride, height := (int(groups)%12+1)*PairWidth, (int(groups)%12+1+int(rows)%2)*PairWidth, int(rows)%20+1
+		rng := rand.New(rand.NewPCG(seed, 10))
+		draw := fuzzedValues[int(values)%len(fuzzedValues)]
+		x, table := guarded[float32](n), guarded[float32]((height-1)*stride+n)
+		for i := range x {
+			x[i] = draw(rng)
+		}
+		for i := range table {
+			table[i] = draw(rng)
+		}
+		ids := guarded[int32](int(count)%300 + 1)
+		for i := range ids {
+			ids[i] = int32(rng.IntN(height))
+		}
+		want := make([]float64, len(ids))
+		generic.Pair(c, want, x, table, stride, ids)
+		for _, b := range backends {
+			got := guarded[float64](len(ids))
+			b.Pair(c, got, x, table, stride, ids)
+			require.Equal(t, want, append([]float64{}, got...), b.Tier)
+		}
+		for i, id := range ids {
+			row := table[int(id)*stride:][:n]
+			exact := plainScore(c, x, row)
+			measure := plainNorm(x) * plainNorm(row)
+			if c.Distance() {
+				measure = math.Abs(exact)
+			}
+			require.LessOrEqual(t, math.Abs(want[i]-exact), (PairError(c, n)+2*Gamma(n+8, U64))*measure)
+		}
+	})
+}

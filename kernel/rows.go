@@ -1,0 +1,187 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"sync"
+)
+
+// The kernels of this file round every product, sum, quotient and root by itself, so that all
+// tiers agree bit for bit. They work on one row: callers split rows over goroutines.
+
+// rowKernels are the kernels for vectors of n entries, a multiple of rowLanes, for sums of
+// sumLanes; the portable ones take the rest.
+type rowKernels struct {
+	axpy    func(y, x *float32, n int, a float32)
+	scale   func(x *float32, n int, a float32)
+	dot     func(x, y *float32, n int, lanes *[sumLanes]float32)
+	sum     func(x *float32, n int, lanes *[sumLanes]float32)
+	adam    func(w, m, v, g *float32, n int, s *float32)
+	adagrad func(w, v, g *float32, n int, s *float32)
+}
+
+const (
+	rowLanes = 16
+	// sumLanes is the number of lanes of a float32 sum: entry i goes to lane i mod sumLanes.
+	sumLanes = 32
+	// rowChunk bounds the time of a call, and the length of a chain of float32 additions.
+	rowChunk = 1024
+)
+
+func checkLength(name string, n int, vectors ...[]float32) {
+	for _, v := range vectors {
+		if len(v) != n {
+			panic(fmt.Sprintf("kernel: %s: vectors of %d and %d entries", name, n, len(v)))
+		}
+	}
+}
+
+// Axpy adds a·x to y.
+func (b *Backend) Axpy(y []float32, a float32, x []float32) {
+	checkLength("Axpy", len(y), x)
+	whole := len(y) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.axpy(&y[i], &x[i], min(rowChunk, whole-i), a)
+	}
+	if whole < len(y) {
+		axpyGeneric(&y[whole], &x[whole], len(y)-whole, a)
+	}
+}
+
+// Scale multiplies x by a.
+func (b *Backend) Scale(x []float32, a float32) {
+	whole := len(x) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.scale(&x[i], min(rowChunk, whole-i), a)
+	}
+	if whole < len(x) {
+		scaleGeneric(&x[whole], len(x)-whole, a)
+	}
+}
+
+// Dot returns the dot product of x and y. Of every 1,024 entries, entry i goes to lane i mod 32,
+// whose products are added up in float32 with i ascending; the lanes are added up in float64. What
+// is left beyond the last multiple of 32 comes last, in lanes of its own.
+func (b *Backend) Dot(x, y []float32) float64 {
+	checkLength("Dot", len(x), y)
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	var sum float64
+	whole := len(x) / sumLanes * sumLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.dot(&x[i], &y[i], min(rowChunk, whole-i), &t.lanes)
+		sum = addLanes(sum, &t.lanes)
+	}
+	if whole < len(x) {
+		dotGeneric(&x[whole], &y[whole], len(x)-whole, &t.lanes)
+		sum = addLanes(sum, &t.lanes)
+	}
+	return sum
+}
+
+// Sum returns the sum of x, added up as in Dot.
+func (b *Backend) Sum(x []float32) float64 {
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	var sum float64
+	whole := len(x) / sumLanes * sumLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.sum(&x[i], min(rowChunk, whole-i), &t.lanes)
+		sum = addLanes(sum, &t.lanes)
+	}
+	if whole < len(x) {
+		sumGeneric(&x[whole], len(x)-whole, &t.lanes)
+		sum = addLanes(sum, &t.lanes)
+	}
+	return sum
+}
+
+// scratch is what a kernel is given by address. A kernel is called through a function value, so that
+// local variables would be allocated anew in every call.
+type scratch struct {
+	lanes   [sumLanes]float32
+	adam    AdamStep
+	adagrad AdagradStep
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func addLanes(sum float64, lanes *[sumLanes]float32) float64 {
+	for _, v := range lanes {
+		sum += float64(v)
+	}
+	return sum
+}
+
+// AdamStep is a step of Adam (Kingma and Ba, https://arxiv.org/abs/1412.6980) on some rows.
+//
+//	g ← g + WeightDecay·w
+//	m ← Keep1·m + New1·g
+//	v ← Keep2·v + New2·g²
+//	w ← w − Rate·m / (√(Spread·v) + Epsilon)
+//
+// In step t of a row Rate is η/(1 − β₁ᵗ) and Spread 1/(1 − β₂ᵗ); Keep1 and Keep2 are β₁ and β₂, or for
+// a row that rested k steps β₁ᵏ⁺¹ and β₂ᵏ⁺¹; New1 and New2 are 1 − β₁ and 1 − β₂.
+type AdamStep struct {
+	Keep1, New1, Keep2, New2 float32
+	Rate, Spread             float32
+	Epsilon, WeightDecay     float32
+}
+
+// NewAdamStep returns the step of a row that takes its t-th step, t ≥ 1, after skipped steps of
+// rest during which its moments decayed without a gradient.
+func NewAdamStep(rate, beta1, beta2, epsilon, weightDecay float64, t, skipped int) AdamStep {
+	return AdamStep{
+		Keep1: float32(math.Pow(beta1, float64(skipped+1))), New1: float32(1 - beta1),
+		Keep2: float32(math.Pow(beta2, float64(skipped+1))), New2: float32(1 - beta2),
+		Rate:    float32(rate / (1 - math.Pow(beta1, float64(t)))),
+		Spread:  float32(1 / (1 - math.Pow(beta2, float64(t)))),
+		Epsilon: float32(epsilon), WeightDecay: float32(weightDecay),
+	}
+}
+
+// Adam takes a step on the row w with moments m and v against the gradient g.
+func (b *Backend) Adam(w, m, v, g []float32, s AdamStep) {
+	checkLength("Adam", len(w), m, v, g)
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	t.adam = s
+	whole := len(w) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.adam(&w[i], &m[i], &v[i], &g[i], min(rowChunk, whole-i), &t.adam.Keep1)
+	}
+	if i := whole; i < len(w) {
+		adamGeneric(&w[i], &m[i], &v[i], &g[i], len(w)-i, &t.adam.Keep1)
+	}
+}
+
+// AdagradStep is a step of Adagrad (Duchi, Hazan and Singer, JMLR 12, 2011).
+//
+//	g ← g + WeightDecay·w
+//	v ← v + g²
+//	w ← w − Rate·g / (√v + Epsilon)
+type AdagradStep struct{ Rate, Epsilon, WeightDecay float32 }
+
+// Adagrad takes a step on the row w with the sum of squares v against the gradient g.
+func (b *Backend) Adagrad(w, v, g []float32, s AdagradStep) {
+	checkLength("Adagrad", len(w), v, g)
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	t.adagrad = s
+	whole := len(w) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.adagrad(&w[i], &v[i], &g[i], min(rowChunk, whole-i), &t.adagrad.Rate)
+	}
+	if i := whole; i < len(w) {
+		adagradGeneric(&w[i], &v[i], &g[i], len(w)-i, &t.adagrad.Rate)
+	}
+}
+
+// SGD takes a step of stochastic gradient descent: w ← (w − rate·weightDecay·w) − rate·g.
+func (b *Backend) SGD(w, g []float32, rate, weightDecay float32) {
+	checkLength("SGD", len(w), g)
+	if weightDecay != 0 {
+		b.Axpy(w, -rate*weightDecay, w)
+	}
+	b.Axpy(w, -rate, g)
+}
