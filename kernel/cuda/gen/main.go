@@ -1,0 +1,184 @@
+//go:build linux && amd64
+
+// Command gen compiles the CUDA C++ files with NVRTC 11.8, which Debian packages (libnvrtc11.2 and
+// libnvrtc-builtins11.8, section non-free), and writes their PTX. With -check it compiles them for
+// every supported architecture instead, prints what each kernel takes, and fails if one spills
+// registers to memory.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/mquine/mquine/kernel/cuda/internal/source"
+)
+
+// architectures are those that kernels are compiled for with -check: A100, RTX 30, H100.
+var architectures = []string{"sm_80", "sm_86", "sm_90"}
+
+func main() {
+	check := flag.Bool("check", false, "compile for all architectures and print what the kernels take")
+	flag.Parse()
+	if err := run(*check); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(check bool) error {
+	files, err := source.Read("src")
+	if err != nil {
+		return err
+	}
+	n, err := open()
+	if err != nil {
+		return err
+	}
+	if check {
+		return report(n, files)
+	}
+	for _, f := range files {
+		ptx, err := n.compile(f, source.Options, false)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(ptx, []byte("\n.version 7.8\n.target sm_80\n")) {
+			return fmt.Errorf("%s: the PTX is not ISA 7.8 for sm_80", f.Name)
+		}
+		if err := os.WriteFile(filepath.Join("ptx", f.Name+".ptx"), append([]byte(f.Stamp()), ptx...), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	entry   = regexp.MustCompile(`Compiling entry function '(\w+)'`)
+	spilled = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores`)
+	used    = regexp.MustCompile(`Used (\d+) registers(?:.*?, (\d+) bytes smem)?`)
+)
+
+func report(n *nvrtc, files []source.File) error {
+	var spills []string
+	for _, arch := range architectures {
+		for _, f := range files {
+			options := append([]string{"--gpu-architecture=" + arch, "-Xptxas=-v"}, source.Options[1:]...)
+			if _, err := n.compile(f, options, true); err != nil {
+				return err
+			}
+			kernels, kernel := 0, ""
+			for line := range strings.Lines(n.log) {
+				if m := entry.FindStringSubmatch(line); m != nil {
+					kernel = m[1]
+					kernels++
+				}
+				if m := spilled.FindStringSubmatch(line); m != nil && (m[1] != "0" || m[2] != "0") {
+					spills = append(spills, fmt.Sprintf("%s for %s: %s", kernel, arch, m[0]))
+				}
+				if m := used.FindStringSubmatch(line); m != nil {
+					if m[2] == "" {
+						m[2] = "0"
+					}
+					fmt.Printf("%s %-24s %3s registers, %5s bytes of static shared memory\n", arch, kernel, m[1], m[2])
+				}
+			}
+			if want := strings.Count(f.Text, `extern "C" __global__`); kernels != want {
+				return fmt.Errorf("%s for %s: the compiler tells of %d kernels of %d:\n%s", f.Name, arch, kernels, want, n.log)
+			}
+		}
+	}
+	if spills != nil {
+		return errors.New("kernels spill registers:\n" + strings.Join(spills, "\n"))
+	}
+	return nil
+}
+
+// nvrtc holds the functions of the library.
+type nvrtc struct {
+	create  func(program *uintptr, text, name *byte, headers int32, contents, names **byte) int32
+	destroy func(program *uintptr) int32
+	build   func(program uintptr, n int32, options **byte) int32
+	logSize func(program uintptr, n *uint64) int32
+	getLog  func(program uintptr, to *byte) int32
+	size    [2]func(program uintptr, n *uint64) int32 // PTX, machine code
+	get     [2]func(program uintptr, to *byte) int32
+	// log is that of the last compilation.
+	log string
+}
+
+func open() (*nvrtc, error) {
+	const library = "libnvrtc.so.11.2"
+	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: install Debian's libnvrtc11.2 and libnvrtc-builtins11.8 (non-free)", err)
+	}
+	var version func(major, minor *int32) int32
+	n := &nvrtc{}
+	for name, f := range map[string]any{
+		"nvrtcVersion": &version, "nvrtcCreateProgram": &n.create, "nvrtcDestroyProgram": &n.destroy, "nvrtcCompileProgram": &n.build,
+		"nvrtcGetProgramLogSize": &n.logSize, "nvrtcGetProgramLog": &n.getLog,
+		"nvrtcGetPTXSize": &n.size[0], "nvrtcGetPTX": &n.get[0], "nvrtcGetCUBINSize": &n.size[1], "nvrtcGetCUBIN": &n.get[1],
+	} {
+		purego.RegisterLibFunc(f, handle, name)
+	}
+	var major, minor int32
+	if version(&major, &minor); major != 11 || minor != 8 {
+		return nil, fmt.Errorf("%s is NVRTC %d.%d, and PTX is made with 11.8 alone", library, major, minor)
+	}
+	return n, nil
+}
+
+// compile returns the PTX of a family, or its machine code.
+func (n *nvrtc) compile(f source.File, options []string, machine bool) ([]byte, error) {
+	list := func(texts ...string) **byte {
+		p := make([]*byte, len(texts))
+		for i, t := range texts {
+			p[i] = cString(t)
+		}
+		return &p[0]
+	}
+	var program uintptr
+	if r := n.create(&program, cString(f.Text), cString(f.Name+".cu"), 1, list(f.Header), list(source.Header)); r != 0 {
+		return nil, fmt.Errorf("%s: nvrtcCreateProgram failed with %d", f.Name, r)
+	}
+	defer n.destroy(&program)
+	built := n.build(program, int32(len(options)), list(options...))
+	var size uint64
+	if r := n.logSize(program, &size); r != 0 {
+		return nil, fmt.Errorf("%s: nvrtcGetProgramLogSize failed with %d", f.Name, r)
+	}
+	log := make([]byte, size+1)
+	n.getLog(program, &log[0])
+	n.log = string(bytes.TrimRight(log, "\x00"))
+	if built != 0 {
+		return nil, fmt.Errorf("%s does not compile:\n%s", f.Name, n.log)
+	}
+	kind := 0
+	if machine {
+		kind = 1
+	}
+	if r := n.size[kind](program, &size); r != 0 || size == 0 {
+		return nil, fmt.Errorf("%s: no code was made (%d)", f.Name, r)
+	}
+	code := make([]byte, size)
+	if r := n.get[kind](program, &code[0]); r != 0 {
+		return nil, fmt.Errorf("%s: the code cannot be read (%d)", f.Name, r)
+	}
+	runtime.KeepAlive(options)
+	if !machine {
+		code = bytes.TrimRight(code, "\x00")
+	}
+	return code, nil
+}
+
+// cString returns the text with a zero behind it.
+func cString(s string) *byte { return &append([]byte(s), 0)[0] }

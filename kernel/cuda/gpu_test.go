@@ -1,0 +1,232 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// gpuEnv, if it is set, runs on a GPU what else runs on the stand-in alone: the machine then must have
+// one. scripts/gpu-check sets it.
+const gpuEnv = "MQUINE_GPU"
+
+func openGPU(t testing.TB) *rig {
+	if os.Getenv(gpuEnv) == "" {
+		t.Skip(gpuEnv + "=1 runs this on a GPU")
+	}
+	d, err := Open(0)
+	require.NoError(t, err)
+	t.Cleanup(d.Close)
+	return newRig(t, d)
+}
+
+func TestGPUScreens(t *testing.T) { conformScreens(openGPU(t)) }
+
+func TestGPUScreensOfHardOperands(t *testing.T) { conformHard(openGPU(t)) }
+
+// The driver's compiler spills nothing either.
+func TestGPUKernelsSpillNothing(t *testing.T) {
+	r := openGPU(t)
+	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.quantise}
+	for _, h := range r.screens.half {
+		kernels = append(kernels, h.kernel)
+	}
+	kernels = append(kernels, r.screens.single[:]...)
+	for _, k := range kernels {
+		registers, local, static, err := k.Usage()
+		require.NoError(t, err)
+		t.Logf("%s: %d registers, %d bytes of local memory, %d bytes of static shared memory", k.name, registers, local, static)
+		require.Zero(t, local, k.name)
+	}
+}
+
+// peakArguments is the argument of the kernels in peak.cu.
+type peakArguments struct {
+	memory Pointer
+	n      int64
+	rounds int32
+	_      int32
+}
+
+// timed returns the best time of a launch among several, by the device's clock.
+func (r *rig) timed(launch func() error) time.Duration {
+	from, err := r.d.NewEvent()
+	require.NoError(r.t, err)
+	best := time.Duration(1<<63 - 1)
+	for i := range 12 {
+		require.NoError(r.t, r.s.Record(from))
+		require.NoError(r.t, launch())
+		r.wait()
+		took, err := r.e.Since(from)
+		require.NoError(r.t, err)
+		if i > 1 { // the first ones warm up
+			best = min(best, took)
+		}
+	}
+	require.NoError(r.t, from.Close())
+	return best
+}
+
+// ceilings are operations, or bytes, per second.
+var ceilings = sync.OnceValue(func() map[string]float64 { return map[string]float64{} })
+
+func (r *rig) ceiling(name string) float64 {
+	if v, ok := ceilings()[name]; ok {
+		return v
+	}
+	m, err := r.d.Load("peak")
+	require.NoError(r.t, err)
+	k, err := m.Kernel("peak_"+name, 256, 0)
+	require.NoError(r.t, err)
+	blocks := 8 * r.d.Multiprocessors
+	a := peakArguments{rounds: 2000}
+	warps := float64(blocks * 8)
+	work := map[string]float64{
+		"half": warps * 16 * 2 * 16 * 8 * 16, "tf32": warps * 16 * 2 * 16 * 8 * 8, "int8": warps * 16 * 2 * 16 * 8 * 32, "fma": warps * 32 * 64 * 2,
+	}[name] * float64(a.rounds)
+	bytes := int64(1024)
+	if name == "copy" {
+		a.n = 64 << 20
+		bytes, work = 32*a.n, 32*float64(a.n)
+	}
+	memory, err := r.d.Alloc(bytes)
+	require.NoError(r.t, err)
+	require.NoError(r.t, r.s.Fill(memory, 0, bytes, 0))
+	a.memory = memory.At(0)
+	v := work / r.timed(func() error { return launch(r.s, k, blocks, 1, &a) }).Seconds()
+	require.NoError(r.t, memory.Free())
+	ceilings()[name] = v
+	return v
+}
+
+// timedBench runs a launch for the benchmark and reports work per second, also as a share.
+func (r *rig) timedBench(b *testing.B, unit string, work float64, ceiling string, launch func() error) {
+	var took time.Duration
+	for b.Loop() {
+		took = r.timed(launch)
+	}
+	rate := work / took.Seconds()
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(rate/1e12, unit)
+	b.ReportMetric(100*rate/r.ceiling(ceiling), "%of-"+ceiling)
+	b.ReportMetric(float64(took.Microseconds()), "µs/launch")
+}
+
+func BenchmarkGPUCeiling(b *testing.B) {
+	for _, name := range []string{"fma", "half", "tf32", "int8", "copy"} {
+		b.Run("unit="+name, func(b *testing.B) {
+			r := openGPU(b)
+			for b.Loop() {
+				delete(ceilings(), name)
+				r.ceiling(name)
+			}
+			b.ReportMetric(0, "ns/op")
+			unit := "TFLOP/s"
+			if name == "copy" {
+				unit = "TB/s"
+			}
+			b.ReportMetric(r.ceiling(name)/1e12, unit)
+		})
+	}
+}
+
+// Operands of normal numbers: the power that a card draws, and so its clock, depends on them.
+func BenchmarkGPUScreen(b *testing.B) {
+	for _, s := range []struct{ queries, candidates, width int }{{512, 14541, 1482}, {2048, 14541, 1482}, {2048, 40943, 342}, {2048, 123182, 342}} {
+		k := devicePadding(s.width)
+		work := 2 * float64(s.queries) * float64(s.candidates) * float64(k)
+		name := fmt.Sprintf("q=%d/e=%d/f=%d", s.queries, s.candidates, s.width)
+		for variant, v := range []string{"half_128", "half_128_chains", "half_256"} {
+			b.Run("kernel="+v+"/"+name, func(b *testing.B) {
+				r := openGPU(b)
+				a := r.benchScreen(s.queries, s.candidates, k, true)
+				r.timedBench(b, "TFLOP/s", work, "half", func() error { return r.screens.Half(r.s, variant, a, s.queries) })
+			})
+		}
+		for c := kernel.Dot; c <= kernel.Phase; c++ {
+			b.Run("kernel=single_"+c.String()+"/"+name, func(b *testing.B) {
+				r := openGPU(b)
+				a := r.benchScreen(s.queries, s.candidates, k, false)
+				r.timedBench(b, "TFLOP/s", work, "fma", func() error { return r.screens.Single(r.s, c, a, s.queries) })
+			})
+		}
+	}
+}
+
+func devicePadding(width int) int { return max(64, (width+31)/32*32) }
+
+// benchScreen makes random operands with one truth a query that few candidates come near, so that time
+// is that of scoring and counting. Distances do not end early: no score is out of the question.
+func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
+	rng := rand.New(rand.NewPCG(9, 9))
+	rowsQ, rowsE := roundUpTo(queries, QueryTile), roundUpTo(candidates, CandidateTile)
+	operand := func(n int) *Memory {
+		if half {
+			v := make([]uint16, n*k)
+			for i := range v {
+				v[i] = uint16(rng.Uint32())&0x83ff | 0x3800
+			}
+			return up(r, v)
+		}
+		v := make([]float32, n*k)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64())
+		}
+		return up(r, v)
+	}
+	rows, first, ends, scales := make([]Row, rowsQ), make([]int32, rowsQ+1), make([]float32, 2*queries), make([]float32, rowsE)
+	for q := range rows {
+		rows[q].Scale, rows[q].Low = 1, -1e30
+	}
+	for q := range queries {
+		first[q+1] = int32(q + 1)
+		ends[2*q], ends[2*q+1] = -0.001, 0.001
+	}
+	for q := queries; q < rowsQ; q++ {
+		first[q+1] = first[q]
+	}
+	for e := range scales {
+		scales[e] = 1
+	}
+	const room = 4 << 20
+	return Screen{
+		Psi: operand(rowsQ).At(0), Phi: operand(rowsE).At(0), Rows: up(r, rows).At(0), Blocks: up(r, make([]Block, rowsE/BlockCandidates)).At(0),
+		Scales: up(r, scales).At(0), First: up(r, first).At(0), Ends: up(r, ends).At(0), Better: up(r, make([]int32, queries)).At(0),
+		List: up(r, make([]Pair, room)).At(0), Listed: up(r, make([]uint32, 1)).At(0), Capacity: room, K: int32(k), Candidates: int32(candidates), Limit: 1e30,
+	}
+}
+
+// The ceilings' kernels run on the stand-in, too, if only to see that they can be called.
+func TestPeakKernels(t *testing.T) {
+	f, d := openStandin(t)
+	require.EqualValues(t, unsafe.Sizeof(peakArguments{}), f.ArgumentSize("peak_copy"))
+	r := newRig(t, d)
+	m, err := d.Load("peak")
+	require.NoError(t, err)
+	for _, name := range []string{"fma", "half", "tf32", "int8"} {
+		k, err := m.Kernel("peak_"+name, 256, 0)
+		require.NoError(t, err)
+		memory := up(r, make([]byte, 64))
+		require.NoError(t, launch(r.s, k, 1, 1, &peakArguments{memory: memory.At(0), rounds: 1}))
+		r.wait()
+	}
+	k, err := m.Kernel("peak_copy", 256, 0)
+	require.NoError(t, err)
+	v := make([]int32, 8*300)
+	for i := range v {
+		v[i] = int32(i)
+	}
+	memory := up(r, v)
+	require.NoError(t, launch(r.s, k, 1, 1, &peakArguments{memory: memory.At(0), n: 300}))
+	require.Equal(t, v[:1200], down[int32](r, memory, 2400)[1200:])
+}

@@ -1,0 +1,32 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/ebitengine/purego"
+)
+
+// load opens the library and binds its functions.
+func (l *library) load() error {
+	handle, err := purego.Dlopen(l.path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return fmt.Errorf("%w: %w; install it, or name its library in %s", ErrNoDriver, err, LibraryEnv)
+	}
+	v := reflect.ValueOf(l).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("cuda")
+		if name == "" {
+			continue
+		}
+		symbol, err := purego.Dlsym(handle, name)
+		if err != nil {
+			_ = purego.Dlclose(handle)
+			return fmt.Errorf("cuda: %s has no function %s: it is no NVIDIA driver, or older than CUDA %s", l.path, name, versionString(MinDriver))
+		}
+		purego.RegisterFunc(v.Field(i).Addr().Interface(), symbol)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Pointer is an address in device memory, as kernels take it; 0 is none.
+type Pointer = deviceptr
+
+// Memory is a piece of device memory.
+type Memory struct {
+	device *Device
+	at     deviceptr
+	bytes  int64
+}
+
+// Alloc reserves device memory; what is in it is undefined. The error is a *MemoryError if there is
+// not enough.
+func (d *Device) Alloc(bytes int64) (*Memory, error) {
+	m := &Memory{device: d, bytes: max(bytes, 16)}
+	err := d.do(func() error {
+		r := d.lib.MemAlloc(&m.at, uint64(m.bytes))
+		if r == outOfMemory {
+			var free, total uint64
+			if r := d.lib.MemGetInfo(&free, &total); r != success {
+				return d.failed("cuMemGetInfo", r)
+			}
+			return &MemoryError{d.Info, m.bytes, int64(free), int64(total)}
+		}
+		return d.check("cuMemAlloc", r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Free gives the memory back, once all that was asked of the device is done. A nil or freed Memory
+// is left alone.
+func (m *Memory) Free() error {
+	if m == nil || m.at == 0 {
+		return nil
+	}
+	at := m.at
+	m.at = 0
+	return m.device.do(func() error { return m.device.check("cuMemFree", m.device.lib.MemFree(at)) })
+}
+
+// Bytes is the size.
+func (m *Memory) Bytes() int64 { return m.bytes }
+
+// At returns the address of a byte.
+func (m *Memory) At(offset int64) Pointer {
+	if m == nil {
+		return 0
+	}
+	return m.at + deviceptr(offset)
+}
+
+// Pinned is page-locked memory of the host, from and to which a device copies by itself.
+type Pinned struct {
+	device *Device
+	bytes  []byte
+}
+
+// Pin reserves page-locked memory, zeroed.
+func (d *Device) Pin(bytes int64) (*Pinned, error) {
+	p := &Pinned{device: d}
+	var at unsafe.Pointer
+	err := d.do(func() error {
+		const portable = 1 // for every context
+		r := d.lib.HostAlloc(&at, uint64(max(bytes, 16)), portable)
+		if r == outOfMemory {
+			return fmt.Errorf("cuda: %d bytes of page-locked host memory cannot be had: the limit is the host's, not the GPU's", bytes)
+		}
+		return d.check("cuMemHostAlloc", r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.bytes = unsafe.Slice((*byte)(at), max(bytes, 16))
+	clear(p.bytes)
+	return p, nil
+}
+
+// Free gives the memory back; no slice of it may be used again.
+func (p *Pinned) Free() error {
+	if p == nil || p.bytes == nil {
+		return nil
+	}
+	at := unsafe.Pointer(&p.bytes[0])
+	p.bytes = nil
+	return p.device.do(func() error { return p.device.check("cuMemFreeHost", p.device.lib.HostFree(at)) })
+}
+
+// View returns n values of type T in p from a byte on. T must hold no Go pointers.
+func View[T any](p *Pinned, offset int64, n int) []T {
+	var v T
+	size := int64(unsafe.Sizeof(v))
+	if offset < 0 || offset%int64(unsafe.Alignof(v)) != 0 || offset+int64(n)*size > int64(len(p.bytes)) {
+		panic(fmt.Sprintf("cuda: View of %d × %d bytes at %d in %d", n, size, offset, len(p.bytes)))
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(p.bytes[offset:]))), n)
+}
+
+var errRange = errors.New("cuda: a copy does not fit into its memory")
+
+// CopyTo copies n bytes from page-locked memory to the device.
+func (s *Stream) CopyTo(dst *Memory, to int64, src *Pinned, from, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if n < 0 || to < 0 || from < 0 || to+n > dst.bytes || from+n > int64(len(src.bytes)) {
+		return errRange
+	}
+	return s.device.do(func() error {
+		return s.device.check("cuMemcpyHtoDAsync", s.device.lib.CopyTo(dst.at+deviceptr(to), unsafe.Pointer(&src.bytes[from]), uint64(n), s.handle))
+	})
+}
+
+// CopyFrom copies n bytes from the device to page-locked memory.
+func (s *Stream) CopyFrom(dst *Pinned, to int64, src *Memory, from, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	if n < 0 || to < 0 || from < 0 || from+n > src.bytes || to+n > int64(len(dst.bytes)) {
+		return errRange
+	}
+	return s.device.do(func() error {
+		return s.device.check("cuMemcpyDtoHAsync", s.device.lib.CopyFrom(unsafe.Pointer(&dst.bytes[to]), src.at+deviceptr(from), uint64(n), s.handle))
+	})
+}
+
+// Fill sets n bytes on the device.
+func (s *Stream) Fill(dst *Memory, to, n int64, value byte) error {
+	if n == 0 {
+		return nil
+	}
+	if n < 0 || to < 0 || to+n > dst.bytes {
+		return errRange
+	}
+	return s.device.do(func() error {
+		return s.device.check("cuMemsetD8Async", s.device.lib.Set8(dst.at+deviceptr(to), value, uint64(n), s.handle))
+	})
+}

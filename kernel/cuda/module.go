@@ -1,0 +1,122 @@
+package cuda
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// Module is a set of kernels that the driver has compiled for a device.
+type Module struct {
+	device *Device
+	name   string
+	handle uintptr
+}
+
+// Numbers of CUjit_option.
+const (
+	jitErrorLog     = 5
+	jitErrorLogSize = 6
+)
+
+// compile has the driver compile PTX; name is for errors, which hold the compiler's log.
+func (d *Device) compile(name string, ptx []byte) (*Module, error) {
+	image := append(bytes.Clone(ptx), 0)
+	log := make([]byte, 8192)
+	m := &Module{device: d, name: name}
+	err := d.do(func() error {
+		keys := []int32{jitErrorLog, jitErrorLogSize}
+		values := []uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+		r := d.lib.ModuleLoad(&m.handle, &image[0], uint32(len(keys)), &keys[0], &values[0])
+		runtime.KeepAlive(log)
+		if r == success {
+			return nil
+		}
+		err := fmt.Errorf("cuda: GPU %d (%s): kernels %s: %w", d.Index, d.Name, name, d.lib.failed("cuModuleLoadDataEx", r))
+		if r == unsupportedPTX {
+			err = fmt.Errorf("%w; the driver is older than CUDA %s", err, versionString(MinDriver))
+		}
+		if r == invalidPTX || r == noBinary || r == invalidImage {
+			if n := bytes.IndexByte(log, 0); n > 0 {
+				err = fmt.Errorf("%w; the driver's log: %s", err, bytes.TrimSpace(log[:n]))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Unload forgets the kernels.
+func (m *Module) Unload() error {
+	return m.device.do(func() error { return m.device.check("cuModuleUnload", m.device.lib.ModuleUnload(m.handle)) })
+}
+
+// Kernel is a function of a module. Its one parameter is a structure.
+type Kernel struct {
+	device *Device
+	name   string
+	handle uintptr
+	// Threads of a block and its bytes of dynamic shared memory.
+	threads, shared int
+}
+
+const (
+	funcSharedStatic = 1
+	funcRegisters    = 4
+	funcLocal        = 3
+	funcMaxDynamic   = 8
+)
+
+// Kernel returns the kernel of that name, to be run with blocks of so many threads, each with so
+// many bytes of dynamic shared memory.
+func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
+	k := &Kernel{device: m.device, name: name, threads: threads, shared: shared}
+	cname := append([]byte(name), 0)
+	err := m.device.do(func() error {
+		if r := m.device.lib.ModuleFunction(&k.handle, m.handle, &cname[0]); r != success {
+			return m.device.failed("cuModuleGetFunction("+name+")", r)
+		}
+		if shared > 48<<10 {
+			return m.device.check("cuFuncSetAttribute("+name+")", m.device.lib.FuncSetAttribute(k.handle, funcMaxDynamic, int32(shared)))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Usage returns what a thread and a block of the kernel take: registers, bytes of local memory
+// (spills), bytes of static shared memory.
+func (k *Kernel) Usage() (registers, local, static int, err error) {
+	var v [3]int32
+	err = k.device.do(func() error {
+		for i, a := range [...]int32{funcRegisters, funcLocal, funcSharedStatic} {
+			if r := k.device.lib.FuncAttribute(&v[i], a, k.handle); r != success {
+				return k.device.failed("cuFuncGetAttribute("+k.name+")", r)
+			}
+		}
+		return nil
+	})
+	return int(v[0]), int(v[1]), int(v[2]), err
+}
+
+// launch runs the kernel on a grid of x × y blocks. args points to its structure, which is copied
+// before launch returns.
+func launch[T any](s *Stream, k *Kernel, x, y int, args *T) error {
+	if x <= 0 || y <= 0 {
+		return nil
+	}
+	params := []unsafe.Pointer{unsafe.Pointer(args)}
+	err := s.device.do(func() error {
+		return s.device.check(fmt.Sprintf("launching %s on %d × %d blocks", k.name, x, y), s.device.lib.LaunchKernel(k.handle,
+			uint32(x), uint32(y), 1, uint32(k.threads), 1, 1, uint32(k.shared), s.handle, &params[0], nil))
+	})
+	runtime.KeepAlive(args)
+	return err
+}

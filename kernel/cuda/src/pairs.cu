@@ -1,0 +1,128 @@
+// What the screens leave undecided, and the known answers: pair by pair in float64, from the float32 ψ
+// and φ. The arithmetic and the bands are those of the CPU's pair stage (docs/numerics.md, section 3).
+#include "device.cuh"
+
+enum { Dot, L1, GroupNorm, Phase };
+
+constexpr int filters = 3;
+
+struct PairRow { // of a query
+	double norm, slack[3];
+};
+
+struct Known { // an answer that some filters remove for a row's query
+	u32 row, position;
+	u32 filters; // bit f: filter f removes it
+};
+
+struct Decide {
+	const float *psi, *phi; // rows of k entries, a multiple of 32
+	const PairRow* rows;
+	const double *norms, *sizes; // by position
+	const int *entity, *same;    // by position: the entity, and the first one with the same parameters
+	const int* first;            // of each row, and one more: its first truth
+	const int* row;              // of each truth
+	const double* interval;      // low, high of each truth
+	const int *answer, *answer_same;
+	int *better, *equal;         // by truth; of decide_known, [filter][truth]
+	const Pair* list;            // of decide_pairs: what to decide
+	const u32* listed;
+	const Known* known;          // of decide_known: what to decide
+	Pair* rest;                  // what stays undecided; of decide_known (truth, index)
+	u32* rested;                 // its number, even if it exceeds
+	u32 room;
+	u32 count;                   // entries of list at most, or of known
+	int k, compare, truths;
+	int unused;
+	double relative;             // error of the scores
+	double rounding, subnormal;  // of ψ and φ to float32: rounding ‖ψ‖‖φ‖ + subnormal (‖ψ‖ + ‖φ‖ + 1)
+};
+
+// The score of a row of ψ and a row of φ, in all lanes: 32 chains and a tree.
+__device__ double pair_score(const Decide& d, u32 row, u32 position) {
+	const float* x = d.psi + (u64)row * d.k;
+	const float* y = d.phi + (u64)position * d.k;
+	u32 lane = threadIdx.x % 32;
+	double sum = 0;
+	if (d.compare == Dot) {
+		for (int t = lane; t < d.k; t += 32) sum = __fma_rn((double)x[t], (double)y[t], sum);
+	} else if (d.compare == L1) {
+		for (int t = lane; t < d.k; t += 32) sum -= fabs((double)x[t] - (double)y[t]);
+	} else {
+		for (int t = 2 * lane; t < d.k; t += 64) {
+			if (d.compare == GroupNorm) {
+				double u = (double)x[t] - (double)y[t], v = (double)x[t + 1] - (double)y[t + 1];
+				sum -= __dsqrt_rn(__fma_rn(u, u, v * v));
+			} else {
+				sum -= fabs(__fma_rn((double)x[t], (double)y[t], (double)x[t + 1] * (double)y[t + 1]));
+			}
+		}
+	}
+#pragma unroll
+	for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
+	return sum;
+}
+
+// Half the width of a candidate's interval; +Inf decides nothing.
+__device__ double pair_band(const Decide& d, u32 row, u32 position, double score) {
+	const double outward = 1 + 1e-9;
+	const PairRow& r = d.rows[row];
+	double norm = d.norms[position], n = d.sizes[position], w;
+	if (d.compare == L1 || d.compare == GroupNorm) {
+		w = d.relative * fabs(score) / (1 - d.relative);
+	} else {
+		w = (d.relative + d.rounding) * (r.norm * norm) + d.subnormal * (r.norm + norm + 1);
+	}
+	double slack = r.slack[0] + n * (r.slack[1] + n * r.slack[2]);
+	w = (w + slack) * outward + 0x1p-52 * fabs(score);
+	return w < 1.0 / 0.0 && r.norm < 1.0 / 0.0 ? w : 1.0 / 0.0;
+}
+
+enum Verdict { Worse, Better, Equal, Open, Itself };
+
+__device__ Verdict judge(const Decide& d, u32 position, int truth, double score, double w) {
+	if (d.entity[position] == d.answer[truth]) return Itself;
+	if (d.same[position] == d.answer_same[truth]) return Equal;
+	if (score - w > d.interval[2 * truth + 1]) return Better;
+	if (score + w < d.interval[2 * truth]) return Worse;
+	return Open;
+}
+
+__device__ void keep(const Decide& d, u32 truth, u32 other) {
+	u32 place = atomicAdd(d.rested, 1u);
+	if (place < d.room) d.rest[place] = Pair{truth, other};
+}
+
+// A warp takes every so many-th entry of the list.
+extern "C" __global__ void __launch_bounds__(256) decide_pairs(const Decide d) {
+	u32 n = min(*d.listed, d.count), warps = gridDim.x * 8;
+	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += warps) {
+		Pair p = d.list[i];
+		u32 row = d.row[p.truth];
+		double score = pair_score(d, row, p.other);
+		if (threadIdx.x % 32 != 0) continue;
+		switch (judge(d, p.other, p.truth, score, pair_band(d, row, p.other, score))) {
+		case Better: atomicAdd(&d.better[p.truth], 1); break;
+		case Equal: atomicAdd(&d.equal[p.truth], 1); break;
+		case Open: keep(d, p.truth, p.other); break;
+		default: break;
+		}
+	}
+}
+
+// A warp takes every so many-th known answer, and compares it with all truths of its query.
+extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
+	u32 warps = gridDim.x * 8, lane = threadIdx.x % 32;
+	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) {
+		Known a = d.known[i];
+		double score = pair_score(d, a.row, a.position);
+		double w = pair_band(d, a.row, a.position, score);
+		for (int t = d.first[a.row] + lane; t < d.first[a.row + 1]; t += 32) {
+			Verdict v = judge(d, a.position, t, score, w);
+			if (v == Open) keep(d, t, i);
+			if (v != Better && v != Equal) continue;
+			for (int f = 0; f < filters; f++)
+				if (a.filters >> f & 1) atomicAdd(&(v == Better ? d.better : d.equal)[f * d.truths + t], 1);
+		}
+	}
+}

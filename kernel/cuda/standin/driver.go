@@ -1,0 +1,66 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package standin
+
+import (
+	"testing"
+
+	"github.com/ebitengine/purego"
+)
+
+// Driver is the stand-in's side door.
+type Driver struct {
+	t    testing.TB
+	set  func(name string, value int64) int32
+	held func(bytes *int64, contexts, streams *int32) int32
+	size func(kernel string) int32
+}
+
+// defaults are what Set can change: how many devices there are, the driver's version, the devices' compute
+// capability and memory, the result of cuInit, and the n-th allocation or launch from now on that
+// fails, or launch that loses its device.
+var defaults = map[string]int64{
+	"devices": 1, "driver": 12040, "capability": 90, "memory": 4 << 30, "init": 0, "fail_alloc": 0, "fail_launch": 0, "lose": 0,
+}
+
+// Use makes package cuda use the stand-in until the end of the test.
+func Use(t testing.TB) *Driver {
+	t.Helper()
+	path := Library(t)
+	t.Setenv("MQUINE_LIBCUDA", path)
+	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Driver{t: t}
+	purego.RegisterLibFunc(&d.set, handle, "standin_set")
+	purego.RegisterLibFunc(&d.held, handle, "standin_held")
+	purego.RegisterLibFunc(&d.size, handle, "standin_size")
+	t.Cleanup(func() {
+		for name := range defaults {
+			d.Reset(name)
+		}
+	})
+	return d
+}
+
+// Set changes one of the settings.
+func (d *Driver) Set(name string, value int64) {
+	d.t.Helper()
+	if d.set(name, value) != 0 {
+		d.t.Fatalf("the stand-in has no setting %s", name)
+	}
+}
+
+// Reset sets the default.
+func (d *Driver) Reset(name string) { d.Set(name, defaults[name]) }
+
+// Held returns what was not given back: bytes of device memory, contexts, streams.
+func (d *Driver) Held() (bytes int64, contexts, streams int) {
+	var c, s int32
+	d.held(&bytes, &c, &s)
+	return bytes, int(c), int(s)
+}
+
+// ArgumentSize is the size in bytes of a kernel's structure, -1 if there is no such kernel.
+func (d *Driver) ArgumentSize(kernel string) int { return int(d.size(kernel)) }

@@ -1,0 +1,205 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package cuda
+
+import (
+	"context"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel/cuda/standin"
+)
+
+// useStandin makes the package use the stand-in, as in a process that has just begun, until the end of
+// the test, which must have closed all devices.
+func useStandin(t *testing.T) *standin.Driver {
+	forget := func() {
+		libraries.Lock()
+		defer libraries.Unlock()
+		clear(libraries.byPath)
+	}
+	f := standin.Use(t)
+	forget()
+	t.Cleanup(func() {
+		_, contexts, _ := f.Held()
+		assert.Zero(t, contexts, "contexts are left")
+		forget()
+	})
+	return f
+}
+
+// A wrong size of an argument would be read past its end.
+func TestArgumentSizes(t *testing.T) {
+	f := useStandin(t)
+	for name, size := range map[string]uintptr{
+		"count_half_128": unsafe.Sizeof(Screen{}), "count_dot": unsafe.Sizeof(Screen{}),
+		"decide_pairs": unsafe.Sizeof(Decide{}), "decide_known": unsafe.Sizeof(Decide{}), "quantise": unsafe.Sizeof(Quantise{}),
+	} {
+		assert.EqualValues(t, size, f.ArgumentSize(name), name)
+	}
+}
+
+func TestList(t *testing.T) {
+	f := useStandin(t)
+	f.Set("devices", 2)
+	infos, err := List()
+	require.NoError(t, err)
+	require.Len(t, infos, 2)
+	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1, SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
+}
+
+func TestWhatIsMissing(t *testing.T) {
+	f := useStandin(t)
+	for _, c := range []struct {
+		setting string
+		value   int64
+		want    string
+	}{
+		{"devices", 0, "finds no NVIDIA GPU"},
+		{"driver", 11040, "is a driver for CUDA 11.4, too old: CUDA 11.8 or later is needed"},
+		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test wants it)"},
+		{"init", 34, "is a stub for linking, not a driver"},
+		{"init", 12345, "cuda: cuInit failed: an error that the driver does not name (12345)"},
+		{"capability", 75, "cuda: GPU 0 (Stand-in) has compute capability 7.5, too old: 8.0 or later is needed (Ampere)"},
+	} {
+		f.Set(c.setting, c.value)
+		_, err := Open(0)
+		assert.ErrorContains(t, err, c.want)
+		f.Reset(c.setting)
+	}
+	_, err := Open(1)
+	assert.EqualError(t, err, "cuda: there is no GPU 1: the driver finds 1, numbered from 0")
+}
+
+func TestOtherLibraries(t *testing.T) {
+	t.Setenv(LibraryEnv, "/nowhere/libcuda.so.1")
+	_, err := List()
+	assert.ErrorContains(t, err, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
+	t.Setenv(LibraryEnv, "libc.so.6")
+	_, err = List()
+	assert.EqualError(t, err, "cuda: libc.so.6 has no function cuInit: it is no NVIDIA driver, or older than CUDA 11.8")
+}
+
+func openStandin(t *testing.T) (*standin.Driver, *Device) {
+	f := useStandin(t)
+	d, err := Open(0)
+	require.NoError(t, err)
+	t.Cleanup(d.Close)
+	return f, d
+}
+
+func TestMemory(t *testing.T) {
+	f, d := openStandin(t)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	e, err := d.NewEvent()
+	require.NoError(t, err)
+	m, err := d.Alloc(1000)
+	require.NoError(t, err)
+	p, err := d.Pin(2000)
+	require.NoError(t, err)
+	v := View[uint16](p, 0, 1000)
+	for i := range v[:500] {
+		v[i] = uint16(3 * i)
+	}
+	require.NoError(t, s.CopyTo(m, 0, p, 0, 1000))
+	require.NoError(t, s.Fill(m, 10, 4, 0xab))
+	require.NoError(t, s.CopyFrom(p, 1000, m, 0, 1000))
+	require.NoError(t, s.Record(e))
+	assert.Zero(t, v[501], "nothing happens before it is waited for")
+	require.NoError(t, e.Wait(context.Background()))
+	for i := range 500 {
+		want := uint16(3 * i)
+		if i == 5 || i == 6 {
+			want = 0xabab
+		}
+		require.Equal(t, want, v[500+i], i)
+	}
+	assert.ErrorIs(t, s.CopyTo(m, 1, p, 0, 1000), errRange)
+	assert.ErrorIs(t, s.CopyFrom(p, 1001, m, 0, 1000), errRange)
+
+	f.Set("memory", 1<<20)
+	_, err = d.Alloc(1 << 20)
+	var full *MemoryError
+	require.ErrorAs(t, err, &full)
+	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: 1.0 MiB are needed at once, 1023 KiB of 1.0 MiB are free")
+	f.Set("memory", 4<<30)
+	f.Set("fail_alloc", 2)
+	for i := range 3 {
+		n, err := d.Alloc(64)
+		assert.Equal(t, i == 1, err != nil)
+		assert.NoError(t, n.Free())
+	}
+	assert.NoError(t, m.Free())
+	assert.NoError(t, m.Free(), "again")
+	assert.NoError(t, p.Free())
+	assert.NoError(t, e.Close())
+	assert.NoError(t, s.Close())
+	bytes, _, streams := f.Held()
+	assert.Zero(t, bytes)
+	assert.Zero(t, streams)
+}
+
+func TestCancelledWait(t *testing.T) {
+	_, d := openStandin(t)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	e, err := d.NewEvent()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, s.Record(e))
+	assert.ErrorIs(t, e.Wait(ctx), context.Canceled)
+	assert.NoError(t, e.Wait(context.Background()))
+	assert.NoError(t, e.Close())
+	assert.NoError(t, s.Close())
+}
+
+func TestModules(t *testing.T) {
+	_, d := openStandin(t)
+	_, err := d.compile("nonsense", []byte("no PTX"))
+	assert.ErrorContains(t, err, "cuda: GPU 0 (Stand-in): kernels nonsense: cuda: cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX")
+	assert.ErrorContains(t, err, "; the driver's log: ptxas fatal: no .version")
+	m, err := d.Load("quantise")
+	require.NoError(t, err)
+	_, err = m.Kernel("count_dot", 256, 0)
+	assert.ErrorContains(t, err, "cuModuleGetFunction(count_dot) failed: CUDA_ERROR_NOT_FOUND")
+	_, err = m.Kernel("quantise", 256, 1<<20)
+	assert.ErrorContains(t, err, "cuFuncSetAttribute(quantise)")
+	assert.NoError(t, m.Unload())
+}
+
+func TestLostDevice(t *testing.T) {
+	f, d := openStandin(t)
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	e, err := d.NewEvent()
+	require.NoError(t, err)
+	stages, err := NewStages(d)
+	require.NoError(t, err)
+	f.Set("fail_launch", 1)
+	err = stages.Quantise(s, Quantise{N: 1})
+	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 blocks failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test wants it)")
+	f.Set("lose", 1)
+	require.NoError(t, stages.Quantise(s, Quantise{N: 1}))
+	require.NoError(t, s.Record(e))
+	err = e.Wait(context.Background())
+	assert.ErrorContains(t, err, "CUDA_ERROR_ILLEGAL_ADDRESS")
+	assert.ErrorContains(t, err, "the GPU is lost to this process")
+	_, again := d.Alloc(16)
+	assert.Equal(t, err, again, "every call says why")
+	f.Set("lose", 0)
+}
+
+func TestClosedDevice(t *testing.T) {
+	useStandin(t)
+	d, err := Open(0)
+	require.NoError(t, err)
+	d.Close()
+	d.Close()
+	_, err = d.Alloc(16)
+	assert.ErrorIs(t, err, ErrClosed)
+}

@@ -1,0 +1,100 @@
+package cuda
+
+import (
+	"context"
+	"time"
+)
+
+// Stream is a queue of work for a device, done in order. Streams run beside one another.
+type Stream struct {
+	device *Device
+	handle uintptr
+}
+
+// NewStream makes a stream that does not wait for others.
+func (d *Device) NewStream() (*Stream, error) {
+	const nonBlocking = 1
+	s := &Stream{device: d}
+	err := d.do(func() error { return d.check("cuStreamCreate", d.lib.StreamCreate(&s.handle, nonBlocking)) })
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close destroys the stream; what is in it is still done.
+func (s *Stream) Close() error {
+	return s.device.do(func() error { return s.device.check("cuStreamDestroy", s.device.lib.StreamDestroy(s.handle)) })
+}
+
+// After makes what is asked of s from now on wait for e.
+func (s *Stream) After(e *Event) error {
+	return s.device.do(func() error {
+		return s.device.check("cuStreamWaitEvent", s.device.lib.StreamWaitEvent(s.handle, e.handle, 0))
+	})
+}
+
+// Event is a point in a stream.
+type Event struct {
+	device *Device
+	handle uintptr
+}
+
+// NewEvent makes an event, to be recorded again and again.
+func (d *Device) NewEvent() (*Event, error) {
+	e := &Event{device: d}
+	err := d.do(func() error { return d.check("cuEventCreate", d.lib.EventCreate(&e.handle, 0)) })
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close destroys the event.
+func (e *Event) Close() error {
+	return e.device.do(func() error { return e.device.check("cuEventDestroy", e.device.lib.EventDestroy(e.handle)) })
+}
+
+// Record puts the event behind all that was asked of s.
+func (s *Stream) Record(e *Event) error {
+	return s.device.do(func() error { return s.device.check("cuEventRecord", s.device.lib.EventRecord(e.handle, s.handle)) })
+}
+
+// Passed tells whether all before the event is done. It returns the error of a kernel that failed.
+func (e *Event) Passed() (done bool, err error) {
+	err = e.device.do(func() error {
+		r := e.device.lib.EventQuery(e.handle)
+		done = r == success
+		if r == notReady {
+			return nil
+		}
+		return e.device.check("a kernel or a copy", r)
+	})
+	return done, err
+}
+
+// Wait returns when the event has passed. If ctx ends first it returns ctx's error, and what was
+// asked of the device goes on: wait again before touching its memory.
+func (e *Event) Wait(ctx context.Context) error {
+	pause := 5 * time.Microsecond
+	for {
+		done, err := e.Passed()
+		if done || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 200*time.Microsecond)
+	}
+}
+
+// Since returns the device's time from one event to another. Both must have passed.
+func (e *Event) Since(from *Event) (time.Duration, error) {
+	var ms float32
+	err := e.device.do(func() error {
+		return e.device.check("cuEventElapsedTime", e.device.lib.EventElapsed(&ms, from.handle, e.handle))
+	})
+	return time.Duration(float64(ms) * float64(time.Millisecond)), err
+}

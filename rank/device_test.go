@@ -1,0 +1,145 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package rank
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda"
+	"github.com/mquine/mquine/kernel/cuda/standin"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// openDevices opens n devices of the stand-in.
+func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
+	driver.Set("devices", int64(n))
+	var devices []*cuda.Device
+	for i := range n {
+		d, err := cuda.Open(i)
+		require.NoError(t, err)
+		t.Cleanup(d.Close)
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+// Every kind of checkpoint has the CPU's ranks, on one device and on two, with all candidates in
+// memory and slice by slice.
+func TestDevicesExact(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 7))
+	g := randomGraph(rng, 150, 4, 600, 60, 60)
+	index := kg.NewIndex(g)
+	checked := 0
+	check := func(m model.Model, kind, name string, d int) {
+		checked++
+		want, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: backends[0], Threads: 2})
+		require.NoError(t, err)
+		for i, o := range []Options{
+			{Threads: 2, Devices: devices[:1]},
+			{Threads: 1, Devices: devices, FeatureMemory: 70 * featureBytes(widestTower(m))},
+		} {
+			if i > 0 && (testing.Short() || checked%4 != 1) {
+				break
+			}
+			o.Backend = backends[0]
+			got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+			require.NoError(t, err)
+			require.Equal(t, want.Ranks, got.Ranks, "%s, %s d = %d, %d devices", kind, name, d, len(o.Devices))
+		}
+	}
+	for _, kind := range checkpointKinds {
+		check(newModel(t, "mquine", 7, g, 7, kind), kind.name, "mquine", 7)
+	}
+	check(newModel(t, "mquade", 12, g, 12, checkpointKinds[0]), "random", "mquade", 12)
+	for _, kind := range vectorKinds {
+		for i, name := range []string{"transe-l1", "rotate", "transe-l2", "complex", "protate"} {
+			if testing.Short() && i > 1 {
+				break
+			}
+			check(newModel(t, name, 9, g, 9, kind), kind.name, name, 9)
+		}
+	}
+	bytes, _, streams := driver.Held()
+	assert.Zero(t, bytes, "device memory is left")
+	assert.Zero(t, streams, "streams are left")
+}
+
+// Lists that are too short for all candidates: the same ranks, in more launches.
+func TestDeviceListOverflow(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 9))
+	g := randomGraph(rng, 700, 2, 300, 10, 30)
+	defer func(room int) { deviceList = room }(deviceList)
+	deviceList = cuda.CandidateTile * 60
+	for _, kind := range []checkpointKind{checkpointKinds[2], checkpointKinds[len(checkpointKinds)-1]} { // one ulp apart, collapsed
+		m := newModel(t, "mquine", 3, g, 3, kind)
+		o := Options{Backend: backends[0], Threads: 1}
+		want, err := Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		o.Devices = devices
+		got, err := Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		assert.Equal(t, want.Ranks, got.Ranks, kind.name)
+		assert.Greater(t, got.Stats.Rescored.Float64, int64(deviceList), "%s: all at once would not have fitted", kind.name)
+	}
+}
+
+// A device that fails at any point ends the ranking with its error, and gives back what it held.
+func TestDeviceFaults(t *testing.T) {
+	driver := standin.Use(t)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 7))
+	g := randomGraph(rng, 60, 2, 200, 20, 20)
+	index := kg.NewIndex(g)
+	m := newModel(t, "mquine", 3, g, 3, checkpointKinds[0])
+	run := func(devices []*cuda.Device) error {
+		_, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: backends[0], Threads: 1, Devices: devices})
+		return err
+	}
+	devices := openDevices(t, driver, 1)
+	require.NoError(t, run(devices))
+	for _, fault := range []struct{ name, want string }{{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}} {
+		failures := 0
+		for n := int64(1); ; n++ {
+			driver.Set(fault.name, n)
+			err := run(devices)
+			driver.Reset(fault.name)
+			bytes, _, streams := driver.Held()
+			require.Zero(t, bytes, "%s %d", fault.name, n)
+			require.Zero(t, streams, "%s %d", fault.name, n)
+			if err == nil {
+				break
+			}
+			assert.ErrorContains(t, err, fault.want)
+			failures++
+		}
+		assert.GreaterOrEqual(t, failures, 4, fault.name)
+	}
+	driver.Set("lose", 2)
+	err = run(devices)
+	assert.ErrorContains(t, err, "the GPU is lost to this process")
+	assert.Equal(t, err, run(devices), "and stays lost")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	fresh, err := cuda.Open(0)
+	require.NoError(t, err)
+	defer fresh.Close()
+	_, err = Run(ctx, m, index, g.Splits[kg.Test], Options{Backend: backends[0], Threads: 1, Devices: []*cuda.Device{fresh}})
+	assert.Error(t, err)
+}
