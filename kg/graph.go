@@ -2,6 +2,7 @@ package kg
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/dustin/go-humanize"
 )
@@ -23,6 +24,21 @@ type Graph struct {
 
 // Has tells whether the data set has the split.
 func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }
+
+// Bytes returns about how much memory the triples and labels take.
+func (g *Graph) Bytes() (n int64) {
+	for _, triples := range g.Splits {
+		n += int64(len(triples)) * int64(unsafe.Sizeof(Triple{}))
+	}
+	// A label is held by a slice and by a map, which is on average three quarters full.
+	const perLabel = 16 + (16+4+4)*4/3
+	for _, v := range []*Vocabulary{g.Entities, g.Relations} {
+		for _, label := range v.Labels() {
+			n += int64(len(label)) + perLabel
+		}
+	}
+	return n
+}
 
 // Triples returns the triples of a split in the order of its file, or an error that tells the
 // user how to supply a split that the data set does not have.

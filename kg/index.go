@@ -29,6 +29,15 @@ func NewIndex(g *Graph) *Index {
 	return x
 }
 
+// Bytes returns the memory that the index takes.
+func (x *Index) Bytes() (n int64) {
+	for _, a := range x.sides {
+		n += 4 * int64(len(a.anchors)+len(a.relations)+len(a.rows)+len(a.entities))
+		n += int64(len(a.splits))
+	}
+	return n
+}
+
 // Answers returns the known answers of q; both slices are empty if there is none. It does not
 // allocate.
 func (x *Index) Answers(q Query) Answers {

@@ -1,6 +1,9 @@
 package kg
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -111,4 +114,32 @@ func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	x := NewIndex(g)
 	_ = append(x.Answers(Query{Tail, 0, 0}).Entities, 9)
 	assert.Equal(t, []int32{2}, x.Answers(Query{Tail, 0, 1}).Entities)
+}
+
+// What the graph and its index say of their size is what the heap grows by.
+func TestBytes(t *testing.T) {
+	const entities, triples = 20_000, 300_000
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	g := &Graph{Entities: NewVocabulary(), Relations: NewVocabulary("r")}
+	for i := range entities {
+		g.Entities.Add(fmt.Sprintf("the entity with number %d", i))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	g.Splits[Train] = make([]Triple, triples)
+	for i := range g.Splits[Train] {
+		g.Splits[Train][i] = Triple{Head: rng.Int32N(entities), Tail: rng.Int32N(entities)}
+	}
+	graph := heap()
+	x := NewIndex(g)
+	index := heap()
+	assert.InEpsilon(t, graph-before, g.Bytes(), 0.2)
+	assert.InEpsilon(t, index-graph, x.Bytes(), 0.1)
+	runtime.KeepAlive(g)
+	runtime.KeepAlive(x)
 }

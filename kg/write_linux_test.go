@@ -14,8 +14,10 @@ import (
 
 // A limit on the size of files fails a write in its middle, as a full disk does.
 func TestWriteFailsWholly(t *testing.T) {
-	g := &Graph{Name: "g", Entities: NewVocabulary(strings.Repeat("a", 1000), "b"), Relations: numberedLabels(1)}
-	for range 1000 {
+	// The limit is far above what go test itself writes meanwhile.
+	const limit = 1 << 19
+	g := &Graph{Name: "g", Entities: NewVocabulary(strings.Repeat("a", 2*limit), "b"), Relations: numberedLabels(1)}
+	for range 3 {
 		g.Splits[Train] = append(g.Splits[Train], Triple{0, 0, 1})
 	}
 	parent := t.TempDir()
@@ -27,7 +29,7 @@ func TestWriteFailsWholly(t *testing.T) {
 	var old syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old)
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 500, Max: old.Max}))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: old.Max}))
 
 	dir := filepath.Join(parent, "g")
 	assert.EqualError(t, Write(t.Context(), dir, g), "writing data set g to "+dir+": file too large")

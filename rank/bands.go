@@ -84,38 +84,43 @@ func (s *sweeper) mayOverflow(row, block int) bool {
 // setEnds widens the truths' intervals by the band of the tiles' float32 scores over a block of
 // panels.
 func (s *sweeper) setEnds(block int) {
-	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
-	norm, size := s.f.blockNorms[block], s.f.blockSizes[block]
 	for row := range s.queries {
-		slack := s.slack(row, size) * outward
-		if s.mayOverflow(row, block) {
-			slack = math.Inf(1)
-		}
-		band := 0.0
-		if !s.f.tower.Compare.Distance() {
-			band = s.product(row, relative, absolute, norm) * outward
-		}
-		s.drop[row] = float32(math.Inf(1))
-		for t := s.rows[row]; t < s.rows[row+1]; t++ {
-			lo, hi := s.low[t]-slack, s.high[t]+slack
-			margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + band + absolute)
-			if s.f.tower.Compare.Distance() {
-				// A distance D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
-				// proves D > X.
-				lo = lo*(1+relative*outward) - absolute
-				hi = hi*(1-relative*outward) + absolute
-			} else {
-				lo, hi = lo-band, hi+band
-			}
-			lo, hi = lo-margin, hi+margin
-			if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
-				lo, hi = math.Inf(-1), math.Inf(1)
-			}
-			s.ends[2*t], s.ends[2*t+1] = kernel.RoundDown32(lo), kernel.RoundUp32(hi)
-			s.drop[row] = min(s.drop[row], s.ends[2*t])
-		}
+		s.setRowEnds(row, block)
 	}
 	for row := len(s.queries); row < len(s.drop); row++ {
 		s.drop[row] = float32(math.Inf(1))
+	}
+}
+
+// setRowEnds is setEnds for the truths of one row.
+func (s *sweeper) setRowEnds(row, block int) {
+	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
+	norm := s.f.blockNorms[block]
+	slack := s.slack(row, s.f.blockSizes[block]) * outward
+	if s.mayOverflow(row, block) {
+		slack = math.Inf(1)
+	}
+	band := 0.0
+	if !s.f.tower.Compare.Distance() {
+		band = s.product(row, relative, absolute, norm) * outward
+	}
+	s.drop[row] = float32(math.Inf(1))
+	for t := s.rows[row]; t < s.rows[row+1]; t++ {
+		lo, hi := s.low[t]-slack, s.high[t]+slack
+		margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + band + absolute)
+		if s.f.tower.Compare.Distance() {
+			// A distance D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
+			// proves D > X.
+			lo = lo*(1+relative*outward) - absolute
+			hi = hi*(1-relative*outward) + absolute
+		} else {
+			lo, hi = lo-band, hi+band
+		}
+		lo, hi = lo-margin, hi+margin
+		if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
+			lo, hi = math.Inf(-1), math.Inf(1)
+		}
+		s.ends[2*t], s.ends[2*t+1] = kernel.RoundDown32(lo), kernel.RoundUp32(hi)
+		s.drop[row] = min(s.drop[row], s.ends[2*t])
 	}
 }

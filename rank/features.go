@@ -76,6 +76,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	items := (n + each - 1) / each
 	err := kernel.Parallel(ctx, len(c.sweepers), items, func(w, item int) {
 		worker := c.member(w).worker
+		c.run.phases.enter(featuresPhase)
 		for i := item * each; i < min((item+1)*each, n) && ctx.Err() == nil; i++ {
 			phi := f.row(int32(i))
 			f.sizes[i] = worker.Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
@@ -105,6 +106,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
 	}
 	return kernel.Parallel(ctx, len(c.sweepers), f.panelCount(), func(_, p int) {
+		c.run.phases.enter(packPhase)
 		panel, _ := f.panel(p)
 		kernel.PackRows(panel, f.rows, f.stride(), f.order[p*f.nr:min((p+1)*f.nr, n)], f.terms, f.nr)
 	})

@@ -19,7 +19,7 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 	}
 	var cases [2]map[kg.Triple]zpattern.Case
 	for _, side := range o.Sides.List() {
-		values, err := x.Values(ctx, o.Triples, side, o.Convention, o.Threads)
+		values, err := x.Values(ctx, o.Triples, side, o.Convention, o.Threads, nil)
 		if err != nil {
 			return Key{}, err
 		}

@@ -40,7 +40,7 @@ func TestZCaseGroups(t *testing.T) {
 	x, err := zpattern.NewIndex(g)
 	require.NoError(t, err)
 	for i := range ranks {
-		v, err := x.Values(t.Context(), []kg.Triple{ranks[i].Triple}, ranks[i].Side, zpattern.Paper, 1)
+		v, err := x.Values(t.Context(), []kg.Triple{ranks[i].Triple}, ranks[i].Side, zpattern.Paper, 1, nil)
 		require.NoError(t, err)
 		assert.Equal(t, v[0].Case.String(), keys[0].Labels[keys[0].Group(&ranks[i])])
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
@@ -48,13 +50,13 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	if err != nil {
 		return nil, err
 	}
-	p := &predictor{run: newRun(m, x, o, plan), k: k, filterKnown: filterKnown,
-		lists: make([][]possible, len(distinct)), best: make([][]Prediction, len(distinct)), scratch: make([]predictScratch, o.Threads)}
+	p := &predictor{run: newRun(m, x, o, plan), k: min(k, c.Entities), filterKnown: filterKnown,
+		kept: make([]shortlist, len(distinct)), best: make([][]Prediction, len(distinct)), scratch: make([]predictScratch, o.Threads)}
 	p.reps = reps
 	if o.Progress != nil {
 		defer p.report(o.Progress)()
 	}
-	if err := p.eachSlice(ctx, o, new(Stats), p.collect); err != nil {
+	if err := p.eachSlice(ctx, o, new(Stats), p.sweep); err != nil {
 		return nil, err
 	}
 	out := make([][]Prediction, len(queries))
@@ -70,151 +72,221 @@ type predictor struct {
 	*run
 	k           int
 	filterKnown bool
-	lists       [][]possible   // of the slices so far
+	kept        []shortlist    // between slices
 	best        [][]Prediction // when the last slice is done
 	scratch     []predictScratch
 }
 
 // predictScratch is one goroutine's memory.
 type predictScratch struct {
-	scores []float32 // [MR][candidates of the slice], by position
-	list   []possible
+	lists  []shortlist // by row
+	ids    []int32
+	scores []float64
 }
 
-// possible is a candidate with an interval for its reference score minus the query's constant.
-type possible struct {
-	entity    int32
-	low, high float64
-}
+// maxShortlisted bounds the contenders of a block of queries, where k is large.
+const maxShortlisted = 1 << 20
 
-// collect adds the candidates of f to the lists of a pass's queries; with the last slice, it decides
-// them.
-func (p *predictor) collect(ctx context.Context, c *crew, ps pass, f *features) error {
-	mr, nr := p.backend.MR(ps.tower.Compare), p.backend.NR
-	line := f.panelCount() * nr
-	last := f.first+f.n == p.model.Config().Entities
-	return kernel.Parallel(ctx, len(c.sweepers), (ps.last-ps.first+mr-1)/mr, func(w, i int) {
+// sweep lets the candidates of f compete for the lists of a pass's queries; with the last slice, it
+// decides them.
+func (p *predictor) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
+	mr, queries := p.backend.MR(ps.tower.Compare), ps.last-ps.first
+	// Few queries: smaller blocks, so that every thread has work.
+	block := min(p.backend.QueryBlock(ps.tower.Compare, ps.tower.Width), maxShortlisted/p.k, (queries+len(c.sweepers)-1)/len(c.sweepers))
+	block = max((block+mr-1)/mr*mr, mr)
+	return kernel.Parallel(ctx, len(c.sweepers), (queries+block-1)/block, func(w, i int) {
 		s, scratch := c.member(w), &p.scratch[w]
-		at := ps.first + i*mr
-		if !s.prepare(ctx, item{first: at, last: min(at+mr, ps.last)}) {
+		at := ps.first + i*block
+		if s.prepare(ctx, item{first: at, last: min(at+block, ps.last)}) {
+			s.packStrips()
+			p.sweepBlock(ctx, s, scratch, at)
+		}
+	})
+}
+
+// sweepBlock lets the candidates of s.f compete for the lists of the prepared queries, of which at
+// is the first. To the kernel, the threshold of a list is a truth that no candidate surpasses for
+// certain: it counts none as better, and leaves those undecided that may reach the threshold.
+func (p *predictor) sweepBlock(ctx context.Context, s *sweeper, scratch *predictScratch, at int) {
+	f := s.f
+	for i := range s.rows {
+		s.rows[i] = int32(min(i, len(s.queries)))
+	}
+	for len(scratch.lists) < len(s.queries) {
+		scratch.lists = append(scratch.lists, shortlist{})
+	}
+	lists := scratch.lists[:len(s.queries)]
+	for row := range lists {
+		l := &lists[row]
+		l.reset(p.k)
+		if f.first > 0 {
+			kept := &p.kept[at+row]
+			l.items, l.threshold = append(l.items, kept.items...), kept.threshold
+			l.prune()
+		}
+		s.low[row], s.high[row] = l.threshold, l.threshold
+	}
+	s.tile.Drop = nil
+	if f.tower.Compare.Distance() {
+		s.tile.Drop = s.drop // setEnds fills it
+	}
+	mr, nr, width := s.backend.MR(f.tower.Compare), s.backend.NR, f.tower.Width
+	rows := (len(s.queries) + mr - 1) / mr * mr
+	for panel := range f.panelCount() {
+		if ctx.Err() != nil {
 			return
 		}
-		if len(scratch.scores) < mr*line {
-			scratch.scores = make([]float32, mr*line)
+		block := panel / blockPanels
+		if panel%blockPanels == 0 {
+			s.setEnds(block)
+			for row := range lists {
+				s.ends[2*row+1] = float32(math.Inf(1))
+			}
 		}
-		for panel := range f.panelCount() {
-			if ctx.Err() != nil {
+		packed, valid := f.panel(panel)
+		next := f.panels[min((panel+1)*nr*width, len(f.panels)):min((panel+2)*nr*width, len(f.panels))]
+		s.phases.enter(kernelPhase)
+		s.backend.Panel(f.tower.Compare, s.tile, s.strips, packed, width, s.rows[:rows+1], s.ends, s.better, valid, next)
+		s.phases.enter(decidePhase)
+		for pairs := s.tile.Undecided[:2*s.tile.Pairs]; len(pairs) > 0; pairs = pairs[2:] {
+			row := int(pairs[0])
+			if !p.enter(ctx, s, scratch, row, panel, pairs[1]) {
 				return
 			}
-			packed, valid := f.panel(panel)
-			s.backend.Panel(f.tower.Compare, s.tile, s.strips, packed, f.tower.Width, s.rows[:mr+1], nil, nil, valid, nil)
-			for row := range s.queries {
-				copy(scratch.scores[row*line+panel*nr:][:nr], s.tile.Scores[row*nr:])
+			if threshold := lists[row].threshold; threshold > s.low[row] {
+				s.low[row], s.high[row] = threshold, threshold
+				s.setRowEnds(row, block)
+				s.ends[2*row+1] = float32(math.Inf(1))
 			}
 		}
-		for row := range s.queries {
-			scratch.list = append(scratch.list[:0], p.lists[at+row]...)
-			scratch.list = p.extend(s, row, scratch.list, scratch.scores[row*line:][:f.n])
-			if last {
-				p.lists[at+row] = nil
-				p.best[at+row] = p.decide(ctx, s, row, scratch.list)
-			} else {
-				p.lists[at+row] = slices.Clone(scratch.list)
-			}
-		}
-		s.done.Add(int64(len(s.queries)) * int64(f.n))
-	})
-}
-
-// extend adds the candidates of s.f that may be among the best k, given their float32 scores by
-// position, and drops those that no longer may.
-func (p *predictor) extend(s *sweeper, row int, list []possible, scores []float32) []possible {
-	f := s.f
-	known := s.index.Answers(s.queries[row].Query)
-	before := len(list)
-	perBlock := blockPanels * f.nr
-	for at, score := range scores {
-		e := f.order[at] + int32(f.first)
-		if p.filterKnown && s.filtersOfAnswer(known, e) != 0 {
+		s.done.Add(int64(len(s.queries)) * int64(bits.OnesCount64(valid)))
+	}
+	last := f.first+f.n == p.model.Config().Entities
+	for row := range lists {
+		l := &lists[row]
+		l.prune()
+		p.rescore(s, scratch, row, l)
+		l.prune()
+		if !last {
+			p.kept[at+row] = shortlist{items: slices.Clone(l.items), threshold: l.threshold}
 			continue
 		}
-		low, high := s.tileInterval(row, at/perBlock, score)
-		list = append(list, possible{e, low, high})
+		if !p.decide(ctx, s, row, l) {
+			return
+		}
+		p.kept[at+row] = shortlist{}
+		p.best[at+row] = p.predictions(s.queries[row].Query, l.items)
 	}
-	// What survives the tile's band gets the narrower one of the float64 dot product.
-	fresh := prune(list[before:], p.k)
-	for i, c := range fresh {
-		local := c.entity - int32(f.first)
-		fresh[i].low, fresh[i].high = s.interval(row, s.pairScore(row, f.rows, local), f.norms[local], f.sizes[local])
-	}
-	return prune(list[:before+len(fresh)], p.k)
 }
 
-// prune drops the candidates that k others certainly surpass.
-func prune(list []possible, k int) []possible {
-	if len(list) <= k {
-		return list
-	}
-	// A heap of the k largest lower ends, smallest first.
-	heap := make([]float64, 0, k)
-	for _, c := range list {
-		if len(heap) < k {
-			heap = append(heap, c.low)
-			for i := len(heap) - 1; i > 0 && heap[i] < heap[(i-1)/2]; i = (i - 1) / 2 {
-				heap[i], heap[(i-1)/2] = heap[(i-1)/2], heap[i]
-			}
-		} else if c.low > heap[0] {
-			heap[0] = c.low
-			for i := 0; ; {
-				child := 2*i + 1
-				if child+1 < k && heap[child+1] < heap[child] {
-					child++
-				}
-				if child >= k || heap[i] <= heap[child] {
-					break
-				}
-				heap[i], heap[child] = heap[child], heap[i]
-				i = child
-			}
+// enter adds the candidates in the given lanes of a panel to the list of a row; false if ctx ended.
+func (p *predictor) enter(ctx context.Context, s *sweeper, scratch *predictScratch, row, panel int, lanes uint64) bool {
+	f, l := s.f, &scratch.lists[row]
+	for ; lanes != 0; lanes &= lanes - 1 {
+		lane := bits.TrailingZeros64(lanes)
+		e := f.order[panel*f.nr+lane] + int32(f.first)
+		if p.filterKnown && s.filtersOfAnswer(s.index.Answers(s.queries[row].Query), e) != 0 {
+			continue
+		}
+		low, high := s.tileInterval(row, panel/blockPanels, s.tile.Scores[row*f.nr+lane])
+		l.add(contender{entity: e, low: low, high: high})
+		if l.full() && !p.shrink(ctx, s, scratch, row, l) {
+			return false
 		}
 	}
-	kept := list[:0]
-	for _, c := range list {
-		if c.high >= heap[0] {
-			kept = append(kept, c)
-		}
-	}
-	return kept
+	return true
 }
 
-// decide orders the candidates of a row's query by reference score and returns the best k.
-func (p *predictor) decide(ctx context.Context, s *sweeper, row int, list []possible) []Prediction {
+// shrink makes room in a list, by stages: in the end the reference chooses k. False if ctx ended.
+func (p *predictor) shrink(ctx context.Context, s *sweeper, scratch *predictScratch, row int, l *shortlist) bool {
+	if l.prune(); l.roomy() {
+		return true
+	}
+	p.rescore(s, scratch, row, l)
+	if l.prune(); l.roomy() {
+		return true
+	}
+	ok := p.decide(ctx, s, row, l)
+	l.prune()
+	return ok
+}
+
+// rescore gives screened contenders the narrower interval of their float64 score. They must be
+// candidates of s.f.
+func (p *predictor) rescore(s *sweeper, scratch *predictScratch, row int, l *shortlist) {
+	f := s.f
+	s.shareResults(l.items)
+	scratch.ids = scratch.ids[:0]
+	for _, c := range l.items {
+		if c.stage == screened {
+			scratch.ids = append(scratch.ids, c.entity-int32(f.first))
+		}
+	}
+	if len(scratch.ids) == 0 {
+		return
+	}
+	scratch.scores = slices.Grow(scratch.scores[:0], len(scratch.ids))[:len(scratch.ids)]
+	s.backend.Pair(f.tower.Compare, scratch.scores, s.row(row), f.rows, f.stride(), scratch.ids)
+	n := 0
+	for i := range l.items {
+		c := &l.items[i]
+		if c.stage == screened {
+			local := scratch.ids[n]
+			c.low, c.high = s.interval(row, scratch.scores[n], f.norms[local], f.sizes[local])
+			c.stage = rescored
+			n++
+		}
+	}
+}
+
+// decide orders the contenders of a list by their reference scores and keeps the best k; false if
+// ctx ended.
+func (p *predictor) decide(ctx context.Context, s *sweeper, row int, l *shortlist) bool {
+	s.shareResults(l.items)
 	q := s.queries[row].Query
-	known := p.index.Answers(q)
-	slices.SortFunc(list, func(a, b possible) int {
-		return cmp.Or(cmp.Compare(s.rep(a.entity), s.rep(b.entity)), cmp.Compare(a.entity, b.entity))
-	})
-	var found []Prediction
-	same := 0 // candidates with the parameters of the last one
-	for i, c := range list {
+	for i := range l.items {
 		if i%16 == 0 && ctx.Err() != nil {
-			return nil
+			return false
 		}
-		score := 0.0
-		if i > 0 && s.rep(c.entity) == s.rep(list[i-1].entity) {
-			if same++; same > p.k {
-				continue // k others are as good and have lower identifiers
-			}
-			score = found[len(found)-1].Score
+		c := &l.items[i]
+		if c.stage == reference {
+			continue
+		}
+		if i > 0 && s.rep(l.items[i-1].entity) == s.rep(c.entity) {
+			c.score = l.items[i-1].score
 		} else {
-			same = 1
-			score = s.worker.Reference(q, s.rep(c.entity))
+			c.score = s.worker.Reference(q, s.rep(c.entity))
 		}
-		_, isKnown := slices.BinarySearch(known.Entities, c.entity)
-		found = append(found, Prediction{c.entity, score, isKnown})
+		c.stage = reference
 	}
-	slices.SortFunc(found, func(a, b Prediction) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))
+	l.truncate()
+	return true
+}
+
+// shareResults puts candidates with the same parameters side by side, and gives all of them what is
+// known of one.
+func (s *sweeper) shareResults(items []contender) {
+	if s.reps == nil {
+		return
+	}
+	slices.SortFunc(items, func(a, b contender) int {
+		return cmp.Or(cmp.Compare(s.rep(a.entity), s.rep(b.entity)), cmp.Compare(b.stage, a.stage))
 	})
-	return slices.Clone(found[:min(len(found), p.k)])
+	for i := 1; i < len(items); i++ {
+		if c, known := &items[i], items[i-1]; s.rep(c.entity) == s.rep(known.entity) {
+			known.entity = c.entity
+			*c = known
+		}
+	}
+}
+
+// predictions returns a decided list.
+func (p *predictor) predictions(q kg.Query, items []contender) []Prediction {
+	known := p.index.Answers(q)
+	var list []Prediction
+	for _, c := range items {
+		_, isKnown := slices.BinarySearch(known.Entities, c.entity)
+		list = append(list, Prediction{c.entity, c.score, isKnown})
+	}
+	return list
 }

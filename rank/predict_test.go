@@ -7,11 +7,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 )
 
 // Every list is what sorting all candidates by the brute force's scores gives.
@@ -28,38 +28,100 @@ func TestPredict(t *testing.T) {
 	for _, kind := range checkpointKinds {
 		m := newModel(t, "mquine", 7, g, 11, kind)
 		score := newBruteScorer(m)
+		all := brutePredictions(g, queries, func(q kg.Query, e int32) float64 {
+			if q.Side == kg.Head {
+				return -score(e, q.Relation, q.Anchor)
+			}
+			return -score(q.Anchor, q.Relation, e)
+		})
 		for _, k := range []int{1, 10, 200} {
 			for _, filter := range []bool{false, true} {
-				var want [][]Prediction
-				for _, q := range queries {
-					var list []Prediction
-					for e := range int32(130) {
-						tr := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
-						if q.Side == kg.Head {
-							tr.Head, tr.Tail = e, q.Anchor
-						}
-						known := false
-						for _, split := range g.Splits {
-							known = known || slices.Contains(split, tr)
-						}
-						if !(known && filter) {
-							list = append(list, Prediction{e, -score(tr.Head, tr.Relation, tr.Tail), known})
-						}
-					}
-					slices.SortStableFunc(list, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
-					want = append(want, list[:min(k, len(list))])
-				}
 				for _, b := range backends {
 					for _, o := range []Options{{Threads: 1}, {Threads: 3, FeatureMemory: 50 * featureBytes(56)}} {
 						o.Backend = b
-						got, err := Predict(context.Background(), m, index, queries, k, filter, o)
-						require.NoError(t, err)
-						if !assert.Equal(t, want, got, "%s, k = %d, filter %v, %s, %d threads", kind.name, k, filter, b.Tier, o.Threads) {
-							return
-						}
+						checkPredictions(t, m, index, queries, all, k, filter, o, kind.name)
 					}
 				}
 			}
+		}
+	}
+}
+
+// The same for hundreds of queries among thousands of candidates, with every model, where many have
+// the same score as the k-th best, with the same parameters and with others.
+func TestPredictMany(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const entities = 1_900
+	rng := rand.New(rand.NewPCG(3, 2))
+	g := randomGraph(rng, entities, 3, 30_000, 20, 20)
+	index := kg.NewIndex(g)
+	queries := make([]kg.Query, 220)
+	for i := range queries {
+		queries[i] = kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(i + 1))}
+	}
+	tied := []string{"one ulp apart", "few distinct rows", "small integers", "huge and tiny norms"}
+	for _, kind := range vectorKinds {
+		if !slices.Contains(tied, kind.name) || testing.Short() && kind.name != tied[1] {
+			continue
+		}
+		for i, name := range model.Names() {
+			d := 6
+			if name == "mquine" || name == "mquade" {
+				d = 3
+			}
+			m := newModel(t, name, d, g, 12, kind)
+			all := brutePredictions(g, queries, m.NewWorker(backends[0]).Reference)
+			for j, ask := range []struct {
+				k       int
+				filter  bool
+				threads int
+				memory  int // candidates
+			}{{1, false, 2, 0}, {15, true, 3, 700}, {400, false, 1, 700}, {entities + 1, true, 2, 0}} {
+				o := Options{Backend: backends[(i+j)%len(backends)], Threads: ask.threads,
+					FeatureMemory: int64(ask.memory) * featureBytes(widestTower(m))}
+				checkPredictions(t, m, index, queries, all, ask.k, ask.filter, o, kind.name)
+			}
+		}
+	}
+}
+
+// brutePredictions sorts all candidates of each query.
+func brutePredictions(g *kg.Graph, queries []kg.Query, score func(kg.Query, int32) float64) [][]Prediction {
+	known := map[kg.Triple]bool{}
+	for _, split := range g.Splits {
+		for _, t := range split {
+			known[t] = true
+		}
+	}
+	var all [][]Prediction
+	for _, q := range queries {
+		list := make([]Prediction, g.Entities.Len())
+		for e := range list {
+			tr := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: int32(e)}
+			if q.Side == kg.Head {
+				tr.Head, tr.Tail = tr.Tail, tr.Head
+			}
+			list[e] = Prediction{int32(e), score(q, int32(e)), known[tr]}
+		}
+		slices.SortStableFunc(list, func(a, b Prediction) int { return cmp.Compare(b.Score, a.Score) })
+		all = append(all, list)
+	}
+	return all
+}
+
+// checkPredictions compares Predict with the beginnings of the sorted lists.
+func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Query, all [][]Prediction, k int, filter bool, o Options, kind string) {
+	t.Helper()
+	got, err := Predict(context.Background(), m, x, queries, k, filter, o)
+	require.NoError(t, err)
+	for i, want := range all {
+		if filter {
+			want = slices.DeleteFunc(slices.Clone(want), func(p Prediction) bool { return p.Known })
+		}
+		want = want[:min(k, len(want))]
+		if !slices.Equal(want, got[i]) {
+			require.Equal(t, want, got[i], "%s, %s, query %v, k = %d, filter %v, %s, %d threads", m.Config().Model, kind, queries[i], k, filter, o.Backend.Tier, o.Threads)
 		}
 	}
 }

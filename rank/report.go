@@ -23,6 +23,9 @@ type Report struct {
 	Data       string `json:"data"`
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
+	// Protocol is "full", the sides, filters and tie rules that were asked for, or "rotate", both
+	// sides in one average under the filter all with optimistic ties. Every result names its own.
+	Protocol string `json:"protocol"`
 	// Model is the name of the score function, Dim its size d.
 	Model string `json:"model"`
 	Dim   int    `json:"dim"`
@@ -46,6 +49,8 @@ type Report struct {
 	// Rescored counts the pairs that each stage after the first had to decide.
 	Rescored Rescored `json:"rescored"`
 	Timing   Timing   `json:"timing"`
+	// Dropped is the share of the terms of all comparisons that early exit passed over.
+	Dropped float64 `json:"dropped_terms"`
 	// PeakRSSBytes is the largest resident memory of the process, 0 where it is not known.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
 
@@ -54,6 +59,11 @@ type Report struct {
 	// the JSON, where the ceiling was not measured.
 	FMAGFLOPSAll float64 `json:"fma_gflops_all,omitempty"`
 	Share        float64 `json:"share,omitempty"`
+	// GtermsAll is the rate of the comparison's own operations on registers alone, all cores, in 10⁹
+	// terms of scores a second, and ComparisonShare the part of it that the ranking reached, terms
+	// that early exit passed over included; absent like Share.
+	GtermsAll       float64 `json:"comparison_gterms_all,omitempty"`
+	ComparisonShare float64 `json:"comparison_share,omitempty"`
 }
 
 // Timing holds wall times in seconds.

@@ -13,7 +13,7 @@ import (
 
 func tinyReport() *Report {
 	return &Report{
-		Data: "family", Split: "test", Candidates: 4, Model: "mquine", Dim: 2, CheckpointSHA256: "0f",
+		Data: "family", Split: "test", Candidates: 4, Protocol: "full", Model: "mquine", Dim: 2, CheckpointSHA256: "0f",
 		Tier: "avx2", Threads: 2, Machine: "a processor <2 cores>",
 		Results: []Result{{
 			Side: BothSides, Filter: All, Ties: Realistic, N: 8, MRR: 0.75, MRRCI: [2]Number{0.5, 1}, MR: 1.5, Median: 1.5,
@@ -57,8 +57,8 @@ func TestReportSchema(t *testing.T) {
 		return keys
 	}
 	required := []string{
-		"schema", "results", "groups", "timing", "queries", "unique_queries", "rescored", "peak_rss_bytes", "tier", "threads",
-		"machine", "model", "dim", "data", "split", "candidates", "checkpoint_sha256",
+		"schema", "results", "groups", "timing", "queries", "unique_queries", "rescored", "dropped_terms", "peak_rss_bytes", "tier", "threads",
+		"machine", "model", "dim", "data", "split", "candidates", "protocol", "checkpoint_sha256",
 	}
 	assert.ElementsMatch(t, required, keysOf(top))
 	assert.Equal(t, "mquine.eval/1", top["schema"])
@@ -85,11 +85,11 @@ func TestReportSchema(t *testing.T) {
 		}
 	}
 
-	r.FMAGFLOPSAll, r.Share = 100, 0.75
+	r.FMAGFLOPSAll, r.Share, r.GtermsAll, r.ComparisonShare = 100, 0.75, 50, 0.75
 	text.Reset()
 	require.NoError(t, r.encode(&text))
 	require.NoError(t, json.Unmarshal(text.Bytes(), &top))
-	assert.ElementsMatch(t, append(required, "fma_gflops_all", "share"), keysOf(top))
+	assert.ElementsMatch(t, append(required, "fma_gflops_all", "share", "comparison_gterms_all", "comparison_share"), keysOf(top))
 }
 
 func TestReportReadsBack(t *testing.T) {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -20,6 +22,9 @@ type Options struct {
 	Sides []kg.Side
 	// Backend runs the kernels.
 	Backend *kernel.Backend
+	// Devices, if there are any, count instead of the backend, which still makes the features, the queries
+	// and the reference scores.
+	Devices []*cuda.Device
 	// Threads is the number of goroutines that compute; results do not depend on it.
 	Threads int
 	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
@@ -66,6 +71,8 @@ type Stats struct {
 	// Pack is the time for features and panels, Rank all the rest from the first query on. Decide is
 	// the part of Rank for what the float32 scores left undecided, as a mean over the threads.
 	Pack, Rank, Decide time.Duration
+	// Dropped is the share of the terms of all comparisons that early exit passed over.
+	Dropped float64
 }
 
 // Rescored counts pairs of a truth and another candidate.
@@ -145,7 +152,16 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if o.Progress != nil {
 		defer r.report(o.Progress)()
 	}
-	if err := r.eachSlice(ctx, o, &res.Stats, r.sweep); err != nil {
+	sweep := r.sweep
+	if len(o.Devices) > 0 {
+		d, err := newDeviceRun(r, o)
+		if err != nil {
+			return nil, err
+		}
+		defer d.close()
+		sweep = d.sweep
+	}
+	if err := r.eachSlice(ctx, o, &res.Stats, sweep); err != nil {
 		return nil, err
 	}
 	res.Stats.Rescored = Rescored{r.undecided.Load(), r.referenced.Load()}
@@ -159,6 +175,7 @@ type run struct {
 	backend *kernel.Backend
 	reps    []int32
 	plan    *plan
+	phases  *phases
 
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
@@ -176,6 +193,8 @@ func newRun(m model.Model, x *kg.Index, o Options, p *plan) *run {
 // eachSlice calls sweep for every pass and every slice of the candidates, with their features.
 func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func(context.Context, *crew, pass, *features) error) error {
 	start := time.Now()
+	r.phases = newPhases(ctx)
+	defer pprof.SetGoroutineLabels(ctx)
 	candidates, size := r.model.Config().Entities, sliceSize(r.model, o)
 	f := newFeatures(r.backend, widestTower(r.model), size)
 	c := &crew{run: r, features: f, sweepers: make([]*sweeper, o.Threads)}
@@ -194,11 +213,15 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 			stats.Rank += start.Sub(filled)
 		}
 	}
+	var strips, dropped int64
 	for _, s := range c.sweepers {
 		if s != nil {
 			stats.Decide += s.deciding / time.Duration(o.Threads)
+			strips += s.tile.Strips
+			dropped += s.tile.Dropped
 		}
 	}
+	stats.Dropped = float64(dropped) / float64(max(strips, 1))
 	return nil
 }
 

@@ -83,6 +83,8 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	if !s.prepare(ctx, it) {
 		return
 	}
+	s.packStrips()
+	s.phases.enter(knownPhase)
 	s.bucketKnown(it, first)
 	s.tile.Drop = nil
 	if s.f.tower.Compare.Distance() {
@@ -93,13 +95,17 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	queries := int64(len(s.queries))
 	for p := it.fromPanel; p < it.toPanel && ctx.Err() == nil; p++ {
 		if p == it.fromPanel || p%blockPanels == 0 {
+			s.phases.enter(queryPhase)
 			s.setEnds(p / blockPanels)
 		}
 		panel, valid := s.f.panel(p)
 		next := s.f.panels[min((p+1)*nr*width, len(s.f.panels)):min((p+2)*nr*width, len(s.f.panels))]
+		s.phases.enter(kernelPhase)
 		s.backend.Panel(s.f.tower.Compare, s.tile, s.strips, panel, width, s.rows[:rows+1], s.ends, s.better, valid, next)
 		known := s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]]
+		s.phases.enter(knownPhase)
 		s.subtractKnown(known, nr)
+		s.phases.enter(decidePhase)
 		s.decide(p, known)
 		lanes := int64(bits.OnesCount64(valid))
 		s.done.Add(queries * lanes)
@@ -108,6 +114,7 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 			s.decideByReference(ctx)
 		}
 	}
+	s.phases.enter(decidePhase)
 	s.decideByReference(ctx)
 	if ctx.Err() == nil {
 		s.addCounts()
@@ -116,7 +123,8 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 
 // prepare computes ψ of the block's queries and the intervals of their truths; false if ctx ended.
 func (s *sweeper) prepare(ctx context.Context, it item) bool {
-	f, mr, width := s.f, s.backend.MR(s.f.tower.Compare), s.f.tower.Width
+	s.phases.enter(queryPhase)
+	f := s.f
 	s.queries = s.plan.queries[it.first:it.last]
 	base := s.queries[0].first
 	s.truths = s.plan.truths[base:s.queries[len(s.queries)-1].last]
@@ -136,10 +144,6 @@ func (s *sweeper) prepare(ctx context.Context, it item) bool {
 	for i := len(s.queries); i < len(s.rows); i++ {
 		s.rows[i] = int32(len(s.truths))
 	}
-	for row := 0; row < len(s.queries); row += mr {
-		n := min(mr, len(s.queries)-row)
-		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.terms, mr)
-	}
 	clear(s.better[:len(s.truths)])
 	clear(s.tally[:len(s.truths)])
 	clear(s.scored[:len(s.truths)])
@@ -151,6 +155,15 @@ func (s *sweeper) prepare(ctx context.Context, it item) bool {
 		s.low[t], s.high[t] = s.truthInterval(int(s.rowOf[t]), tr.answer)
 	}
 	return true
+}
+
+// packStrips packs ψ of the block's queries for the kernel.
+func (s *sweeper) packStrips() {
+	f, mr, width := s.f, s.backend.MR(s.f.tower.Compare), s.f.tower.Width
+	for row := 0; row < len(s.queries); row += mr {
+		n := min(mr, len(s.queries)-row)
+		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.terms, mr)
+	}
 }
 
 // truthInterval bounds the reference score of a truth minus the constant of its query.

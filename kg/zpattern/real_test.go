@@ -36,7 +36,7 @@ func TestPublishedCases(t *testing.T) {
 			g := realGraph(t, want.data)
 			x, err := NewIndex(g)
 			require.NoError(t, err)
-			values, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Tail, want.convention, 0)
+			values, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Tail, want.convention, 0, nil)
 			require.NoError(t, err)
 			assert.Equal(t, want.cases, countCases(values))
 		})
@@ -57,9 +57,9 @@ func TestHeadSideIsTheMirror(t *testing.T) {
 	y, err := NewIndex(mirror)
 	require.NoError(t, err)
 	for c := range NumConventions {
-		heads, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Head, c, 2)
+		heads, err := x.Values(t.Context(), g.Splits[kg.Test], kg.Head, c, 2, nil)
 		require.NoError(t, err)
-		tails, err := y.Values(t.Context(), mirror.Splits[kg.Test], kg.Tail, c, 2)
+		tails, err := y.Values(t.Context(), mirror.Splits[kg.Test], kg.Tail, c, 2, nil)
 		require.NoError(t, err)
 		assert.Equal(t, tails, heads)
 	}
@@ -83,7 +83,7 @@ func BenchmarkValues(b *testing.B) {
 			var largest uint64
 			for b.Loop() {
 				for _, side := range []kg.Side{kg.Tail, kg.Head} {
-					values, err := x.Values(b.Context(), g.Splits[kg.Test], side, Paper, 0)
+					values, err := x.Values(b.Context(), g.Splits[kg.Test], side, Paper, 0, nil)
 					if err != nil {
 						b.Fatal(err)
 					}

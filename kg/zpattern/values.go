@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,11 +16,12 @@ import (
 
 // Values returns n_Z and rank_Z of triples among the candidates of one side, in the order of the
 // triples. Threads bounds the threads, 0 takes one for each processor; values do not depend on
-// it. It returns ctx's error soon after ctx ends.
+// it. It returns ctx's error soon after ctx ends. If progress is not nil, it is called about five
+// times a second from one goroutine, with the part of the work that is done.
 //
 // A distinct query costs at most two readings of its relation's training triples: a row of
 // A·Aᵀ·A is two products of a sparse vector with a sparse matrix.
-func (x *Index) Values(ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int) ([]Value, error) {
+func (x *Index) Values(ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int, progress func(done, total int64)) ([]Value, error) {
 	queries, order, err := x.group(triples, side)
 	if err != nil {
 		return nil, err
@@ -28,17 +30,26 @@ func (x *Index) Values(ctx context.Context, triples []kg.Triple, side kg.Side, c
 		threads = runtime.GOMAXPROCS(0)
 	}
 	values := make([]Value, len(triples))
-	var next atomic.Int64
+	var next, done atomic.Int64
+	var total int64
+	for _, q := range queries {
+		total += x.cost(q.Relation)
+	}
 	var workers errgroup.Group
-	for range min(threads, len(queries)) {
+	for worker := range min(threads, len(queries)) {
 		workers.Go(func() error {
-			w := newCounter(x, c)
+			w, told := newCounter(x, c), time.Now()
 			for i := next.Add(1) - 1; i < int64(len(queries)); i = next.Add(1) - 1 {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
 				q := &queries[i]
 				w.value(q.Query, triples, order[q.first:q.last], values)
+				done.Add(x.cost(q.Relation))
+				if worker == 0 && progress != nil && time.Since(told) > 200*time.Millisecond {
+					told = time.Now()
+					progress(done.Load(), total)
+				}
 			}
 			return nil
 		})
@@ -48,6 +59,9 @@ func (x *Index) Values(ctx context.Context, triples []kg.Triple, side kg.Side, c
 	}
 	return values, ctx.Err()
 }
+
+// cost is a measure of the time for a query of relation r.
+func (x *Index) cost(r int32) int64 { return int64(len(x.relations[r][kg.Tail].answers)) + 1 }
 
 // query is a distinct query; its triples are order[first:last] of group.
 type query struct {

@@ -31,7 +31,7 @@ func TestValuesAgreeWithEnumeration(t *testing.T) {
 		all = append(all, g.Splits[kg.Train]...)
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			for c := range NumConventions {
-				values, err := x.Values(t.Context(), all, side, c, 1+trial%3)
+				values, err := x.Values(t.Context(), all, side, c, 1+trial%3, nil)
 				require.NoError(t, err)
 				for i, triple := range all {
 					require.Equal(t, brute.value(triple, side, c), values[i], "%v on side %v, %v, graph %v", triple, side, c, g.Splits[kg.Train])
@@ -80,7 +80,7 @@ func TestLargestValue(t *testing.T) {
 	x, err := NewIndex(graphOf(2*n, 1, train))
 	require.NoError(t, err)
 	for c := range NumConventions {
-		values, err := x.Values(t.Context(), []kg.Triple{{Head: 0, Tail: n}, {Head: 0, Tail: 0}}, kg.Tail, c, 0)
+		values, err := x.Values(t.Context(), []kg.Triple{{Head: 0, Tail: n}, {Head: 0, Tail: 0}}, kg.Tail, c, 0, nil)
 		require.NoError(t, err)
 		assert.Equal(t, Value{Z: n * n, Rank: 0, Above: 0, Case: Easy}, values[0])
 		assert.Equal(t, Value{Z: 0, Rank: n, Above: 0, Case: Neutral}, values[1])
@@ -91,16 +91,16 @@ func TestValuesOfNothing(t *testing.T) {
 	g := graphOf(12, 2, []kg.Triple{{Head: 0, Tail: 1}})
 	x, err := NewIndex(g)
 	require.NoError(t, err)
-	values, err := x.Values(t.Context(), nil, kg.Tail, Paper, 0)
+	values, err := x.Values(t.Context(), nil, kg.Tail, Paper, 0, nil)
 	require.NoError(t, err)
 	assert.Empty(t, values)
 	// Relation 1 has no training triple: all candidates are equal.
-	values, err = x.Values(t.Context(), []kg.Triple{{Head: 3, Relation: 1, Tail: 4}}, kg.Head, Paper, 0)
+	values, err = x.Values(t.Context(), []kg.Triple{{Head: 3, Relation: 1, Tail: 4}}, kg.Head, Paper, 0, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []Value{{Rank: 12, Case: Neutral}}, values)
-	_, err = x.Values(t.Context(), []kg.Triple{{Head: 12}}, kg.Tail, Paper, 0)
+	_, err = x.Values(t.Context(), []kg.Triple{{Head: 12}}, kg.Tail, Paper, 0, nil)
 	assert.EqualError(t, err, "triple {12 0 0} is outside the graph's 12 entities and 2 relations")
-	_, err = x.Values(t.Context(), []kg.Triple{{Relation: 2}}, kg.Tail, Paper, 0)
+	_, err = x.Values(t.Context(), []kg.Triple{{Relation: 2}}, kg.Tail, Paper, 0, nil)
 	assert.Error(t, err)
 
 	g.Splits[kg.Train] = nil
@@ -113,7 +113,7 @@ func TestValuesStopWhenCancelled(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = x.Values(ctx, []kg.Triple{{Tail: 1}}, kg.Tail, Paper, 2)
+	_, err = x.Values(ctx, []kg.Triple{{Tail: 1}}, kg.Tail, Paper, 2, nil)
 	assert.ErrorIs(t, err, context.Canceled)
 }
 

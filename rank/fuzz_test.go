@@ -1,0 +1,69 @@
+package rank
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// FuzzExact compares whole small rankings and predictions, on every tier, with a brute force: graph,
+// model, sizes, kind of parameters, threads and slices are the fuzzer's choice.
+func FuzzExact(f *testing.F) {
+	kinds := append(append([]checkpointKind{}, vectorKinds...), checkpointKinds...)
+	for i := range model.Names() {
+		for kind := range kinds {
+			f.Add(uint8(i), uint8(kind), uint8(3*i+kind), uint8(20*i+5*kind), uint8(i+kind), uint8(i), uint8(10*kind), uint64(kind))
+		}
+	}
+	backends, err := kernel.Available()
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, name, kind, dim, entities, triples, threads, slice uint8, seed uint64) {
+		models := model.Names()
+		c := model.Config{Model: models[int(name)%len(models)], Dim: int(dim)%40 + 1}
+		how := kinds[int(kind)%len(kinds)]
+		matrices := c.Model == "mquine" || c.Model == "mquade"
+		if matrices {
+			c.Dim = c.Dim%9 + 1
+		} else {
+			how = vectorKinds[int(kind)%len(vectorKinds)]
+		}
+		rng := rand.New(rand.NewPCG(seed, 17))
+		n := int(entities)%120 + 6
+		g := randomGraph(rng, n, 3, int(triples)*2, int(triples)%30, int(triples)%13+1)
+		m := newModel(t, c.Model, c.Dim, g, seed, how)
+		worker := m.NewWorker(backends[len(backends)-1])
+		score := func(h, r, t int32) float64 {
+			return -worker.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+		}
+		if matrices {
+			score = newBruteScorer(m)
+		}
+		index := kg.NewIndex(g)
+		test := g.Splits[kg.Test]
+		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
+		var queries []kg.Query
+		for i, tr := range test {
+			q, _ := tr.Query(kg.Side(i % 2))
+			queries = append(queries, q)
+		}
+		lists := brutePredictions(g, queries, func(q kg.Query, e int32) float64 {
+			if q.Side == kg.Head {
+				return -score(e, q.Relation, q.Anchor)
+			}
+			return -score(q.Anchor, q.Relation, e)
+		})
+		for _, b := range backends {
+			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(widestTower(m))}
+			got, err := Run(context.Background(), m, index, test, o)
+			require.NoError(t, err)
+			require.Equal(t, want, got.Ranks, "%s, %s", how.name, b.Tier)
+			checkPredictions(t, m, index, queries, lists, int(triples)%25+1, seed%2 == 0, o, how.name)
+		}
+	})
+}

@@ -1,0 +1,40 @@
+package rank
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// The ten best answers of 2,000 queries at the size of FB15k-237. The checkpoints are random.
+func BenchmarkPredict(b *testing.B) {
+	backends, err := kernel.Available()
+	require.NoError(b, err)
+	rng := rand.New(rand.NewPCG(31, 1))
+	g := randomGraph(rng, 14_541, 237, 272_115, 17_535, 0)
+	index := kg.NewIndex(g)
+	queries := make([]kg.Query, 2_000)
+	for i := range queries {
+		queries[i] = kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(237)), Anchor: int32(rng.IntN(14_541))}
+	}
+	for _, shape := range []struct {
+		model string
+		dim   int
+	}{{"mquine", 38}, {"complex", 500}, {"transe-l1", 1000}, {"rotate", 500}} {
+		b.Run(shape.model, func(b *testing.B) {
+			m := newModel(b, shape.model, shape.dim, g, 1, vectorKinds[0])
+			o := Options{Backend: backends[0], Threads: runtime.GOMAXPROCS(0)}
+			for b.Loop() {
+				_, err := Predict(context.Background(), m, index, queries, 10, false, o)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.N*len(queries))/b.Elapsed().Seconds(), "queries/s")
+		})
+	}
+}
