@@ -1,11 +1,13 @@
-// Package train makes the parameters of models: random ones, as a training begins with, and
-// ones that are fitted to a graph by a plain optimiser, for demonstrations and for measurements
-// of speed.
+// Package train makes the parameters of models. A Trainer trains MQuinE and MQuadE
+// (docs/training.md), and a Run keeps such a training in a folder, from which it can go on after any
+// interruption. Random has the parameters with which a training begins, and Clustered makes
+// parameters for measurements of speed.
 //
 // The same configuration, graph and seed give the same parameters, byte for byte, for any number
-// of threads, every backend and every platform: work is split over outputs, never over a sum, and
-// what is computed outside the float64 kernels uses only operations that IEEE 754 rounds exactly,
-// with explicit conversions where a compiler could fuse two of them.
+// of threads: work is split over outputs, never over a sum. What Random and Clustered make is also the same
+// on every backend and every platform: what they compute outside the float64 kernels uses only
+// operations that IEEE 754 rounds exactly, with explicit conversions where a compiler could fuse two of
+// them.
 package train
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Options says how to fit.
+// Options says how Clustered fits.
 type Options struct {
 	Seed uint64
 	// Backend runs the kernels and Threads is the number of goroutines; the outcome depends on
@@ -24,7 +26,7 @@ type Options struct {
 	Backend *kernel.Backend
 	Threads int
 	// Progress, if not nil, is called after each step of the optimiser, from the goroutine that
-	// called Clustered or Demo.
+	// called Clustered.
 	Progress func(done, total int)
 }
 

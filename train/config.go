@@ -1,0 +1,226 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// Config is everything that decides what a training computes, except for the tier of the kernels.
+// Options describes its fields.
+type Config struct {
+	Model string
+	Dim   int
+	Seed  uint64
+
+	Epochs, Batch int
+
+	Negatives     string
+	NegativeCount int
+	Distribution  string
+	Filter        bool
+
+	Loss        string
+	Gamma       float64
+	LambdaNeg   float64
+	Adversarial float64
+	Smoothing   float64
+	Subsampling bool
+
+	ZSamples int
+	LambdaZ  float64
+
+	Regulariser string
+	LambdaReg   float64
+	Dropout     float64
+
+	Optimiser    string
+	LearningRate float64
+	Beta1, Beta2 float64
+	Epsilon      float64
+	Warmup       float64
+	Decay        string
+	Clip         float64
+
+	InitDeviation float64
+	InitCross     string
+
+	ValidEvery int
+	StopMetric string
+	Patience   int
+	Average    float64
+}
+
+// The choices of the options that have some.
+const (
+	allNegatives         = "all"
+	sharedNegatives      = "shared"
+	independentNegatives = "independent"
+
+	uniformDistribution   = "uniform"
+	degreeDistribution    = "degree"
+	bernoulliDistribution = "bernoulli"
+
+	softmaxLoss = "softmax"
+	paperLoss   = "paper"
+	bceLoss     = "bce"
+	marginLoss  = "margin"
+
+	noRegulariser        = "none"
+	frobeniusRegulariser = "frobenius"
+	n3Regulariser        = "n3"
+	duraRegulariser      = "dura"
+
+	adamOptimiser    = "adam"
+	adagradOptimiser = "adagrad"
+	sgdOptimiser     = "sgd"
+
+	noDecay     = "none"
+	linearDecay = "linear"
+	cosineDecay = "cosine"
+
+	identityCross = "identity"
+	zeroCross     = "zero"
+)
+
+// Default returns the options of a training without a preset: full softmax on both sides, with known
+// answers among the candidates, and a cross matrix that begins at zero.
+func Default() Config {
+	return Config{
+		Model: "mquine", Dim: 20, Seed: 1,
+		Epochs: 30, Batch: 1024,
+		Negatives: allNegatives, NegativeCount: 1024, Distribution: uniformDistribution,
+		Loss: softmaxLoss, Gamma: 12, LambdaNeg: 1,
+		LambdaZ:     1,
+		Regulariser: noRegulariser, LambdaReg: 0.01, Dropout: 0.2,
+		Optimiser: adamOptimiser, LearningRate: 3e-3, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Decay: noDecay,
+		InitDeviation: initialDeviation, InitCross: zeroCross,
+		ValidEvery: 1, StopMetric: "mrr/both/all",
+	}
+}
+
+// Check says what is wrong with the options, each in its own range by now, as a whole.
+func (c *Config) Check() error {
+	if !isMatrixModel(c.Model) {
+		return fmt.Errorf("model %s cannot be trained: the models that can are mquine and mquade", c.Model)
+	}
+	if _, err := model.Shapes(model.Config{Model: c.Model, Dim: c.Dim, Entities: 1, Relations: 1}); err != nil {
+		return err
+	}
+	for _, o := range c.Options() {
+		number, ok := o.Value.(*real)
+		if ok && !(*number.value >= number.least && *number.value <= number.most) {
+			return fmt.Errorf("%s is %v: it must be from %v to %v", o.Key, *number.value, number.least, number.most)
+		}
+	}
+	if c.ZSamples > 0 && c.Negatives == independentNegatives && !c.Filter {
+		return fmt.Errorf("z_samples: %d needs negatives that are no training triples, whose Z-patterns are sampled: set filter to true", c.ZSamples)
+	}
+	if _, err := parseMetric(c.StopMetric); err != nil {
+		return err
+	}
+	return nil
+}
+
+// checkOn is Check, and says what the options need and the data set lacks.
+func (c *Config) checkOn(g *kg.Graph) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if triples, err := g.Triples(kg.Train); err != nil {
+		return err
+	} else if len(triples) == 0 {
+		return fmt.Errorf("data set %s has no training triples", g.Name)
+	}
+	if c.ValidEvery > 0 && len(g.Splits[kg.Valid]) == 0 {
+		return fmt.Errorf("data set %s has no validation triples: set valid_every to 0", g.Name)
+	}
+	return nil
+}
+
+// Option is one field of a Config: a key of the YAML file and, with dashes, a flag.
+type Option struct {
+	Key, Help string
+	Value     Value
+}
+
+// Flag returns the name of the option on the command line, without the leading dashes.
+func (o Option) Flag() string { return strings.ReplaceAll(o.Key, "_", "-") }
+
+// Value reads and writes a field as text. Its methods are those of pflag.Value.
+type Value interface {
+	String() string
+	Set(text string) error
+	Type() string
+}
+
+// Options returns the options of c, in the order of the file. Setting one changes c.
+func (c *Config) Options() []Option {
+	none := math.Inf(1)
+	return []Option{
+		{"model", "`model`: mquine, or mquade, its case without the cross matrix", choice(&c.Model, "mquine", "mquade")},
+		{"dim", "`dimension` d: an entity is a symmetric d × d matrix", whole(&c.Dim, 1, 512)},
+		{"seed", "`seed` of all random choices", (*seed)(&c.Seed)},
+		{"epochs", "`number` of passes over the training triples", whole(&c.Epochs, 1, 1_000_000)},
+		{"batch", "`number` of positives in a step, each asked from both sides", whole(&c.Batch, 1, 1<<20)},
+
+		{"negatives", "`candidates` of a query: all entities, some shared by a batch and side, or independent ones", choice(&c.Negatives, allNegatives, sharedNegatives, independentNegatives)},
+		{"negative_count", "`number` of drawn negatives, for a batch and side or for a positive and side", whole(&c.NegativeCount, 1, 1<<24)},
+		{"distribution", "`distribution` of drawn negatives: uniform, degree (to the power of 3/4), or bernoulli (uniform, on one drawn side of each positive, as TransH has it)", choice(&c.Distribution, uniformDistribution, degreeDistribution, bernoulliDistribution)},
+		{"filter", "leave known training answers out of the negatives", (*truth)(&c.Filter)},
+
+		{"loss", "`loss`: softmax (cross-entropy over the candidates), paper (log-sigmoid with margin), bce, or margin (ranking)", choice(&c.Loss, softmaxLoss, paperLoss, bceLoss, marginLoss)},
+		{"gamma", "`margin` γ of all losses but softmax, and of Z-samples", number(&c.Gamma, 0, 1e6)},
+		{"lambda_neg", "`weight` λ_neg of the negatives in the losses paper and bce", number(&c.LambdaNeg, 0, 1e6)},
+		{"adversarial", "self-adversarial `temperature` α of the losses paper and margin; 0 weighs all negatives alike", number(&c.Adversarial, 0, 1e3)},
+		{"smoothing", "label smoothing `ε` of the losses softmax and bce", number(&c.Smoothing, 0, 0.999)},
+		{"subsampling", "weigh positives by 1/√(count of (h, r) + count of (r, t)), as the RotatE code does", (*truth)(&c.Subsampling)},
+
+		{"z_samples", "`number` k of Z-samples of a positive and side, from the Z-patterns of those of its negatives that train does not know; 0 for none", whole(&c.ZSamples, 0, 1<<20)},
+		{"lambda_z", "`weight` λ_Z of the Z-samples", number(&c.LambdaZ, 0, 1e6)},
+
+		{"regulariser", "`regulariser`: none, frobenius, n3 or dura", choice(&c.Regulariser, noRegulariser, frobeniusRegulariser, n3Regulariser, duraRegulariser)},
+		{"lambda_reg", "`weight` λ_reg of the regulariser", number(&c.LambdaReg, 0, 1e6)},
+		{"dropout", "`probability` of dropping an entry of a query's ψ", number(&c.Dropout, 0, 0.99)},
+
+		{"optimiser", "`optimiser`: adam, adagrad or sgd", choice(&c.Optimiser, adamOptimiser, adagradOptimiser, sgdOptimiser)},
+		{"learning_rate", "learning `rate` η", number(&c.LearningRate, 0, 1e3)},
+		{"beta1", "Adam's `decay` of the first moment", number(&c.Beta1, 0, 0.99999)},
+		{"beta2", "Adam's `decay` of the second moment", number(&c.Beta2, 0, 0.9999999)},
+		{"epsilon", "`number` added to the root of the second moment by adam and adagrad", number(&c.Epsilon, 1e-30, 1)},
+		{"warmup", "`epochs` in which the learning rate rises from 0", number(&c.Warmup, 0, 1e6)},
+		{"decay", "`course` of the learning rate after that: none, or linear or cosine to 0 at the last epoch", choice(&c.Decay, noDecay, linearDecay, cosineDecay)},
+		{"clip", "largest Euclidean `norm` of a step's gradient; 0 for no limit", number(&c.Clip, 0, none)},
+
+		{"init_deviation", "standard `deviation` of the packed entries of A in E = A + Aᵀ at the start", number(&c.InitDeviation, 0, 1e3)},
+		{"init_cross", "`matrix` Rᶜ at the start: identity or zero; Rʰ and Rᵗ begin as the identity", choice(&c.InitCross, identityCross, zeroCross)},
+
+		{"valid_every", "rank the validation split every so many `epochs`, and after the last; 0 for never", whole(&c.ValidEvery, 0, 1_000_000)},
+		{"stop_metric", "`metric` that names the best epoch: mrr or hits@10, side, filter, such as mrr/both/all", (*word)(&c.StopMetric)},
+		{"patience", "stop after so many `validations` without a better metric; 0 for never", whole(&c.Patience, 0, 1_000_000)},
+		{"average", "`decay` a of the average over epochs that is validated and kept, w ← a w + (1 − a) θ; 0 for the last parameters alone", number(&c.Average, 0, 0.99999)},
+	}
+}
+
+// keys returns the keys of the options.
+func (c *Config) keys() []string {
+	var keys []string
+	for _, o := range c.Options() {
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// option returns the option of a key.
+func (c *Config) option(key string) (Option, bool) {
+	options := c.Options()
+	i := slices.IndexFunc(options, func(o Option) bool { return o.Key == key })
+	if i < 0 {
+		return Option{}, false
+	}
+	return options[i], true
+}

@@ -1,0 +1,184 @@
+package train
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// preparerOf returns the preparer of a graph with many known answers, and its distinct training triples.
+func preparerOf(t *testing.T, change func(*Config)) (*preparer, []kg.Triple) {
+	t.Helper()
+	c := Default()
+	c.Dim, c.Batch = 2, 40
+	change(&c)
+	tr := trainerFor(t, c, randomGraph(15, 2, 120, 8), machineOf(t, 2).Backend, 2)
+	return tr.preparer, tr.triples
+}
+
+func TestIndependentNegatives(t *testing.T) {
+	p, triples := preparerOf(t, func(c *Config) {
+		c.Negatives, c.NegativeCount, c.Filter = independentNegatives, 30, true
+	})
+	counts := map[kg.Query]map[int32]int{}
+	for step := range 200 {
+		w, err := p.prepare(t.Context(), triples[:40], 3, step)
+		require.NoError(t, err)
+		require.Len(t, w.queries, 80)
+		for i, q := range w.queries {
+			require.Equal(t, w.answers[i], w.rows[w.pairRows[w.pairs[i]]])
+			if counts[q] == nil {
+				counts[q] = map[int32]int{}
+			}
+			for _, r := range w.pairRows[w.pairs[i]+1 : w.pairs[i+1]] {
+				counts[q][w.rows[r]]++
+			}
+		}
+	}
+	// Every unobserved entity is drawn alike, an observed one never.
+	for q, drawn := range counts {
+		known := p.known.Answers(q)
+		total, free := 0, 0
+		for e := range int32(15) {
+			if isTrainAnswer(known, e) {
+				assert.Zero(t, drawn[e])
+			} else {
+				total += drawn[e]
+				free++
+			}
+		}
+		for e, n := range drawn {
+			want := float64(total) / float64(free)
+			assert.InDelta(t, want, n, 5*math.Sqrt(want), "%+v %d", q, e)
+		}
+	}
+}
+
+// A query whose answers are all entities has no negatives, and no endless search for them.
+func TestNoNegativesLeft(t *testing.T) {
+	g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary("a", "b", "c"), Relations: kg.NewVocabulary("r")}
+	for h := range int32(3) {
+		for e := range int32(3) {
+			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: h, Tail: e})
+		}
+	}
+	for _, negatives := range []string{allNegatives, sharedNegatives, independentNegatives} {
+		for _, loss := range []string{softmaxLoss, paperLoss, bceLoss, marginLoss} {
+			c := Default()
+			c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Filter, c.Loss = 3, 4, negatives, 2, true, loss
+			c.Adversarial, c.Smoothing, c.ZSamples = 1, 0.1, 2
+			tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
+			e, err := tr.Epoch(t.Context())
+			require.NoError(t, err)
+			assert.False(t, math.IsNaN(e.Loss.Total))
+			assert.Zero(t, e.Loss.Z)
+		}
+	}
+}
+
+func TestSharedNegatives(t *testing.T) {
+	p, triples := preparerOf(t, func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 6 })
+	counts := make([]int, 15)
+	for step := range 500 {
+		w, err := p.prepare(t.Context(), triples[:40], 0, step)
+		require.NoError(t, err)
+		require.Equal(t, []block{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.blocks)
+		for _, b := range w.blocks {
+			candidates := w.rows[b.row:b.lastRow]
+			require.True(t, slices.IsSorted(candidates))
+			require.Len(t, slices.Compact(slices.Clone(candidates)), 6)
+			for _, e := range candidates {
+				counts[e]++
+			}
+		}
+		assert.False(t, slices.Contains(p.taken, true))
+	}
+	for e, n := range counts {
+		assert.InDelta(t, 400, n, 5*math.Sqrt(400), "entity %d", e)
+	}
+}
+
+func TestDegreeDistribution(t *testing.T) {
+	triples := []kg.Triple{{Head: 0, Tail: 1}, {Head: 0, Tail: 2}, {Head: 0, Tail: 3}}
+	s := newSampler(&Config{Distribution: degreeDistribution}, 5, triples, nil)
+	rng := rand.New(rand.NewPCG(1, 1))
+	counts := make([]float64, 5)
+	const n = 100_000
+	for range n {
+		counts[s.draw(rng)]++
+	}
+	power := math.Pow(3, 0.75)
+	for e, want := range []float64{power, 1, 1, 1, 0} {
+		want *= n / (power + 3)
+		assert.InDelta(t, want, counts[e], 5*math.Sqrt(want)+1e-9, "entity %d", e)
+	}
+}
+
+// Z-samples are training triples on the relation and side of a positive, and the weights of those
+// of a positive add up to λ_Z times its own.
+func TestZSamples(t *testing.T) {
+	for _, negatives := range []string{allNegatives, sharedNegatives, independentNegatives} {
+		p, triples := preparerOf(t, func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Filter, c.ZSamples, c.LambdaZ = negatives, 5, true, 4, 0.5
+		})
+		w, err := p.prepare(t.Context(), triples[:40], 0, 0)
+		require.NoError(t, err)
+		require.Greater(t, len(w.queries), w.main)
+		var weight, withSamples float64
+		for i := w.main; i < len(w.queries); i++ {
+			if i > w.main {
+				require.NotEqual(t, w.queries[i-1], w.queries[i])
+			}
+			require.Less(t, w.pairs[i], w.pairs[i+1])
+			for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+				assert.True(t, isTrainAnswer(p.known.Answers(w.queries[i]), w.rows[w.pairRows[k]]))
+				weight += w.zWeights[k-w.pairs[w.main]]
+			}
+		}
+		for i := range w.main {
+			assert.LessOrEqual(t, len(p.zTriples[i]), 4)
+			if len(p.zTriples[i]) > 0 {
+				withSamples += w.weights[i]
+			}
+		}
+		assert.InDelta(t, 0.5*withSamples, weight, 1e-12)
+	}
+}
+
+func TestSubsamplingWeights(t *testing.T) {
+	a, b := kg.Triple{Head: 0, Tail: 1}, kg.Triple{Head: 0, Tail: 2}
+	weights := subsamplingWeights([]kg.Triple{a, b})
+	assert.InDelta(t, 1/math.Sqrt(5+4), weights[a], 1e-12) // (h, r) twice, (r, t) once, each from 3
+	assert.InDelta(t, weights[a], weights[b], 1e-12)
+}
+
+func TestBernoulli(t *testing.T) {
+	// Two tails a head, one head a tail: two thirds of the queries ask for the head.
+	var triples []kg.Triple
+	for e := range int32(300) {
+		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})
+	}
+	assert.InDelta(t, 2.0/3, headShares(triples, 1)[0], 1e-12)
+	p, some := preparerOf(t, func(c *Config) {
+		c.Negatives, c.Distribution = independentNegatives, bernoulliDistribution
+	})
+	heads, want := 0, 0.0
+	for step := range 300 {
+		w, err := p.prepare(t.Context(), some[:40], 0, step)
+		require.NoError(t, err)
+		require.Len(t, w.queries, 40)
+		for _, q := range w.queries {
+			want += p.headShare[q.Relation]
+			if q.Side == kg.Head {
+				heads++
+			}
+		}
+	}
+	assert.InDelta(t, want, heads, 5*math.Sqrt(want))
+}

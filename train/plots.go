@@ -1,0 +1,82 @@
+package train
+
+import (
+	"fmt"
+	"io"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	vgdraw "gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/mquine/mquine/rank"
+)
+
+// plot draws the loss and the validation by epoch.
+func (r *Run) plot() error {
+	var total, fit, z, regulariser plotter.XYs
+	metrics := make([]plotter.XYs, 3)
+	for _, e := range r.log {
+		at := func(y float64) plotter.XY { return plotter.XY{X: float64(e.Epoch), Y: y} }
+		total, fit = append(total, at(e.Loss.Total)), append(fit, at(e.Loss.Fit))
+		z, regulariser = append(z, at(e.Loss.Z)), append(regulariser, at(e.Loss.Regulariser))
+		for _, s := range e.Valid {
+			if s.Filter == rank.All {
+				metrics[s.Side] = append(metrics[s.Side], at(s.MRR))
+			}
+		}
+	}
+	losses := []series{{"total", total}}
+	if r.Config.ZSamples > 0 || r.Config.Regulariser != noRegulariser {
+		losses = append(losses, series{"fit", fit})
+	}
+	if r.Config.ZSamples > 0 {
+		losses = append(losses, series{"Z-samples", z})
+	}
+	if r.Config.Regulariser != noRegulariser {
+		losses = append(losses, series{"regulariser", regulariser})
+	}
+	if err := r.writePlot(lossPlotName, "loss", losses); err != nil {
+		return err
+	}
+	if len(metrics[rank.BothSides]) == 0 {
+		return nil
+	}
+	return r.writePlot(metricPlotName, "MRR, validation split, filter all, realistic ties", []series{
+		{"tail", metrics[rank.TailSide]}, {"head", metrics[rank.HeadSide]}, {"both", metrics[rank.BothSides]},
+	})
+}
+
+// series is a named line.
+type series struct {
+	name   string
+	points plotter.XYs
+}
+
+func (r *Run) writePlot(file, title string, lines []series) error {
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("%s, d = %d, %s: %s", r.Config.Model, r.Config.Dim, r.Graph.Name, title)
+	p.X.Label.Text = "epoch"
+	for i, l := range lines {
+		line, points, err := plotter.NewLinePoints(l.points)
+		if err != nil {
+			return fmt.Errorf("drawing %s: %w", file, err)
+		}
+		line.Color, points.Color = plotutil.Color(i), plotutil.Color(i)
+		p.Add(line, points)
+		p.Legend.Add(l.name, line)
+	}
+	// An axis from 0 has a length, whatever the values.
+	p.Y.Min = min(0, p.Y.Min)
+	if p.Y.Max <= p.Y.Min {
+		p.Y.Max = p.Y.Min + 1
+	}
+	p.Legend.Top = file == lossPlotName
+	canvas := vgsvg.New(640, 400)
+	p.Draw(vgdraw.New(canvas))
+	return rank.WriteFile(r.path(file), func(w io.Writer) error {
+		_, err := canvas.WriteTo(w)
+		return err
+	})
+}

@@ -1,0 +1,80 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// row is a line of the paper's table of hyper-parameters ("The best hyperparameters of MQuinE").
+type row struct {
+	dataset         string
+	k, d, batch     int
+	alpha, gamma    float64
+	m               int
+	lambdaReg, lneg float64
+}
+
+var paperRows = []row{
+	{"fb15k-237", 32, 38, 1024, 0.5, 12, 256, 0.01, 1},
+	{"wn18", 64, 35, 1024, 1, 9, 256, 5e-3, 1},
+	{"wn18rr", 64, 35, 1024, 0.5, 12, 512, 0.01, 1},
+	{"yago3-10", 64, 18, 4096, 1, 32, 512, 5e-3, 1},
+	{"codex-s", 32, 32, 1024, 0.5, 12, 256, 0.01, 1},
+	{"codex-m", 32, 32, 1024, 0.5, 12, 256, 0.01, 1},
+	{"codex-l", 32, 32, 1024, 0.5, 12, 256, 5e-3, 1},
+}
+
+// bestRows are the recipes that docs/results.md has measured, as changes of the defaults.
+var bestRows = map[string]func(*Config){
+	"codex-s": func(c *Config) {
+		c.Dim, c.Epochs, c.Batch = 20, 20, 256
+		c.Dropout, c.LearningRate, c.Decay = 0.2, 3e-3, cosineDecay
+	},
+}
+
+// Preset returns the options of a preset for a data set: "paper", its row of the paper's table, or
+// "best", the best recipe of docs/results.md. A colon and the name of a data set take another row.
+func Preset(preset, dataset string) (Config, error) {
+	kind, name, named := strings.Cut(preset, ":")
+	if !named {
+		name = dataset
+	}
+	c := Default()
+	var rows []string
+	switch kind {
+	case "paper":
+		for _, r := range paperRows {
+			if r.dataset == name {
+				r.apply(&c)
+				return c, nil
+			}
+			rows = append(rows, r.dataset)
+		}
+	case "best":
+		if change, ok := bestRows[name]; ok {
+			change(&c)
+			return c, nil
+		}
+		for name := range bestRows {
+			rows = append(rows, name)
+		}
+		slices.Sort(rows)
+	default:
+		return c, fmt.Errorf("preset %q: the presets are paper and best, with the data set's row, or another one as in paper:yago3-10", preset)
+	}
+	return c, fmt.Errorf("preset %s has no row for data set %q: take one of its rows by name, as in %s:%s; they are %s",
+		kind, name, kind, rows[0], strings.Join(rows, ", "))
+}
+
+// apply sets what the paper states. Where it is silent: Adam with η = 1e-3, λ_Z = 1.
+func (r row) apply(c *Config) {
+	c.Dim, c.Batch = r.d, r.batch
+	c.Negatives, c.NegativeCount, c.Filter = independentNegatives, r.m, true
+	c.Loss, c.Gamma, c.LambdaNeg, c.Adversarial = paperLoss, r.gamma, r.lneg, r.alpha
+	c.ZSamples, c.LambdaZ = r.k, 1
+	c.Regulariser, c.LambdaReg, c.Dropout = frobeniusRegulariser, r.lambdaReg, 0
+	c.Optimiser, c.LearningRate = adamOptimiser, 1e-3
+	c.InitDeviation, c.InitCross = initialDeviation, identityCross
+	c.Epochs = 100
+}

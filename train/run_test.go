@@ -1,0 +1,289 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/synth"
+)
+
+// familiesFolder writes a small graph and returns its folder.
+func familiesFolder(t testing.TB) string {
+	t.Helper()
+	g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1, Entities: 120, Train: 500, Valid: 20, Test: 20})
+	require.NoError(t, err)
+	g.Name = "families"
+	dir := filepath.Join(t.TempDir(), "families")
+	require.NoError(t, kg.Write(t.Context(), dir, g))
+	return dir
+}
+
+func machineOf(t testing.TB, threads int) Machine {
+	t.Helper()
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	return Machine{Backend: backends[0], Threads: threads}
+}
+
+func fileDigest(t testing.TB, path ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	require.NoError(t, err)
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// recipes reach every source of randomness and every kind of state.
+var recipes = map[string]func(*Config){
+	"softmax over all": func(c *Config) { c.Average, c.ZSamples = 0.6, 2 },
+	"paper":            func(c *Config) { paperRows[4].apply(c); c.NegativeCount, c.ZSamples = 20, 6 },
+	"shared": func(c *Config) {
+		c.Negatives, c.NegativeCount, c.Distribution = sharedNegatives, 30, degreeDistribution
+		c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = adagradOptimiser, 0.05, true, 3, true, 0.5
+		c.Warmup, c.Decay = 1, cosineDecay
+	},
+	"bernoulli": func(c *Config) {
+		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 9, bernoulliDistribution, marginLoss
+		c.Optimiser, c.LearningRate, c.Decay, c.Model = sgdOptimiser, 0.1, linearDecay, "mquade"
+	},
+}
+
+func recipe(change func(*Config)) Config {
+	c := Default()
+	change(&c)
+	c.Dim, c.Batch, c.Epochs = 9, 128, 3
+	return c
+}
+
+func create(t testing.TB, dir, data string, c Config) error {
+	t.Helper()
+	g, err := kg.Open(t.Context(), data)
+	require.NoError(t, err)
+	return Create(dir, data, g, c)
+}
+
+// trainIn runs a training from the start and returns its folder.
+func trainIn(t testing.TB, data string, c Config, m Machine) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, c))
+	r, err := OpenRun(t.Context(), dir, m)
+	require.NoError(t, err)
+	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
+	return dir
+}
+
+var outputs = []string{"last/model.safetensors", "best/model.safetensors", "state.safetensors", "config.yaml"}
+
+func TestSameBytesForAnyThreads(t *testing.T) {
+	data := familiesFolder(t)
+	for name, change := range recipes {
+		t.Run(name, func(t *testing.T) {
+			want := trainIn(t, data, recipe(change), machineOf(t, 1))
+			for _, threads := range []int{2, 3} {
+				got := trainIn(t, data, recipe(change), machineOf(t, threads))
+				for _, file := range outputs {
+					assert.Equal(t, fileDigest(t, want, file), fileDigest(t, got, file), "%d threads, %s", threads, file)
+				}
+			}
+			c := recipe(change)
+			c.Seed++
+			other := trainIn(t, data, c, machineOf(t, 1))
+			assert.NotEqual(t, fileDigest(t, want, outputs[0]), fileDigest(t, other, outputs[0]), "another seed")
+		})
+	}
+}
+
+// A training that is interrupted in any epoch, at any place, ends with the bytes of one that is not.
+func TestResume(t *testing.T) {
+	data := familiesFolder(t)
+	for name, change := range recipes {
+		t.Run(name, func(t *testing.T) {
+			want := trainIn(t, data, recipe(change), machineOf(t, 2))
+			dir := filepath.Join(t.TempDir(), "run")
+			require.NoError(t, create(t, dir, data, recipe(change)))
+			for stop := 2; ; stop += 3 {
+				ctx, cancel := context.WithCancel(t.Context())
+				m := machineOf(t, 2)
+				steps := 0
+				m.Progress = func(Progress) {
+					if steps++; steps == stop {
+						cancel()
+					}
+				}
+				r, err := OpenRun(ctx, dir, m)
+				require.NoError(t, err)
+				err = r.Train(ctx, func(Epoch) {})
+				cancel()
+				if err == nil {
+					break
+				}
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			for _, file := range outputs {
+				assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file), file)
+			}
+			r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+			require.NoError(t, err)
+			assert.Equal(t, "all 3 epochs are done", r.Finished())
+		})
+	}
+}
+
+// What is held out has no influence on the parameters.
+func TestHeldOutIsNotUsed(t *testing.T) {
+	for name, change := range recipes {
+		c := recipe(change)
+		g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1, Entities: 120, Train: 500, Valid: 20, Test: 20})
+		require.NoError(t, err)
+		train := func() string {
+			tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
+			require.NoError(t, err)
+			_, err = tr.Epoch(t.Context())
+			require.NoError(t, err)
+			return fmt.Sprint(tr.Model().Tensors())
+		}
+		with := train()
+		g.Splits[kg.Valid], g.Splits[kg.Test] = nil, nil
+		assert.Equal(t, with, train(), name)
+	}
+}
+
+func TestEarlyStop(t *testing.T) {
+	c := recipe(func(c *Config) {})
+	c.Epochs, c.Patience, c.LearningRate = 50, 2, 0 // nothing changes, so the first epoch is the best
+	dir := trainIn(t, familiesFolder(t), c, machineOf(t, 2))
+	r, err := OpenRun(t.Context(), dir, machineOf(t, 2))
+	require.NoError(t, err)
+	assert.Equal(t, "stopped early, after epoch 3: no better mrr/both/all in 2 validations", r.Finished())
+	epoch, best := r.Best()
+	assert.Equal(t, 1, epoch)
+	assert.Positive(t, best)
+}
+
+func TestBlowUp(t *testing.T) {
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Optimiser, c.LearningRate = sgdOptimiser, 1000 },
+		func(c *Config) { c.Optimiser, c.LearningRate, c.Regulariser = sgdOptimiser, 1000, n3Regulariser },
+	} {
+		c := recipe(change)
+		dir := filepath.Join(t.TempDir(), "run")
+		require.NoError(t, create(t, dir, familiesFolder(t), c))
+		r, err := OpenRun(t.Context(), dir, machineOf(t, 2))
+		require.NoError(t, err)
+		err = r.Train(t.Context(), func(Epoch) {})
+		require.ErrorContains(t, err, "training blew up in epoch ")
+		assert.ErrorContains(t, err, "lower learning_rate")
+		assert.NotContains(t, err.Error(), "\n")
+		if r.Epoch() > 0 {
+			assert.ErrorContains(t, err, "is the checkpoint of epoch")
+		}
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	dir, g := t.TempDir(), randomGraph(5, 1, 20, 1)
+	require.ErrorContains(t, Create(dir, "x", g, Default()), "exists already")
+	c := Default()
+	c.ZSamples, c.Negatives = 3, independentNegatives
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")
+	g.Splits[kg.Valid] = nil
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, Default()), "has no validation triples: set valid_every to 0")
+	g.Splits[kg.Train] = nil
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, Default()), "has no train split")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+	_, err = OpenRun(t.Context(), dir, machineOf(t, 1))
+	require.ErrorContains(t, err, "it has no config.yaml")
+}
+
+func TestConfigFile(t *testing.T) {
+	read := func(text string) (Config, error) {
+		c := Default()
+		_, err := c.Read(strings.NewReader(text), "x.yaml")
+		return c, err
+	}
+	for _, change := range recipes {
+		c := recipe(change)
+		got, err := read(string(c.YAML()))
+		require.NoError(t, err)
+		assert.Equal(t, c, got)
+	}
+	c, err := read("dim: 7 # small\n\nfilter: true\nlearning_rate: 1e-2\n")
+	require.NoError(t, err)
+	assert.Equal(t, 7, c.Dim)
+	assert.True(t, c.Filter)
+	assert.Equal(t, 0.01, c.LearningRate)
+	_, err = read("")
+	require.NoError(t, err)
+
+	for text, want := range map[string]string{
+		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
+		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
+		"dim: [7]":                  "x.yaml:1: dim needs a single value",
+		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 512`,
+		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
+		"filter: maybe":             `x.yaml:1: filter "maybe": must be true or false`,
+		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,
+		"stop_metric: mrr":          `x.yaml:1: stop_metric "mrr": metric "mrr": give `,
+		"- dim":                     "x.yaml:1: a configuration is a list of lines",
+		"dim: 7\n\tx: 3":            "x.yaml: line 2",
+	} {
+		_, err := read(text)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestPresets(t *testing.T) {
+	c, err := Preset("paper", "fb15k-237")
+	require.NoError(t, err)
+	assert.Equal(t, 38, c.Dim)
+	other, err := Preset("paper:yago3-10", "fb15k-237")
+	require.NoError(t, err)
+	assert.Equal(t, []any{18, 4096, 32.0, 512, 64, 1.0, 5e-3}, []any{other.Dim, other.Batch, other.Gamma, other.NegativeCount, other.ZSamples, other.Adversarial, other.LambdaReg})
+	for _, r := range paperRows {
+		c, err := Preset("paper", r.dataset)
+		require.NoError(t, err)
+		require.NoError(t, c.Check(), r.dataset)
+	}
+	_, err = Preset("paper", "umls")
+	require.ErrorContains(t, err, `preset paper has no row for data set "umls": take one of its rows by name, as in paper:fb15k-237; they are fb15k-237, wn18, wn18rr, yago3-10, codex-s, codex-m, codex-l`)
+	best, err := Preset("best", "codex-s")
+	require.NoError(t, err)
+	require.NoError(t, best.Check())
+	_, err = Preset("best", "umls")
+	require.ErrorContains(t, err, `take one of its rows by name, as in best:codex-s`)
+	_, err = Preset("papre", "umls")
+	require.ErrorContains(t, err, "the presets are paper and best")
+}
+
+// Whatever stands in a file, reading it ends with a configuration or with one sentence.
+func FuzzConfigFile(f *testing.F) {
+	f.Add("dim: 7\nloss: paper\n")
+	f.Add("# nothing\n")
+	f.Add("a: &a 1\ndim: *a\n<<: {}\n")
+	f.Add(string(new(Config).YAML()))
+	f.Fuzz(func(t *testing.T, text string) {
+		c := Default()
+		if _, err := c.Read(strings.NewReader(text), "x.yaml"); err != nil {
+			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "x.yaml") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		again := Default()
+		if _, err := again.Read(strings.NewReader(string(c.YAML())), "y.yaml"); err != nil || again != c {
+			t.Errorf("%v: %+v", err, c)
+		}
+	})
+}

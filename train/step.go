@@ -1,0 +1,460 @@
+package train
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// stepper computes the loss of a workload and its gradients (docs/training.md).
+type stepper struct {
+	config  *Config
+	threads int
+	known   *kg.Index
+	tensors [][]float32 // as in the model: packed entities, then Rʰ, Rᵗ and perhaps Rᶜ
+	dim     int
+	backend *kernel.Backend
+	product *kernel.Product
+	scratch []stepScratch
+
+	phi, psi   kernel.Matrix // features and queries
+	dPhi, dPsi kernel.Matrix
+	scores     kernel.Matrix // of a block; then ∂L/∂f
+	constants  []float64     // c of each query
+	dConstants []float64
+	pairs      []float32 // scores of the pairs; then ∂L/∂f
+	pairQuery  []int32   // the query of each pair
+	losses     []float64 // of each query
+
+	groups    []group
+	relations []float32 // gradients of each group's relation
+	byRow     csr       // pairs by feature row
+	byEntity  csr       // feature rows, and then queries, by entity
+
+	byRelation csr // groups by relation
+	keys       []int32
+
+	// What has a gradient, in ascending order, and the gradients: packed A, and all matrices of a
+	// relation one after the other.
+	entities, touched          []int32
+	gradient, relationGradient kernel.Matrix
+	regulariser                *regulariser
+	penalties                  []float64 // of entities, then relations
+	loss                       Loss
+}
+
+// stepScratch is the memory of a goroutine.
+type stepScratch struct {
+	towers    *towers
+	symmetric *kernel.Symmetric
+	objective objective
+	pcg       *rand.PCG
+}
+
+// group is a run of queries with the same side and relation, no longer than groupSize. The gradients
+// of a relation are added up group by group, so that the order does not depend on the threads.
+type group struct{ first, last int }
+
+const groupSize = 16
+
+func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
+	s := &stepper{config: c, threads: threads, known: known, tensors: tensors, dim: c.Dim,
+		backend: b, product: b.NewProduct(threads), scratch: make([]stepScratch, threads)}
+	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
+	for i := range s.scratch {
+		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0)}
+	}
+	return s
+}
+
+func (s *stepper) width() int { return s.dim * (s.dim + 1) / 2 }
+
+// entity returns the packed A of an entity.
+func (s *stepper) entity(e int32) []float32 {
+	return s.tensors[0][int(e)*s.width() : (int(e)+1)*s.width()]
+}
+
+// run computes the loss and the gradients of w, the workload of a step.
+func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
+	s.prepare(w)
+	stages := []func() error{
+		func() error { return s.features(ctx, w) },
+		func() error { return s.queries(ctx, w, epoch, step) },
+		func() error { return s.scorePairs(ctx, w) },
+	}
+	for _, b := range w.blocks {
+		stages = append(stages, func() error { return s.block(ctx, w, b) })
+	}
+	if len(w.blocks) == 0 {
+		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
+	}
+	stages = append(stages,
+		func() error { return s.zLosses(ctx, w) },
+		func() error { return s.pairGradients(ctx, w) },
+		func() error { return s.rowGradients(ctx, w) },
+		func() error { return s.queryGradients(ctx, w, epoch, step) },
+		func() error { return s.collect(ctx, w) },
+	)
+	for _, stage := range stages {
+		if err := stage(); err != nil {
+			return err
+		}
+	}
+	s.loss.Fit, s.loss.Z = 0, 0
+	for i, l := range s.losses {
+		if i < w.main {
+			s.loss.Fit += l
+		} else {
+			s.loss.Z += l
+		}
+	}
+	s.loss.Total = s.loss.Fit + s.loss.Z + s.loss.Regulariser
+	return nil
+}
+
+// prepare sizes the memory and groups the queries.
+func (s *stepper) prepare(w *workload) {
+	f := 2 * s.width()
+	size(&s.phi, len(w.rows), f)
+	size(&s.dPhi, len(w.rows), f)
+	size(&s.psi, len(w.queries), f)
+	size(&s.dPsi, len(w.queries), f)
+	s.constants = resize(s.constants, len(w.queries))
+	s.dConstants = resize(s.dConstants, len(w.queries))
+	s.losses = resize(s.losses, len(w.queries))
+	s.pairs = resize(s.pairs, len(w.pairRows))
+	s.groups = s.groups[:0]
+	for i, q := range w.queries {
+		n := len(s.groups)
+		if n > 0 && i != w.main {
+			g := &s.groups[n-1]
+			if last := w.queries[g.last-1]; last.Side == q.Side && last.Relation == q.Relation && g.last-g.first < groupSize {
+				g.last++
+				continue
+			}
+		}
+		s.groups = append(s.groups, group{i, i + 1})
+	}
+	s.relations = resize(s.relations, len(s.groups)*s.relationSize())
+}
+
+// relationSize is the number of parameters of a relation.
+func (s *stepper) relationSize() int { return (len(s.tensors) - 1) * s.dim * s.dim }
+
+// size makes m a matrix of undefined entries whose rows begin at cache lines.
+func size(m *kernel.Matrix, rows, cols int) {
+	const line = 16
+	stride := (cols + line - 1) / line * line
+	if len(m.Data) < rows*stride {
+		m.Data = kernel.AlignedFloat32(rows * stride)
+	}
+	m.Rows, m.Cols, m.Stride = rows, cols, stride
+}
+
+// resize returns a slice of n elements, with undefined values.
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}
+
+func (s *stepper) features(ctx context.Context, w *workload) error {
+	return kernel.Parallel(ctx, s.threads, len(w.rows), func(t, i int) {
+		s.scratch[t].symmetric.Features(s.phi.Row(i), s.entity(w.rows[i]))
+	})
+}
+
+func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) error {
+	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
+		c, g := &s.scratch[t], s.groups[i]
+		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
+		for q := g.first; q < g.last; q++ {
+			s.constants[q] = c.towers.query(s.psi.Row(q), s.entity(w.queries[q].Anchor))
+			s.drop(c, s.psi.Row(q), epoch, step, q)
+		}
+	})
+}
+
+// drop puts zeros in the place of entries of x with the probability of the dropout, and
+// scales the others up. The same query of the same step drops the same entries again.
+func (s *stepper) drop(c *stepScratch, x []float32, epoch, step, query int) {
+	if s.config.Dropout == 0 {
+		return
+	}
+	stream(c.pcg, s.config.Seed, useDropout, epoch, step, query)
+	const bits = 16
+	limit := uint64(s.config.Dropout * (1 << bits))
+	scale := float32(1 / (1 - float64(limit)/(1<<bits)))
+	for i := 0; i < len(x); i += 64 / bits {
+		r := c.pcg.Uint64()
+		for j := i; j < min(i+64/bits, len(x)); j++ {
+			if r&(1<<bits-1) < limit {
+				x[j] = 0
+			} else {
+				x[j] *= scale
+			}
+			r >>= bits
+		}
+	}
+}
+
+func (s *stepper) scorePairs(ctx context.Context, w *workload) error {
+	if len(w.pairRows) == 0 {
+		return nil
+	}
+	return kernel.Parallel(ctx, s.threads, len(w.queries), func(_, i int) {
+		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+			s.pairs[k] = float32(s.backend.Dot(s.psi.Row(i), s.phi.Row(int(w.pairRows[k]))))
+		}
+	})
+}
+
+// block scores the queries of a block, takes their losses and the gradients of Ψ and Φ.
+func (s *stepper) block(ctx context.Context, w *workload, b block) error {
+	queries, features := s.psi.Slice(b.query, b.lastQuery), s.phi.Slice(b.row, b.lastRow)
+	size(&s.scores, queries.Rows, features.Rows)
+	if err := s.product.NT(ctx, s.scores, queries, features, false); err != nil {
+		return err
+	}
+	err := kernel.Parallel(ctx, s.threads, queries.Rows, func(t, k int) {
+		i := b.query + k
+		neg := s.scores.Row(k)
+		var answer *float32
+		if s.config.Negatives == allNegatives {
+			answer = &neg[w.answers[i]] // row e has entity e
+		} else {
+			answer = &s.pairs[w.pairs[i]]
+		}
+		pos := *answer
+		s.exclude(w, i, b, neg)
+		loss, dPos := s.scratch[t].objective.take(pos, neg, s.constants[i], w.weights[i])
+		s.losses[i] = loss
+		*answer = float32(dPos)
+		sum := s.backend.Sum(neg)
+		if s.config.Negatives != allNegatives {
+			sum += dPos
+		}
+		s.dConstants[i] = sum
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.product.NN(ctx, s.dPsi.Slice(b.query, b.lastQuery), s.scores, features, false); err != nil {
+		return err
+	}
+	return s.product.TN(ctx, s.dPhi.Slice(b.row, b.lastRow), s.scores, queries, false)
+}
+
+// exclude marks the scores of what is no negative of main query i.
+func (s *stepper) exclude(w *workload, i int, b block, scores []float32) {
+	candidates := w.rows[b.row:b.lastRow]
+	remove := func(e int32) {
+		if k, found := slices.BinarySearch(candidates, e); found {
+			scores[k] = excluded
+		}
+	}
+	remove(w.answers[i])
+	if s.config.Filter {
+		known := s.known.Answers(w.queries[i])
+		for k, e := range known.Entities {
+			if known.Splits[k].Has(kg.Train) {
+				remove(e)
+			}
+		}
+	}
+}
+
+// pairLosses is block for queries with negatives of their own.
+func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
+	return kernel.Parallel(ctx, s.threads, w.main, func(t, i int) {
+		pairs := s.pairs[w.pairs[i]:w.pairs[i+1]]
+		loss, dPos := s.scratch[t].objective.take(pairs[0], pairs[1:], s.constants[i], w.weights[i])
+		s.losses[i] = loss
+		pairs[0] = float32(dPos)
+		s.dConstants[i] = s.backend.Sum(pairs)
+	})
+}
+
+// zLosses takes the losses of the Z-samples, −log σ(γ − s) each.
+func (s *stepper) zLosses(ctx context.Context, w *workload) error {
+	if w.main == len(w.queries) {
+		return nil
+	}
+	first := w.pairs[w.main]
+	return kernel.Parallel(ctx, s.threads, len(w.queries)-w.main, func(_, k int) {
+		i := w.main + k
+		s.losses[i] = 0
+		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+			x, weight := float64(s.pairs[k])+s.constants[i]+s.config.Gamma, w.zWeights[k-first]
+			s.losses[i] += weight * softplus(-x)
+			s.pairs[k] = float32(-weight * sigmoid(-x))
+		}
+		s.dConstants[i] = s.backend.Sum(s.pairs[w.pairs[i]:w.pairs[i+1]])
+	})
+}
+
+// pairGradients adds the pairs' parts to the gradients of Ψ and Φ.
+func (s *stepper) pairGradients(ctx context.Context, w *workload) error {
+	blocked, blockRows := 0, 0 // queries and rows that have gradients by now
+	for _, b := range w.blocks {
+		blocked, blockRows = b.lastQuery, b.lastRow
+	}
+	if len(w.pairRows) == 0 {
+		return nil // all is in blocks
+	}
+	err := kernel.Parallel(ctx, s.threads, len(w.queries), func(_, i int) {
+		out := s.dPsi.Row(i)
+		if i >= blocked {
+			clear(out)
+		}
+		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+			s.backend.Axpy(out, s.pairs[k], s.phi.Row(int(w.pairRows[k])))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.pairQuery = resize(s.pairQuery, len(w.pairRows))
+	for i := range w.queries {
+		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+			s.pairQuery[k] = int32(i)
+		}
+	}
+	s.byRow.build(len(w.rows), w.pairRows)
+	return kernel.Parallel(ctx, s.threads, len(w.rows), func(_, r int) {
+		out := s.dPhi.Row(r)
+		if r >= blockRows {
+			clear(out)
+		}
+		for _, k := range s.byRow.of(r) {
+			s.backend.Axpy(out, s.pairs[k], s.psi.Row(int(s.pairQuery[k])))
+		}
+	})
+}
+
+// rowGradients takes the gradients of Φ to packed entities, in their place.
+func (s *stepper) rowGradients(ctx context.Context, w *workload) error {
+	return kernel.Parallel(ctx, s.threads, len(w.rows), func(t, i int) {
+		g := s.dPhi.Row(i)
+		s.scratch[t].symmetric.Gradient(g[:s.width()], g, s.entity(w.rows[i]))
+	})
+}
+
+// queryGradients takes the gradients of Ψ to packed anchors, in their place, and to relations.
+func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step int) error {
+	n := s.relationSize()
+	dura := 0.0
+	if s.config.Regulariser == duraRegulariser {
+		dura = s.config.LambdaReg / float64(len(w.positives))
+	}
+	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
+		c, g := &s.scratch[t], s.groups[i]
+		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
+		for q := g.first; q < g.last; q++ {
+			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
+			s.drop(c, gradient, epoch, step, q)
+			if q < w.main {
+				dc -= dura // of dura·‖A‖² = −dura·c
+			}
+			c.towers.gradient(gradient[:s.width()], s.entity(w.queries[q].Anchor), gradient, dc)
+		}
+		c.towers.end(s.relations[i*n : (i+1)*n])
+	})
+}
+
+// collect adds up the gradients of each entity and each relation, and those of the regulariser.
+func (s *stepper) collect(ctx context.Context, w *workload) error {
+	s.keys = append(s.keys[:0], w.rows...)
+	for _, q := range w.queries {
+		s.keys = append(s.keys, q.Anchor)
+	}
+	s.entities = s.byEntity.distinct(s.entities[:0], s.entityCount(), s.keys)
+	s.keys = s.keys[:0]
+	for _, g := range s.groups {
+		s.keys = append(s.keys, w.queries[g.first].Relation)
+	}
+	s.touched = s.byRelation.distinct(s.touched[:0], s.relationCount(), s.keys)
+
+	s.regulariser.count(w.positives)
+	n, perRelation := s.width(), s.relationSize()
+	size(&s.gradient, len(s.entities), n)
+	size(&s.relationGradient, len(s.touched), perRelation)
+	s.penalties = resize(s.penalties, len(s.entities)+len(s.touched))
+	err := kernel.Parallel(ctx, s.threads, len(s.penalties), func(_, k int) {
+		if k < len(s.entities) {
+			e, out := s.entities[k], s.gradient.Row(k)
+			clear(out)
+			for _, i := range s.byEntity.of(int(e)) {
+				if int(i) < len(w.rows) {
+					s.backend.Axpy(out, 1, s.dPhi.Row(int(i))[:n])
+				} else {
+					s.backend.Axpy(out, 1, s.dPsi.Row(int(i) - len(w.rows))[:n])
+				}
+			}
+			s.penalties[k] = s.regulariser.entity(out, s.entity(e), e, s.dim)
+			return
+		}
+		r, out := s.touched[k-len(s.entities)], s.relationGradient.Row(k-len(s.entities))
+		clear(out)
+		for _, i := range s.byRelation.of(int(r)) {
+			s.backend.Axpy(out, 1, s.relations[int(i)*perRelation:(int(i)+1)*perRelation])
+		}
+		d2 := s.dim * s.dim
+		s.penalties[k] = 0
+		for i, t := range s.tensors[1:] {
+			s.penalties[k] += s.regulariser.relation(out[i*d2:(i+1)*d2], t[int(r)*d2:(int(r)+1)*d2], r)
+		}
+	})
+	s.regulariser.forget(w.positives)
+	s.loss.Regulariser = 0
+	for _, p := range s.penalties {
+		s.loss.Regulariser += p
+	}
+	if s.config.Regulariser == duraRegulariser {
+		for _, c := range s.constants[:w.main] {
+			s.loss.Regulariser -= c * s.config.LambdaReg / float64(len(w.positives))
+		}
+	}
+	return err
+}
+
+func (s *stepper) entityCount() int   { return len(s.tensors[0]) / s.width() }
+func (s *stepper) relationCount() int { return len(s.tensors[1]) / (s.dim * s.dim) }
+
+// csr lists the items of each key, in ascending order.
+type csr struct{ starts, items []int32 }
+
+func (c *csr) of(key int) []int32 { return c.items[c.starts[key]:c.starts[key+1]] }
+
+// build sorts the items 0, 1, … by their keys, which are below n.
+func (c *csr) build(n int, keys []int32) {
+	c.starts = resize(c.starts, n+2)
+	clear(c.starts)
+	c.items = resize(c.items, len(keys))
+	// Counts lie two places up, so that the filling advances each start to its end.
+	for _, k := range keys {
+		c.starts[k+2]++
+	}
+	for k := 2; k < len(c.starts); k++ {
+		c.starts[k] += c.starts[k-1]
+	}
+	for i, k := range keys {
+		c.items[c.starts[k+1]] = int32(i)
+		c.starts[k+1]++
+	}
+}
+
+// distinct is build, and appends the keys that have items to dst.
+func (c *csr) distinct(dst []int32, n int, keys []int32) []int32 {
+	c.build(n, keys)
+	for k := range n {
+		if c.starts[k] < c.starts[k+1] {
+			dst = append(dst, int32(k))
+		}
+	}
+	return dst
+}

@@ -1,0 +1,326 @@
+package train
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// randomGraph has repeated triples, loops, a relation that is rare and many known answers.
+func randomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	g := &kg.Graph{Name: "random", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	for e := range entities {
+		g.Entities.Add(string(rune('a' + e)))
+	}
+	for r := range relations {
+		g.Relations.Add(string(rune('A' + r)))
+	}
+	for s, n := range []int{triples, 6, 6} {
+		for range n {
+			r := min(rng.Int32N(int32(relations)), rng.Int32N(int32(relations)))
+			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: rng.Int32N(int32(entities)), Relation: r, Tail: rng.Int32N(int32(entities))})
+		}
+	}
+	return g
+}
+
+// plainScore is ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F in float64, by d³ steps, from packed entities.
+func plainScore(tensors [][]float32, d int, t kg.Triple) float64 {
+	p := d * (d + 1) / 2
+	entity := func(e int32) [][]float64 {
+		m, at := plainMatrix(d), int(e)*p
+		for i := range d {
+			for j := range i + 1 {
+				v := float64(tensors[0][at])
+				at++
+				m[i][j] += v
+				m[j][i] += v
+			}
+		}
+		return m
+	}
+	relation := func(i int) [][]float64 {
+		m := plainMatrix(d)
+		if i < len(tensors) {
+			for row := range d {
+				for col := range d {
+					m[row][col] = float64(tensors[i][(int(t.Relation)*d+row)*d+col])
+				}
+			}
+		}
+		return m
+	}
+	h, tail := entity(t.Head), entity(t.Tail)
+	x, y := plainProduct(h, relation(1)), plainProduct(relation(2), tail)
+	z := plainProduct(plainProduct(h, relation(3)), tail)
+	var s float64
+	for i := range d {
+		for j := range d {
+			v := x[i][j] - y[i][j] + z[i][j]
+			s += v * v
+		}
+	}
+	return s
+}
+
+func plainMatrix(d int) [][]float64 {
+	m := make([][]float64, d)
+	for i := range m {
+		m[i] = make([]float64, d)
+	}
+	return m
+}
+
+func plainProduct(a, b [][]float64) [][]float64 {
+	c := plainMatrix(len(a))
+	for i := range a {
+		for j := range a {
+			for k := range a {
+				c[i][j] += a[i][k] * b[k][j]
+			}
+		}
+	}
+	return c
+}
+
+// lossByDefinition is the loss of a workload by definition. Self-adversarial weights come from the tensors
+// frozen, because no gradient flows through them.
+func lossByDefinition(c *Config, known *kg.Index, tensors, frozen [][]float32, w *workload) float64 {
+	score := func(of [][]float32, q kg.Query, e int32) float64 { // −s
+		t := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
+		if q.Side == kg.Head {
+			t.Head, t.Tail = t.Tail, t.Head
+		}
+		return -plainScore(of, c.Dim, t)
+	}
+	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
+	var total float64
+	for i, q := range w.queries[:w.main] {
+		var negatives []int32
+		if c.Negatives == independentNegatives {
+			for _, r := range w.pairRows[w.pairs[i]+1 : w.pairs[i+1]] {
+				negatives = append(negatives, w.rows[r])
+			}
+		} else {
+			b := w.blockOf(i)
+			for _, e := range w.rows[b.row:b.lastRow] {
+				if e != w.answers[i] && !(c.Filter && isTrainAnswer(known.Answers(q), e)) {
+					negatives = append(negatives, e)
+				}
+			}
+		}
+		pos := score(tensors, q, w.answers[i])
+		neg, p := make([]float64, len(negatives)), make([]float64, len(negatives))
+		var sum float64
+		for j, e := range negatives {
+			neg[j] = score(tensors, q, e)
+			p[j] = math.Exp(c.Adversarial * score(frozen, q, e))
+			sum += p[j]
+		}
+		var loss float64
+		switch c.Loss {
+		case softmaxLoss:
+			z := math.Exp(pos)
+			for _, f := range neg {
+				z += math.Exp(f)
+			}
+			loss = -(1 - c.Smoothing) * (pos - math.Log(z))
+			for _, f := range neg {
+				loss -= c.Smoothing / float64(len(neg)) * (f - math.Log(z))
+			}
+		case paperLoss:
+			loss = -logSigma(c.Gamma + pos)
+			for j, f := range neg {
+				loss -= c.LambdaNeg * p[j] / sum * logSigma(-f-c.Gamma)
+			}
+		case bceLoss:
+			loss = -(1-c.Smoothing)*logSigma(c.Gamma+pos) - c.Smoothing*logSigma(-c.Gamma-pos)
+			for _, f := range neg {
+				loss -= c.LambdaNeg / float64(len(neg)) * (c.Smoothing*logSigma(c.Gamma+f) + (1-c.Smoothing)*logSigma(-c.Gamma-f))
+			}
+		case marginLoss:
+			for j, f := range neg {
+				loss += p[j] / sum * max(0, c.Gamma+f-pos)
+			}
+		}
+		total += w.weights[i] * loss
+	}
+	for i := w.main; i < len(w.queries); i++ {
+		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(tensors, w.queries[i], w.rows[w.pairRows[k]]))
+		}
+	}
+	return total + plainRegulariser(c, tensors, w)
+}
+
+func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
+	d := c.Dim
+	entity := func(e int32) [][]float64 {
+		m, at := plainMatrix(d), int(e)*d*(d+1)/2
+		for i := range d {
+			for j := range i + 1 {
+				m[i][j] += float64(tensors[0][at])
+				m[j][i] += float64(tensors[0][at])
+				at++
+			}
+		}
+		return m
+	}
+	relation := func(i int, r int32) [][]float64 {
+		m := plainMatrix(d)
+		for row := range d {
+			for col := range d {
+				m[row][col] = float64(tensors[i][(int(r)*d+row)*d+col])
+			}
+		}
+		return m
+	}
+	power := func(m [][]float64, n float64) (sum float64) {
+		for _, row := range m {
+			for _, v := range row {
+				sum += math.Pow(math.Abs(v), n)
+			}
+		}
+		return sum
+	}
+	var sum float64
+	for _, t := range w.positives {
+		n := 2.0
+		switch c.Regulariser {
+		case noRegulariser:
+			continue
+		case duraRegulariser:
+			sum += power(plainProduct(entity(t.Head), relation(1, t.Relation)), 2) + power(plainProduct(relation(2, t.Relation), entity(t.Tail)), 2)
+			sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
+			continue
+		case n3Regulariser:
+			n = 3
+		}
+		sum += power(entity(t.Head), n) + power(entity(t.Tail), n)
+		for i := range tensors[1:] {
+			sum += power(relation(i+1, t.Relation), n)
+		}
+	}
+	return c.LambdaReg * sum / float64(len(w.positives))
+}
+
+// trainerFor returns a trainer whose parameters are not symmetric in any way.
+func trainerFor(t testing.TB, c Config, g *kg.Graph, b *kernel.Backend, threads int) *Trainer {
+	t.Helper()
+	tr, err := NewTrainer(t.Context(), c, g, Machine{Backend: b, Threads: threads})
+	require.NoError(t, err)
+	draws := newNormals(c.Seed, 99)
+	for _, tensor := range tr.model.Tensors() {
+		for i := range tensor {
+			tensor[i] += float32(0.15 * draws.next())
+		}
+	}
+	return tr
+}
+
+// Every gradient is the central difference of the loss by definition, in float64.
+func TestGradients(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"softmax over all", func(c *Config) {}},
+		{"softmax over all, filtered, smoothed", func(c *Config) { c.Filter, c.Smoothing = true, 0.2 }},
+		{"mquade", func(c *Config) { c.Model = "mquade" }},
+		{"more rows than a vector has", func(c *Config) { c.Dim, c.Batch = 9, 4 }},
+		{"one dimension", func(c *Config) { c.Dim = 1 }},
+		{"shared softmax", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 5 }},
+		{"more shared than there are", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 50 }},
+		{"bce over all", func(c *Config) { c.Loss, c.Gamma, c.Smoothing = bceLoss, 2, 0.1 }},
+		{"margin, shared, adversarial", func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = sharedNegatives, 6, marginLoss, 3, 0.7, true
+		}},
+		{"dura", func(c *Config) { c.Regulariser, c.LambdaReg = duraRegulariser, 0.3 }},
+		{"n3", func(c *Config) { c.Regulariser, c.LambdaReg = n3Regulariser, 0.3 }},
+		{"paper", func(c *Config) {
+			paperRows[0].apply(c)
+			c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.Gamma = 4, 14, 7, 5, 2
+		}},
+		{"paper, mquade, without Z", func(c *Config) {
+			paperRows[1].apply(c)
+			c.Model, c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.LambdaNeg = "mquade", 3, 14, 4, 0, 0.5
+		}},
+		{"shared, Z, degree, subsampling", func(c *Config) {
+			c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = sharedNegatives, 8, 3, 0.4, true
+			c.Distribution, c.Subsampling, c.Gamma = degreeDistribution, true, 4
+		}},
+		{"bernoulli", func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 4, bernoulliDistribution, paperLoss
+			c.Gamma = 3
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := randomGraph(8, 3, 40, 3)
+			c := Default()
+			c.Dim, c.Batch, c.Dropout, c.InitCross = 3, 14, 0, identityCross
+			test.change(&c)
+			backends, err := kernel.Available()
+			require.NoError(t, err)
+			for _, b := range backends {
+				tr := trainerFor(t, c, g, b, 2)
+				w, err := tr.preparer.prepare(t.Context(), tr.triples[:c.Batch], 0, 0)
+				require.NoError(t, err)
+				require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0))
+				checkGradients(t, tr, w)
+			}
+		})
+	}
+}
+
+func checkGradients(t *testing.T, tr *Trainer, w *workload) {
+	t.Helper()
+	tensors := tr.model.Tensors()
+	c, s := &tr.config, tr.stepper
+	frozen := make([][]float32, len(tensors))
+	for i := range tensors {
+		frozen[i] = append([]float32(nil), tensors[i]...)
+	}
+	want := lossByDefinition(c, tr.known, tensors, frozen, w)
+	require.InEpsilon(t, want, s.loss.Total, 1e-5, "loss")
+	assert.NotZero(t, want)
+	if c.ZSamples > 0 {
+		assert.NotZero(t, s.loss.Z)
+	}
+
+	got := make([][]float32, len(tensors))
+	for i := range tensors {
+		got[i] = make([]float32, len(tensors[i]))
+	}
+	for k, e := range s.entities {
+		copy(got[0][int(e)*s.width():], s.gradient.Row(k))
+	}
+	d2 := c.Dim * c.Dim
+	for k, r := range s.touched {
+		for i := range tensors[1:] {
+			copy(got[1+i][int(r)*d2:(int(r)+1)*d2], s.relationGradient.Row(k)[i*d2:])
+		}
+	}
+	for k, tensor := range tensors {
+		every := 1 + len(tensor)/100 // enough to meet every place of a matrix
+		for i := 0; i < len(tensor); i += every {
+			v := tensor[i]
+			const step = 1e-3
+			tensor[i] = v + step
+			above := lossByDefinition(c, tr.known, tensors, frozen, w)
+			width := float64(tensor[i])
+			tensor[i] = v - step
+			below := lossByDefinition(c, tr.known, tensors, frozen, w)
+			width -= float64(tensor[i])
+			tensor[i] = v
+			difference := (above - below) / width
+			require.InDelta(t, difference, got[k][i], 2e-4*max(1, math.Abs(difference)), "tensor %d, element %d", k, i)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
+)
+
+// Machine is what a training runs on. Neither the number of threads nor Progress changes what comes out.
+type Machine struct {
+	Backend *kernel.Backend
+	Threads int
+	// Progress, if not nil, is called after every step.
+	Progress func(Progress)
+}
+
+// Progress is how far an epoch has come.
+type Progress struct {
+	Epoch, Epochs int
+	// Done of Total training triples of the epoch are used, in Elapsed.
+	Done, Total int
+	Loss        Loss
+	Elapsed     time.Duration
+}
+
+// Loss is the mean loss of a positive, as the mean over its two queries, and what it is made of.
+type Loss struct {
+	Total       float64 `json:"total"`
+	Fit         float64 `json:"fit"` // of the answers and the negatives
+	Z           float64 `json:"z"`   // of the Z-samples
+	Regulariser float64 `json:"regulariser"`
+}
+
+// Epoch is what is known of an epoch: a line of log.jsonl.
+type Epoch struct {
+	Epoch            int     `json:"epoch"`
+	Loss             Loss    `json:"loss"`
+	LearningRate     float64 `json:"learning_rate"`
+	Seconds          float64 `json:"seconds"`
+	TriplesPerSecond float64 `json:"triples_per_second"`
+	Valid            []Score `json:"valid,omitempty"`
+	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
+	Best             bool    `json:"best,omitempty"`
+}
+
+// Trainer trains one model. It belongs to one goroutine.
+type Trainer struct {
+	config  Config
+	machine Machine
+	graph   *kg.Graph
+	triples []kg.Triple // distinct training triples
+	order   []kg.Triple
+	known   *kg.Index
+
+	model, average model.Model
+	preparer       *preparer
+	stepper        *stepper
+	optimiser      *optimiser
+	epoch          int // done
+}
+
+// NewTrainer prepares the training of a model on the training split of g, from the start.
+func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if m.Backend == nil || m.Threads < 1 {
+		return nil, fmt.Errorf("train: Machine needs a backend and at least one thread")
+	}
+	all, err := g.Triples(kg.Train)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("data set %s has no training triples", g.Name)
+	}
+	t := &Trainer{config: c, machine: m, graph: g, known: kg.NewIndex(g)}
+	seen := make(map[kg.Triple]bool, len(all))
+	for _, triple := range all {
+		if !seen[triple] {
+			seen[triple] = true
+			t.triples = append(t.triples, triple)
+		}
+	}
+	if steps := t.steps(); c.Epochs > maxSteps/steps {
+		return nil, fmt.Errorf("%d epochs of %d steps are more than the %d steps that can be counted: lower epochs, or raise batch", c.Epochs, steps, maxSteps)
+	}
+	if t.model, err = initialModel(ctx, &t.config, g); err != nil {
+		return nil, err
+	}
+	tensors, shapes := t.model.Tensors(), t.shapes()
+	names, widths := make([]string, len(shapes)), make([]int, len(shapes))
+	for i, s := range shapes {
+		names[i], widths[i] = s.Name, s.Len()/s.Dims[0]
+	}
+	if t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads); err != nil {
+		return nil, err
+	}
+	t.stepper = newStepper(&t.config, m.Backend, m.Threads, t.known, tensors)
+	t.optimiser = newOptimiser(&t.config, names, tensors, widths)
+	if c.Average > 0 {
+		copies := make([][]float32, len(tensors))
+		for i := range tensors {
+			copies[i] = make([]float32, len(tensors[i]))
+		}
+		if t.average, err = model.New(t.model.Config(), copies); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// initialModel returns the parameters with which the training begins.
+func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, error) {
+	m, err := Random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.Tensors()[0] {
+		m.Tensors()[0][i] *= float32(c.InitDeviation / initialDeviation)
+	}
+	if c.InitCross == zeroCross && len(m.Tensors()) > 3 {
+		clear(m.Tensors()[3])
+	}
+	return m, nil
+}
+
+// shapes returns the shapes of the model's tensors.
+func (t *Trainer) shapes() []model.Shape {
+	shapes, err := model.Shapes(t.model.Config())
+	if err != nil {
+		panic(err) // the model exists
+	}
+	return shapes
+}
+
+// steps returns the number of steps of an epoch.
+func (t *Trainer) steps() int { return (len(t.triples) + t.config.Batch - 1) / t.config.Batch }
+
+// Model returns the model as it is validated and kept: the average of the epochs where the
+// configuration wants one. It changes with the next epoch.
+func (t *Trainer) Model() model.Model {
+	if t.average != nil {
+		return t.average
+	}
+	return t.model
+}
+
+// Done returns the number of epochs done.
+func (t *Trainer) Done() int { return t.epoch }
+
+// Epoch makes one pass over the training triples. After an error the trainer is of no more use.
+func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
+	start := time.Now()
+	t.order = append(t.order[:0], t.triples...)
+	pcg := rand.NewPCG(0, 0)
+	stream(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
+	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
+
+	var sum Loss // of the positives
+	steps := t.steps()
+	rate := 0.0
+	for step := range steps {
+		first := step * t.config.Batch
+		positives := t.order[first:min(first+t.config.Batch, len(t.order))]
+		w, err := t.preparer.prepare(ctx, positives, t.epoch, step)
+		if err != nil {
+			return Epoch{}, err
+		}
+		if err := t.stepper.run(ctx, w, t.epoch, step); err != nil {
+			return Epoch{}, err
+		}
+		if l := t.stepper.loss; math.IsNaN(l.Total) || math.IsInf(l.Total, 0) {
+			return Epoch{}, t.blowUp(step, l)
+		}
+		rate = t.optimiser.rate(steps)
+		if err := t.optimiser.move(ctx, t.stepper, rate); err != nil {
+			return Epoch{}, err
+		}
+		sum.add(t.stepper.loss, float64(len(positives)))
+		if t.machine.Progress != nil {
+			done := first + len(positives)
+			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.order), sum.over(float64(done)), time.Since(start)})
+		}
+	}
+	for i, tensor := range t.model.Tensors() {
+		for k, v := range tensor {
+			if v-v != 0 {
+				width := t.optimiser.tables[i].width
+				return Epoch{}, fmt.Errorf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
+					t.epoch+1, t.optimiser.tables[i].name, k/width, v)
+			}
+		}
+	}
+	t.epoch++
+	t.takeAverage()
+	seconds := time.Since(start).Seconds()
+	return Epoch{
+		Epoch: t.epoch, Loss: sum.over(float64(len(t.order))), LearningRate: rate,
+		Seconds: seconds, TriplesPerSecond: float64(len(t.order)) / seconds,
+	}, nil
+}
+
+func (l *Loss) add(x Loss, weight float64) {
+	l.Total += weight * x.Total
+	l.Fit += weight * x.Fit
+	l.Z += weight * x.Z
+	l.Regulariser += weight * x.Regulariser
+}
+
+func (l Loss) over(n float64) Loss { return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Regulariser / n} }
+
+// takeAverage takes the parameters into the average: a plain mean at first, until its memory is as
+// long as the decay says.
+func (t *Trainer) takeAverage() {
+	if t.average == nil {
+		return
+	}
+	a := min(t.config.Average, 1-1/float64(t.epoch))
+	keep, take := float32(a), float32(1-a)
+	for i, values := range t.model.Tensors() {
+		average := t.average.Tensors()[i]
+		for k, v := range values {
+			average[k] = keep*average[k] + take*v
+		}
+	}
+}
+
+// blowUp says what went out of range.
+func (t *Trainer) blowUp(step int, l Loss) error {
+	var largest []string
+	for i, tensor := range t.model.Tensors() {
+		var most float32
+		row := 0
+		for k, v := range tensor {
+			if a := max(v, -v); !(a <= most) {
+				most, row = a, k/t.optimiser.tables[i].width
+			}
+		}
+		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
+	}
+	return fmt.Errorf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
+		t.epoch+1, step+1, t.steps(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", "))
+}
+
+// Validate ranks the validation split, on both sides and under every filter.
+func (t *Trainer) Validate(ctx context.Context) ([]Score, error) {
+	triples, err := t.graph.Triples(kg.Valid)
+	if err != nil {
+		return nil, err
+	}
+	r, err := rank.Run(ctx, t.Model(), t.known, triples, rank.Options{Backend: t.machine.Backend, Threads: t.machine.Threads})
+	if err != nil {
+		return nil, err
+	}
+	return scoresOf(r.Ranks), nil
+}
