@@ -1,36 +1,48 @@
 """Full filtered ranking of a mquine/1 checkpoint in PyTorch, as a competent user writes it.
 
 The rival of `mquine eval`: both sides, filters none, train and all, on the CPU. Queries are scored in
-batches against all entities, the counts of better and equal candidates come from the batch's
-score matrix, and known answers are looked up in it by precomputed indices. MQuinE is already in
-matrix form, [E, E^2] packed, as mquine computes it; a plain d^3 evaluation would be some 30 times
-slower. Scores are float32: candidates closer than its rounding may be counted on either side.
+batches against all entities into one reused matrix, the better and the equal candidates are counted
+in it, and known answers are looked up in it by indices prepared beforehand. Candidate features are
+computed once: MQuinE is in matrix form, [E, E^2] packed, as mquine has it (a plain d^3 evaluation
+would be some 30 times slower). Scores are float32, so that candidates closer than its rounding may be
+counted on either side.
 
-    python3 torch_eval.py CHECKPOINT DATA [--batch 256] [--threads 2] [--limit N] [--ranks FILE]
+    python3 torch_eval.py CHECKPOINT DATA [--threads 2] [--batch N] [--limit N] [--repeat 3]
 
-DATA is a folder with train/valid/test.txt or .txt.gz. With --limit only the first N test triples are
-ranked and the time is extrapolated.
+DATA is a folder with train, valid and test as .txt or .txt.gz. Without --batch and --chunk the program
+tries a few sizes and takes the fastest. --unique scores queries that occur several times once. --limit
+ranks a sample of about that many queries and extrapolates. --serve is for the program in this folder:
+it answers requests, one JSON object a line.
 """
-import argparse, gzip, json, os, struct, time
+import argparse
+import gzip
+import json
+import os
+import struct
+import sys
+import time
+
 import numpy as np
 import torch
 
 
+# Files.
+
 def read_safetensors(path):
     with open(path, "rb") as f:
-        n = struct.unpack("<Q", f.read(8))[0]
-        header = json.loads(f.read(n))
-        data = f.read()
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = np.frombuffer(f.read(), dtype=np.uint8)
     meta = header.pop("__metadata__")
     tensors = {}
     for name, t in header.items():
-        a, b = t["data_offsets"]
-        tensors[name] = torch.from_numpy(np.frombuffer(data[a:b], dtype=np.float32).copy()).reshape(t["shape"])
+        start, end = t["data_offsets"]
+        tensors[name] = torch.from_numpy(data[start:end].view(np.float32).copy()).reshape(t["shape"])
     return meta, tensors
 
 
 def read_vocabulary(path):
-    return {label: int(i) for i, label in (line.rstrip("\n").split("\t") for line in open(path, encoding="utf-8"))}
+    with open(path, encoding="utf-8") as f:
+        return {label: int(i) for i, label in (line.rstrip("\n").split("\t") for line in f)}
 
 
 def read_split(folder, split, entities, relations):
@@ -38,61 +50,59 @@ def read_split(folder, split, entities, relations):
         path = os.path.join(folder, name)
         if os.path.exists(path):
             with opener(path, "rt", encoding="utf-8") as f:
-                rows = [line.rstrip("\n").split("\t") for line in f]
+                rows = [line.rstrip("\r\n").split("\t") for line in f]
             return np.array([(entities[h], relations[r], entities[t]) for h, r, t in rows], dtype=np.int64)
-    raise SystemExit(f"no {split}.txt(.gz) in {folder}")
+    raise SystemExit(f"no {split}.txt or {split}.txt.gz in {folder}")
 
 
-class Known:
-    """Known answers of (anchor, relation) on one side: from train, and from all splits."""
-
-    def __init__(self, splits, anchor, answer):
-        self.train, self.all = {}, {}
-        for bit, triples in enumerate(splits):
-            for row in triples.tolist():
-                key = row[anchor], row[1]
-                self.all.setdefault(key, set()).add(row[answer])
-                if bit == 0:
-                    self.train.setdefault(key, set()).add(row[answer])
-
+# Models: the features of all candidates, made once; queries and scores of a batch.
 
 def pack(m):
-    d = m.shape[-1]
-    i, j = torch.tril_indices(d, d)
+    i, j = torch.tril_indices(m.shape[-1], m.shape[-1])
     return m[..., i, j]
 
 
-class MQuinE:
+class Dot:
+    """Scores are dot products of queries and features phi [N, F]."""
+
+    batches = 64, 128, 256, 512, 1024
+
+    def scores(self, q, out):
+        torch.mm(q, self.phi.t(), out=out)
+
+
+class MQuinE(Dot):
     def __init__(self, meta, t):
         d = int(meta["dim"])
-        n = t["entity"].shape[0]
-        a = torch.zeros(n, d, d)
         i, j = torch.tril_indices(d, d)
+        a = torch.zeros(t["entity"].shape[0], d, d)
         a[:, i, j] = t["entity"]
         self.e = a + a.transpose(1, 2)
         self.rh, self.rt = t["relation.head"], t["relation.tail"]
         self.rc = t.get("relation.cross", torch.zeros_like(self.rh))
         self.phi = torch.cat([pack(self.e), pack(self.e @ self.e)], 1)
-        self.double = torch.full((d * (d + 1) // 2,), 2.0)
-        self.double[i == j] = 1.0
+        self.weight = torch.full((len(i),), -2.0)  # an entry off the diagonal stands for two
+        self.weight[i == j] = -1.0
 
     def queries(self, anchor, relation, tail):
         e, rh, rt, rc = self.e[anchor], self.rh[relation], self.rt[relation], self.rc[relation]
-        if not tail:
+        if not tail:  # the tail query of the inverse relation
             rh, rt, rc = rt.transpose(1, 2), rh.transpose(1, 2), -rc.transpose(1, 2)
         a, b = e @ rh, e @ rc - rt
         bt = b.transpose(1, 2)
         ba = bt @ a
-        return torch.cat([-pack(ba + ba.transpose(1, 2)) * self.double, -pack(bt @ b) * self.double], 1)
-
-    def scores(self, q):
-        return q @ self.phi.T
+        return torch.cat([pack(ba + ba.transpose(1, 2)) * self.weight, pack(bt @ b) * self.weight], 1)
 
 
-class ComplEx:
+class DistMult(Dot):
     def __init__(self, meta, t):
         self.phi, self.r = t["entity"], t["relation"]
 
+    def queries(self, anchor, relation, tail):
+        return self.phi[anchor] * self.r[relation]
+
+
+class ComplEx(DistMult):
     def queries(self, anchor, relation, tail):
         are, aim = self.phi[anchor].chunk(2, 1)
         rre, rim = self.r[relation].chunk(2, 1)
@@ -100,105 +110,248 @@ class ComplEx:
             return torch.cat([are * rre - aim * rim, are * rim + aim * rre], 1)
         return torch.cat([are * rre + aim * rim, aim * rre - are * rim], 1)
 
-    scores = MQuinE.scores
+
+class Distance:
+    """Scores are sums over differences, made chunk by chunk of candidates in reused scratch memory.
+    A chunk of a few MiB stays in the caches; whole batches at once, and torch.cdist with p=1, take
+    three times as long or more."""
+
+    batches = 32, 128
+    chunks = 1 << 18, 1 << 19, 1 << 20, 1 << 21  # differences at a time
+
+    def each(self, rows, width, n):
+        step = max(1, self.chunk // (rows * width))
+        for at in range(0, n, step):
+            yield at, min(step, n - at)
+
+    def scratch(self, rows, step, width):
+        if getattr(self, "memory", None) is None or self.memory.shape[1] < rows * step * width:
+            self.memory = torch.empty(2, rows * step * width)
+        return self.memory[:, :rows * step * width].view(2, rows, step, width)
 
 
-class DistMult(ComplEx):
-    def queries(self, anchor, relation, tail):
-        return self.phi[anchor] * self.r[relation]
+class TransEL1(Distance):
+    def __init__(self, meta, t):
+        self.phi, self.r = t["entity"], t["relation"]
 
-
-class TransEL1(ComplEx):
     def queries(self, anchor, relation, tail):
         return self.phi[anchor] + (1 if tail else -1) * self.r[relation]
 
-    def scores(self, q):
-        return -torch.cdist(q, self.phi, p=1)
+    def scores(self, q, out):
+        if self.chunk == 0:
+            torch.neg(torch.cdist(q, self.phi, p=1), out=out)
+            return
+        for at, n in self.each(*q.shape, len(self.phi)):
+            x = self.scratch(len(q), n, q.shape[1])[0]
+            torch.sub(q[:, None], self.phi[None, at:at + n], out=x)
+            torch.sum(x.abs_(), 2, out=out[:, at:at + n])
+        out.neg_()
+
+    chunks = Distance.chunks + (0,)  # 0: torch.cdist
 
 
-class RotatE(ComplEx):
+class RotatE(Distance):
     def __init__(self, meta, t):
-        super().__init__(meta, t)
+        self.phi, self.r = t["entity"], t["relation"]
         self.unit = 3.14159265358979323846 / float(meta["embedding_range"])
-        self.cre, self.cim = (x.contiguous() for x in self.phi.chunk(2, 1))
+        self.re, self.im = (x.contiguous() for x in self.phi.chunk(2, 1))
 
     def queries(self, anchor, relation, tail):
-        are, aim = self.phi[anchor].chunk(2, 1)
+        re, im = self.re[anchor], self.im[anchor]
         phase = self.r[relation] * self.unit
         c, s = torch.cos(phase), torch.sin(phase) * (1 if tail else -1)
-        return torch.cat([are * c - aim * s, are * s + aim * c], 1)
+        return torch.cat([re * c - im * s, re * s + im * c], 1)
 
-    def scores(self, q):
-        qre, qim = q.chunk(2, 1)
-        out = torch.empty(q.shape[0], self.cre.shape[0])
-        step = max(1, (1 << 22) // (q.shape[0] * self.cre.shape[1]))  # entities at a time, within the caches
-        for i in range(0, self.cre.shape[0], step):
-            re = qre[:, None] - self.cre[None, i:i + step]
-            im = qim[:, None] - self.cim[None, i:i + step]
-            out[:, i:i + step] = -re.mul_(re).addcmul_(im, im).sqrt_().sum(2)
-        return out
+    def scores(self, q, out):
+        re, im = (x.contiguous() for x in q.chunk(2, 1))
+        for at, n in self.each(*re.shape, len(self.re)):
+            x, y = self.scratch(len(re), n, re.shape[1])
+            torch.sub(re[:, None], self.re[None, at:at + n], out=x)
+            torch.sub(im[:, None], self.im[None, at:at + n], out=y)
+            torch.sum(x.mul_(x).addcmul_(y, y).sqrt_(), 2, out=out[:, at:at + n])
+        out.neg_()
 
 
 MODELS = {"mquine": MQuinE, "mquade": MQuinE, "complex": ComplEx, "distmult": DistMult, "transe-l1": TransEL1, "rotate": RotatE}
+
+
+# Queries.
+
+class Side:
+    """The queries of one side with their true answers, and the other known answers of each truth."""
+
+    def __init__(self, splits, n, tail, unique):
+        anchor, answer = (0, 2) if tail else (2, 0)
+        test = splits[2]
+        key = test[:, 1] * n + test[:, anchor]
+        if unique:
+            keys, row = np.unique(key, return_inverse=True)
+            self.order = np.argsort(row, kind="stable")
+            row = row[self.order]
+        else:
+            keys, row = key, np.arange(len(key))
+            self.order = row
+        self.tail = tail
+        self.anchor, self.relation = torch.from_numpy(keys % n), torch.from_numpy(keys // n)
+        self.answer = torch.from_numpy(test[self.order, answer])
+        self.row = torch.from_numpy(row)
+        self.first = np.searchsorted(row, np.arange(len(keys) + 1))  # truth of each query
+        self.known = [self.others(np.concatenate(s), key[self.order], self.answer.numpy(), n, anchor, answer)
+                      for s in (splits[:1], splits)]
+
+    @staticmethod
+    def others(triples, key, truth, n, anchor, answer):
+        """(truth, entity) of all known answers but the truth itself, and where each truth's begin."""
+        facts = np.unique((triples[:, 1] * n + triples[:, anchor]) * n + triples[:, answer])
+        low, high = np.searchsorted(facts, key * n), np.searchsorted(facts, (key + 1) * n)
+        count = high - low
+        owner = np.repeat(np.arange(len(key)), count)
+        entity = facts[np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)] % n
+        keep = entity != truth[owner]
+        owner, entity = owner[keep], entity[keep]
+        return torch.from_numpy(owner), torch.from_numpy(entity), np.searchsorted(owner, np.arange(len(key) + 1))
+
+    def batches(self, size):
+        """Runs of queries that have up to size truths."""
+        start = 0
+        while start < len(self.anchor):
+            end = max(start + 1, int(np.searchsorted(self.first, self.first[start] + size, side="right")) - 1)
+            yield self, start, end
+            start = end
+
+
+class Evaluation:
+    def __init__(self, model, sides, n):
+        self.model, self.sides, self.n = model, sides, n
+        self.score = self.mask = self.rows = None
+
+    def batches(self, size, limit=0):
+        """All batches, or every so manieth for about limit truths."""
+        every = [b for side in self.sides for b in side.batches(size)]
+        truths = sum(len(side.answer) for side in self.sides)
+        if 0 < limit < truths:
+            keep = max(1, round(len(every) * limit / truths))
+            every = [every[i * len(every) // keep] for i in range(keep)]
+        return every
+
+    def matrix(self, name, rows):
+        m = getattr(self, name)
+        if m is None or len(m) < rows:
+            m = torch.empty(rows, self.n)
+            setattr(self, name, m)
+        return m[:rows]
+
+    def rank(self, side, start, end):
+        """Counts of better and of equal candidates, by filter, of the truths of queries start to end."""
+        first, last = int(side.first[start]), int(side.first[end])
+        s = self.matrix("score", end - start)
+        self.model.scores(self.model.queries(side.anchor[start:end], side.relation[start:end], side.tail), s)
+        if last - first > end - start:  # a row for each truth
+            s = torch.index_select(s, 0, side.row[first:last] - start, out=self.matrix("rows", last - first))
+        truth = s.gather(1, side.answer[first:last, None])
+        # A mask of float32 numbers is summed exactly, and much faster than one of booleans.
+        mask = self.matrix("mask", last - first)
+        better = torch.gt(s, truth, out=mask).sum(1).int()
+        equal = torch.eq(s, truth, out=mask).sum(1).int() - 1
+        counts = [better, equal]
+        for owner, entity, begin in side.known:
+            at = slice(begin[first], begin[last])
+            row = owner[at] - first
+            x, y = s[row, entity[at]], truth[row, 0]
+            counts.append(better.index_add(0, row, (x > y).int(), alpha=-1))
+            counts.append(equal.index_add(0, row, (x == y).int(), alpha=-1))
+        return torch.stack(counts, 1)
+
+    def run(self, batches):
+        """Counts [truths, 3 filters x (better, equal)], wall time, cores in use."""
+        start, cpu = time.perf_counter(), time.process_time()
+        counts = torch.cat([self.rank(*b) for b in batches])
+        seconds = time.perf_counter() - start
+        return counts, seconds, (time.process_time() - cpu) / seconds
+
+    def places(self, batches):
+        """The query of each count: triples of the test split asked for tails, then for heads."""
+        return np.concatenate([side.order[side.first[a]:side.first[b]] + (0 if side.tail else len(side.answer)) for side, a, b in batches])
+
+    def tune(self, batch, chunk):
+        """Picks the batch, and the chunk of a distance, that were not given: the fastest of a few."""
+        sizes = [batch] if batch else [b for b in self.model.batches if b * self.n <= 1 << 27] or [self.model.batches[0]]
+        chunks = [chunk] if chunk is not None else getattr(self.model, "chunks", (None,))
+        best = None
+        for size in sizes:
+            every = self.batches(size)
+            sample = [every[0], every[len(every) // 2], every[-2 if len(every) > 1 else -1]]
+            for c in chunks:
+                self.model.chunk = c
+                if c is not None:
+                    sample = sample[:1]  # slow enough to time
+                self.run(sample[:1])
+                truths = sum(side.first[b] - side.first[a] for side, a, b in sample)
+                rate = min(self.run(sample)[1] for _ in range(2)) / truths
+                if best is None or rate < best[0]:
+                    best = rate, size, c
+        _, size, self.model.chunk = best
+        return size, self.model.chunk
+
+
+def blas():
+    """The library that multiplies matrices: "" if it is the reference BLAS."""
+    torch.mm(torch.ones(64, 64), torch.ones(64, 64))
+    if torch.backends.mkl.is_available():
+        return "MKL"
+    with open("/proc/self/maps") as f:
+        mapped = f.read()
+    return next((name for name in ("openblas", "blis", "atlas") if name in mapped), "")
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("checkpoint")
     p.add_argument("data")
-    p.add_argument("--batch", type=int, default=256)
-    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--batch", type=int, default=0)
+    p.add_argument("--chunk", type=int, help="differences at a time of a distance; 0: torch.cdist")
+    p.add_argument("--unique", action="store_true")
     p.add_argument("--limit", type=int, default=0)
-    p.add_argument("--ranks")
+    p.add_argument("--repeat", type=int, default=3)
+    p.add_argument("--serve", action="store_true")
     o = p.parse_args()
     torch.set_num_threads(o.threads)
-    torch.set_grad_enabled(False)
+    library = blas()
+    if not library:
+        raise SystemExit("torch multiplies with the reference BLAS, some 20 times slower than it could: install libopenblas0-pthread")
     meta, tensors = read_safetensors(os.path.join(o.checkpoint, "model.safetensors"))
+    if meta["model"] not in MODELS:
+        raise SystemExit(f"torch_eval.py has no {meta['model']}: it has {', '.join(MODELS)}")
     entities = read_vocabulary(os.path.join(o.checkpoint, "entities.tsv"))
     relations = read_vocabulary(os.path.join(o.checkpoint, "relations.tsv"))
     splits = [read_split(o.data, s, entities, relations) for s in ("train", "valid", "test")]
-    model = MODELS[meta["model"]](meta, tensors)
-    test = splits[2][: o.limit] if o.limit else splits[2]
-    known = {True: Known(splits, 0, 2), False: Known(splits, 2, 0)}
-
-    # Index lists of the known answers, prepared before the clock starts, as loaders do.
-    batches = []
-    for tail in (True, False):
-        anchor, answer = (0, 2) if tail else (2, 0)
-        for at in range(0, len(test), o.batch):
-            rows = test[at: at + o.batch]
-            lists = {}
-            for name, found in (("train", known[tail].train), ("all", known[tail].all)):
-                row_of, col_of = [], []
-                for i, row in enumerate(rows.tolist()):
-                    others = found.get((row[anchor], row[1]), set()) - {row[answer]}
-                    row_of += [i] * len(others)
-                    col_of += others
-                lists[name] = torch.tensor(row_of, dtype=torch.long), torch.tensor(col_of, dtype=torch.long)
-            batches.append((tail, torch.from_numpy(rows[:, anchor].copy()), torch.from_numpy(rows[:, 1].copy()), torch.from_numpy(rows[:, answer].copy()), lists))
-
-    start = time.time()
-    results = []
-    for tail, anchor, relation, answer, lists in batches:
-        s = model.scores(model.queries(anchor, relation, tail))
-        truth = s.gather(1, answer[:, None])
-        better, equal = (s > truth).sum(1), (s == truth).sum(1) - 1
-        counts = {"none": (better, equal)}
-        for name, (row_of, col_of) in lists.items():
-            x, y = s[row_of, col_of], truth[row_of, 0]
-            less = torch.zeros_like(better).index_add_(0, row_of, (x > y).long())
-            same = torch.zeros_like(better).index_add_(0, row_of, (x == y).long())
-            counts[name] = better - less, equal - same
-        results.append((tail, counts))
-    seconds = time.time() - start
-    scale = len(splits[2]) / len(test)
-    ranks = torch.cat([1 + c["all"][0] + c["all"][1] / 2 for _, c in results])
-    print(f"{meta['model']}: {seconds * scale:.2f} s{' (extrapolated)' if o.limit else ''}, MRR all both {(1 / ranks).mean():.4f}")
-    if o.ranks:
-        with open(o.ranks, "w") as f:
-            for tail, c in results:
-                for i in range(len(c["all"][0])):
-                    f.write(("tail" if tail else "head") + "".join(f"\t{int(c[n][k][i])}" for n in ("none", "train", "all") for k in (0, 1)) + "\n")
+    with torch.inference_mode():
+        start = time.perf_counter()
+        model = MODELS[meta["model"]](meta, tensors)
+        features = time.perf_counter() - start
+        e = Evaluation(model, [Side(splits, len(entities), tail, o.unique) for tail in (True, False)], len(entities))
+        batch, chunk = e.tune(o.batch, o.chunk)
+        about = {"torch": torch.__version__, "blas": library, "threads": torch.get_num_threads(),
+                 "features": features, "batch": batch, "chunk": chunk}
+        queries = 2 * len(splits[2])
+        if o.serve:
+            print(json.dumps(about), flush=True)
+            for line in sys.stdin:
+                request = json.loads(line)
+                batches = e.batches(batch, request["limit"])
+                counts, seconds, cores = e.run(batches)
+                if request.get("ranks"):
+                    places = torch.from_numpy(e.places(batches)).int()[:, None]
+                    torch.cat([places, counts], 1).numpy().astype("<i4").tofile(request["ranks"])
+                print(json.dumps({"queries": len(counts), "seconds": seconds, "cores": cores}), flush=True)
+            return
+        print(", ".join(f"{k} {v}" for k, v in about.items()))
+        for _ in range(o.repeat):
+            counts, seconds, cores = e.run(e.batches(batch, o.limit))
+            ranks = 1 + counts[:, 4] + counts[:, 5] / 2
+            note = f" (extrapolated from {len(counts)} of {queries} queries)" if len(counts) < queries else ""
+            print(f"{meta['model']}: {seconds * queries / len(counts):.2f} s{note}, {cores:.1f} cores, MRR all both {(1 / ranks).mean():.4f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// ceilings measures what the machine can do at all: operations on registers on one thread and on
+// all, and reading from each level of the memory.
+func ceilings(s *suite) []Benchmark {
+	var list []Benchmark
+	counts := slices.Compact([]int{1, threads()})
+	add := func(name string, quick bool, unit string, scale float64, threads int, c kernel.Ceiling) {
+		list = append(list, Benchmark{Name: name, Quick: quick, run: func(_ context.Context, b *testing.B) error {
+			measureCeiling(b, c, threads, unit, scale)
+			return nil
+		}})
+	}
+	for _, backend := range s.backends {
+		for _, loop := range []struct {
+			of      string
+			ceiling kernel.Ceiling
+			flops   float64 // of what the ceiling counts
+		}{
+			{"fma32", backend.Terms(kernel.Dot), 2}, {"l1", backend.Terms(kernel.L1), flops(kernel.L1)},
+			{"group-norm", backend.Terms(kernel.GroupNorm), flops(kernel.GroupNorm)}, {"phase", backend.Terms(kernel.Phase), flops(kernel.Phase)},
+			{"fma64", backend.FMA64(), 1}, {"muladd64", backend.MulAdd64(), 1}, {"int8", backend.Int8(), 1},
+		} {
+			for _, n := range counts {
+				unit := "GFLOP/s"
+				if loop.of == "int8" {
+					unit = "GOP/s"
+				}
+				add(name("Ceiling", "tier", backend.Tier, "of", loop.of, "threads", n), s.best(backend) && loop.of == "fma32", unit, loop.flops, n, loop.ceiling)
+			}
+		}
+	}
+	for level := range kernel.NumLevels {
+		for _, n := range counts {
+			if size := level.Reading(n); size > 0 {
+				add(name("Ceiling", "tier", s.backends[0].Tier, "of", "read-"+level.String(), "threads", n),
+					n == 1, "GB/s", 1, n, s.backends[0].Read(size))
+			}
+		}
+	}
+	return list
+}
+
+// measureCeiling reports the best rate of many short runs: a limit is what is possible, and whatever
+// disturbs the machine only lowers the rate.
+func measureCeiling(b *testing.B, c kernel.Ceiling, threads int, unit string, scale float64) {
+	var run func() float64
+	if threads == 1 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		l := newLimit(c)
+		run = l.sample
+	} else {
+		all := c.Runner(threads)
+		run = func() float64 { return all(2 * time.Millisecond) }
+	}
+	best := 0.0
+	for b.Loop() {
+		best = max(best, run())
+	}
+	b.ReportMetric(best*scale/1e9, unit)
+}

@@ -1,0 +1,132 @@
+package compare
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mquine/mquine/bench"
+)
+
+// Binary is a compiled test binary and the folder that it runs in.
+type Binary struct{ Path, Dir string }
+
+// PairOptions says how to run two binaries in turn.
+type PairOptions struct {
+	// Bench selects the benchmarks, as go test -bench does, and Short the quick subset.
+	Bench string
+	Short bool
+	// Rounds is the number of rounds, in each of which every benchmark runs Passes times in each
+	// series. Time is how long it runs in one round and series, all passes together.
+	Rounds, Passes int
+	Time           time.Duration
+	// Progress, if not nil, is called before each round of a benchmark.
+	Progress func(done, total int, name string)
+}
+
+// Runs holds the results of the three series, and Text the same in the Go benchmark format, with a
+// line "round: N" before those of round N.
+type Runs struct {
+	Base, Head, Control             []bench.Result
+	BaseText, HeadText, ControlText bytes.Buffer
+}
+
+// Interleave runs the benchmarks of two binaries in turn. The base runs as two series, of which the
+// second is the control: what sets them apart is noise. A round of a benchmark is a few passes, each
+// a process of its own, in an order that changes from pass to pass, so that every series comes
+// first, second and last equally often; the placement of a process's memory is part of the noise.
+func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
+	list, err := o.list(ctx, base)
+	if err != nil {
+		return nil, fmt.Errorf("the base: %w", err)
+	}
+	others, err := o.list(ctx, head)
+	if err != nil {
+		return nil, fmt.Errorf("the head: %w", err)
+	}
+	list = slices.DeleteFunc(list, func(name string) bool { return !slices.Contains(others, name) })
+	if len(list) == 0 {
+		return nil, fmt.Errorf("base and head have no benchmark in common that matches %q", o.Bench)
+	}
+	runs := &Runs{}
+	series := []struct {
+		binary  Binary
+		results *[]bench.Result
+		text    *bytes.Buffer
+	}{
+		{base, &runs.Base, &runs.BaseText}, {head, &runs.Head, &runs.HeadText}, {base, &runs.Control, &runs.ControlText},
+	}
+	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}}
+	pass := 0
+	for round := 1; round <= o.Rounds; round++ {
+		for _, s := range series {
+			fmt.Fprintf(s.text, "round: %d\n", round)
+		}
+		for i, name := range list {
+			if o.Progress != nil {
+				o.Progress((round-1)*len(list)+i, o.Rounds*len(list), name)
+			}
+			for range o.Passes {
+				for _, which := range orders[pass%len(orders)] {
+					s := series[which]
+					text, results, err := s.binary.run(ctx, exactly(name), (o.Time / time.Duration(o.Passes)).String(), o.Short)
+					if err != nil {
+						return nil, err
+					}
+					for _, r := range results {
+						r.Config["round"] = fmt.Sprint(round)
+					}
+					*s.results = append(*s.results, results...)
+					s.text.Write(text)
+				}
+				pass++
+			}
+		}
+	}
+	return runs, nil
+}
+
+// list returns the names of the benchmarks of a binary, by running each once; that also makes what
+// they keep in the cache.
+func (o PairOptions) list(ctx context.Context, b Binary) ([]string, error) {
+	_, results, err := b.run(ctx, o.Bench, "1x", o.Short)
+	return names(results), err
+}
+
+func (b Binary) run(ctx context.Context, match, benchtime string, short bool) (text []byte, results []bench.Result, err error) {
+	cmd := exec.CommandContext(ctx, b.Path, "-test.run=^$", "-test.bench="+match, "-test.benchtime="+benchtime, fmt.Sprintf("-test.short=%t", short), "-test.timeout=0")
+	cmd.Dir = b.Dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err = cmd.Output()
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if err != nil {
+		said := strings.TrimSpace(string(text) + stderr.String())
+		if at := strings.Index(said, "--- FAIL"); at >= 0 {
+			said = said[at:]
+		}
+		return nil, nil, fmt.Errorf("benchmark %s: %w: %s", match, err, said)
+	}
+	results, err = bench.ParseResults(bytes.NewReader(text), b.Path)
+	if err == nil && len(results) == 0 {
+		err = errors.New("no benchmark matches " + match)
+	}
+	return text, results, err
+}
+
+// exactly returns the -bench pattern of one benchmark.
+func exactly(name string) string {
+	parts := strings.Split("Benchmark"+name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
+}

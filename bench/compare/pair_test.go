@@ -1,0 +1,158 @@
+package compare
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/bench"
+)
+
+// newRepository makes a repository of two commits, of which the second doubles the work of one
+// benchmark and adds another, and goes into it.
+func newRepository(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"} {
+		t.Setenv(name, "test")
+	}
+	git := func(args ...string) {
+		out, err := exec.Command("git", args...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	write := func(path, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+	}
+	const code = `package work
+
+import "testing"
+
+var sink float64
+
+func work(n int) {
+	x := 1.0
+	for range n {
+		x = x*0.999 + 0.1
+	}
+	sink = x
+}
+`
+	const benchmark = "\nfunc BenchmarkWork(b *testing.B) {\n\tfor b.Loop() {\n\t\twork(SIZE)\n\t}\n}\n"
+	sized := func(n string) string {
+		return code + "\nconst SIZE = " + n + "\n" + benchmark
+	}
+	git("init", "-q")
+	write("go.mod", "module work\n\ngo 1.26\n")
+	write("bench/work_test.go", sized("2000"))
+	git("add", ".")
+	git("commit", "-q", "-m", "one")
+	write("bench/work_test.go", sized("4000")+"\nfunc BenchmarkNew(b *testing.B) {\n\tfor b.Loop() {\n\t}\n}\n")
+	git("commit", "-q", "-a", "-m", "two")
+}
+
+func worktrees(t *testing.T) string {
+	out, err := exec.Command("git", "worktree", "list").Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestInterleave(t *testing.T) {
+	newRepository(t)
+	before := worktrees(t)
+	dir := t.TempDir()
+	base, remove, err := Build(t.Context(), "HEAD~1", "bench", dir, "base")
+	require.NoError(t, err)
+	assert.NotEqual(t, before, worktrees(t))
+	head, _, err := Build(t.Context(), "", "bench", dir, "head")
+	require.NoError(t, err)
+	o := PairOptions{Bench: ".", Rounds: 10, Passes: 1, Time: 4 * time.Millisecond}
+	runs, err := Interleave(t.Context(), base, head, o)
+	require.NoError(t, err)
+	require.Len(t, runs.Base, 10)
+	require.Len(t, runs.Control, 10)
+	assert.Equal(t, 1, runs.Head[0].Round())
+	assert.Equal(t, 10, runs.Head[9].Round())
+
+	rows, missing := Compare(runs.Base, runs.Head, runs.Control, "", DefaultMinEffect)
+	assert.Empty(t, missing, "what only one has does not run")
+	require.Len(t, rows, 1)
+	assert.Equal(t, "Work", rows[0].Name)
+	assert.Equal(t, "sec/op", rows[0].Unit)
+	assert.Equal(t, 10, rows[0].Rounds)
+	assert.InDelta(t, 2, rows[0].Ratio.Center, 0.5)
+
+	// What is kept says the same.
+	path := filepath.Join(dir, "head.txt")
+	require.NoError(t, os.WriteFile(path, runs.HeadText.Bytes(), 0o666))
+	kept, err := bench.ReadResults(path)
+	require.NoError(t, err)
+	require.Len(t, kept, 10)
+	for i, r := range kept {
+		assert.Equal(t, runs.Head[i].Round(), r.Round())
+		assert.Equal(t, runs.Head[i].Values, r.Values)
+	}
+	require.NoError(t, remove())
+	assert.Equal(t, before, worktrees(t))
+
+	_, err = Interleave(t.Context(), head, head, PairOptions{Bench: "Nothing", Rounds: 1, Passes: 1, Time: time.Millisecond})
+	require.ErrorContains(t, err, "no benchmark matches Nothing")
+}
+
+func TestBuildErrors(t *testing.T) {
+	newRepository(t)
+	before := worktrees(t)
+	_, remove, err := Build(t.Context(), "nonsense", "bench", t.TempDir(), "base")
+	require.ErrorContains(t, err, `"nonsense" is no revision of this repository`)
+	require.NoError(t, remove())
+	_, remove, err = Build(t.Context(), "HEAD", "none", t.TempDir(), "base")
+	require.ErrorContains(t, err, "revision HEAD has no folder none")
+	require.NoError(t, remove())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	b, remove, err := Build(ctx, "HEAD", "bench", t.TempDir(), "base")
+	require.NoError(t, err)
+	_, err = Interleave(ctx, b, b, PairOptions{Bench: ".", Rounds: 10, Passes: 1, Time: time.Hour, Progress: func(int, int, string) {
+		time.AfterFunc(100*time.Millisecond, cancel)
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, remove(), "the worktree goes also after an interrupt")
+	assert.Equal(t, before, worktrees(t))
+}
+
+func TestCompareMetrics(t *testing.T) {
+	series := func(name string, values map[string]float64) (list []bench.Result) {
+		for round := range 10 {
+			r := bench.Result{Name: name, Config: map[string]string{"round": string(rune('1' + round))}, Values: values}
+			if round == 9 {
+				r.Config["round"] = "10"
+			}
+			list = append(list, r)
+		}
+		return list
+	}
+	base := append(series("Kernel", map[string]float64{"sec/op": 1, "cpu-sec/op": 1, "pct-peak": 80}),
+		series("Job", map[string]float64{"sec/op": 1, "pct-peak": 80, "queries/s": 100})...)
+	head := append(series("Kernel", map[string]float64{"sec/op": 3, "cpu-sec/op": 2, "pct-peak": 88}),
+		series("Job", map[string]float64{"sec/op": 2, "pct-peak": 80, "queries/s": 50})...)
+	head = append(head, series("Other", map[string]float64{"sec/op": 2})...)
+	rows, missing := Compare(base, head, nil, "", DefaultMinEffect)
+	assert.Equal(t, []string{"Other"}, missing)
+	require.Len(t, rows, 2)
+	assert.Equal(t, "pct-peak", rows[0].Unit, "a kernel's share is what the machine changes least")
+	assert.Equal(t, Faster, rows[0].Verdict, "more is better")
+	assert.InDelta(t, 80, rows[0].Base.Center, 1e-9)
+	assert.InDelta(t, 80./88, rows[0].Ratio.Center, 1e-9)
+	assert.Equal(t, "sec/op", rows[1].Unit)
+	assert.Equal(t, Slower, rows[1].Verdict)
+	rows, _ = Compare(base, head, nil, "queries/s", DefaultMinEffect)
+	require.Len(t, rows, 1)
+	assert.Equal(t, Slower, rows[0].Verdict)
+	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
+}

@@ -1,0 +1,257 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/rank"
+)
+
+// loads reads a data set and indexes its known answers.
+func loads(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, sh := range append(shapes, realShapes()...) {
+		quick := sh.name == "small"
+		list = append(list,
+			Benchmark{name("Load", "data", sh.name), quick, func(ctx context.Context, b *testing.B) error {
+				g, err := s.fixtures.open(ctx, sh)
+				if err != nil {
+					return err
+				}
+				dir := filepath.Join(b.TempDir(), "data")
+				if err := kg.Write(ctx, dir, g); err != nil {
+					return err
+				}
+				bytes, err := folderSize(dir)
+				if err != nil {
+					return err
+				}
+				for b.Loop() {
+					if _, err := kg.Open(ctx, dir+string(filepath.Separator)); err != nil {
+						return err
+					}
+				}
+				perSecond(b, "triples/s", count(g))
+				perSecond(b, "GB/s", float64(bytes)/1e9)
+				return nil
+			}},
+			Benchmark{name("Index", "data", sh.name), quick, func(ctx context.Context, b *testing.B) error {
+				g, err := s.fixtures.open(ctx, sh)
+				if err != nil {
+					return err
+				}
+				for b.Loop() {
+					kg.NewIndex(g)
+				}
+				perSecond(b, "triples/s", count(g))
+				return nil
+			}},
+		)
+	}
+	return list
+}
+
+// job is a checkpoint to rank: a model of each class on one shape, and MQuinE, at the sizes of the
+// paper, on every shape.
+type job struct {
+	shape shape
+	model string
+	dim   int
+}
+
+func jobs() []job {
+	var list []job
+	paper := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18, "fb15k-237-like": 38, "wn18rr-like": 35, "yago3-10-like": 18}
+	for _, sh := range append(shapes, realShapes()...) {
+		list = append(list, job{sh, "mquine", paper[sh.name]})
+		if sh.name == "fb15k-237-like" {
+			for _, m := range []string{"transe-l1", "complex", "rotate", "protate"} {
+				list = append(list, job{sh, m, dims[m]})
+			}
+		}
+	}
+	return list
+}
+
+func (j job) quick() bool { return j.shape.name == "small" }
+
+func (j job) name(family string, pairs ...any) string {
+	return name(family, append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)...)
+}
+
+// opens opens a checkpoint: mapped, every parameter checked, vocabularies read.
+func opens(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, j := range jobs() {
+		list = append(list, Benchmark{j.name("Open"), j.quick(), func(ctx context.Context, b *testing.B) error {
+			sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
+			if err != nil {
+				return err
+			}
+			bytes, err := folderSize(sub.checkpoint.Path)
+			if err != nil {
+				return err
+			}
+			for b.Loop() {
+				c, err := checkpoint.Open(ctx, sub.checkpoint.Path)
+				if err != nil {
+					return err
+				}
+				c.Close()
+			}
+			perSecond(b, "GB/s", float64(bytes)/1e9)
+			return nil
+		}})
+	}
+	return list
+}
+
+// evaluations rank test triples on both sides under every filter, on all threads; Pack is the part
+// before the first query, features and panels of all candidates.
+//
+// pct-peak counts the terms of all scores of distinct queries against the ceiling of the comparison
+// on all threads, measured before and after. Distances that are cut short, because a candidate is
+// certainly worse, count in full, so that their share may exceed 100.
+func evaluations(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		if backend.Tier == kernel.Generic && !s.best(backend) {
+			continue // minutes for what nobody waits for
+		}
+		for _, j := range jobs() {
+			list = append(list,
+				Benchmark{j.name("Pack", "tier", backend.Tier), j.quick() && s.best(backend), func(ctx context.Context, b *testing.B) error {
+					return evaluate(ctx, b, s, j, backend, true)
+				}},
+				Benchmark{j.name("Evaluate", "tier", backend.Tier), j.quick() && s.best(backend), func(ctx context.Context, b *testing.B) error {
+					return evaluate(ctx, b, s, j, backend, false)
+				}})
+		}
+	}
+	return list
+}
+
+func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kernel.Backend, packOnly bool) error {
+	sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
+	if err != nil {
+		return err
+	}
+	m := sub.checkpoint.Model
+	triples := sub.triples
+	if packOnly {
+		triples = triples[:1]
+	}
+	tower := m.Tower(kg.Tail)
+	ceiling := backend.Terms(tower.Compare).Runner(threads())
+	var stats rank.Stats
+	var pack time.Duration
+	var peak float64
+	rounds := 0
+	before := allocated()
+	for b.Loop() {
+		b.StopTimer()
+		peak += ceiling(5 * time.Millisecond)
+		b.StartTimer()
+		ranking, err := rank.Run(ctx, m, sub.index, triples, rank.Options{Backend: backend, Threads: threads()})
+		if err != nil {
+			return err
+		}
+		b.StopTimer()
+		peak += ceiling(5 * time.Millisecond)
+		b.StartTimer()
+		stats = ranking.Stats
+		pack += stats.Pack
+		rounds++
+	}
+	entities := float64(m.Config().Entities)
+	if packOnly {
+		perRound := pack.Seconds() / float64(rounds)
+		b.ReportMetric(1e9*perRound, "ns/op")
+		b.ReportMetric(entities/perRound, "entities/s")
+		b.ReportMetric(entities*float64(4*tower.Width)/perRound/1e9, "GB/s")
+		return nil
+	}
+	seconds := b.Elapsed().Seconds() / float64(rounds)
+	terms := float64(stats.UniqueQueries) * entities * float64(tower.Width)
+	b.ReportMetric(float64(stats.Queries)/seconds, "queries/s")
+	b.ReportMetric(float64(allocated()-before)/float64(rounds*stats.Queries), "B/query")
+	b.ReportMetric(terms*flops(tower.Compare)/seconds/1e9, "GFLOP/s")
+	b.ReportMetric(100*terms/seconds/(peak/float64(2*rounds)), "pct-peak")
+	return nil
+}
+
+// predictions asks for the ten best answers of a few queries.
+func predictions(s *suite) []Benchmark {
+	const queries, best = 32, 10
+	var list []Benchmark
+	for _, j := range jobs() {
+		list = append(list, Benchmark{j.name("Predict", "tier", s.backends[0].Tier), j.quick(), func(ctx context.Context, b *testing.B) error {
+			sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
+			if err != nil {
+				return err
+			}
+			asked := make([]kg.Query, queries)
+			for i := range asked {
+				asked[i], _ = sub.triples[i].Query(kg.Side(i % 2))
+			}
+			before, rounds := allocated(), 0
+			for b.Loop() {
+				lists, err := rank.Predict(ctx, sub.checkpoint.Model, sub.index, asked, best, true, rank.Options{Backend: s.backends[0], Threads: threads()})
+				if err != nil {
+					return err
+				}
+				if len(lists) != queries {
+					return fmt.Errorf("%d predictions of %d queries", len(lists), queries)
+				}
+				rounds++
+			}
+			perSecond(b, "queries/s", queries)
+			b.ReportMetric(float64(allocated()-before)/float64(rounds*queries), "B/query")
+			return nil
+		}})
+	}
+	return list
+}
+
+// perSecond reports the rate of an amount of each iteration.
+func perSecond(b *testing.B, unit string, amount float64) {
+	b.ReportMetric(amount*float64(b.N)/b.Elapsed().Seconds(), unit)
+}
+
+// count returns the number of triples.
+func count(g *kg.Graph) (n float64) {
+	for _, split := range g.Splits {
+		n += float64(len(split))
+	}
+	return n
+}
+
+// allocated returns the bytes that the process has allocated so far.
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+func folderSize(dir string) (bytes int64, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return 0, err
+		}
+		bytes += info.Size()
+	}
+	return bytes, nil
+}

@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// pairs compares a query with rows here and there in a table beyond the caches, as the float64 stage
+// does with what the panels leave. The bytes are those of the rows.
+func pairs(s *suite) []Benchmark {
+	const rows = 256 // in one call
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, c := range comparisons {
+			for _, k := range []int{352, 1504} { // 342 and 1,482 in whole PairWidths
+				list = append(list, Benchmark{
+					Name:  name("Pair", "tier", backend.Tier, "compare", c, "k", k),
+					Quick: k == 1504 && c == kernel.Dot && s.best(backend),
+					run: func(_ context.Context, b *testing.B) error {
+						table, x := randoms(outOfCache/4), randoms(k)
+						ids, out := shuffled(len(table)/k), make([]float64, rows)
+						at := 0
+						o := operation{
+							call: func() {
+								if at+rows > len(ids) {
+									at = 0
+								}
+								backend.Pair(c, out, x, table, k, ids[at:at+rows])
+								at += rows
+							},
+							flops: rows * float64(k) * flops(c),
+							bytes: rows * float64(4*k),
+						}
+						if c == kernel.Dot {
+							o.limits = append(o.limits, share{"pct-peak", o.flops, newLimit(backend.FMA64())})
+						}
+						if l := s.read(kernel.Memory); l != nil {
+							o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
+						}
+						o.measure(b)
+						return nil
+					},
+				})
+			}
+		}
+	}
+	return list
+}
+
+// matrices measures the float64 kernels of the matrix models on operands in the L1 cache (and L2,
+// for d = 64): all entries that count, not the padding.
+func matrices(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, d := range []int{18, 38, 64} {
+			cube, square := float64(d*d*d), float64(d*d)
+			n := kernel.LD(d) * kernel.LD(d)
+			for _, kind := range []struct {
+				name         string
+				flops, bytes float64
+				limit        *kernel.Ceiling
+				call         func(c, a, b, x []float64)
+			}{
+				{"MatMulFMA", 2 * cube, 24 * square, new(backend.FMA64()), func(c, a, b, _ []float64) { backend.MatMulFMA(c, a, b, d) }},
+				{"MatMul", 2 * cube, 24 * square, new(backend.MulAdd64()), func(c, a, b, _ []float64) { backend.MatMul(c, a, b, d) }},
+				{"Frobenius", 4 * square, 24 * square, nil, func(c, a, b, x []float64) { backend.Frobenius(a, b, x, d, c) }},
+			} {
+				list = append(list, Benchmark{
+					Name:  name(kind.name, "tier", backend.Tier, "d", d),
+					Quick: d == 38 && s.best(backend),
+					run: func(_ context.Context, b *testing.B) error {
+						c, x, y, z := kernel.AlignedFloat64(n), matrix(d), matrix(d), matrix(d)
+						o := operation{call: func() { kind.call(c, x, y, z) }, flops: kind.flops, bytes: kind.bytes}
+						if kind.limit != nil {
+							o.limits = append(o.limits, share{"pct-peak", o.flops, newLimit(*kind.limit)})
+						} else if l := s.read(kernel.L1Cache); l != nil {
+							o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
+						}
+						o.measure(b)
+						return nil
+					},
+				})
+			}
+		}
+	}
+	return list
+}
+
+// packing interleaves rows of a table beyond the caches into panels, as before a ranking. The bytes
+// are those that are read and those that are written.
+func packing(s *suite) []Benchmark {
+	var list []Benchmark
+	widths := map[int]bool{}
+	for _, backend := range s.backends {
+		if widths[backend.NR] {
+			continue // the same Go code
+		}
+		widths[backend.NR] = true
+		for _, k := range []int{342, 1482} {
+			list = append(list, Benchmark{
+				Name:  name("PackRows", "width", backend.NR, "k", k),
+				Quick: k == 1482 && s.best(backend),
+				run: func(_ context.Context, b *testing.B) error {
+					size := k * backend.NR
+					panels := max(2, outOfCache/(4*size))
+					table, packed := randoms(panels*size), kernel.AlignedFloat32(panels*size)
+					ids, terms := shuffled(panels*backend.NR), make([]int32, k)
+					for i := range terms {
+						terms[i] = int32(i)
+					}
+					p := 0
+					o := operation{
+						call: func() {
+							kernel.PackRows(packed[p*size:(p+1)*size], table, k, ids[p*backend.NR:(p+1)*backend.NR], terms, backend.NR)
+							p = (p + 1) % panels
+						},
+						bytes: float64(2 * 4 * size),
+					}
+					for range panels {
+						o.call() // the system gives memory when it is first written to
+					}
+					if l := s.read(kernel.Memory); l != nil {
+						o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
+					}
+					o.measure(b)
+					return nil
+				},
+			})
+		}
+	}
+	return list
+}
+
+// matrix returns a d × d matrix of numbers from 0 to 1, padded as the kernels want it.
+func matrix(d int) []float64 {
+	ld := kernel.LD(d)
+	m := kernel.AlignedFloat64(ld * ld)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range d {
+		for j := range d {
+			m[i*ld+j] = rng.Float64()
+		}
+	}
+	return m
+}
+
+// shuffled returns the numbers below n in random order.
+func shuffled(n int) []int32 {
+	ids := make([]int32, n)
+	for i, at := range rand.New(rand.NewPCG(1, 1)).Perm(n) {
+		ids[i] = int32(at)
+	}
+	return ids
+}

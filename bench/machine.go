@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// Machine says where results come from.
+type Machine struct {
+	CPU     string
+	Tier    kernel.Tier
+	Threads int
+	// Commit is the revision of the code, with +dirty where files were changed, and CommitTime when
+	// it was made; both are empty where the build does not know.
+	Commit     string
+	CommitTime string
+	// Ceiling is the best rate of float32 multiply-adds on one thread, in 10⁹ operations a second.
+	Ceiling float64
+}
+
+// ThisMachine describes the machine and build that run, and measures the ceiling.
+func ThisMachine() (Machine, error) {
+	backends, err := kernel.Available()
+	if err != nil {
+		return Machine{}, err
+	}
+	m := Machine{CPU: strings.TrimSpace(cpuid.CPU.BrandName), Tier: backends[0].Tier, Threads: threads()}
+	if m.CPU == "" {
+		m.CPU = "unknown " + runtime.GOARCH
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		settings := map[string]string{}
+		for _, s := range info.Settings {
+			settings[s.Key] = s.Value
+		}
+		m.Commit, m.CommitTime = settings["vcs.revision"], settings["vcs.time"]
+		if m.Commit != "" && settings["vcs.modified"] == "true" {
+			m.Commit += "+dirty"
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	l := newLimit(backends[0].Terms(kernel.Dot))
+	for range 50 {
+		m.Ceiling = max(m.Ceiling, 2*l.sample()/1e9)
+	}
+	return m, nil
+}
+
+// Class names machines whose results can be compared, as a folder name.
+func (m Machine) Class() string {
+	var slug strings.Builder
+	for _, r := range strings.ToLower(m.CPU) {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			slug.WriteRune(r)
+		case !strings.HasSuffix(slug.String(), "-"):
+			slug.WriteByte('-')
+		}
+	}
+	return fmt.Sprintf("%s-%d-threads", strings.Trim(slug.String(), "-"), m.Threads)
+}
+
+// WriteBasics writes the configuration lines that go test prints itself.
+func (m Machine) WriteBasics(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/mquine/mquine/bench\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, m.CPU)
+	return err
+}
+
+// WriteDetails writes the other configuration lines of the Go benchmark format.
+func (m Machine) WriteDetails(w io.Writer) error {
+	unknown := func(s string) string {
+		if s == "" {
+			return "unknown"
+		}
+		return s
+	}
+	_, err := fmt.Fprintf(w, "tier: %v\nthreads: %d\ncommit: %s\ncommit-time: %s\nmeasured: %s\ngo: %s\nceiling: %.1f GFLOP/s FMA float32, %v, one thread\n",
+		m.Tier, m.Threads, unknown(m.Commit), unknown(m.CommitTime), time.Now().UTC().Format(time.RFC3339), runtime.Version(), m.Ceiling, m.Tier)
+	return err
+}

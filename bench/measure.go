@@ -1,0 +1,115 @@
+package bench
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// operation is a kernel call to be measured on one thread.
+type operation struct {
+	call func()
+	// flops and bytes are what one call computes, in floating-point operations, and what it has to
+	// read and write at least once; 0 is not reported.
+	flops, bytes float64
+	// others are further amounts of one call, by the unit of their rate, such as "queries/s".
+	others map[string]float64
+	limits []share
+}
+
+// share is a metric in percent: the rate of an amount of each call against a limit of that rate.
+type share struct {
+	unit   string
+	amount float64
+	limit  *limit
+}
+
+// limit is a kernel.Ceiling that is sampled again and again.
+type limit struct {
+	perRound float64
+	loop     func(rounds int)
+	n        int // rounds of a call
+}
+
+func newLimit(c kernel.Ceiling) *limit { return &limit{c.PerRound, c.Loop(), 1} }
+
+// sample runs the loop for half a millisecond and returns its rate in that time.
+func (l *limit) sample() float64 {
+	for start, rounds := threadTime(), 0; ; {
+		l.loop(l.n)
+		rounds += l.n
+		switch t := threadTime() - start; {
+		case t >= 500*time.Microsecond:
+			return float64(rounds) * l.perRound / t.Seconds()
+		case t < 50*time.Microsecond:
+			l.n *= 2
+		}
+	}
+}
+
+// slice is the time of the operation between two samples of its limits: short, so that both meet
+// the same frequency and the same neighbours.
+const slice = 4 * time.Millisecond
+
+// measure reports the rates of an operation.
+//
+// They are per second of the thread's processor time, where the system tells it, since what other
+// processes take away from a kernel is no property of the kernel, and they are medians over short
+// slices. A share is the median of the shares of the slices, each set against the limit as measured
+// right before and after it. ns/op is the mean time on the clock, as in every benchmark, cpu-ns/op
+// the median of processor time.
+func (o operation) measure(b *testing.B) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	o.call() // brings code and operands into the caches
+	before := make([]float64, len(o.limits))
+	for i, s := range o.limits {
+		before[i] = s.limit.sample()
+	}
+	var perCall []float64 // seconds, of each slice
+	shares := make([][]float64, len(o.limits))
+	calls, want := 0, 1
+	start := threadTime()
+	for b.Loop() {
+		o.call()
+		if calls++; calls < want {
+			continue
+		}
+		each := (threadTime() - start).Seconds() / float64(calls)
+		b.StopTimer()
+		perCall = append(perCall, each)
+		for i, s := range o.limits {
+			after := s.limit.sample()
+			shares[i] = append(shares[i], s.amount/each/((before[i]+after)/2))
+			before[i] = after
+		}
+		calls, want = 0, max(1, int(slice.Seconds()/each))
+		b.StartTimer()
+		start = threadTime()
+	}
+	perSecond := 1 / median(perCall)
+	report := func(unit string, value float64) {
+		if value > 0 {
+			b.ReportMetric(value, unit)
+		}
+	}
+	if threadTimeKnown {
+		b.ReportMetric(1e9/perSecond, "cpu-ns/op")
+	}
+	report("GFLOP/s", o.flops*perSecond/1e9)
+	report("GB/s", o.bytes*perSecond/1e9)
+	for unit, amount := range o.others {
+		report(unit, amount*perSecond)
+	}
+	for i, s := range o.limits {
+		report(s.unit, 100*median(shares[i]))
+	}
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return (x[len(x)/2] + x[(len(x)-1)/2]) / 2
+}

@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+var comparisons = []kernel.Comparison{kernel.Dot, kernel.L1, kernel.GroupNorm, kernel.Phase}
+
+// flops counts the floating-point operations of a term of a score: additions, multiplications and
+// roots, but no change of a sign.
+func flops(c kernel.Comparison) float64 {
+	switch c {
+	case kernel.GroupNorm:
+		return 3.5 // two differences, two squares, their sum, its root, the sum over pairs: 7 for two terms
+	default:
+		return 2 // Phase: two products, their sum, the sum over pairs: 4 for two terms
+	}
+}
+
+// outOfCache is the memory of tables and panels that no cache should hold.
+const outOfCache = 64 << 20
+
+// panels scores a block of queries against panel after panel, as a ranking does: features beyond
+// the caches, two truths a query. pct-peak is the share of the rate at which the same operations run
+// on registers alone. The bytes are those of the panel: the queries stay in the L2 cache.
+func panels(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, c := range comparisons {
+			for _, k := range []int{200, 342, 1000, 1482, 2000} {
+				list = append(list, Benchmark{
+					Name:  name("Panel", "tier", backend.Tier, "compare", c, "k", k),
+					Quick: k == 1000 && s.best(backend),
+					run: func(_ context.Context, b *testing.B) error {
+						panel(backend, c, k).measure(b)
+						return nil
+					},
+				})
+			}
+		}
+	}
+	return list
+}
+
+func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
+	mr := backend.MR(c)
+	block := backend.QueryBlock(c, k)
+	size := k * backend.NR
+	panels := max(2, outOfCache/(4*size))
+	queries, candidates := randoms(block*k), randoms(panels*size)
+	tile := backend.NewTile(block, 2*block)
+	rows := make([]int32, block+1)
+	for i := range rows {
+		rows[i] = int32(2 * i)
+	}
+	ends, better := make([]float32, 4*block), make([]int32, 2*block)
+	for i := range ends {
+		ends[i] = 1e30
+	}
+	p := 0
+	terms := float64(block/mr*mr) * float64(backend.NR) * float64(k)
+	return operation{
+		call: func() {
+			next := (p + 1) % panels
+			backend.Panel(c, tile, queries, candidates[p*size:(p+1)*size], k, rows, ends, better, 1<<backend.NR-1, candidates[next*size:(next+1)*size])
+			p = next
+		},
+		flops:  terms * flops(c),
+		bytes:  float64(4 * size),
+		limits: []share{{"pct-peak", terms, newLimit(backend.Terms(c))}},
+	}
+}
+
+// randoms returns numbers from 0 to 1, a few thousand again and again.
+func randoms(n int) []float32 {
+	rng := rand.New(rand.NewPCG(1, 1))
+	x := kernel.AlignedFloat32(n)
+	for i := range x[:min(n, 9973)] { // a prime, so that rows and lanes differ
+		x[i] = float32(rng.Float64())
+	}
+	for done := 9973; done < n; done *= 2 {
+		copy(x[done:], x[:done])
+	}
+	return x
+}

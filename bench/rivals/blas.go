@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/gonum"
+)
+
+// gonumBLAS is gonum's sgemm.
+type gonumBLAS struct{ *job }
+
+func (g gonumBLAS) about() string { return "gonum " + moduleVersion("gonum.org/v1/gonum") }
+
+func (g gonumBLAS) score(c, q []float32, m int) error {
+	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, m, g.n, g.tower.Width, 1, q, g.stride, g.phi, g.stride, 0, c, g.n)
+	return nil
+}
+
+// openBLAS is cblas_sgemm of Debian's libopenblas0.
+type openBLAS struct {
+	*job
+	sgemm func(order, transA, transB, m, n, k int32, alpha float32, a unsafe.Pointer, lda int32, b unsafe.Pointer, ldb int32, beta float32, c unsafe.Pointer, ldc int32)
+	name  string
+}
+
+func newOpenBLAS(j *job) (*openBLAS, error) {
+	lib, err := purego.Dlopen("libopenblas.so.0", purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, missing("OpenBLAS", "libopenblas0-pthread")
+	}
+	o := &openBLAS{job: j}
+	var setThreads func(int32)
+	var config, core func() string
+	purego.RegisterLibFunc(&o.sgemm, lib, "cblas_sgemm")
+	purego.RegisterLibFunc(&setThreads, lib, "openblas_set_num_threads")
+	purego.RegisterLibFunc(&config, lib, "openblas_get_config")
+	purego.RegisterLibFunc(&core, lib, "openblas_get_corename")
+	setThreads(int32(j.threads))
+	o.name = config() + ", kernels for " + core()
+	return o, nil
+}
+
+func (o *openBLAS) about() string { return o.name }
+
+func (o *openBLAS) score(c, q []float32, m int) error {
+	const rowMajor, noTrans, trans = 101, 111, 112
+	o.sgemm(rowMajor, noTrans, trans, int32(m), int32(o.n), int32(o.tower.Width), 1, pointer(q), int32(o.stride), pointer(o.phi), int32(o.stride), 0, pointer(c), int32(o.n))
+	return nil
+}
+
+// oneDNN is dnnl_sgemm of Debian's libdnnl2.
+type oneDNN struct {
+	*job
+	sgemm func(transA, transB byte, m, n, k int64, alpha float32, a unsafe.Pointer, lda int64, b unsafe.Pointer, ldb int64, beta float32, c unsafe.Pointer, ldc int64) int32
+	name  string
+	calls chan func()
+}
+
+func newOneDNN(j *job) (*oneDNN, error) {
+	lib, err := purego.Dlopen("libdnnl.so.2", purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, missing("oneDNN", "libdnnl2")
+	}
+	// Its threads are OpenMP's.
+	omp, err := purego.Dlopen("libgomp.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
+	if err != nil {
+		return nil, missing("OpenMP", "libgomp1")
+	}
+	o := &oneDNN{job: j}
+	var version func() *[3]int32
+	var setThreads func(int32)
+	purego.RegisterLibFunc(&o.sgemm, lib, "dnnl_sgemm")
+	purego.RegisterLibFunc(&version, lib, "dnnl_version")
+	purego.RegisterLibFunc(&setThreads, omp, "omp_set_num_threads")
+	v := version()
+	o.name = fmt.Sprintf("oneDNN %d.%d.%d", v[0], v[1], v[2])
+	// OpenMP keeps the number of threads, and the threads themselves, for each thread that calls.
+	o.calls = make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		setThreads(int32(j.threads))
+		for call := range o.calls {
+			call()
+		}
+	}()
+	return o, nil
+}
+
+func (o *oneDNN) about() string { return o.name }
+
+func (o *oneDNN) score(c, q []float32, m int) error {
+	status := make(chan int32)
+	o.calls <- func() {
+		status <- o.sgemm('N', 'T', int64(m), int64(o.n), int64(o.tower.Width), 1, pointer(q), int64(o.stride), pointer(o.phi), int64(o.stride), 0, pointer(c), int64(o.n))
+	}
+	if s := <-status; s != 0 {
+		return fmt.Errorf("dnnl_sgemm: status %d", s)
+	}
+	return nil
+}
+
+func pointer(x []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
+
+// missingError says what to install for a rival that is left out.
+type missingError struct{ what, install string }
+
+func (e missingError) Error() string {
+	return fmt.Sprintf("%s is not here: install Debian's %s", e.what, e.install)
+}
+
+func missing(what, install string) error { return missingError{what, install} }

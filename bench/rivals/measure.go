@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// contestant is a rival with its measurements.
+type contestant struct {
+	name  string
+	rival rival
+	// limit is the number of queries of a round, 0 for all; ranked is what that came to.
+	limit, ranked int
+	differ        int        // of the ranks that were compared
+	rounds        []*outcome // without their counts
+	ratios        []float64  // by round, to mquine's time in it
+}
+
+// seconds is the time of a round for all of n queries.
+func (c *contestant) seconds(round, n int) float64 {
+	return c.rounds[round].elapsed.Seconds() * float64(n) / float64(c.ranked)
+}
+
+// measure compares and times the rivals of one row, and writes the results to out.
+func (o *options) measure(ctx context.Context, out io.Writer) (err error) {
+	began := time.Now()
+	j, err := o.openJob(ctx)
+	if err != nil {
+		return err
+	}
+	defer j.checkpoint.Close()
+	ranking, err := j.rankExactly(ctx)
+	if err != nil {
+		return err
+	}
+	j.exact = ranking.Ranks
+	fmt.Fprintf(o.log, "mquine: ready, %.2f s\n", ranking.Stats.Rank.Seconds())
+
+	var field []*contestant
+	defer func() {
+		for _, c := range field {
+			c.rival.close()
+		}
+	}()
+	for _, name := range o.rivals {
+		if !enters(name, j) {
+			continue
+		}
+		r, err := o.newRival(ctx, name, j)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			fmt.Fprintf(o.log, "%s is left out: %v\n", name, err)
+			continue
+		}
+		c := &contestant{name: name, rival: r}
+		field = append(field, c)
+		if err := o.admit(ctx, j, c); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+
+	var own []rank.Stats
+	for round := range o.rounds {
+		ranking, err := j.rankExactly(ctx)
+		if err != nil {
+			return err
+		}
+		own = append(own, ranking.Stats)
+		for _, c := range field {
+			run, err := c.rival.rank(ctx, c.limit)
+			if err != nil {
+				return errors.Join(ctx.Err(), fmt.Errorf("%s: %w", c.name, err))
+			}
+			run.counts = nil
+			c.rounds = append(c.rounds, run)
+			c.ratios = append(c.ratios, c.seconds(round, len(j.exact))/ranking.Stats.Rank.Seconds())
+		}
+		fmt.Fprintf(o.log, "round %d of %d, %s since the start\n", round+1, o.rounds, time.Since(began).Round(time.Second))
+	}
+	return writeResults(out, j, own, field)
+}
+
+func (j *job) rankExactly(ctx context.Context) (*rank.Ranking, error) {
+	triples, err := j.graph.Triples(kg.Test)
+	if err != nil {
+		return nil, err
+	}
+	return rank.Run(ctx, j.model, j.index, triples, rank.Options{Backend: j.backend, Threads: j.threads, FeatureMemory: math.MaxInt64})
+}
+
+// enters tells whether a rival has such models.
+func enters(name string, j *job) bool {
+	switch name {
+	case "gonum", "openblas", "onednn":
+		return j.tower.Compare == kernel.Dot
+	case "plain":
+		return j.tower.Compare != kernel.Phase
+	}
+	return slices.Contains([]string{"mquine", "mquade", "complex", "distmult", "transe-l1", "rotate"}, j.row.model)
+}
+
+func (o *options) newRival(ctx context.Context, name string, j *job) (rival, error) {
+	switch name {
+	case "gonum":
+		return newMatrixRival(ctx, j, gonumBLAS{j}, []int{256})
+	case "openblas":
+		s, err := newOpenBLAS(j)
+		if err != nil {
+			return nil, err
+		}
+		return newMatrixRival(ctx, j, s, j.blocks())
+	case "onednn":
+		s, err := newOneDNN(j)
+		if err != nil {
+			return nil, err
+		}
+		return newMatrixRival(ctx, j, s, j.blocks())
+	case "plain":
+		return newMatrixRival(ctx, j, plainLoop{j}, []int{64})
+	}
+	return newTorch(ctx, j, o.python, name == "torch-unique")
+}
+
+// admit compares a rival's ranks with mquine's and chooses how many queries it is timed on.
+func (o *options) admit(ctx context.Context, j *job, c *contestant) error {
+	c.limit = o.limit
+	if c.limit == 0 {
+		trial, err := c.rival.rank(ctx, 1) // one block
+		if err != nil {
+			return err
+		}
+		rate := float64(len(trial.counts)) / trial.elapsed.Seconds()
+		if n := rate * o.budget.Seconds(); n < float64(len(j.exact)) {
+			c.limit = max(1, int(n))
+		}
+	}
+	run, err := c.rival.rank(ctx, c.limit)
+	if err != nil {
+		return err
+	}
+	c.ranked = len(run.counts)
+	if c.differ, err = j.check(ctx, run.counts); err != nil {
+		return fmt.Errorf("its ranks are wrong: %w", err)
+	}
+	fmt.Fprintf(o.log, "%s: %s; %d of %d ranks differ from the exact ones, all within the rounding of float32\n", c.name, c.rival.about(), c.differ, c.ranked)
+	return nil
+}

@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/gonum"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// BenchmarkProductAndCount counts, for a block of queries, the candidates whose dot product exceeds a
+// threshold: by the panel kernel, which counts in the tile, by gonum's sgemm and a pass over its
+// result, and by a plain loop. All have the same operands and all threads. What else could do it, from
+// outside Go, is in bench/rivals.
+func BenchmarkProductAndCount(b *testing.B) {
+	backends, err := kernel.Available()
+	require.NoError(b, err)
+	for _, k := range []int{342, 1000, 1482} {
+		c := newCounting(backends[0], k)
+		want := make([]int32, c.m)
+		c.plain(want)
+		for _, rival := range []struct {
+			name  string
+			count func(better []int32)
+		}{{"panel", c.panel}, {"gonum", c.gonum}, {"plain", c.plain}} {
+			b.Run(fmt.Sprintf("rival=%s/k=%d", rival.name, k), func(b *testing.B) {
+				better := make([]int32, c.m)
+				for b.Loop() {
+					clear(better)
+					rival.count(better)
+				}
+				require.Equal(b, want, better)
+				flop := 2 * float64(c.m) * float64(c.n) * float64(k)
+				b.ReportMetric(flop*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			})
+		}
+	}
+}
+
+// counting is m queries against n candidates of k small whole numbers, whose sums float32 has exactly,
+// so that all ways of adding them count the same.
+type counting struct {
+	backend            *kernel.Backend
+	m, n, k            int
+	threads            int
+	queries, candidate []float32 // by rows
+	thresholds         []float32
+	strips, panels     []float32 // packed
+	scores             []float32
+	rows               []int32
+	ends               []float32
+	tiles              []*kernel.Tile
+	terms              []int32
+}
+
+func newCounting(backend *kernel.Backend, k int) *counting {
+	c := &counting{backend: backend, k: k, threads: runtime.GOMAXPROCS(0)}
+	c.m = backend.QueryBlock(kernel.Dot, k)
+	c.n = 4096 / backend.NR * backend.NR
+	rng := rand.New(rand.NewPCG(1, 1))
+	fill := func(n int) []float32 {
+		x := kernel.AlignedFloat32(n)
+		for i := range x {
+			x[i] = float32(rng.IntN(17) - 8)
+		}
+		return x
+	}
+	c.queries, c.candidate, c.thresholds = fill(c.m*k), fill(c.n*k), fill(c.m)
+	c.scores = kernel.AlignedFloat32(c.m * c.n)
+	c.terms = make([]int32, k)
+	for t := range c.terms {
+		c.terms[t] = int32(t)
+	}
+	c.strips, c.panels = kernel.AlignedFloat32(c.m*k), kernel.AlignedFloat32(c.n*k)
+	c.pack(c.panels, c.candidate, c.n, backend.NR)
+	c.rows, c.ends = make([]int32, c.m+1), make([]float32, 2*c.m)
+	for i := range c.rows {
+		c.rows[i] = int32(i)
+	}
+	for i, t := range c.thresholds {
+		c.ends[2*i], c.ends[2*i+1] = t, t
+	}
+	for range c.threads {
+		c.tiles = append(c.tiles, backend.NewTile(c.m, c.m))
+	}
+	return c
+}
+
+// pack interleaves n rows in strips of the given width.
+func (c *counting) pack(dst, rows []float32, n, width int) {
+	ids := make([]int32, width)
+	for at := 0; at < n; at += width {
+		for i := range ids {
+			ids[i] = int32(at + i)
+		}
+		kernel.PackRows(dst[at*c.k:(at+width)*c.k], rows, c.k, ids, c.terms, width)
+	}
+}
+
+// each does work for n things on all threads.
+func (c *counting) each(n int, work func(worker, item int)) {
+	if err := kernel.Parallel(context.Background(), c.threads, n, work); err != nil {
+		panic(err) // the context never ends
+	}
+}
+
+// panel packs the queries and shares the panels of candidates among the threads.
+func (c *counting) panel(better []int32) {
+	c.pack(c.strips, c.queries, c.m, c.backend.MR(kernel.Dot))
+	counts := make([][]int32, c.threads)
+	for i := range counts {
+		counts[i] = make([]int32, c.m)
+	}
+	size := c.backend.NR * c.k
+	c.each(c.n/c.backend.NR, func(w, p int) {
+		c.backend.Panel(kernel.Dot, c.tiles[w], c.strips, c.panels[p*size:(p+1)*size], c.k, c.rows, c.ends, counts[w], 1<<c.backend.NR-1, nil)
+	})
+	for _, part := range counts {
+		for i, n := range part {
+			better[i] += n
+		}
+	}
+}
+
+func (c *counting) gonum(better []int32) {
+	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, c.m, c.n, c.k, 1, c.queries, c.k, c.candidate, c.k, 0, c.scores, c.n)
+	c.each(c.m, func(_, i int) {
+		for _, s := range c.scores[i*c.n : (i+1)*c.n] {
+			if s > c.thresholds[i] {
+				better[i]++
+			}
+		}
+	})
+}
+
+func (c *counting) plain(better []int32) {
+	c.each(c.m, func(_, i int) {
+		q := c.queries[i*c.k : (i+1)*c.k]
+		for e := range c.n {
+			var sum float32
+			for t, v := range c.candidate[e*c.k : (e+1)*c.k] {
+				sum += q[t] * v
+			}
+			if sum > c.thresholds[i] {
+				better[i]++
+			}
+		}
+	})
+}

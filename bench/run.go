@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Options says what Run runs.
+type Options struct {
+	// Match selects benchmarks by their whole name; nil takes all.
+	Match *regexp.Regexp
+	// Quick takes the quick subset only.
+	Quick bool
+	// Count is how often each benchmark runs, Time for how long at least.
+	Count int
+	Time  time.Duration
+	// Progress, if not nil, is called before each run.
+	Progress func(done, total int, name string)
+}
+
+// registerFlags gives package testing its settings, which are flags of Go's own package flag. A
+// command line that is read by other means does not get them.
+var registerFlags = sync.OnceFunc(testing.Init)
+
+// Run measures and writes the results in the Go benchmark format, each as soon as it is there, after
+// lines that describe the machine.
+func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
+	all, err := All()
+	if err != nil {
+		return err
+	}
+	var chosen []Benchmark
+	for _, x := range all {
+		if (x.Quick || !o.Quick) && (o.Match == nil || o.Match.MatchString(x.Name)) {
+			chosen = append(chosen, x)
+		}
+	}
+	if len(chosen) == 0 {
+		return errors.New("no benchmark has a name that matches; mquine bench list has the names")
+	}
+	if err := errors.Join(m.WriteBasics(w), m.WriteDetails(w)); err != nil {
+		return err
+	}
+	registerFlags()
+	if err := flag.Set("test.benchtime", o.Time.String()); err != nil {
+		return err
+	}
+	for i, x := range chosen {
+		for c := range o.Count {
+			if o.Progress != nil {
+				o.Progress(i*o.Count+c, len(chosen)*o.Count, x.Name)
+			}
+			result, err := x.measure(ctx)
+			if err != nil {
+				return fmt.Errorf("benchmark %s: %w", x.Name, err)
+			}
+			if _, err := fmt.Fprintf(w, "Benchmark%s-%d\t%s\n", x.Name, threads(), result); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measure runs a benchmark outside go test, whose Fatal would lose the error.
+func (x Benchmark) measure(ctx context.Context) (result testing.BenchmarkResult, err error) {
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	result = testing.Benchmark(func(b *testing.B) {
+		if err = x.run(ctx, b); err != nil {
+			b.FailNow()
+		}
+	})
+	return result, errors.Join(err, ctx.Err())
+}

@@ -1,0 +1,165 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/bench"
+)
+
+// TestMain describes the machine above the results of go test -bench, as mquine bench run does.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() != "" {
+		machine, err := bench.ThisMachine()
+		if err != nil {
+			panic(err)
+		}
+		if machine.Commit == "" { // go test does not tell a binary its commit
+			machine.Commit, machine.CommitTime = gitLog("%H"), gitLog("%cd")
+			if exec.Command("git", "diff", "--quiet", "HEAD").Run() != nil {
+				machine.Commit += "+dirty"
+			}
+		}
+		if err := machine.WriteDetails(os.Stdout); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func gitLog(format string) string {
+	cmd := exec.Command("git", "log", "-1", "--date=iso-strict-local", "--format="+format)
+	cmd.Env = append(os.Environ(), "TZ=UTC")
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.Replace(strings.TrimSpace(string(out)), "+00:00", "Z", 1)
+}
+
+// TestFamilies checks that go test -bench has a function for every family.
+func TestFamilies(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	out, err := exec.Command(self, "-test.list", "^Benchmark").Output()
+	require.NoError(t, err)
+	functions := strings.Fields(string(out))
+	list, err := bench.All()
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	for _, x := range list {
+		assert.False(t, seen[x.Name], "%s is there twice", x.Name)
+		seen[x.Name] = true
+		assert.Contains(t, functions, "Benchmark"+x.Family())
+		for _, pair := range strings.Split(x.Name, "/")[1:] {
+			assert.Regexp(t, `^[a-z]+=[a-z0-9.-]+$`, pair, x.Name)
+		}
+	}
+}
+
+// TestQuick runs every benchmark of the quick subset once and reads the results.
+func TestQuick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute under the race detector")
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	machine, err := bench.ThisMachine()
+	require.NoError(t, err)
+	machine.Commit = "0123456789"
+	previous := flag.Lookup("test.benchtime").Value.String()
+	defer func() { require.NoError(t, flag.Set("test.benchtime", previous)) }()
+	var out bytes.Buffer
+	runs := 0
+	require.NoError(t, bench.Run(t.Context(), &out, machine, bench.Options{
+		Quick: true, Count: 1, Time: time.Nanosecond, Progress: func(int, int, string) { runs++ },
+	}))
+	path := filepath.Join(t.TempDir(), "results.txt")
+	require.NoError(t, os.WriteFile(path, out.Bytes(), 0o666))
+	results, err := bench.ReadResults(path)
+	require.NoError(t, err)
+	require.Len(t, results, runs)
+	list, err := bench.All()
+	require.NoError(t, err)
+	quick := 0
+	for _, x := range list {
+		if x.Quick {
+			assert.Equal(t, x.Name, results[quick].Name)
+			quick++
+		}
+	}
+	assert.Equal(t, quick, runs)
+	for _, r := range results {
+		for _, key := range []string{"goos", "goarch", "cpu", "tier", "threads", "commit", "ceiling"} {
+			assert.NotEmpty(t, r.Config[key], key)
+		}
+		assert.Positive(t, r.Values["sec/op"], r.Name)
+		for unit, v := range r.Values {
+			assert.Positive(t, v, "%s %s", r.Name, unit)
+			if strings.HasPrefix(unit, "pct-") {
+				assert.Less(t, v, 300.0, "%s %s", r.Name, unit)
+			}
+		}
+		switch family, _, _ := strings.Cut(r.Name, "/"); family {
+		case "Panel":
+			assert.Contains(t, r.Values, "pct-peak")
+			assert.Contains(t, r.Values, "GFLOP/s")
+			assert.Contains(t, r.Values, "GB/s")
+		case "Evaluate":
+			assert.Contains(t, r.Values, "queries/s")
+			assert.Contains(t, r.Values, "B/query")
+		}
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	machine := bench.Machine{CPU: "none"}
+	var out bytes.Buffer
+	err := bench.Run(t.Context(), &out, machine, bench.Options{Match: regexp.MustCompile("nothing"), Count: 1, Time: time.Millisecond})
+	require.ErrorContains(t, err, "no benchmark has a name that matches")
+	ctx, cancel := context.WithCancel(t.Context())
+	err = bench.Run(ctx, &out, machine, bench.Options{Match: regexp.MustCompile("Panel"), Count: 1, Time: time.Millisecond, Progress: func(done, _ int, _ string) {
+		if done == 1 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, 1, strings.Count(out.String(), "\nBenchmarkPanel"))
+}
+
+func TestClass(t *testing.T) {
+	assert.Equal(t, "intel-r-xeon-r-platinum-8370c-cpu-2-80ghz-4-threads", bench.Machine{CPU: "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", Threads: 4}.Class())
+}
+
+func TestReadResults(t *testing.T) {
+	dir := t.TempDir()
+	read := func(text string) ([]bench.Result, error) {
+		path := filepath.Join(dir, "r.txt")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
+		return bench.ReadResults(path)
+	}
+	results, err := read("tier: avx2\nround: 2\nBenchmarkPanel/tier=avx2/k=342-16  10  250 ns/op  12.5 GFLOP/s\nPASS\n")
+	require.NoError(t, err)
+	require.Len(t, results, 1)
+	assert.Equal(t, "Panel/tier=avx2/k=342", results[0].Name)
+	assert.Equal(t, 2, results[0].Round())
+	assert.Equal(t, 12.5, results[0].Values["GFLOP/s"])
+	assert.InDelta(t, 250e-9, results[0].Values["sec/op"], 1e-15)
+	_, err = read("hello\n")
+	require.ErrorContains(t, err, "has no benchmark results")
+	_, err = read("BenchmarkX 1 ns/op\n")
+	require.ErrorContains(t, err, "r.txt:1")
+	_, err = bench.ReadResults(filepath.Join(dir, "none"))
+	require.ErrorContains(t, err, "cannot read results")
+}

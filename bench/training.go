@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train"
+)
+
+// products multiplies the matrices of a training step: the scores of a batch of queries against
+// shared candidates, and the two products of their gradients, packing included.
+func products(s *suite) []Benchmark {
+	const queries, features = 2048, 1482
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, candidates := range []int{1024, 14541} {
+			if backend.Tier == kernel.Generic && candidates > 2000 {
+				continue // minutes
+			}
+			for _, product := range []string{"scores", "queries", "candidates"} {
+				list = append(list, Benchmark{
+					Name:  name("Product", "tier", backend.Tier, "of", product, "n", candidates, "k", features),
+					Quick: product == "scores" && candidates == 1024 && s.best(backend),
+					run: func(ctx context.Context, b *testing.B) error {
+						p := backend.NewProduct(1)
+						psi, phi, w := randomMatrix(queries, features), randomMatrix(candidates, features), randomMatrix(queries, candidates)
+						out := map[string]kernel.Matrix{"scores": w, "queries": psi, "candidates": phi}[product]
+						out = kernel.NewMatrix(out.Rows, out.Cols)
+						var failed error
+						multiply := map[string]func() error{
+							"scores":     func() error { return p.NT(ctx, out, psi, phi, false) },
+							"queries":    func() error { return p.NN(ctx, out, w, phi, false) },
+							"candidates": func() error { return p.TN(ctx, out, w, psi, false) },
+						}[product]
+						terms := float64(queries) * float64(candidates) * features
+						operation{
+							call: func() {
+								if err := multiply(); err != nil {
+									failed = err
+								}
+							},
+							flops:  2 * terms,
+							limits: []share{{"pct-peak", terms, newLimit(backend.Terms(kernel.Dot))}},
+						}.measure(b)
+						return failed
+					},
+				})
+			}
+		}
+	}
+	return list
+}
+
+// smallProducts multiplies d × d float32 matrices that stay in L1, and computes the features of
+// entities and their gradients. The flops are those of whole products, padding not counted.
+func smallProducts(s *suite) []Benchmark {
+	const entities = 64
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, d := range []int{18, 20, 35, 38} {
+			for _, part := range []string{"product", "features", "gradient"} {
+				list = append(list, Benchmark{
+					Name:  name("Small", "tier", backend.Tier, "of", part, "d", d),
+					Quick: d == 38 && s.best(backend),
+					run: func(_ context.Context, b *testing.B) error {
+						n := kernel.Len32(d)
+						x, y, c := randoms(n), randoms(n), kernel.AlignedFloat32(n)
+						p := d * (d + 1) / 2
+						a, phi, gradient := randomMatrix(entities, p), randomMatrix(entities, 2*p), kernel.NewMatrix(entities, p)
+						symmetric := backend.NewSymmetric(d)
+						cube, i := 2*float64(d*d*d), 0
+						o := map[string]operation{
+							"product":  {flops: cube, call: func() { backend.MatMul32(c, x, y, d, false) }},
+							"features": {flops: cube / 2, call: func() { symmetric.Features(phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
+							"gradient": {flops: cube, call: func() { symmetric.Gradient(gradient.Row(i), phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
+						}[part]
+						o.limits = []share{{"pct-peak", o.flops / 2, newLimit(backend.Terms(kernel.Dot))}}
+						o.measure(b)
+						return nil
+					},
+				})
+			}
+		}
+	}
+	return list
+}
+
+// rowOperations does to rows of 1,024 numbers in L2 what a training step does.
+func rowOperations(s *suite) []Benchmark {
+	const rows, cols = 16, 1024
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, part := range []string{"softmax", "logistic", "axpy", "adam", "adagrad"} {
+			list = append(list, Benchmark{
+				Name:  name("Rows", "tier", backend.Tier, "of", part),
+				Quick: (part == "softmax" || part == "adam") && s.best(backend),
+				run: func(_ context.Context, b *testing.B) error {
+					x, y, m, v := randomMatrix(rows, cols), randomMatrix(rows, cols), kernel.NewMatrix(rows, cols), kernel.NewMatrix(rows, cols)
+					adam := kernel.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 0, 1, 0)
+					adagrad := kernel.AdagradStep{Rate: 1e-3, Epsilon: 1e-10}
+					work := map[string]func(i int){
+						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); backend.Softmax(m.Row(i), 1, 1) },
+						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); backend.Logistic(m.Row(i), nil, 0, 0) },
+						"axpy":     func(i int) { backend.Axpy(m.Row(i), 1e-9, y.Row(i)) },
+						"adam":     func(i int) { backend.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam) },
+						"adagrad":  func(i int) { backend.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
+					}[part]
+					i := 0
+					operation{
+						call:   func() { work(i); i = (i + 1) % rows },
+						others: map[string]float64{"entries/s": cols},
+					}.measure(b)
+					return nil
+				},
+			})
+		}
+	}
+	return list
+}
+
+func randomMatrix(rows, cols int) kernel.Matrix {
+	m := kernel.NewMatrix(rows, cols)
+	copy(m.Data, randoms(len(m.Data)))
+	return m
+}
+
+// trainingSteps makes steps of a training of FB15k-237's shape: 14,541 entities, 237 relations,
+// d = 38, 1,024 positives from both sides, 1,024 shared negatives for each side; with Z-samples, of
+// FB15k-237 itself. GFLOP/s counts the three matrix products alone, 6·B·C·F operations a side, over
+// the whole time of a step: sampling, features, queries, gradients and Adam included. pct-peak sets
+// it against the rate of fused multiply-adds on all threads, measured between the steps.
+func trainingSteps(s *suite) []Benchmark {
+	shapes := map[int]*kg.Graph{}
+	var list []Benchmark
+	for _, z := range []int{0, 32} {
+		if _, err := kg.DataDir(); z > 0 && err != nil {
+			continue // random graphs have no patterns
+		}
+		backend := s.backends[0]
+		list = append(list, Benchmark{
+			Name:  name("TrainStep", "tier", backend.Tier, "zsamples", z),
+			Quick: z == 0,
+			run: func(ctx context.Context, b *testing.B) error {
+				if shapes[z] == nil {
+					g := skewedGraph(14541, 237, 16*1024)
+					if z > 0 {
+						var err error
+						if g, err = kg.Open(ctx, "fb15k-237"); err != nil {
+							b.Skip(err)
+						}
+					}
+					shapes[z] = g
+				}
+				return trainingStep(ctx, b, backend, shapes[z], z)
+			},
+		})
+	}
+	return list
+}
+
+func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int) error {
+	const d, batch, negatives = 38, 1024, 1024
+	const steps = 16 // of a round
+	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
+	c := train.Default()
+	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter = d, batch, "shared", negatives, 0, z, z > 0
+	fma := backend.Terms(kernel.Dot).Runner(threads())
+	peak := 2 * fma(5*time.Millisecond)
+	samples, done := 1, 0
+	var stop context.CancelFunc
+	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
+		b.StopTimer()
+		peak += 2 * fma(5*time.Millisecond)
+		samples++
+		if done++; done%steps == 0 {
+			stop()
+		}
+		b.StartTimer()
+	}}
+	for b.Loop() {
+		b.StopTimer()
+		t, err := train.NewTrainer(ctx, c, g, m)
+		if err != nil {
+			return err
+		}
+		var some context.Context
+		some, stop = context.WithCancel(ctx)
+		b.StartTimer()
+		_, err = t.Epoch(some)
+		stop()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	perStep := b.Elapsed().Seconds() / float64(done)
+	b.ReportMetric(operations/perStep/1e9, "GFLOP/s")
+	b.ReportMetric(100*operations/perStep/(peak/float64(samples)), "pct-peak")
+	b.ReportMetric(batch/perStep, "triples/s")
+	b.ReportMetric(1e3*perStep, "ms/step")
+	return nil
+}
+
+// skewedGraph has a training split of random triples, in which few entities and relations have most.
+func skewedGraph(entities, relations, triples int) *kg.Graph {
+	rng := rand.New(rand.NewPCG(1, 1))
+	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	for e := range entities {
+		g.Entities.Add(fmt.Sprint("e", e))
+	}
+	for r := range relations {
+		g.Relations.Add(fmt.Sprint("r", r))
+	}
+	skewed := func(n int) int32 { x := rng.Float64(); return int32(x * x * float64(n)) }
+	for range triples {
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: skewed(entities), Relation: skewed(relations), Tail: skewed(entities)})
+	}
+	return g
+}
