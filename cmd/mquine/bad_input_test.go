@@ -214,6 +214,11 @@ func TestFullStandardOutput(t *testing.T) {
 		{"predict", "--model", w.model, "--data", w.data, "--head", "person_00", "--relation", "lives_in"},
 		{"info", "--json", "-"},
 		{"info", "--json", "/dev/full"},
+		{"eval", "--help"},
+		{"help", "eval"},
+		{"z"},
+		{"--version"},
+		{"completion", "bash"},
 	} {
 		var stderr strings.Builder
 		cmd := command(t, args...)

@@ -228,7 +228,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		s.close()
 		return nil, nil, err
 	}
-	fmt.Fprintf(log, "ranked %s queries with %s in %s\n", comma(len(ranking.Ranks)), name, time.Since(start).Round(time.Millisecond))
+	fmt.Fprintf(log, "ranked %s with %s in %s\n", plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
 	return s, ranking, nil
 }
 

@@ -22,8 +22,8 @@ func newDemoCommand(start time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Rank a small checkpoint of a small graph, both made on the spot",
-		Long: `Do the main job with nothing to download: make a small graph of families and films, fit a MQuinE
-checkpoint to its training split, and rank its test split exactly, as mquine eval does.
+		Long: `Do the main job with nothing to download: make a small graph of families and films, train MQuinE on
+its training split, as mquine train does, and rank its test split exactly, as mquine eval does.
 
 The graph and the checkpoint are removed afterwards unless --keep names a folder for them, where
 the other commands can go on with them.`,
@@ -87,13 +87,40 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	if err != nil {
 		return err
 	}
-	meter, fitting := newMeter(log), time.Now()
-	c := model.Config{Model: "mquine", Dim: demoDim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-	m, err := train.Demo(ctx, c, g, train.Options{Seed: demoSeed, Backend: backend, Threads: e.threads, Progress: meter.fitting()})
-	meter.clear()
+	start, c := time.Now(), demoConfig()
+	m, err := trainDemo(ctx, log, c, g, train.Machine{Backend: backend, Threads: e.threads})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "fitted %s, d = %d, to them in %.1f s\n", c.Model, c.Dim, time.Since(fitting).Seconds())
+	fmt.Fprintf(log, "trained %s, d = %d, on them in %.1f s\n", c.Model, c.Dim, time.Since(start).Seconds())
 	return checkpoint.Save(ctx, e.model, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
+}
+
+// demoConfig returns options that suit a few thousand triples.
+func demoConfig() train.Config {
+	c := train.Default()
+	c.Dim, c.Seed, c.Epochs, c.Batch = demoDim, demoSeed, 12, 512
+	c.LearningRate, c.Decay = 0.03, "linear"
+	return c
+}
+
+func trainDemo(ctx context.Context, log io.Writer, c train.Config, g *kg.Graph, m train.Machine) (model.Model, error) {
+	meter := newMeter(log)
+	defer meter.clear()
+	start := time.Now()
+	m.Progress = func(p train.Progress) {
+		done, total := int64((p.Epoch-1)*p.Total+p.Done), int64(p.Epochs*p.Total)
+		t := time.Since(start)
+		meter.show(done, total, t, fmt.Sprintf("training, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+	}
+	t, err := train.NewTrainer(ctx, c, g, m)
+	if err != nil {
+		return nil, err
+	}
+	for t.Done() < c.Epochs {
+		if _, err := t.Epoch(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t.Model(), nil
 }

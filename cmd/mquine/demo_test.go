@@ -25,7 +25,7 @@ func TestDemo(t *testing.T) {
 	require.Len(t, line, 2, o.stdout)
 	mrr := must1(strconv.ParseFloat(line[1], 64))
 	chance := chanceMRR(t, filepath.Join(kept, "families"))
-	assert.Greater(t, mrr, 10*chance, "the checkpoint has learnt something")
+	assert.Greater(t, mrr, 0.7, "the training has learnt the rules of the graph")
 	assert.InDelta(t, 0.02, chance, 0.01)
 
 	// The other commands go on with what was kept, and find the same.

@@ -30,7 +30,7 @@ mean rank set against chance.
              all    other known answers do not, if train, valid or test has them ("filtered")
   --ties     what becomes of candidates with exactly the score of the true answer: optimistic
              ranks it before them, pessimistic after them, realistic in their middle
-  --protocol own     what --sides, --filters and --ties say
+  --protocol full    what --sides, --filters and --ties say
              rotate  that of the RotatE repository: both sides in one average, filter all,
                      optimistic ties; the three flags cannot be given beside it
   --by       also the metrics of groups of queries, under the last of the filters:
@@ -59,6 +59,9 @@ and tells what share of that the ranking reached.`,
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
+			if err := e.gpus.check(e.compute); err != nil {
+				return err
+			}
 			if e.jsonFile != "" && filepath.Clean(e.jsonFile) == filepath.Clean(e.ranksFile) {
 				return errors.New("--json and --ranks cannot go to the same file")
 			}
@@ -76,14 +79,14 @@ and tells what share of that the ranking reached.`,
 	flags.SortFlags = false
 	e.inputs.add(cmd)
 	addChoice(cmd, &e.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &e.protocol, "protocol", "`protocol`: own or rotate", ownProtocol, rotateProtocol)
+	addChoice(cmd, &e.protocol, "protocol", "`protocol`: full or rotate", fullProtocol, rotateProtocol)
 	addChoice(cmd, &e.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
 	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
 	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
 	addConvention(cmd, &e.convention)
-	e.compute.add(cmd)
+	e.compute.addWithDevices(cmd, &e.gpus)
 	flags.BoolVar(&e.peak, "peak", false, "measure the share of the processor's peak")
 	flags.StringVar(&e.jsonFile, "json", "", "`file` for all results as JSON")
 	flags.StringVar(&e.ranksFile, "ranks", "", "`file` for the ranks of all queries, tab-separated")

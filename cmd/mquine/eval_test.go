@@ -198,7 +198,7 @@ func TestEvalTable(t *testing.T) {
 	assert.Contains(t, o.stdout, "By category: filter all, side head, pessimistic ties")
 	assert.NotContains(t, o.stdout, "both")
 	assert.Contains(t, o.stderr, "ranking 20 queries (20 valid triples of families, side head) among 60 candidates")
-	assert.Contains(t, o.stderr, "of candidate features")
+	assert.Regexp(t, `: \d+ KiB of candidate features, \d+ KiB of graph and index\n`, o.stderr)
 	assert.NotContains(t, o.stdout, "ceiling")
 
 	o = succeed(t, append(eval, "--peak")...)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/klauspost/cpuid/v2"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
@@ -27,6 +28,7 @@ import (
 type evaluation struct {
 	inputs
 	compute
+	gpus     gpus
 	protocol protocol
 	split    kg.Split
 	sides    rank.Sides
@@ -47,7 +49,7 @@ type evaluation struct {
 // realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
-		protocol: ownProtocol, split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
+		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
 		ties: rank.Realistic, hits: []int{1, 3, 10}, start: start,
 	}
 	e.compute.setDefaults()
@@ -65,6 +67,11 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	devices, err := e.gpus.open(e.compute, log)
+	if err != nil {
+		return err
+	}
+	defer closeDevices(devices)
 	loading := time.Now()
 	s, err := e.inputs.open(ctx)
 	if err != nil {
@@ -83,7 +90,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	}
 	m := s.checkpoint.Model
 	report := &rank.Report{
-		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities,
+		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities, Protocol: string(e.protocol),
 		Model: m.Config().Model, Dim: m.Config().Dim,
 		Tier: backend.Tier.String(), Threads: e.threads, Machine: machine(),
 	}
@@ -94,34 +101,48 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	if e.jsonFile != "" {
 		hashing.Go(func() { report.CheckpointSHA256 = s.checkpoint.SHA256() })
 	}
-	index := kg.NewIndex(s.graph)
+	var index *kg.Index
+	if err := phase(ctx, "index", func(context.Context) error { index = kg.NewIndex(s.graph); return nil }); err != nil {
+		return err
+	}
 	hashing.Wait()
 	report.Timing.Load = time.Since(loading).Seconds()
 
 	meter := newMeter(log)
-	options := rank.Options{Sides: e.sides.List(), Backend: backend, Threads: e.threads, Progress: meter.ranking}
-	e.announce(log, s, len(triples), options)
+	options := rank.Options{Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Progress: meter.ranking}
+	e.announce(log, s, index, len(triples), options)
 	var ceiling ceiling
-	if err := e.measure(&ceiling); err != nil {
+	tower := m.Tower(options.Sides[0])
+	if err := e.measure(&ceiling, tower.Compare); err != nil {
 		return err
 	}
 	ranking, err := rank.Run(ctx, m, index, triples, options)
+	if err != nil && len(devices) > 0 && e.backend == autoBackend && ctx.Err() == nil {
+		meter.clear()
+		noteNoGPU(log, err)
+		options.Devices = nil
+		ranking, err = rank.Run(ctx, m, index, triples, options)
+	}
 	meter.clear()
 	if err != nil {
 		return err
 	}
-	if err := e.measure(&ceiling); err != nil {
+	if err := e.measure(&ceiling, tower.Compare); err != nil {
 		return err
 	}
 	stats := ranking.Stats
+	if len(options.Devices) > 0 {
+		report.Tier, report.Machine = cudaBackend, report.Machine+", "+deviceNames(devices)
+	}
 	conclude(log, stats, report.Candidates)
 	report.Queries, report.UniqueQueries, report.Rescored = stats.Queries, stats.UniqueQueries, stats.Rescored
+	report.Dropped = stats.Dropped
 	report.Timing.Pack, report.Timing.Rank, report.Timing.Decide = stats.Pack.Seconds(), stats.Rank.Seconds(), stats.Decide.Seconds()
 	if e.peak {
-		tower := m.Tower(options.Sides[0])
-		work := portOperations[tower.Compare] * float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries)
-		report.FMAGFLOPSAll = ceiling.gflops()
-		report.Share = work / 1e9 / report.Timing.Rank / report.FMAGFLOPSAll
+		gterms := float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries) / 1e9 / report.Timing.Rank
+		report.FMAGFLOPSAll, report.GtermsAll = mean(ceiling.fma)/1e9, mean(ceiling.terms)/1e9
+		report.Share = portOperations[tower.Compare] * gterms / report.FMAGFLOPSAll
+		report.ComparisonShare = gterms / report.GtermsAll
 	}
 	report.Results, report.Groups, err = rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
 		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: keys, Threads: e.threads,
@@ -132,9 +153,11 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	e.protocol.keep(report)
 
 	// What took long to compute is shown even if a file cannot be written.
-	err = e.print(out, report, &ceiling)
+	err = e.print(out, report, tower.Compare, ceiling.tier)
 	if e.ranksFile != "" {
-		err = errors.Join(err, rank.WriteRanks(e.ranksFile, s.graph, e.filters, ranking.Ranks))
+		err = errors.Join(err, phase(ctx, "write", func(context.Context) error {
+			return rank.WriteRanks(e.ranksFile, s.graph, e.filters, ranking.Ranks)
+		}))
 	}
 	if e.jsonFile != "" {
 		report.PeakRSSBytes = rank.PeakRSS()
@@ -166,32 +189,40 @@ func triplesToRank(g *kg.Graph, split kg.Split, filters []rank.Filter) ([]kg.Tri
 }
 
 // announce says what will be done.
-func (e *evaluation) announce(w io.Writer, s *subject, triples int, o rank.Options) {
+func (e *evaluation) announce(w io.Writer, s *subject, x *kg.Index, triples int, o rank.Options) {
 	s.writeNotes(w)
 	c := s.checkpoint.Model.Config()
-	fmt.Fprintf(w, "ranking %s queries (%s %v triples of %s, side %v) among %s candidates\n",
-		comma(triples*len(o.Sides)), comma(triples), e.split, s.graph.Name, e.sides, comma(c.Entities))
+	fmt.Fprintf(w, "ranking %s (%s of %s, side %v) among %s\n", plural(triples*len(o.Sides), "query"),
+		plural(triples, e.split.String()+" triple"), s.graph.Name, e.sides, plural(c.Entities, "candidate"))
 	bytes, slices := rank.Memory(s.checkpoint.Model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
 	if slices > 1 {
 		memory += fmt.Sprintf(" at a time, in %d slices", slices)
 	}
-	fmt.Fprintf(w, "with %s, d = %d, on %v with %s: %s\n", c.Model, c.Dim, o.Backend.Tier, plural(o.Threads, "thread"), memory)
+	memory += ", " + humanize.IBytes(uint64(s.graph.Bytes()+x.Bytes())) + " of graph and index"
+	on := o.Backend.Tier.String()
+	if len(o.Devices) > 0 {
+		on = deviceNames(o.Devices)
+	}
+	fmt.Fprintf(w, "with %s, d = %d, on %s with %s: %s\n", c.Model, c.Dim, on, plural(o.Threads, "thread"), memory)
 }
 
 // conclude says what was done.
 func conclude(w io.Writer, s rank.Stats, candidates int) {
 	pairs := int64(s.UniqueQueries) * int64(candidates)
-	fmt.Fprintf(w, "ranked in %s: %s distinct queries, %s; float32 left %s pairs to float64, which left %s to the reference, in %.1f%% of the time\n",
-		s.Rank.Round(time.Millisecond), comma(s.UniqueQueries), pairRate(pairs, s.Rank),
-		humanize.Comma(s.Rescored.Float64), humanize.Comma(s.Rescored.Reference), 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
+	fmt.Fprintf(w, "ranked in %s: %s, %s; float32 left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
+		s.Rank.Round(time.Millisecond), plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank),
+		plural(int(s.Rescored.Float64), "pair"), comma(int(s.Rescored.Reference)), 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
+	if s.Dropped > 0 {
+		fmt.Fprintf(w, "early exit passed over %.1f%% of the terms\n", 100*s.Dropped)
+	}
 	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
 		fmt.Fprintf(w, "note: %s\n", collapsedNote)
 	}
 }
 
-// print writes the tables.
-func (e *evaluation) print(w io.Writer, r *rank.Report, c *ceiling) error {
+// print writes the tables, and what the ranking reached of the ceilings of comparison c.
+func (e *evaluation) print(w io.Writer, r *rank.Report, c kernel.Comparison, tier kernel.Tier) error {
 	if err := e.protocol.announce(w); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
@@ -203,16 +234,20 @@ func (e *evaluation) print(w io.Writer, r *rank.Report, c *ceiling) error {
 			return fmt.Errorf("printing the groups: %w", err)
 		}
 	}
-	if e.peak {
-		reached := "This comparison has no share of it."
-		if r.Share > 0 {
-			reached = fmt.Sprintf("The ranking reached %.1f%% of it.", 100*r.Share)
-		}
-		_, err := fmt.Fprintf(w, "\nFMA ceiling: %.0f GFLOP/s (%v, all %s; measured before and after). %s\n",
-			r.FMAGFLOPSAll, c.tier, plural(runtime.GOMAXPROCS(0), "core"), reached)
-		return err
+	if !e.peak {
+		return nil
 	}
-	return nil
+	where := fmt.Sprintf("%v, all %s; measured before and after", tier, plural(runtime.GOMAXPROCS(0), "core"))
+	text := fmt.Sprintf("\nFMA ceiling: %.0f GFLOP/s (%s).", r.FMAGFLOPSAll, where)
+	if r.Share > 0 {
+		text += fmt.Sprintf(" The ranking reached %.1f%% of it.", 100*r.Share)
+	}
+	if c != kernel.Dot {
+		text += fmt.Sprintf("\nCeiling of the comparison %v: %.1f·10⁹ terms/s (its operations on registers alone). The ranking reached %.1f%% of it.",
+			c, r.GtermsAll, 100*r.ComparisonShare)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
 }
 
 // portOperations counts the operations of a term that compete with FMA for its ports, an FMA being
@@ -220,17 +255,17 @@ func (e *evaluation) print(w io.Writer, r *rank.Report, c *ceiling) error {
 // comparisons have no common measure with it.
 var portOperations = map[kernel.Comparison]float64{kernel.Dot: 2, kernel.L1: 6}
 
-// ceiling is the processor's measured rate of fused multiply-adds.
+// ceiling holds measurements of the processor's rates, in operations and in terms a second.
 type ceiling struct {
-	tier  kernel.Tier
-	rates []float64 // operations a second
+	tier       kernel.Tier
+	fma, terms []float64
 }
 
 // peakTime is how long one measurement of a ceiling takes.
 const peakTime = 300 * time.Millisecond
 
 // measure adds a measurement of the best tier to c, if the user asks for it.
-func (e *evaluation) measure(c *ceiling) error {
+func (e *evaluation) measure(to *ceiling, c kernel.Comparison) error {
 	if !e.peak {
 		return nil
 	}
@@ -238,19 +273,14 @@ func (e *evaluation) measure(c *ceiling) error {
 	if err != nil {
 		return err
 	}
-	c.tier = backends[0].Tier
-	c.rates = append(c.rates, backends[0].Peak(runtime.GOMAXPROCS(0), peakTime))
+	b := backends[0]
+	to.tier = b.Tier
+	to.fma = append(to.fma, 2*b.Terms(kernel.Dot).Rate(runtime.GOMAXPROCS(0), peakTime))
+	to.terms = append(to.terms, b.Terms(c).Rate(runtime.GOMAXPROCS(0), peakTime))
 	return nil
 }
 
-// gflops returns the mean of the measurements in 10⁹ operations a second.
-func (c *ceiling) gflops() float64 {
-	sum := 0.0
-	for _, r := range c.rates {
-		sum += r
-	}
-	return sum / float64(len(c.rates)) / 1e9
-}
+func mean(x []float64) float64 { return stat.Mean(x, nil) }
 
 // checkWritable makes sure, before long work begins, that a file can be made at path. "" and "-"
 // are none.
@@ -292,6 +322,9 @@ func machine() string {
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
+	}
+	if stem, ok := strings.CutSuffix(thing, "y"); ok {
+		return comma(n) + " " + stem + "ies"
 	}
 	return comma(n) + " " + thing + "s"
 }

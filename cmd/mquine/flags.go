@@ -200,7 +200,7 @@ func (c *compute) setDefaults() {
 // resolve returns the backend that was asked for.
 func (c *compute) resolve() (*kernel.Backend, error) {
 	tier, err := kernel.Best()
-	if err == nil && c.backend != autoBackend {
+	if err == nil && c.backend != autoBackend && c.backend != cudaBackend {
 		tier, err = kernel.ParseTier(c.backend)
 	}
 	if err != nil {

@@ -81,6 +81,9 @@ type machineInfo struct {
 	Tier       string     `json:"tier"`
 	TierReason string     `json:"tier_reason"`
 	Tiers      []tierInfo `json:"tiers"`
+	// GPUs are all that the NVIDIA driver finds; NoGPU says why it finds none.
+	GPUs  []gpuInfo `json:"gpus"`
+	NoGPU string    `json:"no_gpu,omitempty"`
 }
 
 // cacheInfo has 0 for what is not known.
@@ -112,10 +115,11 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 		Features: cpuid.CPU.FeatureSet(),
 		Tier:     backends[0].Tier.String(), TierReason: tierReason(backends[0].Tier),
 	}
+	info.GPUs, info.NoGPU = describeGPUs()
 	for _, b := range backends {
 		var rates [2]float64
 		for i, threads := range [...]int{1, info.Threads} {
-			rates[i] = b.Peak(threads, peakTime) / 1e9
+			rates[i] = 2 * b.Terms(kernel.Dot).Rate(threads, peakTime) / 1e9
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -144,6 +148,16 @@ func (m *machineInfo) print(w *bytes.Buffer) {
 	t.AppendRow(table.Row{"caches", m.Caches.String()})
 	t.AppendRow(table.Row{"features", strings.Join(vectorFeatures(m.Features), " ")})
 	t.AppendRow(table.Row{"in force", m.Tier + ": " + m.TierReason})
+	if m.NoGPU != "" {
+		t.AppendRow(table.Row{"GPUs", "none: " + m.NoGPU})
+	}
+	for _, g := range m.GPUs {
+		text := fmt.Sprintf("%s, compute capability %s, %s, driver for CUDA %s", g.Name, g.Capability, humanize.IBytes(uint64(g.Memory)), g.Driver)
+		if g.Unusable != "" {
+			text += "; not used: " + g.Unusable
+		}
+		t.AppendRow(table.Row{fmt.Sprintf("GPU %d", g.Index), text})
+	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
 	t = newTable(2, 3)

@@ -44,8 +44,8 @@ func TestInfoMachine(t *testing.T) {
 	assert.Equal(t, backends[0].Tier.String(), info.Tier)
 	for i, tier := range info.Tiers {
 		assert.Equal(t, backends[i].Tier.String(), tier.Tier)
-		assert.Greater(t, tier.One, 0.1)
-		assert.Greater(t, tier.All, 0.1)
+		assert.Positive(t, tier.One)
+		assert.Positive(t, tier.All)
 		assert.Contains(t, o.stdout, "\n"+tier.Tier)
 	}
 

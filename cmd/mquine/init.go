@@ -104,7 +104,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	c := m.Config()
-	fmt.Fprintf(log, "wrote %s: %s, d = %d, %s entities, %s relations, %s\n", i.out, c.Model, c.Dim, comma(c.Entities), comma(c.Relations), i.kind)
+	fmt.Fprintf(log, "wrote %s: %s, d = %d, %s, %s\n", i.out, c.Model, c.Dim, sizes(c.Entities, c.Relations), i.kind)
 	if i.kind != clusteredKind {
 		return nil
 	}

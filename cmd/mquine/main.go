@@ -33,14 +33,18 @@ func main() {
 // run executes the command line and returns the exit status. An error is one line on stderr.
 func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(start)
+	out := &checkedWriter{w: stdout}
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // it keeps the output that is set by now
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
+	case out.err != nil && !errors.As(err, new(workError)): // cobra's own texts, such as --help
+		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), reason(out.err))
+		return exitFailed
 	case err == nil:
 		return exitOK
 	case ctx.Err() != nil:
@@ -52,6 +56,20 @@ func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, s
 	}
 	fmt.Fprintf(stderr, "%s: %s (see %s --help)\n", cmd.CommandPath(), oneLine(err), cmd.CommandPath())
 	return exitUsage
+}
+
+// checkedWriter keeps the first error of w.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
 }
 
 // oneLine joins the lines of an error, such as those of errors.Join.

@@ -95,10 +95,7 @@ func reason(err error) error {
 
 // sizes writes the numbers of entities and relations.
 func sizes(entities, relations int) string {
-	if entities == 1 {
-		return "1 entity, " + plural(relations, "relation")
-	}
-	return comma(entities) + " entities, " + plural(relations, "relation")
+	return plural(entities, "entity") + ", " + plural(relations, "relation")
 }
 
 // onTerminal tells whether what is written to w is read as it comes.

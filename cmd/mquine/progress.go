@@ -57,6 +57,15 @@ func (m *meter) fitting() func(done, total int) {
 	}
 }
 
+// counting returns a progress function of zpattern.Index.Values for the given of several sides.
+func (m *meter) counting(side, sides int) func(done, total int64) {
+	start := time.Now()
+	return func(done, total int64) {
+		t := time.Since(start)
+		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left", side+1, sides, timeLeft(done, total, t)))
+	}
+}
+
 func (m *meter) show(done, total int64, t time.Duration, text string) {
 	switch {
 	case m.terminal:

@@ -14,8 +14,8 @@ import (
 type protocol string
 
 const (
-	// ownProtocol leaves the choice to the flags.
-	ownProtocol protocol = "own"
+	// fullProtocol leaves the choice to the flags.
+	fullProtocol protocol = "full"
 	// rotateProtocol is that of the RotatE repository. Its own ties fall as an unstable sort leaves
 	// them.
 	rotateProtocol protocol = "rotate"
@@ -23,7 +23,7 @@ const (
 
 // follow sets what the protocol says, which flags must then not say.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
-	if e.protocol == ownProtocol {
+	if e.protocol == fullProtocol {
 		return nil
 	}
 	for _, name := range []string{"sides", "filters", "ties"} {
@@ -37,7 +37,7 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 
 // keep drops the results that are not of the protocol: it has one average over both sides.
 func (p protocol) keep(r *rank.Report) {
-	if p == ownProtocol {
+	if p == fullProtocol {
 		return
 	}
 	r.Results = slices.DeleteFunc(r.Results, func(x rank.Result) bool {
@@ -50,7 +50,7 @@ func (p protocol) keep(r *rank.Report) {
 
 // announce names the protocol above the tables.
 func (p protocol) announce(w io.Writer) error {
-	if p == ownProtocol {
+	if p == fullProtocol {
 		return nil
 	}
 	_, err := fmt.Fprintf(w, "Protocol %s: both sides in one average, filter all, optimistic ties\n", p)

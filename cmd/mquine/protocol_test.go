@@ -29,13 +29,15 @@ func TestProtocolRotate(t *testing.T) {
 		o := succeed(t, "eval", "--model", dir, "--data", "umls", "--protocol", "rotate", "--json", file)
 		assert.Contains(t, o.stdout, "Protocol rotate: both sides in one average, filter all, optimistic ties")
 		var report struct {
-			Results []struct {
+			Protocol string
+			Results  []struct {
 				Side, Filter, Ties string
 				MRR, MR            float64
 				Hits               map[string]float64
 			}
 		}
 		require.NoError(t, json.Unmarshal(must1(os.ReadFile(file)), &report))
+		assert.Equal(t, "rotate", report.Protocol)
 		require.Len(t, report.Results, 1)
 		r := report.Results[0]
 		assert.Equal(t, []string{"both", "all", "optimistic"}, []string{r.Side, r.Filter, r.Ties})

@@ -50,14 +50,17 @@ input, 2 for wrong usage, 130 when interrupted.`,
 		newDemoCommand(start),
 		newDataCommand(),
 		newInitCommand(),
+		newTrainCommand(),
 		newImportCommand(),
 		newEvalCommand(start),
 		newCompareCommand(),
 		newPredictCommand(),
 		newZCommand(),
+		newBenchCommand(),
 		newInfoCommand(),
 	)
 	cobra.EnableCommandSorting = false
+	addProfiling(root)
 	return root
 }
 
@@ -67,12 +70,13 @@ type workError struct{ error }
 func (e workError) Unwrap() error { return e.error }
 
 // markWork marks the errors of all commands' work, which cobra begins when it has found nothing
-// wrong with the arguments. A command that only has others says so when it is given an argument.
+// wrong with the arguments, and has it profiled if asked for. A command that only has others says
+// so when it is given an argument.
 func markWork(cmd *cobra.Command) {
 	switch work := cmd.RunE; {
 	case !cmd.HasSubCommands() && work != nil:
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := work(cmd, args); err != nil {
+			if err := profiled(cmd, func() error { return work(cmd, args) }); err != nil {
 				return workError{err}
 			}
 			return nil

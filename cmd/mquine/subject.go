@@ -24,8 +24,16 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 		dataErr error
 		reading sync.WaitGroup
 	)
-	reading.Go(func() { g, dataErr = kg.Open(ctx, in.data) })
-	c, err := openCheckpoint(ctx, in.model, in.vocabulary)
+	reading.Go(func() {
+		dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
+			g, err = kg.Open(ctx, in.data)
+			return err
+		})
+	})
+	err := phase(ctx, "checkpoint", func(ctx context.Context) (err error) {
+		c, err = openCheckpoint(ctx, in.model, in.vocabulary)
+		return err
+	})
 	reading.Wait()
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ func TestWrongUsage(t *testing.T) {
 		args     []string
 		sentence string
 	}{
+		{with(eval, "--profile", "heap"), `--profile "heap": choose from cpu, mem, block and trace`},
 		{[]string{"evla", "--model", "m"}, `mquine: unknown command "evla" for "mquine"; did you mean eval (see mquine --help)`},
 		{[]string{"--bogus"}, "mquine: unknown flag --bogus (see mquine --help)"},
 		{[]string{"eval"}, "mquine eval: --model and --data are missing (see mquine eval --help)"},
@@ -34,7 +35,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--filters", ""), `--filters "": choose from`},
 		{with(eval, "--filters", "all,all"), "all is given twice"},
 		{with(eval, "--ties", "none"), `--ties "none": choose from optimistic, pessimistic and realistic`},
-		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from own and rotate`},
+		{with(eval, "--protocol", "rotat"), `--protocol "rotat": choose from full and rotate`},
 		{with(eval, "--protocol", "rotate", "--sides", "both"), "--protocol rotate says which sides, filters and ties: leave out --sides"},
 		{with(eval, "--protocol", "rotate", "--filters", "all"), "leave out --filters"},
 		{with(eval, "--ties", "optimistic", "--protocol", "rotate"), "leave out --ties"},
@@ -42,7 +43,7 @@ func TestWrongUsage(t *testing.T) {
 		{with(eval, "--hits", "1,0"), `--hits "1,0": must be whole numbers from 1`},
 		{with(eval, "--hits", "3,3"), "3 is given twice"},
 		{with(eval, "--hits", "x"), "must be whole numbers"},
-		{with(eval, "--backend", "sse"), `--backend "sse": choose from auto, avx512, avx2 and generic`},
+		{with(eval, "--backend", "sse"), `--backend "sse": choose from auto, cuda, avx512, avx2 and generic`},
 		{with(eval, "--threads", "0"), `--threads "0": must be a whole number of at least 1`},
 		{with(eval, "--threads", "1e9"), "must be a whole number"},
 		{with(eval, "--threads", "1000000"), "must be 4096 at most"},

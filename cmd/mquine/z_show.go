@@ -131,7 +131,7 @@ func (z *zShow) describe(ctx context.Context) (zTriple, error) {
 		}
 	}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		values, err := x.Values(ctx, []kg.Triple{triple}, side, z.convention, 1)
+		values, err := x.Values(ctx, []kg.Triple{triple}, side, z.convention, 1, nil)
 		if err != nil {
 			return r, err
 		}

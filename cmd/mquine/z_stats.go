@@ -188,7 +188,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if len(triples) == 0 {
 		return fmt.Errorf("data set %s: its %v split is empty, so that there are no Z-values to count", g.Name, z.split)
 	}
-	values, err := z.values(cmd.Context(), g, triples)
+	values, err := z.values(cmd.Context(), cmd.ErrOrStderr(), g, triples)
 	if err != nil {
 		return err
 	}
@@ -213,14 +213,17 @@ func (z *zStats) run(cmd *cobra.Command) error {
 }
 
 // values returns the values of triples on each side that was asked for.
-func (z *zStats) values(ctx context.Context, g *kg.Graph, triples []kg.Triple) ([][]zpattern.Value, error) {
+func (z *zStats) values(ctx context.Context, log io.Writer, g *kg.Graph, triples []kg.Triple) ([][]zpattern.Value, error) {
 	x, err := zpattern.NewIndex(g)
 	if err != nil {
 		return nil, err
 	}
 	var values [][]zpattern.Value
-	for _, side := range z.sides.List() {
-		v, err := x.Values(ctx, triples, side, z.convention, 0)
+	sides := z.sides.List()
+	for i, side := range sides {
+		meter := newMeter(log)
+		v, err := x.Values(ctx, triples, side, z.convention, 0, meter.counting(i, len(sides)))
+		meter.clear()
 		if err != nil {
 			return nil, err
 		}
@@ -276,8 +279,8 @@ func (z *zStats) print(w io.Writer, g *kg.Graph, r zReport) error {
 	for _, c := range r.Cases {
 		t.AppendRow(table.Row{c.Side, comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N)})
 	}
-	_, err := fmt.Fprintf(w, "%s %v: Z-patterns of %s in %s training triples, convention %v\n\n%s\n\n%s\n\n%s\n\n%s\n\nThe largest n_Z is %s.\n",
-		g.Name, z.split, plural(r.Triples, "triple"), comma(len(g.Splits[kg.Train])), z.convention,
+	_, err := fmt.Fprintf(w, "%s %v: Z-patterns of %s in %s, convention %v\n\n%s\n\n%s\n\n%s\n\n%s\n\nThe largest n_Z is %s.\n",
+		g.Name, z.split, plural(r.Triples, "triple"), plural(len(g.Splits[kg.Train]), "training triple"), z.convention,
 		t.Render(), casesMeaning(z.convention),
 		histogramTable("n_Z", r.Z), histogramTable("rank_Z", r.RankZ...), humanize.Comma(int64(r.Z.Largest)))
 	if err == nil && z.relations {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/bench"
+)
+
+func newBenchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the speed, compare it and report it",
+		Long: `Measure the speed of the kernels and of whole jobs, compare it and report it.
+
+Results are in the Go benchmark format, which benchstat and other tools read too. Names are
+key=value pairs; rates are set against limits of this machine, measured in between: pct-peak is the
+share of the rate at which the same operations run on registers alone, pct-bandwidth that of reading
+memory and doing nothing else. docs/benchmarks.md tells how to read and to compare.`,
+	}
+	cmd.AddCommand(newBenchListCommand(), newBenchRunCommand(), newBenchCompareCommand(), newBenchPairCommand(), newBenchReportCommand())
+	return cmd
+}
+
+// pattern is a flag that takes a regular expression.
+type pattern struct{ *regexp.Regexp }
+
+func (p *pattern) String() string {
+	if p.Regexp == nil {
+		return ""
+	}
+	return p.Regexp.String()
+}
+func (p *pattern) Type() string { return "regexp" }
+
+func (p *pattern) Set(s string) (err error) {
+	p.Regexp, err = regexp.Compile(s)
+	if err != nil {
+		return fmt.Errorf("not a regular expression: %w", err)
+	}
+	return nil
+}
+
+// span is a flag that takes a time.
+type span struct{ d *time.Duration }
+
+func (s span) String() string { return s.d.String() }
+func (s span) Type() string   { return "time" }
+
+func (s span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return errors.New("must be a time such as 200ms or 2s")
+	}
+	*s.d = d
+	return nil
+}
+
+// percent is a flag that takes a share in percent.
+type percent struct{ share *float64 }
+
+func (p percent) String() string { return fmt.Sprintf("%g%%", 100**p.share) }
+func (p percent) Type() string   { return "percent" }
+
+func (p percent) Set(text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !(v > 0 && v < 100) {
+		return errors.New("must be a percentage above 0 and below 100, such as 2%")
+	}
+	*p.share = v / 100
+	return nil
+}
+
+func newBenchListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the benchmarks",
+		Long:    `List the names of the benchmarks of this machine, those of the quick subset marked.`,
+		Example: `  mquine bench list`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := bench.All()
+			if err != nil {
+				return err
+			}
+			var text strings.Builder
+			for _, x := range all {
+				text.WriteString(x.Name)
+				if x.Quick {
+					text.WriteString("\tquick")
+				}
+				text.WriteByte('\n')
+			}
+			return writeOutput(cmd, []byte(text.String()))
+		},
+	}
+}
+
+// benchProgress shows how far benchmarks have come, where somebody reads it.
+type benchProgress struct {
+	meter *meter
+	start time.Time
+}
+
+func newBenchProgress(w io.Writer) *benchProgress {
+	return &benchProgress{newMeter(w), time.Now()}
+}
+
+func (p *benchProgress) show(done, total int, name string) {
+	t := time.Since(p.start)
+	left := ""
+	if done > 0 {
+		left = ", " + timeLeft(int64(done), int64(total), t).String() + " left"
+	}
+	p.meter.show(int64(done), int64(total), t, fmt.Sprintf("%d of %d, %s%s", done+1, total, name, left))
+}

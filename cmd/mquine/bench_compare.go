@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/perf/benchmath"
+	"golang.org/x/perf/benchunit"
+
+	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/bench/compare"
+)
+
+// comparing is how two sets of results are compared.
+type comparing struct {
+	metric    string
+	minEffect float64
+}
+
+func (c *comparing) add(cmd *cobra.Command) {
+	c.minEffect = compare.DefaultMinEffect
+	cmd.Flags().StringVar(&c.metric, "metric", "", "`unit` to compare, such as sec/op or GFLOP/s (default: what the machine disturbs least)")
+	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest change that matters, in `percent`")
+}
+
+const verdictHelp = `A benchmark is slower or faster if the whole 95% interval of its ratio lies beyond the minimum
+effect, and beyond what the control shows as noise; it is the same if the whole interval lies
+within the minimum effect, and the control's ratio does too; else the comparison is inconclusive.
+The control is the base measured a second time. Kernels on one thread are compared by their share
+of the ceiling that was measured in between (pct-peak), or by processor time (cpu-sec/op), all
+others by the time on the clock (sec/op). The ratio is always that of times: more is slower.`
+
+func newBenchCompareCommand() *cobra.Command {
+	var (
+		c       comparing
+		control string
+	)
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Compare two files of results",
+		Long: `Compare two files of results, with medians, their 95% intervals and a verdict for each benchmark.
+
+` + verdictHelp + `
+
+Results that were measured in turn (mquine bench pair) are compared round by round; of others, the
+medians are, and at least seven results of each benchmark are needed (mquine bench run --count).
+What changed on the machine between the two runs is then part of the difference.`,
+		Example: `  mquine bench compare old.txt new.txt
+  mquine bench compare base.txt head.txt --control control.txt --min-effect 1%`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("which results? give two files: mquine bench compare OLD NEW")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sets := make([][]bench.Result, 3)
+			for i, path := range append(args, control) {
+				if path == "" {
+					continue
+				}
+				var err error
+				if sets[i], err = bench.ReadResults(path); err != nil {
+					return err
+				}
+			}
+			return c.print(cmd, sets[0], sets[1], sets[2])
+		},
+	}
+	cmd.Flags().SortFlags = false
+	c.add(cmd)
+	cmd.Flags().StringVar(&control, "control", "", "`file` with the old revision measured a second time")
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return cmd
+}
+
+// print writes the table of verdicts.
+func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result) error {
+	rows, missing := compare.Compare(base, head, control, c.metric, c.minEffect)
+	if len(rows) == 0 {
+		what := "no benchmark"
+		if c.metric != "" {
+			what = "no benchmark with the metric " + c.metric
+		}
+		return fmt.Errorf("there is nothing to compare: the two have %s in common", what)
+	}
+	var text bytes.Buffer
+	table := newTable(2, 3, 5, 6)
+	header := []any{"benchmark", "base", "head", "metric", "ratio", "control", "verdict"}
+	table.AppendHeader(header)
+	count := map[compare.Verdict]int{}
+	for _, r := range rows {
+		count[r.Verdict]++
+		verdict := string(r.Verdict)
+		if r.Why != "" {
+			verdict += ": " + r.Why
+		}
+		ctrl := "-"
+		if r.Control.Center > 0 {
+			ctrl = change(r.Control)
+		}
+		table.AppendRow([]any{r.Name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), r.Unit, change(r.Ratio), ctrl, verdict})
+	}
+	table.SetOutputMirror(&text)
+	table.Render()
+	for _, name := range missing {
+		fmt.Fprintf(&text, "%s is only in one of the two\n", name)
+	}
+	first := rows[0]
+	how := "medians of unpaired results"
+	if first.Rounds > 0 {
+		how = fmt.Sprintf("medians over %d rounds", first.Rounds)
+	}
+	fmt.Fprintf(&text, "\n%d faster, %d slower, %d same, %d inconclusive. Ratios: %s with 95%% intervals, as changes of the time; minimum effect %s.\n",
+		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive], how, percent{&c.minEffect})
+	return writeOutput(cmd, text.Bytes())
+}
+
+// inUnit writes a median and half of its interval.
+func inUnit(s benchmath.Summary, unit string) string {
+	var value string
+	if strings.HasSuffix(unit, "sec/op") {
+		value = clock(s.Center)
+	} else {
+		value = benchunit.Scale(s.Center, benchunit.ClassOf(unit))
+	}
+	if half := math.Max(s.Hi-s.Center, s.Center-s.Lo) / s.Center; !math.IsInf(half, 0) {
+		return fmt.Sprintf("%s ± %.0f%%", value, 100*half)
+	}
+	return value
+}
+
+// clock writes seconds with four digits.
+func clock(seconds float64) string {
+	d := time.Duration(seconds * 1e9)
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.4gs", seconds)
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.4gms", 1e3*seconds)
+	case d >= time.Microsecond:
+		return fmt.Sprintf("%.4gµs", 1e6*seconds)
+	}
+	return fmt.Sprintf("%.4gns", 1e9*seconds)
+}
+
+// change writes a ratio and its interval as changes in percent.
+func change(s benchmath.Summary) string {
+	of := func(r float64) string {
+		if math.IsInf(r, 0) {
+			return "?"
+		}
+		return fmt.Sprintf("%+.1f%%", 100*(r-1))
+	}
+	return fmt.Sprintf("%s [%s, %s]", of(s.Center), of(s.Lo), of(s.Hi))
+}

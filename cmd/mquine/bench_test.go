@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/bench"
+)
+
+// benchFile writes ten rounds of results that take the given times in turn.
+func benchFile(t *testing.T, times ...float64) string {
+	t.Helper()
+	var text strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&text, "round: %d\nBenchmarkJob/data=small-2 1 %.0f ns/op 5 queries/s\n", i+1, times[i%len(times)])
+	}
+	path := filepath.Join(t.TempDir(), "results.txt")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o666))
+	return path
+}
+
+func TestBenchCompare(t *testing.T) {
+	base, control := benchFile(t, 1e6), benchFile(t, 1.001e6)
+	for _, test := range []struct {
+		head string
+		want string
+	}{
+		{benchFile(t, 1.05e6), "+4.9% [+4.9%, +4.9%]  +0.1% [+0.1%, +0.1%]  slower"},
+		{benchFile(t, 0.9e6), "faster"},
+		{benchFile(t, 1.005e6), "same"},
+		{benchFile(t, 0.9e6, 1.1e6), "inconclusive: the interval is wide"},
+	} {
+		o := succeed(t, "bench", "compare", base, test.head, "--control", control)
+		assert.Contains(t, o.stdout, test.want)
+		assert.Contains(t, o.stdout, "Job/data=small  1ms ± 0%")
+		assert.Contains(t, o.stdout, "medians over 10 rounds")
+	}
+	assert.Contains(t, succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--min-effect", "10%").stdout, "  same")
+	assert.Contains(t, succeed(t, "bench", "compare", base, base, "--metric", "queries/s").stdout, "queries/s")
+
+	mquine(t, "bench", "compare", base, base, "--metric", "GB/s").requireSentence(t, exitFailed, "no benchmark with the metric GB/s in common")
+	mquine(t, "bench", "compare", base, base+"x").requireSentence(t, exitFailed, "cannot read results")
+	mquine(t, "bench", "compare", base).requireSentence(t, exitUsage, "give two files")
+	mquine(t, "bench", "compare", base, base, "--min-effect", "0").requireSentence(t, exitUsage, "must be a percentage")
+}
+
+func TestBenchRun(t *testing.T) {
+	o := succeed(t, "bench", "run", "--bench", "^MatMul/tier=generic/d=18$", "--benchtime", "1ms", "--count", "2")
+	assert.Equal(t, 2, strings.Count(o.stdout, "BenchmarkMatMul/tier=generic/d=18-"))
+	for _, key := range []string{"goos: ", "cpu: ", "tier: ", "threads: ", "commit: ", "ceiling: "} {
+		assert.Contains(t, o.stdout, key)
+	}
+	assert.Contains(t, succeed(t, "bench", "list").stdout, "MatMul/tier=generic/d=18\n")
+	mquine(t, "bench", "run", "--bench", "(").requireSentence(t, exitUsage, `--bench "(": not a regular expression`)
+	mquine(t, "bench", "run", "--benchtime", "1").requireSentence(t, exitUsage, "must be a time")
+	mquine(t, "bench", "run", "--bench", "nothing").requireSentence(t, exitFailed, "no benchmark has a name that matches")
+
+	results := t.TempDir()
+	o = mquine(t, "bench", "run", "--bench", "^MatMul/tier=generic/d=18$", "--benchtime", "1ms", "--results", results)
+	machine, err := bench.ThisMachine()
+	require.NoError(t, err)
+	files, err := filepath.Glob(filepath.Join(results, machine.Class(), "*.txt"))
+	require.NoError(t, err)
+	if machine.Commit == "" { // without which results have no place in a trend
+		o.requireSentence(t, exitFailed, "does not know its commit")
+		assert.Empty(t, files)
+		return
+	}
+	require.Zero(t, o.status, o.stderr)
+	require.Len(t, files, 1)
+	kept, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	assert.Equal(t, o.stdout, string(kept))
+}
+
+func TestBenchReport(t *testing.T) {
+	results := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(results, "machine"), 0o777))
+	text, err := os.ReadFile(benchFile(t, 1e6))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(results, "machine", "a.txt"), text, 0o666))
+	page := filepath.Join(t.TempDir(), "page.html")
+	succeed(t, "bench", "report", "--results", results, "--out", page)
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(html), "</html>")
+	assert.Equal(t, string(html), succeed(t, "bench", "report", "--results", results, "--out", "-").stdout)
+	mquine(t, "bench", "report", "--results", filepath.Join(results, "none")).requireSentence(t, exitFailed, "there are no results in")
+}
+
+func TestBenchPair(t *testing.T) {
+	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
+	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage, "fewer than 10 rounds")
+	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed, `"no-such-revision" is no revision`)
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda"
+)
+
+const cudaBackend = "cuda"
+
+// gpus are the flags that say whether GPUs compute, and which.
+type gpus struct {
+	indices []int
+}
+
+// addWithDevices adds the flags of compute, with GPUs among the backends.
+func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
+	c.setDefaults()
+	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is the GPUs that --devices names, else the best instruction set; cuda are GPUs alone",
+		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
+	cmd.Flags().Var(deviceList{&g.indices}, "devices", "`numbers` of the GPUs that share the candidates, as mquine info lists them (default 0)")
+	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
+}
+
+// deviceList is a flag that takes different numbers from 0, separated by commas.
+type deviceList struct{ indices *[]int }
+
+func (d deviceList) String() string { return strings.Join(names(*d.indices), ",") }
+func (d deviceList) Type() string   { return "numbers" }
+
+func (d deviceList) Set(list string) error {
+	var indices []int
+	for _, s := range strings.Split(list, ",") {
+		i, err := strconv.ParseUint(s, 10, 16)
+		if err != nil {
+			return errors.New("must be numbers of GPUs from 0, separated by commas, such as 0,1")
+		}
+		if slices.Contains(indices, int(i)) {
+			return fmt.Errorf("%d is given twice", i)
+		}
+		indices = append(indices, int(i))
+	}
+	*d.indices = indices
+	return nil
+}
+
+// check tells what is wrong with the flags together.
+func (g *gpus) check(c compute) error {
+	if len(g.indices) > 0 && c.backend != autoBackend && c.backend != cudaBackend {
+		return fmt.Errorf("--devices names GPUs, and --backend %s uses none", c.backend)
+	}
+	return nil
+}
+
+// open opens the GPUs that shall compute: none, where the backend is another, or auto on a machine
+// without one that can be used, which log is told.
+func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
+	// Until the kernels have been proven on a card, auto takes one only where the user names it.
+	named := len(g.indices) > 0 || os.Getenv(cuda.LibraryEnv) != ""
+	if c.backend != cudaBackend && !(c.backend == autoBackend && named) {
+		return nil, nil
+	}
+	indices := g.indices
+	if len(indices) == 0 {
+		indices = []int{0}
+	}
+	var devices []*cuda.Device
+	for _, i := range indices {
+		d, err := cuda.Open(i)
+		if err != nil {
+			closeDevices(devices)
+			if c.backend == cudaBackend {
+				return nil, err
+			}
+			noteNoGPU(log, err)
+			return nil, nil
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+func noteNoGPU(log io.Writer, err error) { fmt.Fprintf(log, "note: the processor computes: %v\n", err) }
+
+func closeDevices(devices []*cuda.Device) {
+	for _, d := range devices {
+		d.Close()
+	}
+}
+
+// deviceNames describes GPUs in a few words.
+func deviceNames(devices []*cuda.Device) string {
+	var list []string
+	for _, d := range devices {
+		list = append(list, fmt.Sprintf("GPU %d (%s)", d.Index, d.Name))
+	}
+	return strings.Join(list, " and ")
+}
+
+// gpuInfo is a GPU in the result of `mquine info`.
+type gpuInfo struct {
+	Index      int    `json:"index"`
+	Name       string `json:"name"`
+	Capability string `json:"compute_capability"`
+	Memory     int64  `json:"memory_bytes"`
+	Driver     string `json:"driver_cuda"`
+	// Unusable says why rankings cannot use it.
+	Unusable string `json:"unusable,omitempty"`
+}
+
+// describeGPUs lists the GPUs, or says why there are none.
+func describeGPUs() (list []gpuInfo, none string) {
+	infos, err := cuda.List()
+	if err != nil {
+		return nil, strings.TrimPrefix(err.Error(), "cuda: ")
+	}
+	for _, d := range infos {
+		g := gpuInfo{Index: d.Index, Name: d.Name, Capability: fmt.Sprintf("%d.%d", d.Capability/10, d.Capability%10), Memory: d.Memory, Driver: d.Driver}
+		if err := d.Usable(); err != nil {
+			g.Unusable = strings.TrimPrefix(err.Error(), "cuda: ")
+		}
+		list = append(list, g)
+	}
+	return list, ""
+}

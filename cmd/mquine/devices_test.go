@@ -1,0 +1,74 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel/cuda/standin"
+)
+
+// process runs the command as a process of its own, which opens the driver anew.
+func process(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := command(t, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// The command on the stand-in for the driver: the processor's ranks on one GPU and on two, and what it
+// says when something is wrong.
+func TestGPUs(t *testing.T) {
+	library := standin.Library(t)
+	w := newWorkplace(t)
+	eval := []string{"eval", "--model", w.model, "--data", w.data, "--ranks", w.path("ranks.tsv")}
+	with := func(more ...string) []string { return append(eval[:len(eval):len(eval)], more...) }
+	ranks := func() string {
+		text, err := os.ReadFile(w.path("ranks.tsv"))
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(w.path("ranks.tsv")))
+		return string(text)
+	}
+	t.Setenv("MQUINE_LIBCUDA", "/nowhere/libcuda.so.1")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
+	assert.Contains(t, process(t, with()...).stderr, "note: the processor computes: cuda: no NVIDIA driver")
+	want := ranks()
+
+	t.Setenv("MQUINE_LIBCUDA", library)
+	t.Setenv("STANDIN_DEVICES", "2")
+	assert.Contains(t, process(t, with()...).stderr, "on GPU 0 (Stand-in) with")
+	assert.Equal(t, want, ranks())
+	assert.Contains(t, process(t, with("--backend", "cuda", "--devices", "1,0")...).stderr, "on GPU 1 (Stand-in) and GPU 0 (Stand-in) with")
+	assert.Equal(t, want, ranks())
+	process(t, with("--backend", "cuda", "--devices", "0,2")...).requireSentence(t, exitFailed, "cuda: there is no GPU 2: the driver finds 2, numbered from 0")
+	process(t, with("--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
+	process(t, with("--devices", "0,0")...).requireSentence(t, exitUsage, "0 is given twice")
+
+	var info struct{ GPUs []gpuInfo }
+	require.NoError(t, json.Unmarshal([]byte(process(t, "info", "--json", "-").stdout), &info))
+	require.Len(t, info.GPUs, 2)
+	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"}, info.GPUs[1])
+
+	t.Setenv("STANDIN_LOSE", "3")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "the GPU is lost to this process")
+	assert.NoFileExists(t, w.path("ranks.tsv"))
+	assert.Contains(t, process(t, with()...).stderr, "note: the processor computes: cuda: GPU 0 (Stand-in)")
+	assert.Equal(t, want, ranks())
+	t.Setenv("STANDIN_LOSE", "0")
+	t.Setenv("STANDIN_CAPABILITY", "75")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "has compute capability 7.5, too old: 8.0 or later is needed")
+}

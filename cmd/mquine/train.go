@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train"
+)
+
+func newTrainCommand() *cobra.Command {
+	t := &training{given: train.Default()}
+	cmd := &cobra.Command{
+		Use:   "train --data NAME",
+		Short: "Train MQuinE or MQuadE on a data set",
+		Long: `Train MQuinE or MQuadE on the training split of a data set, validate it as it goes, and keep all
+of it in a folder:
+
+  config.yaml         the data set and all options
+  log.jsonl           an epoch a line: loss and its parts, speed, validation
+  best/, last/        checkpoints, of the best validated epoch and of the last one
+  loss.svg, validation.svg
+  state.safetensors   what --resume needs
+
+The folder can be taken up again after any interruption: --resume DIR loses at most the epoch
+that was under way, and ends with the same bytes as a training that was not interrupted. The
+parameters do not depend on the number of threads.
+
+Options come from, in this order: the general defaults; --preset; --config, a YAML file with any
+of the keys that --print-config prints; the flags. --preset paper takes the row of the data set
+in the paper's table of hyper-parameters, and paper:yago3-10 a row by name; --preset best takes
+the best recipe that has been measured (docs/results.md).`,
+		Example: `  mquine train --data codex-s --out ./codex-s
+  mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
+  mquine train --resume ./wn18rr
+  mquine train --preset paper:fb15k-237 --print-config
+  mquine eval --model ./codex-s/best --data codex-s`,
+		Args:    noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return t.check(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.run(cmd.Context(), cmd, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	addData(cmd, &t.data)
+	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
+	flags.StringVar(&t.out, "out", "", "`folder` of the training, which must not exist (default: named after the data set and the model)")
+	must(cmd.MarkFlagDirname("out"))
+	flags.StringVar(&t.resume, "resume", "", "`folder` of a training to go on with")
+	must(cmd.MarkFlagDirname("resume"))
+	flags.StringVar(&t.preset, "preset", "", "`name`: paper or best, with the data set's row or another one as in paper:yago3-10")
+	flags.StringVar(&t.configFile, "config", "", "YAML `file` of options")
+	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and end")
+	t.compute.add(cmd)
+	for _, o := range t.given.Options() {
+		flags.Var(o.Value, o.Flag(), o.Help)
+		if o.Value.Type() == "bool" {
+			flags.Lookup(o.Flag()).NoOptDefVal = "true"
+		}
+		if c, ok := o.Value.(interface{ Choices() []string }); ok {
+			complete(cmd, o.Flag(), cobra.FixedCompletions(c.Choices(), cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	return cmd
+}
+
+// training is a training as the user asks for it.
+type training struct {
+	compute
+	data, out, resume, preset, configFile string
+	printConfig                           bool
+	// given has the options of the flags.
+	given train.Config
+}
+
+// check refuses flags that do not go together.
+func (t *training) check(cmd *cobra.Command) error {
+	if t.resume != "" {
+		for _, name := range append([]string{"data", "out", "preset", "config", "print-config"}, t.changed(cmd)...) {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s cannot be given with --resume: a training goes on with the options in its folder", name)
+			}
+		}
+		return nil
+	}
+	if t.printConfig {
+		return nil
+	}
+	if t.data == "" {
+		return errors.New("--data is missing, or --resume")
+	}
+	return nil
+}
+
+// changed returns the flags of options that are given.
+func (t *training) changed(cmd *cobra.Command) []string {
+	var names []string
+	for _, o := range t.given.Options() {
+		if cmd.Flags().Changed(o.Flag()) {
+			names = append(names, o.Flag())
+		}
+	}
+	return names
+}
+
+// config returns the options: the preset's, changed by the file, changed by the flags.
+func (t *training) config(cmd *cobra.Command) (c train.Config, err error) {
+	c = train.Default()
+	if t.preset != "" {
+		if c, err = train.Preset(t.preset, t.data); err != nil {
+			return c, err
+		}
+	}
+	if t.configFile != "" {
+		file, err := os.Open(t.configFile)
+		if err != nil {
+			return c, fmt.Errorf("reading %s: %w", t.configFile, reason(err))
+		}
+		defer file.Close()
+		if _, err := c.Read(file, t.configFile); err != nil {
+			return c, err
+		}
+	}
+	given := t.given.Options()
+	for i, o := range c.Options() {
+		if cmd.Flags().Changed(o.Flag()) {
+			if err := o.Value.Set(given[i].Value.String()); err != nil {
+				return c, fmt.Errorf("--%s: %w", o.Flag(), err)
+			}
+		}
+	}
+	return c, c.Check()
+}
+
+func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writer) error {
+	dir := t.resume
+	if dir == "" {
+		c, err := t.config(cmd)
+		if err != nil {
+			return err
+		}
+		if t.printConfig {
+			return writeOutput(cmd, c.YAML())
+		}
+		g, err := kg.Open(ctx, t.data)
+		if err != nil {
+			return err
+		}
+		if dir = t.out; dir == "" {
+			dir = g.Name + "-" + c.Model
+		}
+		if err := train.Create(dir, t.data, g, c); err != nil {
+			return err
+		}
+	}
+	backend, err := t.compute.resolve()
+	if err != nil {
+		return err
+	}
+	meter := newMeter(log)
+	show := &trainingLog{meter: meter, log: log}
+	r, err := train.OpenRun(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step})
+	if err != nil {
+		return err
+	}
+	if r.Finished() != "" {
+		_, err := fmt.Fprintf(out, "%s is finished: %s; %s\n", dir, r.Finished(), describeBest(r))
+		return err
+	}
+	show.begin(r, dir)
+	err = r.Train(ctx, show.epoch)
+	meter.clear()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: %s; %s\n", dir, r.Finished(), describeBest(r))
+	return err
+}
+
+// describeBest names the best epoch of a run.
+func describeBest(r *train.Run) string {
+	epoch, value := r.Best()
+	if epoch == 0 {
+		return "nothing was validated"
+	}
+	return fmt.Sprintf("the best is epoch %d, %s %.4f on the validation split", epoch, r.Config.StopMetric, value)
+}
+
+// trainingLog shows how a training goes.
+type trainingLog struct {
+	meter  *meter
+	log    io.Writer
+	run    *train.Run
+	start  time.Time
+	before int // epochs when it began
+}
+
+func (l *trainingLog) begin(r *train.Run, dir string) {
+	l.run, l.start, l.before = r, time.Now(), r.Epoch()
+	c := r.Config
+	fmt.Fprintf(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s\n", c.Model, c.Dim, r.Graph.Name,
+		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), comma(r.Triples()), dir)
+	if l.before > 0 {
+		fmt.Fprintf(l.log, "going on after epoch %d of %d\n", l.before, c.Epochs)
+	}
+}
+
+// step is a train.Machine.Progress.
+func (l *trainingLog) step(p train.Progress) {
+	rate := float64(p.Done) / p.Elapsed.Seconds()
+	epochs := float64(p.Epoch-1-l.before) + float64(p.Done)/float64(p.Total)
+	left := time.Duration(float64(time.Since(l.start)) / epochs * (float64(p.Epochs-l.before) - epochs)).Round(time.Second)
+	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed, fmt.Sprintf("epoch %d of %d, loss %s, %s triples/s, %s left in all",
+		p.Epoch, p.Epochs, l.parts(p.Loss), quantity(rate), left))
+}
+
+// parts writes a loss, with its parts if it has several.
+func (l *trainingLog) parts(loss train.Loss) string {
+	text := fmt.Sprintf("%.4f", loss.Total)
+	var parts []string
+	if c := l.run.Config; c.ZSamples > 0 || loss.Regulariser != 0 {
+		parts = append(parts, fmt.Sprintf("fit %.4f", loss.Fit))
+		if c.ZSamples > 0 {
+			parts = append(parts, fmt.Sprintf("Z %.4f", loss.Z))
+		}
+		if loss.Regulariser != 0 {
+			parts = append(parts, fmt.Sprintf("regulariser %.4f", loss.Regulariser))
+		}
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}
+
+// epoch prints the line of an epoch.
+func (l *trainingLog) epoch(e train.Epoch) {
+	l.meter.clear()
+	l.meter.nextLine = lineEvery
+	text := fmt.Sprintf("epoch %d  loss %s  %s triples/s  %.1f s", e.Epoch, l.parts(e.Loss), quantity(e.TriplesPerSecond), e.Seconds)
+	for _, f := range []rank.Filter{rank.Train, rank.All} {
+		var values []string
+		for _, s := range e.Valid {
+			if s.Filter == f {
+				values = append(values, fmt.Sprintf("%v %.4f", s.Side, s.MRR))
+			}
+		}
+		if values != nil {
+			text += fmt.Sprintf("  valid MRR, filter %v: %s", f, strings.Join(values, " "))
+		}
+	}
+	if e.Best {
+		text += "  best"
+	}
+	fmt.Fprintln(l.log, text)
+}

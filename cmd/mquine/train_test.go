@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// trainingFiles are the files of the folder of a training with validation.
+var trainingFiles = []string{"config.yaml", "log.jsonl", "state.safetensors", "best", "last", "loss.svg", "validation.svg"}
+
+func smallFamilies(t *testing.T) string {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "families")
+	succeed(t, "data", "make", "families", "--out", data, "--entities", "100", "--train", "400", "--valid", "20", "--test", "40")
+	return data
+}
+
+func TestTrain(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
+	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128", "--valid-every", "3", "--dropout", "0")
+	assert.Contains(t, o.stdout, "all 4 epochs are done; the best is epoch 4, mrr/both/all 0.")
+	assert.Contains(t, o.stderr, "\nepoch 4  loss ")
+	requireFiles(t, dir, trainingFiles...)
+	requireFiles(t, filepath.Join(dir, "last"), "entities.tsv", "relations.tsv", "model.safetensors")
+	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "log.jsonl")))), "\n"))
+	assert.Contains(t, string(must1(os.ReadFile(filepath.Join(dir, "config.yaml")))), "\nvalid_every: 3\n")
+	succeed(t, "eval", "--model", filepath.Join(dir, "best"), "--data", data)
+
+	// A finished training changes nothing.
+	before := modified(t, dir)
+	again := succeed(t, "train", "--resume", dir)
+	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; the best is epoch 4")
+	assert.Equal(t, before, modified(t, dir))
+	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "exists already")
+}
+
+// Without --out the folder is named after the data set and the model.
+func TestTrainNamesItsFolder(t *testing.T) {
+	data := smallFamilies(t)
+	t.Chdir(t.TempDir())
+	succeed(t, "train", "--data", data, "--model", "mquade", "--dim", "4", "--epochs", "1")
+	requireFiles(t, "families-mquade", trainingFiles...)
+}
+
+// modified tells when each file of a folder changed.
+func modified(t *testing.T, dir string) map[string]int64 {
+	t.Helper()
+	times := map[string]int64{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil {
+			info, _ := d.Info()
+			times[path] = info.ModTime().UnixNano()
+		}
+		return err
+	}))
+	return times
+}
+
+func TestTrainOptions(t *testing.T) {
+	data := smallFamilies(t)
+	out := filepath.Join(t.TempDir(), "run")
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("dim: 5\nepochs: 2\nbatch: 100\n"), 0o600))
+
+	// The flags change the file, which changes the preset.
+	o := succeed(t, "train", "--preset", "paper:wn18", "--config", file, "--epochs", "3", "--filter=false", "--z-samples", "0", "--print-config")
+	for _, line := range []string{"dim: 5", "epochs: 3", "batch: 100", "gamma: 9", "filter: false", "z_samples: 0", "negatives: independent"} {
+		assert.Contains(t, o.stdout, "\n"+line+"\n")
+	}
+	// What is printed is a configuration.
+	require.NoError(t, os.WriteFile(file, []byte(o.stdout), 0o600))
+	assert.Equal(t, o.stdout, succeed(t, "train", "--config", file, "--print-config").stdout)
+
+	require.NoError(t, os.WriteFile(file, []byte("dim: 5\nepoch: 2\n"), 0o600))
+	for _, c := range []struct {
+		args   []string
+		status int
+		text   string
+	}{
+		{[]string{"--out", out}, exitUsage, "--data is missing, or --resume"},
+		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage, `--loss "hinge": choose from softmax, paper, bce and margin`},
+		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage, `--dim "0": must be a whole number from 1 to 512`},
+		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed, `x.yaml:2: unknown option "epoch": the nearest is epochs`},
+		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
+		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "they are fb15k-237, wn18,"},
+		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
+		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed, "set filter to true"},
+		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
+		{[]string{"--resume", out}, exitFailed, "is not the folder of a training"},
+		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},
+		{[]string{"--resume", out, "--data", data}, exitUsage, "--data cannot be given with --resume"},
+	} {
+		mquine(t, append([]string{"train"}, c.args...)...).requireSentence(t, c.status, c.text)
+		_, err := os.Stat(out)
+		assert.ErrorIs(t, err, os.ErrNotExist, c.args)
+	}
+}
