@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race fuzz generate lint cross
+.PHONY: build demo test race fuzz generate lint cross bench bench-quick bench-compare rivals rivals-all
 
 build: ## the command, bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
@@ -12,10 +12,10 @@ demo: build ## make a small graph and a checkpoint, rank its test split, print t
 	bin/mquine demo
 
 test: ## all tests, on every tier of this machine
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 race: ## the tests under the race detector, but for the largest
-	$(GO) test -race -short -skip Large ./...
+	$(GO) test -race -short -timeout 40m -skip Large ./...
 
 # A count: with a time, go test now and then fails on its own deadline.
 FUZZTIME ?= 5000x
@@ -41,3 +41,25 @@ cross: ## builds without this machine's assembly
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) vet -tags noasm ./...
 	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+
+# Benchmarks: docs/benchmarks.md.
+
+bench: build ## all benchmarks, ten results each, kept for the report; takes an hour or more
+	bin/mquine bench run --count 10 --results bench/results
+
+bench-quick: build ## the quick subset, in less than a minute
+	bin/mquine bench run --quick
+
+BENCH ?= .
+ROUNDS ?= 20
+bench-compare: build ## the working tree against BASE=revision, in turn: BENCH=regexp, ROUNDS=n
+	@test -n "$(BASE)" || { echo "name the revision to compare with: make bench-compare BASE=main"; exit 2; }
+	bin/mquine bench pair --base '$(BASE)' --bench '$(BENCH)' --rounds $(ROUNDS)
+# The rivals are a module of their own. They use what is installed of Debian's libopenblas0-pthread,
+# libdnnl2 and python3-torch.
+RIVALS ?= --data fb15k-237 --model mquine --dim 38
+rivals: ## time mquine beside its rivals on one job; RIVALS has the flags
+	cd bench/rivals && $(GO) run . $(RIVALS)
+
+rivals-all: ## all jobs of the comparison; finished ones are kept for the same commit
+	cd bench/rivals && $(GO) run . --all
