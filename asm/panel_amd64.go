@@ -4,6 +4,32 @@
 
 package asm
 
+// Int8Panel9x48AVX512VNNI scores strips of 9 queries against k terms of a panel of 48 candidates;
+// with the last terms it counts, for every truth of every query, the candidates that are
+// certainly better.
+//
+//	q      [k][9]  terms of the first strip: entry t of query i at q[t*9+i]; those of the next
+//	                  strip lie qStride elements further on
+//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
+//	scores [strips*9][48] 64-byte aligned: Σ_t q[t][i]·e[t][j], where · is the dot product of
+//	                  four signed bytes of q and four unsigned bytes of e, exact in int32;
+//	                  with the last terms, if rows is not nil, rounded to float32;
+//	                  if add is not 0, the sum is added to the score that was there
+//	drop, alive       not used
+//	rows   [strips*9+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
+//	ends   [][2]      of truth t: lo, hi
+//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
+//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
+//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
+//	valid             bit j set: candidate j counts
+//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
+//	                  valid, is fetched into L2, and the address goes up by step bytes
+//
+// It returns the number of pairs appended. Requires k > 0, strips > 0.
+//
+//go:noescape
+func Int8Panel9x48AVX512VNNI(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+
 // DotPanel9x48AVX512 scores strips of 9 queries against k terms of a panel of 48 candidates;
 // with the last terms it counts, for every truth of every query, the candidates that are
 // certainly better.

@@ -14,6 +14,807 @@ DATA tiny<>+24(SB)/4, $0x00800000
 DATA tiny<>+28(SB)/4, $0x00800000
 GLOBL tiny<>(SB), RODATA|NOPTR, $32
 
+// func Int8Panel9x48AVX512VNNI(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
+TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-136
+	MOVQ q+0(FP), AX
+	MOVQ AX, (SP)
+	MOVQ strips+32(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ scores+40(FP), AX
+	MOVQ AX, 16(SP)
+	MOVQ rows+72(FP), AX
+	MOVQ AX, 24(SP)
+	MOVQ undecided+96(FP), AX
+	MOVQ AX, 32(SP)
+	MOVQ ahead+112(FP), AX
+	MOVQ AX, 40(SP)
+
+strip:
+	MOVQ   (SP), AX
+	MOVQ   16(SP), CX
+	MOVQ   40(SP), DX
+	MOVQ   e+16(FP), BX
+	MOVQ   k+24(FP), SI
+	MOVQ   step+120(FP), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+
+	// 4 terms a round
+	SUBQ $0x04, SI
+	JLT  rest
+
+terms:
+	VMOVUPS      (BX), Z27
+	VMOVUPS      64(BX), Z28
+	VMOVUPS      128(BX), Z29
+	VBROADCASTSS (AX), Z30
+	VPDPBUSD     Z30, Z27, Z0
+	VPDPBUSD     Z30, Z28, Z1
+	VPDPBUSD     Z30, Z29, Z2
+	VBROADCASTSS 4(AX), Z30
+	VPDPBUSD     Z30, Z27, Z3
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VBROADCASTSS 8(AX), Z30
+	VPDPBUSD     Z30, Z27, Z6
+	VPDPBUSD     Z30, Z28, Z7
+	VPDPBUSD     Z30, Z29, Z8
+	VBROADCASTSS 12(AX), Z30
+	VPDPBUSD     Z30, Z27, Z9
+	VPDPBUSD     Z30, Z28, Z10
+	VPDPBUSD     Z30, Z29, Z11
+	VBROADCASTSS 16(AX), Z30
+	VPDPBUSD     Z30, Z27, Z12
+	VPDPBUSD     Z30, Z28, Z13
+	VPDPBUSD     Z30, Z29, Z14
+	VBROADCASTSS 20(AX), Z30
+	VPDPBUSD     Z30, Z27, Z15
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VBROADCASTSS 24(AX), Z30
+	VPDPBUSD     Z30, Z27, Z18
+	VPDPBUSD     Z30, Z28, Z19
+	VPDPBUSD     Z30, Z29, Z20
+	VBROADCASTSS 28(AX), Z30
+	VPDPBUSD     Z30, Z27, Z21
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VBROADCASTSS 32(AX), Z30
+	VPDPBUSD     Z30, Z27, Z24
+	VPDPBUSD     Z30, Z28, Z25
+	VPDPBUSD     Z30, Z29, Z26
+	VMOVUPS      192(BX), Z27
+	VMOVUPS      256(BX), Z28
+	VMOVUPS      320(BX), Z29
+	VBROADCASTSS 36(AX), Z30
+	VPDPBUSD     Z30, Z27, Z0
+	VPDPBUSD     Z30, Z28, Z1
+	VPDPBUSD     Z30, Z29, Z2
+	VBROADCASTSS 40(AX), Z30
+	VPDPBUSD     Z30, Z27, Z3
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VBROADCASTSS 44(AX), Z30
+	VPDPBUSD     Z30, Z27, Z6
+	VPDPBUSD     Z30, Z28, Z7
+	VPDPBUSD     Z30, Z29, Z8
+	VBROADCASTSS 48(AX), Z30
+	VPDPBUSD     Z30, Z27, Z9
+	VPDPBUSD     Z30, Z28, Z10
+	VPDPBUSD     Z30, Z29, Z11
+	VBROADCASTSS 52(AX), Z30
+	VPDPBUSD     Z30, Z27, Z12
+	VPDPBUSD     Z30, Z28, Z13
+	VPDPBUSD     Z30, Z29, Z14
+	VBROADCASTSS 56(AX), Z30
+	VPDPBUSD     Z30, Z27, Z15
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VBROADCASTSS 60(AX), Z30
+	VPDPBUSD     Z30, Z27, Z18
+	VPDPBUSD     Z30, Z28, Z19
+	VPDPBUSD     Z30, Z29, Z20
+	VBROADCASTSS 64(AX), Z30
+	VPDPBUSD     Z30, Z27, Z21
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VBROADCASTSS 68(AX), Z30
+	VPDPBUSD     Z30, Z27, Z24
+	VPDPBUSD     Z30, Z28, Z25
+	VPDPBUSD     Z30, Z29, Z26
+	VMOVUPS      384(BX), Z27
+	VMOVUPS      448(BX), Z28
+	VMOVUPS      512(BX), Z29
+	VBROADCASTSS 72(AX), Z30
+	VPDPBUSD     Z30, Z27, Z0
+	VPDPBUSD     Z30, Z28, Z1
+	VPDPBUSD     Z30, Z29, Z2
+	VBROADCASTSS 76(AX), Z30
+	VPDPBUSD     Z30, Z27, Z3
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VBROADCASTSS 80(AX), Z30
+	VPDPBUSD     Z30, Z27, Z6
+	VPDPBUSD     Z30, Z28, Z7
+	VPDPBUSD     Z30, Z29, Z8
+	VBROADCASTSS 84(AX), Z30
+	VPDPBUSD     Z30, Z27, Z9
+	VPDPBUSD     Z30, Z28, Z10
+	VPDPBUSD     Z30, Z29, Z11
+	VBROADCASTSS 88(AX), Z30
+	VPDPBUSD     Z30, Z27, Z12
+	VPDPBUSD     Z30, Z28, Z13
+	VPDPBUSD     Z30, Z29, Z14
+	VBROADCASTSS 92(AX), Z30
+	VPDPBUSD     Z30, Z27, Z15
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VBROADCASTSS 96(AX), Z30
+	VPDPBUSD     Z30, Z27, Z18
+	VPDPBUSD     Z30, Z28, Z19
+	VPDPBUSD     Z30, Z29, Z20
+	VBROADCASTSS 100(AX), Z30
+	VPDPBUSD     Z30, Z27, Z21
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VBROADCASTSS 104(AX), Z30
+	VPDPBUSD     Z30, Z27, Z24
+	VPDPBUSD     Z30, Z28, Z25
+	VPDPBUSD     Z30, Z29, Z26
+	VMOVUPS      576(BX), Z27
+	VMOVUPS      640(BX), Z28
+	VMOVUPS      704(BX), Z29
+	VBROADCASTSS 108(AX), Z30
+	VPDPBUSD     Z30, Z27, Z0
+	VPDPBUSD     Z30, Z28, Z1
+	VPDPBUSD     Z30, Z29, Z2
+	VBROADCASTSS 112(AX), Z30
+	VPDPBUSD     Z30, Z27, Z3
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VBROADCASTSS 116(AX), Z30
+	VPDPBUSD     Z30, Z27, Z6
+	VPDPBUSD     Z30, Z28, Z7
+	VPDPBUSD     Z30, Z29, Z8
+	VBROADCASTSS 120(AX), Z30
+	VPDPBUSD     Z30, Z27, Z9
+	VPDPBUSD     Z30, Z28, Z10
+	VPDPBUSD     Z30, Z29, Z11
+	VBROADCASTSS 124(AX), Z30
+	VPDPBUSD     Z30, Z27, Z12
+	VPDPBUSD     Z30, Z28, Z13
+	VPDPBUSD     Z30, Z29, Z14
+	VBROADCASTSS 128(AX), Z30
+	VPDPBUSD     Z30, Z27, Z15
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VBROADCASTSS 132(AX), Z30
+	VPDPBUSD     Z30, Z27, Z18
+	VPDPBUSD     Z30, Z28, Z19
+	VPDPBUSD     Z30, Z29, Z20
+	VBROADCASTSS 136(AX), Z30
+	VPDPBUSD     Z30, Z27, Z21
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VBROADCASTSS 140(AX), Z30
+	VPDPBUSD     Z30, Z27, Z24
+	VPDPBUSD     Z30, Z28, Z25
+	VPDPBUSD     Z30, Z29, Z26
+	PREFETCHT1   (DX)
+	ADDQ         DI, DX
+	ADDQ         $0x00000090, AX
+	ADDQ         $0x00000300, BX
+	SUBQ         $0x04, SI
+	JGE          terms
+
+rest:
+	ADDQ $0x04, SI
+	JEQ  sum
+
+term:
+	VMOVUPS      (BX), Z27
+	VMOVUPS      64(BX), Z28
+	VMOVUPS      128(BX), Z29
+	VBROADCASTSS (AX), Z30
+	VPDPBUSD     Z30, Z27, Z0
+	VPDPBUSD     Z30, Z28, Z1
+	VPDPBUSD     Z30, Z29, Z2
+	VBROADCASTSS 4(AX), Z30
+	VPDPBUSD     Z30, Z27, Z3
+	VPDPBUSD     Z30, Z28, Z4
+	VPDPBUSD     Z30, Z29, Z5
+	VBROADCASTSS 8(AX), Z30
+	VPDPBUSD     Z30, Z27, Z6
+	VPDPBUSD     Z30, Z28, Z7
+	VPDPBUSD     Z30, Z29, Z8
+	VBROADCASTSS 12(AX), Z30
+	VPDPBUSD     Z30, Z27, Z9
+	VPDPBUSD     Z30, Z28, Z10
+	VPDPBUSD     Z30, Z29, Z11
+	VBROADCASTSS 16(AX), Z30
+	VPDPBUSD     Z30, Z27, Z12
+	VPDPBUSD     Z30, Z28, Z13
+	VPDPBUSD     Z30, Z29, Z14
+	VBROADCASTSS 20(AX), Z30
+	VPDPBUSD     Z30, Z27, Z15
+	VPDPBUSD     Z30, Z28, Z16
+	VPDPBUSD     Z30, Z29, Z17
+	VBROADCASTSS 24(AX), Z30
+	VPDPBUSD     Z30, Z27, Z18
+	VPDPBUSD     Z30, Z28, Z19
+	VPDPBUSD     Z30, Z29, Z20
+	VBROADCASTSS 28(AX), Z30
+	VPDPBUSD     Z30, Z27, Z21
+	VPDPBUSD     Z30, Z28, Z22
+	VPDPBUSD     Z30, Z29, Z23
+	VBROADCASTSS 32(AX), Z30
+	VPDPBUSD     Z30, Z27, Z24
+	VPDPBUSD     Z30, Z28, Z25
+	VPDPBUSD     Z30, Z29, Z26
+	ADDQ         $0x00000024, AX
+	ADDQ         $0x000000c0, BX
+	SUBQ         $0x01, SI
+	JNE          term
+
+sum:
+	MOVQ   add+48(FP), AX
+	TESTQ  AX, AX
+	JEQ    store
+	VPADDD (CX), Z0, Z0
+	VPADDD 64(CX), Z1, Z1
+	VPADDD 128(CX), Z2, Z2
+	VPADDD 192(CX), Z3, Z3
+	VPADDD 256(CX), Z4, Z4
+	VPADDD 320(CX), Z5, Z5
+	VPADDD 384(CX), Z6, Z6
+	VPADDD 448(CX), Z7, Z7
+	VPADDD 512(CX), Z8, Z8
+	VPADDD 576(CX), Z9, Z9
+	VPADDD 640(CX), Z10, Z10
+	VPADDD 704(CX), Z11, Z11
+	VPADDD 768(CX), Z12, Z12
+	VPADDD 832(CX), Z13, Z13
+	VPADDD 896(CX), Z14, Z14
+	VPADDD 960(CX), Z15, Z15
+	VPADDD 1024(CX), Z16, Z16
+	VPADDD 1088(CX), Z17, Z17
+	VPADDD 1152(CX), Z18, Z18
+	VPADDD 1216(CX), Z19, Z19
+	VPADDD 1280(CX), Z20, Z20
+	VPADDD 1344(CX), Z21, Z21
+	VPADDD 1408(CX), Z22, Z22
+	VPADDD 1472(CX), Z23, Z23
+	VPADDD 1536(CX), Z24, Z24
+	VPADDD 1600(CX), Z25, Z25
+	VPADDD 1664(CX), Z26, Z26
+
+store:
+	MOVQ      24(SP), AX
+	TESTQ     AX, AX
+	JEQ       not_last
+	VCVTDQ2PS Z0, Z0
+	VCVTDQ2PS Z1, Z1
+	VCVTDQ2PS Z2, Z2
+	VCVTDQ2PS Z3, Z3
+	VCVTDQ2PS Z4, Z4
+	VCVTDQ2PS Z5, Z5
+	VCVTDQ2PS Z6, Z6
+	VCVTDQ2PS Z7, Z7
+	VCVTDQ2PS Z8, Z8
+	VCVTDQ2PS Z9, Z9
+	VCVTDQ2PS Z10, Z10
+	VCVTDQ2PS Z11, Z11
+	VCVTDQ2PS Z12, Z12
+	VCVTDQ2PS Z13, Z13
+	VCVTDQ2PS Z14, Z14
+	VCVTDQ2PS Z15, Z15
+	VCVTDQ2PS Z16, Z16
+	VCVTDQ2PS Z17, Z17
+	VCVTDQ2PS Z18, Z18
+	VCVTDQ2PS Z19, Z19
+	VCVTDQ2PS Z20, Z20
+	VCVTDQ2PS Z21, Z21
+	VCVTDQ2PS Z22, Z22
+	VCVTDQ2PS Z23, Z23
+	VCVTDQ2PS Z24, Z24
+	VCVTDQ2PS Z25, Z25
+	VCVTDQ2PS Z26, Z26
+
+not_last:
+	VMOVAPS Z0, (CX)
+	VMOVAPS Z1, 64(CX)
+	VMOVAPS Z2, 128(CX)
+	VMOVAPS Z3, 192(CX)
+	VMOVAPS Z4, 256(CX)
+	VMOVAPS Z5, 320(CX)
+	VMOVAPS Z6, 384(CX)
+	VMOVAPS Z7, 448(CX)
+	VMOVAPS Z8, 512(CX)
+	VMOVAPS Z9, 576(CX)
+	VMOVAPS Z10, 640(CX)
+	VMOVAPS Z11, 704(CX)
+	VMOVAPS Z12, 768(CX)
+	VMOVAPS Z13, 832(CX)
+	VMOVAPS Z14, 896(CX)
+	VMOVAPS Z15, 960(CX)
+	VMOVAPS Z16, 1024(CX)
+	VMOVAPS Z17, 1088(CX)
+	VMOVAPS Z18, 1152(CX)
+	VMOVAPS Z19, 1216(CX)
+	VMOVAPS Z20, 1280(CX)
+	VMOVAPS Z21, 1344(CX)
+	VMOVAPS Z22, 1408(CX)
+	VMOVAPS Z23, 1472(CX)
+	VMOVAPS Z24, 1536(CX)
+	VMOVAPS Z25, 1600(CX)
+	VMOVAPS Z26, 1664(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    24(SP), AX
+	TESTQ   AX, AX
+	JEQ     next
+	MOVQ    ends+80(FP), CX
+	MOVQ    better+88(FP), DX
+	MOVQ    32(SP), BX
+	MOVQ    valid+104(FP), SI
+	KMOVW   SI, K1
+	SHRQ    $0x10, SI
+	KMOVW   SI, K2
+	SHRQ    $0x10, SI
+	KMOVW   SI, K3
+	MOVLQSX (AX), SI
+	MOVLQSX 4(AX), DI
+	CMPQ    SI, DI
+	JGE     row1
+
+truth0:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z0, K1, K4
+	VCMPPS       $0x1e, Z28, Z0, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z1, K2, K4
+	VCMPPS       $0x1e, Z28, Z1, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z2, K3, K4
+	VCMPPS       $0x1e, Z28, Z2, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth0
+
+row1:
+	MOVLQSX 4(AX), SI
+	MOVLQSX 8(AX), DI
+	CMPQ    SI, DI
+	JGE     row2
+
+truth1:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z3, K1, K4
+	VCMPPS       $0x1e, Z28, Z3, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z4, K2, K4
+	VCMPPS       $0x1e, Z28, Z4, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z5, K3, K4
+	VCMPPS       $0x1e, Z28, Z5, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth1
+
+row2:
+	MOVLQSX 8(AX), SI
+	MOVLQSX 12(AX), DI
+	CMPQ    SI, DI
+	JGE     row3
+
+truth2:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z6, K1, K4
+	VCMPPS       $0x1e, Z28, Z6, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z7, K2, K4
+	VCMPPS       $0x1e, Z28, Z7, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z8, K3, K4
+	VCMPPS       $0x1e, Z28, Z8, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth2
+
+row3:
+	MOVLQSX 12(AX), SI
+	MOVLQSX 16(AX), DI
+	CMPQ    SI, DI
+	JGE     row4
+
+truth3:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z9, K1, K4
+	VCMPPS       $0x1e, Z28, Z9, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z10, K2, K4
+	VCMPPS       $0x1e, Z28, Z10, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z11, K3, K4
+	VCMPPS       $0x1e, Z28, Z11, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth3
+
+row4:
+	MOVLQSX 16(AX), SI
+	MOVLQSX 20(AX), DI
+	CMPQ    SI, DI
+	JGE     row5
+
+truth4:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z12, K1, K4
+	VCMPPS       $0x1e, Z28, Z12, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z13, K2, K4
+	VCMPPS       $0x1e, Z28, Z13, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z14, K3, K4
+	VCMPPS       $0x1e, Z28, Z14, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth4
+
+row5:
+	MOVLQSX 20(AX), SI
+	MOVLQSX 24(AX), DI
+	CMPQ    SI, DI
+	JGE     row6
+
+truth5:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z15, K1, K4
+	VCMPPS       $0x1e, Z28, Z15, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z16, K2, K4
+	VCMPPS       $0x1e, Z28, Z16, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z17, K3, K4
+	VCMPPS       $0x1e, Z28, Z17, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth5
+
+row6:
+	MOVLQSX 24(AX), SI
+	MOVLQSX 28(AX), DI
+	CMPQ    SI, DI
+	JGE     row7
+
+truth6:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z18, K1, K4
+	VCMPPS       $0x1e, Z28, Z18, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z19, K2, K4
+	VCMPPS       $0x1e, Z28, Z19, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z20, K3, K4
+	VCMPPS       $0x1e, Z28, Z20, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth6
+
+row7:
+	MOVLQSX 28(AX), SI
+	MOVLQSX 32(AX), DI
+	CMPQ    SI, DI
+	JGE     row8
+
+truth7:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z21, K1, K4
+	VCMPPS       $0x1e, Z28, Z21, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R8
+	VCMPPS       $0x15, Z27, Z22, K2, K4
+	VCMPPS       $0x1e, Z28, Z22, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x10, R10
+	SHLQ         $0x10, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	VCMPPS       $0x15, Z27, Z23, K3, K4
+	VCMPPS       $0x1e, Z28, Z23, K4, K5
+	KMOVW        K4, R10
+	KMOVW        K5, R11
+	SHLQ         $0x20, R10
+	SHLQ         $0x20, R11
+	ORQ          R10, R9
+	ORQ          R11, R8
+	XORQ         R8, R9
+	MOVQ         SI, (BX)
+	MOVQ         R9, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R10, R10
+	TESTQ   R9, R9
+	SETNE   R10
+	SHLQ    $0x04, R10
+	ADDQ    R10, BX
+	POPCNTQ R8, R8
+	ADDL    R8, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth7
+
+row8:
+	MOVLQSX 32(AX), SI
+	MOVLQSX 36(AX), DI
+	CMPQ    SI, DI
+	JGE     row9
+
+truth8:
+	VBROADCASTSS (CX)(SI*8), Z27
+	VBROADCASTSS 4(CX)(SI*8), Z28
+	VCMPPS       $0x15, Z27, Z24, K1, K4
+	VCMPPS       $0x1e, Z28, Z24, K4, K5
+	KMOVW        K4, R8
+	KMOVW        K5, AX
+	VCMPPS       $0x15, Z27, Z25, K2, K4
+	VCMPPS       $0x1e, Z28, Z25, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R10
+	SHLQ         $0x10, R9
+	SHLQ         $0x10, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	VCMPPS       $0x15, Z27, Z26, K3, K4
+	VCMPPS       $0x1e, Z28, Z26, K4, K5
+	KMOVW        K4, R9
+	KMOVW        K5, R10
+	SHLQ         $0x20, R9
+	SHLQ         $0x20, R10
+	ORQ          R9, R8
+	ORQ          R10, AX
+	XORQ         AX, R8
+	MOVQ         SI, (BX)
+	MOVQ         R8, 8(BX)
+
+	// keep the pair if its mask is not empty
+	XORL    R9, R9
+	TESTQ   R8, R8
+	SETNE   R9
+	SHLQ    $0x04, R9
+	ADDQ    R9, BX
+	POPCNTQ AX, AX
+	ADDL    AX, (DX)(SI*4)
+	INCQ    SI
+	CMPQ    SI, DI
+	JLT     truth8
+
+row9:
+	MOVQ BX, 32(SP)
+
+next:
+	MOVQ  qStride+8(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, (SP)
+	ADDQ  $0x000006c0, 16(SP)
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_rows
+	ADDQ  $0x00000024, 24(SP)
+
+not_rows:
+	DECQ 8(SP)
+	JNE  strip
+	MOVQ undecided+96(FP), CX
+	MOVQ 32(SP), AX
+	SUBQ CX, AX
+	SHRQ $0x04, AX
+	MOVQ AX, ret+128(FP)
+	VZEROUPPER
+	RET
+
 // func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-136

@@ -14,9 +14,11 @@ type Backend struct {
 
 	compare   [numComparisons]comparer
 	rootError float64 // relative error of the square root in GroupNorm's panels
+	fastInt8  bool    // Int8 is in assembly
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
+	pairDot32 func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)
 	gemm      gemm
 	small     strip32
 	rows      rowKernels
@@ -107,19 +109,11 @@ const PairWidth = 32
 
 // Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
 // out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
-// of PairWidth.
+// of PairWidth. There is none for Int8.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
-	if len(x) == 0 || len(x)%PairWidth != 0 || stride < len(x) || len(out) < len(ids) {
-		panic(fmt.Sprintf("kernel: Pair(%s): %d terms, stride %d, %d ids, room for %d", c, len(x), stride, len(ids), len(out)))
-	}
-	for _, id := range ids {
-		if id < 0 || int(id)*stride+len(x) > len(table) {
-			panic(fmt.Sprintf("kernel: Pair(%s): row %d is outside the table", c, id))
-		}
-	}
-	const most = 256 // rows in one call, which the scheduler cannot interrupt
+	checkPair(len(out), x, table, stride, ids)
 	for len(ids) > 0 {
-		n := min(len(ids), most)
+		n := min(len(ids), mostPairs)
 		b.compare[c].pair(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
 		if c.Unit() == 2 {
 			for i := range out[:n] {
@@ -129,6 +123,30 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 		ids, out = ids[n:], out[n:]
 	}
 }
+
+// PairDot32 writes to out[i] the dot product of x and row ids[i] of table, as Pair, in float32.
+func (b *Backend) PairDot32(out []float32, x, table []float32, stride int, ids []int32) {
+	checkPair(len(out), x, table, stride, ids)
+	for len(ids) > 0 {
+		n := min(len(ids), mostPairs)
+		b.pairDot32(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		ids, out = ids[n:], out[n:]
+	}
+}
+
+func checkPair(out int, x, table []float32, stride int, ids []int32) {
+	if len(x) == 0 || len(x)%PairWidth != 0 || stride < len(x) || out < len(ids) {
+		panic(fmt.Sprintf("kernel: Pair: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
+	}
+	for _, id := range ids {
+		if id < 0 || int(id)*stride+len(x) > len(table) {
+			panic(fmt.Sprintf("kernel: Pair: row %d is outside the table", id))
+		}
+	}
+}
+
+// mostPairs is the number of rows in one call, which the scheduler cannot interrupt.
+const mostPairs = 256
 
 // MatMul computes the product c = a·b of d × d matrices in float64: every entry one chain over k
 // from 0, product and sum rounded separately. The matrices are LD(d) × LD(d), row by row, zero

@@ -17,11 +17,13 @@ var backends = [...]*Backend{
 			L1:        {5, asm.L1Panel5x16AVX2, asm.PairL1AVX2, asm.L1PeakAVX2, 96},
 			GroupNorm: {4, asm.NormPanel4x16AVX2, asm.PairNormAVX2, asm.NormPeakAVX2, 128},
 			Phase:     {4, asm.PhasePanel4x16AVX2, asm.PairPhaseAVX2, asm.PhasePeakAVX2, 128},
+			Int8:      int8Generic(16),
 		},
 		rootError: 1.5 * 0x1p-12, // VRSQRTPS
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
+		pairDot32: asm.PairDot32AVX2,
 		gemm:      gemmAVX2,
 		small:     strip32{4, 8, asm.MatMulStrip4AVX2, asm.Transpose8AVX2},
 		rows:      rowKernels{axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2, adam: asm.AdamAVX2, adagrad: asm.AdagradAVX2},
@@ -34,16 +36,26 @@ var backends = [...]*Backend{
 			L1:        {8, asm.L1Panel8x48AVX512, asm.PairL1AVX512, asm.L1PeakAVX512, 192},
 			GroupNorm: {6, asm.NormPanel6x48AVX512, asm.PairNormAVX512, asm.NormPeakAVX512, 384},
 			Phase:     {6, asm.PhasePanel6x48AVX512, asm.PairPhaseAVX512, asm.PhasePeakAVX512, 384},
+			Int8:      int8PanelAVX512(),
 		},
+		fastInt8:  cpuid.CPU.Supports(cpuid.AVX512VNNI),
 		rootError: 0x1p-14, // VRSQRT14PS
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,
+		pairDot32: asm.PairDot32AVX512,
 		gemm:      gemmAVX512,
 		small:     strip32{8, 16, asm.MatMulStrip8AVX512, asm.Transpose8AVX2},
 		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, adagrad: asm.AdagradAVX512},
 		weights:   weightKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
 	},
+}
+
+func int8PanelAVX512() comparer {
+	if !cpuid.CPU.Supports(cpuid.AVX512VNNI) {
+		return int8Generic(48)
+	}
+	return comparer{mr: 9, panel: asm.Int8Panel9x48AVX512VNNI}
 }
 
 // detect asks for exactly what the kernels of a tier use.

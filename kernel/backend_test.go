@@ -27,10 +27,10 @@ func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 var special = []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 1 + 0x1p-23}
 
-// eachComparison runs f for every comparison on every tier.
+// eachComparison runs f for every comparison of float32 numbers on every tier.
 func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		for c := range numComparisons {
+		for c := range Int8 {
 			t.Run(c.String(), func(t *testing.T) { f(t, b, c) })
 		}
 	})
@@ -420,6 +420,54 @@ func TestPair(t *testing.T) {
 				exact, measure, _ := exactScore(c, x, table[int(ids[0])*stride:][:n])
 				diff, _ := exact.Sub(exact, big.NewFloat(out[0])).Float64()
 				require.LessOrEqual(t, math.Abs(diff), PairError(c, n)*measure, "the bound, against exact sums")
+			}
+		}
+	})
+}
+
+// The float32 pairs keep their bound against exact sums, and the assembly equals its twin, operation
+// by operation.
+func TestPairDot32(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(3, 32))
+		for _, n := range []int{32, 64, 96, 352, 1504} {
+			for _, count := range []int{1, 2, 3, 255, 256, 257, 600} {
+				const rows = 9
+				stride := n + 32*(count%2)
+				x, table := guarded[float32](n), guarded[float32](rows*stride-(stride-n))
+				for i := range x {
+					x[i] = float32(rng.NormFloat64())
+				}
+				for i := range table {
+					table[i] = float32(rng.NormFloat64() * math.Ldexp(1, -140*(count%3%2)))
+				}
+				ids, out := guarded[int32](count), guarded[float32](count)
+				for i := range ids {
+					ids[i] = int32(rng.IntN(rows))
+				}
+				b.PairDot32(out, x, table, stride, ids)
+				relative, absolute := PairDot32Error(n)
+				for i, id := range ids {
+					row := table[int(id)*stride:][:n]
+					if i < rows {
+						exact, measure, _ := exactScore(Dot, x, row)
+						diff, _ := exact.Sub(exact, big.NewFloat(float64(out[i]))).Float64()
+						require.LessOrEqual(t, math.Abs(diff), relative*measure+absolute)
+					}
+					if b.Tier == Generic {
+						continue
+					}
+					var a [PairWidth]float32
+					for t, v := range x {
+						a[t%PairWidth] = fma32(v, row[t], a[t%PairWidth])
+					}
+					for half := PairWidth / 2; half > 0; half /= 2 {
+						for l := range half {
+							a[l] += a[l+half]
+						}
+					}
+					require.Equal(t, a[0], out[i])
+				}
 			}
 		}
 	})

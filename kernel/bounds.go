@@ -19,11 +19,13 @@ const Overflow = 0x1p124
 
 // PanelError bounds the error of Panel's scores over k terms, against the exact comparison of the
 // same float32 entries (docs/numerics.md, section 2): relative·M + absolute, where M is ‖ψ‖‖φ‖
-// for Dot and Phase, as long as that is below Overflow, and the exact distance for L1 and
-// GroupNorm.
+// for Dot and Phase, as long as that is below Overflow, the exact distance for L1 and GroupNorm,
+// and the size of the sum for Int8.
 func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
 	n := min(k, Chunk)/c.Unit() + (k+Chunk-1)/Chunk - 1 // roundings that a term meets in sums
 	switch c {
+	case Int8:
+		return U32, 0
 	case L1:
 		return Gamma(n+1, U32), 0
 	case GroupNorm:
@@ -39,6 +41,11 @@ func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
 func PairError(c Comparison, n int) (relative float64) {
 	roundings := [...]int{Dot: 0, L1: 1, GroupNorm: 4, Phase: 2}
 	return Gamma(n/PairWidth+6+roundings[c], U64)
+}
+
+// PairDot32Error bounds the error of PairDot32 over n terms as PanelError does that of Dot.
+func PairDot32Error(n int) (relative, absolute float64) {
+	return Gamma(n/PairWidth+6, U32), float64(n) * 0x1p-149
 }
 
 // RoundUp32 returns the smallest float32 that is not less than x.

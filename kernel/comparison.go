@@ -15,12 +15,16 @@ const (
 	GroupNorm
 	// Phase is −Σ|ψ_2i φ_2i + ψ_2i+1 φ_2i+1|.
 	Phase
+	// Int8 is the dot product of bytes, the screen of Dot: a term is a word of 32 bits, four signed
+	// bytes of ψ or four unsigned bytes of φ, kept in a float32 whose value means nothing (CodeInt8).
+	// The sum must not leave the range of int32; as a score it is rounded to float32.
+	Int8
 	numComparisons
 )
 
-var comparisonNames = [numComparisons]string{"dot", "l1", "group-norm", "phase"}
+var comparisonNames = [numComparisons]string{"dot", "l1", "group-norm", "phase", "int8"}
 
-// String returns "dot", "l1", "group-norm" or "phase".
+// String returns "dot", "l1", "group-norm", "phase" or "int8".
 func (c Comparison) String() string {
 	if c < numComparisons {
 		return comparisonNames[c]
@@ -41,7 +45,7 @@ func (c Comparison) Unit() int {
 }
 
 // falling tells that a score never rises as terms are added.
-func (c Comparison) falling() bool { return c != Dot }
+func (c Comparison) falling() bool { return c != Dot && c != Int8 }
 
 // panelFunc and pairFunc are the signatures of the kernels; package asm documents them.
 type (

@@ -31,7 +31,7 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 // truths makes one: the candidate whose score it has, or is next to, or the best, and whether the
 // next truth is of the same query.
 func FuzzPanel(f *testing.F) {
-	for c := range numComparisons {
+	for c := range Int8 {
 		for values := range fuzzedValues {
 			f.Add(uint8(c), uint16(40*values), uint8(5*values), uint8(9+8*values), uint8(values), uint64(c), values%2 == 1, []byte("0123 tie, TIE & near tie"))
 		}
@@ -45,7 +45,7 @@ func FuzzPanel(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, truths []byte) {
 		defer guardedScope()()
-		c := Comparison(comparison) % numComparisons
+		c := Comparison(comparison) % Int8
 		k := (int(terms)%300 + 1) * c.Unit()
 		rng := rand.New(rand.NewPCG(seed, 9))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
@@ -200,7 +200,7 @@ func plainNorm(x []float32) float64 {
 // FuzzPair compares the float64 scores of every tier with those of the portable kernels, bit for
 // bit, and with a brute force.
 func FuzzPair(f *testing.F) {
-	for c := range numComparisons {
+	for c := range Int8 {
 		for values := range fuzzedValues {
 			f.Add(uint8(c), uint8(values), uint8(3*values), uint8(40*values), uint8(values), uint64(c))
 		}
@@ -209,7 +209,7 @@ func FuzzPair(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
 		defer guardedScope()()
-		c := Comparison(comparison) % numComparisons
+		c := Comparison(comparison) % Int8
 		n, stride, height := (int(groups)%12+1)*PairWidth, (int(groups)%12+1+int(rows)%2)*PairWidth, int(rows)%20+1
 		rng := rand.New(rand.NewPCG(seed, 10))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]

@@ -67,7 +67,7 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 }
 
 // Terms is the ceiling of a comparison's panels: its operations on registers alone, counted in terms
-// of scores. That of Dot, a multiply-add or two operations a term, is the FMA ceiling.
+// of scores (Int8 has the ceiling of that name). That of Dot, a multiply-add or two operations a term, is the FMA ceiling.
 func (b *Backend) Terms(c Comparison) Ceiling {
 	return Ceiling{float64(b.compare[c].peakTerms), onRegisters(b.compare[c].peak, peakOperands[:])}
 }

@@ -47,6 +47,16 @@ func twinUpdate(c Comparison, score float32, q, e []float32) float32 {
 }
 
 func twinScore(c Comparison, q, e []float32) float32 {
+	if c == Int8 {
+		sum := int32(0)
+		for t := range q {
+			x, y := math.Float32bits(q[t]), math.Float32bits(e[t])
+			for shift := 0; shift < 32; shift += 8 {
+				sum += int32(int8(x>>shift)) * int32(uint8(y>>shift))
+			}
+		}
+		return float32(sum)
+	}
 	var sum float32
 	for from := 0; from < len(q); from += Chunk {
 		var chain float32

@@ -101,7 +101,12 @@ func (s *sweeper) setRowEnds(row, block int) {
 		slack = math.Inf(1)
 	}
 	band := 0.0
-	if !s.f.tower.Compare.Distance() {
+	if s.f.compare == kernel.Int8 {
+		relative, absolute = kernel.PairDot32Error(s.f.stride())
+		s.bands32[row] = (s.product(row, relative, absolute, norm) + slack) * outward
+		relative, absolute = 0, s.int8Band(row, block)
+	}
+	if !s.f.compare.Distance() {
 		band = s.product(row, relative, absolute, norm) * outward
 	}
 	s.drop[row] = float32(math.Inf(1))
@@ -117,6 +122,9 @@ func (s *sweeper) setRowEnds(row, block int) {
 			lo, hi = lo-band, hi+band
 		}
 		lo, hi = lo-margin, hi+margin
+		if s.f.compare == kernel.Int8 {
+			lo, hi = s.int8Ends(row, block, lo, hi)
+		}
 		if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
 			lo, hi = math.Inf(-1), math.Inf(1)
 		}

@@ -3,9 +3,12 @@ package rank
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/mquine/mquine/kernel"
 )
 
 // maxPending bounds the candidates that wait for their reference scores.
@@ -60,6 +63,9 @@ func (s *sweeper) decide(p int, known []knownAnswer) {
 		}
 		pairs = pairs[n:]
 	}
+	s.screened.Add(s.left32)
+	s.undecided.Add(s.left64)
+	s.left32, s.left64 = 0, 0
 	s.deciding += time.Since(start)
 }
 
@@ -80,32 +86,73 @@ func (s *sweeper) withoutTruth(p int, t, mask uint64) uint64 {
 func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, removed [NumFilters]uint64) {
 	f := s.f
 	s.classify(p, lanes)
+	if f.compare == kernel.Int8 {
+		s.backend.PairDot32(s.scores32, s.row(int(row)), f.rows, f.stride(), s.rescore)
+		open := 0
+		for i, c := range s.classes {
+			score := float64(s.scores32[i])
+			band := s.bands32[row] + 2*kernel.U64*math.Abs(score)
+			if !(band < math.Inf(1)) {
+				band = math.Inf(1)
+			}
+			left := s.settle(c, pairs, removed, score-band, score+band, &s.left32)
+			if left != 0 {
+				s.classes[open], s.rescore[open] = c, s.rescore[i]
+				open++
+			}
+		}
+		s.classes, s.rescore = s.classes[:open], s.rescore[:open]
+		if open == 0 {
+			return
+		}
+	}
 	s.backend.Pair(f.tower.Compare, s.scores, s.row(int(row)), f.rows, f.stride(), s.rescore)
 	for i, c := range s.classes {
 		local := s.rescore[i]
 		low, high := s.interval(int(row), s.scores[i], f.norms[local], f.sizes[local])
+		if s.settle(c, pairs, removed, low, high, &s.left64) == 0 {
+			continue
+		}
 		for j := 0; j < len(pairs); j += 2 {
-			m := pairs[j+1] & c.lanes
-			if m == 0 {
-				continue
-			}
-			t := int32(pairs[j])
-			var left [NumFilters]uint8
-			for fl := range NumFilters {
-				left[fl] = uint8(bits.OnesCount64(m &^ removed[fl]))
-			}
-			s.undecided.Add(int64(bits.OnesCount64(m)))
-			switch {
-			case c.entity == s.rep(s.truths[t].answer):
-				s.tally[t].addEqual(left)
-			case low > s.high[t]:
-				s.tally[t].addBetter(left)
-			case high < s.low[t]:
-			default:
-				s.pending = append(s.pending, candidate{row, t, c.entity, left})
+			if m := pairs[j+1] & c.lanes; m != 0 {
+				s.pending = append(s.pending, candidate{row, int32(pairs[j]), c.entity, remaining(m, removed)})
 			}
 		}
 	}
+}
+
+// settle counts the candidates of a class, with scores from low to high, for those of the pairs'
+// truths that this decides, and clears their lanes. It adds to asked the candidates that it was asked
+// about, and returns the lanes that are left.
+func (s *sweeper) settle(c class, pairs []uint64, removed [NumFilters]uint64, low, high float64, asked *int64) (open uint64) {
+	for j := 0; j < len(pairs); j += 2 {
+		m := pairs[j+1] & c.lanes
+		if m == 0 {
+			continue
+		}
+		*asked += int64(bits.OnesCount64(m))
+		t := pairs[j]
+		switch {
+		case c.entity == s.rep(s.truths[t].answer):
+			s.tally[t].addEqual(remaining(m, removed))
+		case low > s.high[t]:
+			s.tally[t].addBetter(remaining(m, removed))
+		case high < s.low[t]:
+		default:
+			open |= m
+			continue
+		}
+		pairs[j+1] &^= m
+	}
+	return open
+}
+
+// remaining counts what every filter leaves of lanes.
+func remaining(lanes uint64, removed [NumFilters]uint64) (left [NumFilters]uint8) {
+	for f := range NumFilters {
+		left[f] = uint8(bits.OnesCount64(lanes &^ removed[f]))
+	}
+	return left
 }
 
 // classify sets classes to the distinct candidates among lanes of panel p, and rescore to the row

@@ -210,7 +210,7 @@ func (d *deviceRun) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 	return err
 }
 
-// balance returns a power of two for each term (in the order of f.terms) that brings φ's and ψ's
+// balance returns a power of two for each term (in the order of f.orderOf) that brings φ's and ψ's
 // entries to one size, from samples of both: the product of the norms, and with it the screen's
 // band, becomes small. Any powers are right.
 func (d *deviceRun) balance(ps pass, f *features, w model.Worker) []float32 {
@@ -241,7 +241,7 @@ func (d *deviceRun) balance(ps pass, f *features, w model.Worker) []float32 {
 			query[t] += float64(v) * float64(v)
 		}
 	}
-	for at, t := range f.terms {
+	for at, t := range f.orderOf {
 		// In the square: the quotient of the sizes.
 		if e := math.Round(math.Log2(query[t]/spread[t]) / 4); math.Abs(e) <= 30 {
 			factor[at] = float32(math.Ldexp(1, int(e)))
@@ -285,7 +285,7 @@ func (s *share) upload(ctx context.Context, r *run, f *features, factor []float3
 		n := min(perCopy, s.n-at)
 		view := cuda.View[float32](s.staging, 0, n*s.k)
 		for i := range n {
-			permute(view[i*s.k:(i+1)*s.k], f.row(f.order[s.first+at+i]), f.terms)
+			permute(view[i*s.k:(i+1)*s.k], f.row(f.order[s.first+at+i]), f.orderOf)
 		}
 		if err := s.stream.CopyTo(s.phi, int64(at)*rowBytes, s.staging, 0, int64(n)*rowBytes); err != nil {
 			return err
@@ -364,7 +364,7 @@ func (s *share) quantise(f *features, order []int32, blocks []cuda.Block, factor
 		}
 	}
 	s.mean = make([]float64, s.k)
-	for at, t := range f.terms {
+	for at, t := range f.orderOf {
 		if m := float32(mean[t] / float64(max(1, len(order)))); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
 			s.mean[at] = float64(m)
 		}

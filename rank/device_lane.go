@@ -127,7 +127,7 @@ func (l *lane) send(ctx context.Context, s *sweeper) error {
 	err := cmp.Or(
 		put(l, l.psi, rows*k, func(v []float32) {
 			for i := range n {
-				permute(v[i*k:(i+1)*k], s.row(i), s.f.terms)
+				permute(v[i*k:(i+1)*k], s.row(i), s.f.orderOf)
 			}
 			clear(v[n*k:])
 		}),
@@ -205,7 +205,7 @@ func (s *sweeper) halfRow(row, k int, ends []float32, sh *share, norms [3]float6
 	// ψ·μ, which the candidates' scores lack.
 	shift, size := 0.0, 0.0
 	psi := s.row(row)
-	for at, t := range s.f.terms {
+	for at, t := range s.f.orderOf {
 		p := float64(psi[t]) * sh.mean[at]
 		shift += p
 		size += math.Abs(p)

@@ -337,6 +337,7 @@ func TestExact(t *testing.T) {
 				for _, b := range backends {
 					for _, o := range []Options{
 						{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 40 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: Int8Screen}, {Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
 					} {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
@@ -449,7 +450,10 @@ func TestExactVectors(t *testing.T) {
 					return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
 				})
 				for _, b := range backends {
-					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}} {
+					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}} {
+						if o.Screen == Int8Screen && m.Tower(kg.Tail).Compare != kernel.Dot {
+							continue
+						}
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)

@@ -20,12 +20,17 @@ type features struct {
 	norms      []float64 // ‖φ‖ by row
 	sizes      []float64 // the model's size by row
 	nr         int
+	compare    kernel.Comparison // of the panels: the tower's, or Int8 for Dot
 	panels     []float32
-	terms      []int32 // the order of φ's entries in the panels
+	orderOf    []int32 // the order of φ's entries in the panels
 	order      []int32 // row of a position
 	place      []int32 // position of a row
 	blockNorms []float64
 	blockSizes []float64
+
+	// With Int8.
+	coordinates *coordinates
+	int8Blocks  []int8Block
 }
 
 // blockPanels is the number of panels that share one pair of thresholds per truth.
@@ -34,8 +39,11 @@ const blockPanels = 16
 // featureBytes is the memory for one candidate's features.
 func featureBytes(width int) int64 {
 	const rest = 8 + 8 + 4 + 4 // norms, sizes, order, place
-	return int64(4*pairPad(width) + 4*width + rest)
+	return int64(4*pairPad(width) + 4*mostTerms(width) + rest)
 }
+
+// mostTerms is the most terms that a candidate may have in the panels.
+func mostTerms(width int) int { return max(width, int8Words(width)) }
 
 func pairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
@@ -46,7 +54,7 @@ func newFeatures(b *kernel.Backend, width, n int) *features {
 	padded := (n + b.NR - 1) / b.NR * b.NR
 	return &features{
 		nr:   b.NR,
-		rows: kernel.AlignedFloat32(n * pairPad(width)), panels: kernel.AlignedFloat32(padded * width),
+		rows: kernel.AlignedFloat32(n * pairPad(width)), panels: kernel.AlignedFloat32(padded * mostTerms(width)),
 		norms: make([]float64, n), sizes: make([]float64, n), order: make([]int32, n), place: make([]int32, n),
 	}
 }
@@ -57,11 +65,19 @@ func (f *features) stride() int { return pairPad(f.tower.Width) }
 // measure returns an upper bound of ‖x‖ for x with the length of a row.
 func (f *features) measure(x []float32) float64 { return norm(x[:f.tower.Width]) }
 
+// terms is the number of terms of a candidate in the panels.
+func (f *features) terms() int {
+	if f.compare == kernel.Int8 {
+		return int8Words(f.tower.Width)
+	}
+	return f.tower.Width
+}
+
 func (f *features) panelCount() int { return (f.n + f.nr - 1) / f.nr }
 
 // panel returns panel p and the mask of its lanes that hold candidates.
 func (f *features) panel(p int) (panel []float32, valid uint64) {
-	size := f.nr * f.tower.Width
+	size := f.nr * f.terms()
 	lanes := min(f.nr, f.n-p*f.nr)
 	return f.panels[p*size : (p+1)*size], uint64(1)<<lanes - 1
 }
@@ -86,15 +102,14 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	if err != nil {
 		return err
 	}
-	if first == 0 || len(f.terms) != p.tower.Width {
-		f.terms = f.orderTerms()
-	}
-	for i := range n {
-		f.order[i] = int32(i)
-	}
-	slices.SortFunc(f.order[:n], func(x, y int32) int { return cmp.Or(cmp.Compare(f.norms[x], f.norms[y]), cmp.Compare(x, y)) })
-	for at, i := range f.order[:n] {
-		f.place[i] = int32(at)
+	f.compare = p.tower.Compare
+	if f.sampleInt8(c, p) {
+		f.compare = kernel.Int8
+		if err := f.packInt8(ctx, c); err != nil {
+			return err
+		}
+	} else {
+		f.sortBy(f.norms)
 	}
 	perBlock := blockPanels * f.nr
 	f.blockNorms, f.blockSizes = f.blockNorms[:0], f.blockSizes[:0]
@@ -105,10 +120,16 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 		}
 		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
 	}
+	if f.compare == kernel.Int8 {
+		return nil
+	}
+	if first == 0 || len(f.orderOf) != p.tower.Width {
+		f.orderOf = f.orderTerms()
+	}
 	return kernel.Parallel(ctx, len(c.sweepers), f.panelCount(), func(_, p int) {
 		c.run.phases.enter(packPhase)
 		panel, _ := f.panel(p)
-		kernel.PackRows(panel, f.rows, f.stride(), f.order[p*f.nr:min((p+1)*f.nr, n)], f.terms, f.nr)
+		kernel.PackRows(panel, f.rows, f.stride(), f.order[p*f.nr:min((p+1)*f.nr, n)], f.orderOf, f.nr)
 	})
 }
 

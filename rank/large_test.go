@@ -111,13 +111,21 @@ func TestExactLarge(t *testing.T) {
 				}
 				got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 				require.NoError(t, err)
-				wrong := 0
-				for j := range want {
-					if want[j] != got.Ranks[j] {
-						wrong++
+				countWrong := func(ranks []Rank) (wrong int) {
+					for j := range want {
+						if want[j] != ranks[j] {
+							wrong++
+						}
 					}
+					return wrong
 				}
-				assert.Zero(t, wrong, "%s, %s, %s: of %d ranks are wrong", kind.name, c.name, b.Tier, len(want))
+				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.name, c.name, b.Tier, len(want))
+				if m.Tower(kg.Tail).Compare == kernel.Dot {
+					o.Screen = Int8Screen
+					got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+					require.NoError(t, err)
+					assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, int8: wrong ranks of %d", kind.name, c.name, b.Tier, len(want))
+				}
 			}
 		}
 	}

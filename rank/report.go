@@ -46,6 +46,8 @@ type Report struct {
 	// Queries counts the ranks, UniqueQueries the different (h, r, ?) and (?, r, t) among them.
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
+	// Screen is the arithmetic of the first stage: float32, int8, or auto where both occurred.
+	Screen string `json:"screen"`
 	// Rescored counts the pairs that each stage after the first had to decide.
 	Rescored Rescored `json:"rescored"`
 	Timing   Timing   `json:"timing"`
@@ -74,7 +76,7 @@ type Timing struct {
 	Pack float64 `json:"pack_s"`
 	// Rank is the time from the first query vector to the last integer.
 	Rank float64 `json:"rank_s"`
-	// Decide is the part of Rank for what the float32 scores left undecided, a mean over threads.
+	// Decide is the part of Rank for what the first stage left undecided, a mean over threads.
 	Decide float64 `json:"decide_s"`
 	// Total is the time from the start of the process to its end.
 	Total float64 `json:"total_s"`

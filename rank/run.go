@@ -30,6 +30,8 @@ type Options struct {
 	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
 	// are ranked slice by slice. 0 means DefaultFeatureMemory.
 	FeatureMemory int64
+	// Screen is the first stage of dot products on the backend.
+	Screen Screen
 	// Progress, if not nil, is called now and then from one goroutine while ranking.
 	Progress func(Progress)
 }
@@ -68,8 +70,11 @@ type Stats struct {
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the candidates that the stage before left undecided.
 	Rescored Rescored
+	// Screen is the arithmetic of the first stage: Float32Screen, Int8Screen, or AutoScreen where
+	// some candidates were screened with one and some with the other.
+	Screen Screen
 	// Pack is the time for features and panels, Rank all the rest from the first query on. Decide is
-	// the part of Rank for what the float32 scores left undecided, as a mean over the threads.
+	// the part of Rank for what the first stage left undecided, as a mean over the threads.
 	Pack, Rank, Decide time.Duration
 	// Dropped is the share of the terms of all comparisons that early exit passed over.
 	Dropped float64
@@ -77,6 +82,8 @@ type Stats struct {
 
 // Rescored counts pairs of a truth and another candidate.
 type Rescored struct {
+	// Float32 pairs were left by bytes, and decided by their float32 scores or went on.
+	Float32 int64 `json:"float32"`
 	// Float64 pairs were decided from the stored features with float64 accumulation, or went on.
 	Float64 int64 `json:"float64"`
 	// Reference pairs were decided by their reference scores.
@@ -87,18 +94,22 @@ type Rescored struct {
 // and in how many slices it ranks the candidates.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	n := sliceSize(m, o)
-	_, terms, strips := blockSizes(m, o.Backend)
+	_, terms, strips := blockSizes(m, o.Backend, o.Screen)
 	scratch := 4 * int64(terms+strips)
 	return featureBytes(widestTower(m))*int64(n) + scratch*int64(o.Threads), (m.Config().Entities + n - 1) / n
 }
 
 // blockSizes returns the most queries in a block, and the most entries of their ψ, by rows and
 // packed.
-func blockSizes(m model.Model, b *kernel.Backend) (queries, terms, strips int) {
+func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms, strips int) {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		t := m.Tower(side)
 		n := b.QueryBlock(t.Compare, t.Width)
 		queries, terms, strips = max(queries, n), max(terms, n*pairPad(t.Width)), max(strips, n*t.Width)
+		if t.Compare == kernel.Dot && screen != Float32Screen {
+			n := b.QueryBlock(kernel.Int8, int8Words(t.Width))
+			queries, terms, strips = max(queries, n), max(terms, n*pairPad(t.Width)), max(strips, n*int8Words(t.Width))
+		}
 	}
 	return queries, terms, strips
 }
@@ -148,6 +159,10 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	}
 	r := newRun(m, x, o, p)
 	r.reps, r.ranks = reps, res.Ranks
+	r.screen = o.Screen
+	if len(o.Devices) > 0 {
+		r.screen = Float32Screen
+	}
 	res.Stats.Pack = time.Since(packing)
 	if o.Progress != nil {
 		defer r.report(o.Progress)()
@@ -164,7 +179,7 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if err := r.eachSlice(ctx, o, &res.Stats, sweep); err != nil {
 		return nil, err
 	}
-	res.Stats.Rescored = Rescored{r.undecided.Load(), r.referenced.Load()}
+	res.Stats.Rescored = Rescored{r.screened.Load(), r.undecided.Load(), r.referenced.Load()}
 	return res, nil
 }
 
@@ -173,6 +188,7 @@ type run struct {
 	model   model.Model
 	index   *kg.Index
 	backend *kernel.Backend
+	screen  Screen
 	reps    []int32
 	plan    *plan
 	phases  *phases
@@ -180,13 +196,13 @@ type run struct {
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
 
-	total                                 int64
-	done, compared, undecided, referenced atomic.Int64
+	total                                           int64
+	done, compared, screened, undecided, referenced atomic.Int64
 }
 
 // newRun prepares a run over the queries of p.
 func newRun(m model.Model, x *kg.Index, o Options, p *plan) *run {
-	return &run{model: m, index: x, backend: o.Backend, plan: p,
+	return &run{model: m, index: x, backend: o.Backend, screen: Float32Screen, plan: p,
 		total: int64(len(p.queries)) * int64(m.Config().Entities)}
 }
 
@@ -206,6 +222,15 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 			}
 			filled := time.Now()
 			stats.Pack += filled.Sub(start)
+			used := Float32Screen
+			if f.compare == kernel.Int8 {
+				used = Int8Screen
+			}
+			if ps.first == 0 && first == 0 {
+				stats.Screen = used
+			} else if stats.Screen != used {
+				stats.Screen = AutoScreen
+			}
 			if err := sweep(ctx, c, ps, f); err != nil {
 				return err
 			}
@@ -263,7 +288,7 @@ func (r *run) report(f func(Progress)) (stop func()) {
 func (r *run) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
 	var items []item
 	queries := r.plan.queries
-	block := r.backend.QueryBlock(ps.tower.Compare, ps.tower.Width)
+	block := r.backend.QueryBlock(f.compare, f.terms())
 	for at := ps.first; at < ps.last; {
 		to := at + 1
 		for to < ps.last && to-at < block && queries[to].last-queries[at].first <= maxBlockTruths {

@@ -22,11 +22,21 @@ type sweeper struct {
 	// Of the block's queries, by row.
 	queries []query
 	psi     []float32 // [row][stride]
-	strips  []float32 // packed, [row/MR][width][MR]
+	strips  []float32 // packed, [row/MR][terms][MR]
 	norms   []float64 // ‖ψ‖
 	slacks  []model.Slack
 	drop    []float32 // no score below matters
 	ids     []int32   // 0, 1, 2, …
+
+	// With the int8 screen.
+	int8     []int8Query
+	bands32  []float64 // of float32 scores of the rows, over the block of panels
+	scores32 []float32
+	// Pairs that bytes and float32 left since the last count.
+	left32, left64 int64
+	codes          []float32 // of a strip's rows
+	rotated        []float64
+	words          []int32 // 0, 1, 2, …
 
 	// Of the block's truths, numbered from the block's first.
 	truths    []truth
@@ -60,7 +70,7 @@ type tally struct {
 func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 	b := r.backend
 	truths := maxBlockTruths + maxTruths
-	block, terms, strips := blockSizes(r.model, b)
+	block, terms, strips := blockSizes(r.model, b, r.screen)
 	s := &sweeper{
 		run: r, f: f, worker: w, tile: b.NewTile(block, truths),
 		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedFloat32(strips),
@@ -69,7 +79,7 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 		low: make([]float64, truths), high: make([]float64, truths), ends: make([]float32, 2*truths),
 		better: make([]int32, truths), tally: make([]tally, truths),
 		reference: make([]float64, truths), scored: make([]bool, truths),
-		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR),
+		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR), scores32: make([]float32, b.NR), bands32: make([]float64, block),
 	}
 	for i := range s.ids {
 		s.ids[i] = int32(i)
@@ -90,7 +100,7 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	if s.f.tower.Compare.Distance() {
 		s.tile.Drop = s.drop // setEnds fills it
 	}
-	mr, nr, width := s.backend.MR(s.f.tower.Compare), s.backend.NR, s.f.tower.Width
+	mr, nr, terms := s.backend.MR(s.f.compare), s.backend.NR, s.f.terms()
 	rows := (len(s.queries) + mr - 1) / mr * mr
 	queries := int64(len(s.queries))
 	for p := it.fromPanel; p < it.toPanel && ctx.Err() == nil; p++ {
@@ -99,9 +109,9 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 			s.setEnds(p / blockPanels)
 		}
 		panel, valid := s.f.panel(p)
-		next := s.f.panels[min((p+1)*nr*width, len(s.f.panels)):min((p+2)*nr*width, len(s.f.panels))]
+		next := s.f.panels[min((p+1)*nr*terms, len(s.f.panels)):min((p+2)*nr*terms, len(s.f.panels))]
 		s.phases.enter(kernelPhase)
-		s.backend.Panel(s.f.tower.Compare, s.tile, s.strips, panel, width, s.rows[:rows+1], s.ends, s.better, valid, next)
+		s.backend.Panel(s.f.compare, s.tile, s.strips, panel, terms, s.rows[:rows+1], s.ends, s.better, valid, next)
 		known := s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]]
 		s.phases.enter(knownPhase)
 		s.subtractKnown(known, nr)
@@ -159,10 +169,14 @@ func (s *sweeper) prepare(ctx context.Context, it item) bool {
 
 // packStrips packs ψ of the block's queries for the kernel.
 func (s *sweeper) packStrips() {
-	f, mr, width := s.f, s.backend.MR(s.f.tower.Compare), s.f.tower.Width
+	if s.f.compare == kernel.Int8 {
+		s.packInt8()
+		return
+	}
+	f, mr, width := s.f, s.backend.MR(s.f.compare), s.f.tower.Width
 	for row := 0; row < len(s.queries); row += mr {
 		n := min(mr, len(s.queries)-row)
-		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.terms, mr)
+		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.orderOf, mr)
 	}
 }
 

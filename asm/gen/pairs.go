@@ -60,6 +60,86 @@ func pairs(c *build.Context) {
 		p.emit(c, "AVX512", 8)
 		p.emit(c, "AVX2", 4)
 	}
+	pair32(c, "AVX512", c.ZMM, 16)
+	pair32(c, "AVX2", c.YMM, 8)
+}
+
+const pair32Doc = `%[1]s is the dot product of one row with listed rows of a table, in float32:
+
+	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
+
+Term t goes to lane t mod 32, one chain of fused multiply-adds from 0 each. Lanes are added up in
+halves: a[i] += a[i+16], then 8, 4, 2, 1. Requires n > 0 and a multiple of 32, count > 0.`
+
+func pair32(c *build.Context, set string, vec func() reg.VecVirtual, lanes int) {
+	const width = 32
+	name := "PairDot32" + set
+	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)")
+	doc(c, fmt.Sprintf(pair32Doc, name))
+	c.Pragma("noescape")
+	r := loadPair(c)
+
+	c.Label("row")
+	row, t := r.next(c)
+	acc := make([]reg.VecVirtual, width/lanes)
+	for v := range acc {
+		acc[v] = vec()
+		c.VXORPS(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
+	}
+	c.Label("terms")
+	for v := range acc {
+		a := vec()
+		c.VMOVUPS(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
+		c.VFMADD231PS(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, a, acc[v])
+	}
+	c.ADDQ(operand.Imm(width), t)
+	c.CMPQ(t, r.n)
+	c.JLT(operand.LabelRef("terms"))
+
+	for half := len(acc) / 2; half > 0; half /= 2 {
+		for v := range half {
+			c.VADDPS(acc[v+half], acc[v], acc[v])
+		}
+	}
+	if lanes == 16 {
+		upper := c.YMM()
+		c.VEXTRACTF64X4(operand.Imm(1), acc[0], upper)
+		c.VADDPS(upper, acc[0].AsY(), acc[0].AsY())
+	}
+	s, hi := acc[0].AsX(), c.XMM()
+	c.VEXTRACTF128(operand.Imm(1), acc[0].AsY(), hi)
+	c.VADDPS(hi, s, s)
+	c.VPERMILPD(operand.Imm(1), s, hi)
+	c.VADDPS(hi, s, s)
+	c.VMOVSHDUP(s, hi)
+	c.VADDSS(hi, s, s)
+	c.VMOVSS(s, operand.Mem{Base: r.out})
+	c.ADDQ(operand.Imm(4), r.ids)
+	c.ADDQ(operand.Imm(4), r.out)
+	c.DECQ(r.count)
+	c.JNE(operand.LabelRef("row"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// pairArguments are those of every pair kernel; stride is in bytes.
+type pairArguments struct{ x, n, table, stride, ids, count, out reg.Register }
+
+func loadPair(c *build.Context) pairArguments {
+	load := func(name string) reg.Register { return c.Load(c.Param(name), c.GP64()) }
+	r := pairArguments{load("x"), load("n"), load("table"), load("stride"), load("ids"), load("count"), load("out")}
+	c.SHLQ(operand.Imm(2), r.stride)
+	return r
+}
+
+// next returns the address of the next row and an index that begins at 0.
+func (r pairArguments) next(c *build.Context) (row, t reg.GPVirtual) {
+	row, t = c.GP64(), c.GP64()
+	c.MOVLQSX(operand.Mem{Base: r.ids}, row)
+	c.IMULQ(r.stride, row)
+	c.ADDQ(r.table, row)
+	c.XORQ(t, t)
+	return row, t
 }
 
 func (p pair) emit(c *build.Context, set string, lanes int) {
@@ -73,14 +153,7 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)")
 	doc(c, fmt.Sprintf(pairDoc, name, p.formula))
 	c.Pragma("noescape")
-	x := c.Load(c.Param("x"), c.GP64())
-	n := c.Load(c.Param("n"), c.GP64())
-	table := c.Load(c.Param("table"), c.GP64())
-	stride := c.Load(c.Param("stride"), c.GP64())
-	ids := c.Load(c.Param("ids"), c.GP64())
-	count := c.Load(c.Param("count"), c.GP64())
-	out := c.Load(c.Param("out"), c.GP64())
-	c.SHLQ(operand.Imm(2), stride)
+	r := loadPair(c)
 	k.signMask = k.vec()
 	if lanes == 8 {
 		c.VPTERNLOGQ(operand.Imm(0xff), k.signMask, k.signMask, k.signMask)
@@ -90,11 +163,7 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	c.VPSRLQ(operand.Imm(1), k.signMask, k.signMask)
 
 	c.Label("row")
-	row, t := c.GP64(), c.GP64()
-	c.MOVLQSX(operand.Mem{Base: ids}, row)
-	c.IMULQ(stride, row)
-	c.ADDQ(table, row)
-	c.XORQ(t, t)
+	row, t := r.next(c)
 	acc := make([]reg.VecVirtual, vectors)
 	for v := range acc {
 		acc[v] = k.vec()
@@ -103,12 +172,12 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	c.Label("terms")
 	for v := range acc {
 		a, b := k.vec(), k.vec()
-		c.VCVTPS2PD(operand.Mem{Base: x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
+		c.VCVTPS2PD(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
 		c.VCVTPS2PD(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, b)
 		p.term(c, k, a, b, acc[v])
 	}
 	c.ADDQ(operand.Imm(width), t)
-	c.CMPQ(t, n)
+	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
 	// Sum the lanes in the order of the doc comment; after this loop nest acc holds s[0..7].
@@ -129,10 +198,10 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	c.VADDPD(hi, s2, s2)
 	c.VUNPCKHPD(s2, s2, hi)
 	c.VADDSD(hi, s2, s2)
-	c.VMOVSD(s2, operand.Mem{Base: out})
-	c.ADDQ(operand.Imm(4), ids)
-	c.ADDQ(operand.Imm(8), out)
-	c.DECQ(count)
+	c.VMOVSD(s2, operand.Mem{Base: r.out})
+	c.ADDQ(operand.Imm(4), r.ids)
+	c.ADDQ(operand.Imm(8), r.out)
+	c.DECQ(r.count)
 	c.JNE(operand.LabelRef("row"))
 	c.VZEROUPPER()
 	c.RET()

@@ -54,6 +54,8 @@ type panel struct {
 	unit int
 	// falling says that more terms never raise a score, so that strips can be dropped early.
 	falling bool
+	// integer says that the accumulators hold int32; they are converted to float32 for counting.
+	integer bool
 	// constants prepares registers that stay the same in every strip.
 	constants func(panel)
 	// update adds one unit to the accumulator, given the query's and the candidates' registers.
@@ -62,6 +64,9 @@ type panel struct {
 
 func panels(c *build.Context) {
 	tinyData(c)
+	int8 := int8Panel
+	int8.Context, int8.lanes, int8.vectors, int8.vec, int8.mr = c, 16, 3, c.ZMM, 9
+	int8.emit("AVX512VNNI")
 	for _, k := range []panel{dotPanel, l1Panel, normPanel, phasePanel} {
 		k512, k256 := k, k
 		k512.Context, k512.lanes, k512.vectors, k512.vec = c, 16, 3, c.ZMM
@@ -82,6 +87,16 @@ var dotPanel = panel{
 	score: `Σ_t q[t][i]·e[t][j], float32, one chain of
 	                  fused multiply-adds from 0 with t ascending`,
 	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) { c.VFMADD231PS(e[0], q[0], acc) },
+}
+
+// int8Panel takes four dimensions as one term: the bytes of a 32-bit word, signed in the queries,
+// unsigned in the candidates.
+var int8Panel = panel{
+	name: "Int8", unit: 1, integer: true,
+	score: `Σ_t q[t][i]·e[t][j], where · is the dot product of
+	                  four signed bytes of q and four unsigned bytes of e, exact in int32;
+	                  with the last terms, if rows is not nil, rounded to float32`,
+	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) { c.VPDPBUSD(q[0], e[0], acc) },
 }
 
 // signMask and tiny, 2⁻¹²⁶ in every lane, are constants of a kernel, set by its constants function.
@@ -259,8 +274,23 @@ func (c panel) emit(set string) {
 	add := c.Load(c.Param("add"), c.GP64())
 	c.TESTQ(add, add)
 	c.JEQ(operand.LabelRef("store"))
-	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) { c.VADDPS(m, a, a) })
+	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) {
+		if c.integer {
+			c.VPADDD(m, a, a)
+			return
+		}
+		c.VADDPS(m, a, a)
+	})
 	c.Label("store")
+	if c.integer {
+		c.ifNotNil(rowsAt, "last", func() {
+			for _, row := range acc {
+				for _, a := range row {
+					c.VCVTDQ2PS(a, a)
+				}
+			}
+		})
+	}
 	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
 	c.MOVQ(ahead, aheadAt)
 	if c.falling {

@@ -38,6 +38,7 @@ type evaluation struct {
 	by       []string
 	// convention is that of groups by z-case.
 	convention zpattern.Convention
+	screen     rank.Screen
 	peak       bool
 	jsonFile   string
 	ranksFile  string
@@ -109,7 +110,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	report.Timing.Load = time.Since(loading).Seconds()
 
 	meter := newMeter(log)
-	options := rank.Options{Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Progress: meter.ranking}
+	options := rank.Options{Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Screen: e.screen, Progress: meter.ranking}
 	e.announce(log, s, index, len(triples), options)
 	var ceiling ceiling
 	tower := m.Tower(options.Sides[0])
@@ -136,7 +137,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	}
 	conclude(log, stats, report.Candidates)
 	report.Queries, report.UniqueQueries, report.Rescored = stats.Queries, stats.UniqueQueries, stats.Rescored
-	report.Dropped = stats.Dropped
+	report.Dropped, report.Screen = stats.Dropped, stats.Screen.String()
 	report.Timing.Pack, report.Timing.Rank, report.Timing.Decide = stats.Pack.Seconds(), stats.Rank.Seconds(), stats.Decide.Seconds()
 	if e.peak {
 		gterms := float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries) / 1e9 / report.Timing.Rank
@@ -210,8 +211,12 @@ func (e *evaluation) announce(w io.Writer, s *subject, x *kg.Index, triples int,
 // conclude says what was done.
 func conclude(w io.Writer, s rank.Stats, candidates int) {
 	pairs := int64(s.UniqueQueries) * int64(candidates)
-	fmt.Fprintf(w, "ranked in %s: %s, %s; float32 left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
-		s.Rank.Round(time.Millisecond), plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank),
+	stages := "float32"
+	if s.Screen != rank.Float32Screen {
+		stages = fmt.Sprintf("int8 left %s to float32, which", plural(int(s.Rescored.Float32), "pair"))
+	}
+	fmt.Fprintf(w, "ranked in %s: %s, %s; %s left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
+		s.Rank.Round(time.Millisecond), plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank), stages,
 		plural(int(s.Rescored.Float64), "pair"), comma(int(s.Rescored.Reference)), 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit passed over %.1f%% of the terms\n", 100*s.Dropped)

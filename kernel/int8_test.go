@@ -1,0 +1,112 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/gonum/floats"
+)
+
+// Every tier gives the exact sums of products of bytes and counts by them.
+func TestInt8Panel(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(1, 8))
+		mr := b.MR(Int8)
+		words := map[string]func(int) float32{
+			"random": func(int) float32 { return math.Float32frombits(rng.Uint32()) },
+			"largest": func(int) float32 {
+				return math.Float32frombits([]uint32{0x7f7f7f7f, 0x80808080, 0xffffffff}[rng.IntN(3)])
+			},
+		}
+		for _, k := range []int{1, 2, 3, 4, 5, 7, 8, 31, 64, 127, 128, 129, 132, 255, 256, 257, 371} {
+			for round := range 6 {
+				strips := 1 + round%3
+				queries, candidates := (strips-1)*mr+1+(round*5+k)%mr, 1+(round*7+k)%b.NR
+				if round == 0 {
+					queries, candidates = strips*mr, b.NR
+				}
+				kind := "random"
+				if round == 5 {
+					kind = "largest"
+				}
+				p := newPanelCase(rng, b, Int8, k, queries, candidates, words[kind])
+				got, better := p.run(nil)
+				want := make([]float32, 0, len(got.Scores))
+				for _, q := range p.q {
+					for _, e := range p.e {
+						want = append(want, twinScore(Int8, q, e))
+					}
+				}
+				requireBits(t, want, got.Scores, "k = %d", k)
+				wantBetter, wantUndecided := p.countPlainly(got.Scores)
+				require.Equal(t, wantBetter, better, "k = %d: better", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+			}
+		}
+		p := newPanelCase(rng, b, Int8, 300, 2*mr, b.NR, words["random"])
+		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
+		assert.Zero(t, testing.AllocsPerRun(10, func() {
+			b.Panel(Int8, tile, p.packedQueries, p.packedPanel, 300, p.rows, p.ends, better, p.valid, nil)
+		}))
+	})
+}
+
+// Sums at the edge of int32 are exact, and those of MaxInt8 terms cannot leave it.
+func TestMaxInt8(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(2, 8))
+		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
+			largest := math.Float32frombits(word)
+			p := newPanelCase(rng, b, Int8, MaxInt8, 1, 1, func(int) float32 { return largest })
+			for i := range p.packedPanel {
+				p.packedPanel[i] = math.Float32frombits(0xffffffff)
+			}
+			p.e[0] = p.packedPanel[:0]
+			got, _ := p.run(nil)
+			want := int64(MaxInt8) * WordBytes * 127 * 255
+			require.LessOrEqual(t, want, int64(math.MaxInt32))
+			if word != 0x7f7f7f7f {
+				want = -want
+			}
+			require.Equal(t, float32(want), got.Scores[0])
+		}
+	})
+}
+
+// The codes, their sum and the bounds that go with them, against their definitions.
+func TestCodeInt8(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 8))
+	for _, n := range []int{4, 8, 16, 352, 1488} {
+		for _, scale := range []float64{1, 40, 127.0 / 3, 1000, 1e30, 1e-30} {
+			for _, offset := range []uint8{0, 128} {
+				x := make([]float64, n)
+				for i := range x {
+					x[i] = rng.NormFloat64()
+				}
+				words := make([]float32, n/WordBytes)
+				sum, norm, residual := CodeInt8(words, x, 1/scale, offset)
+				var wantSum int32
+				codes, rest := make([]float64, n), make([]float64, n)
+				for i := range x {
+					c := float64(int8(uint8(math.Float32bits(words[i/WordBytes])>>(8*(i%WordBytes))) - offset))
+					require.LessOrEqual(t, math.Abs(c), 127.0)
+					if v := x[i] * scale; math.Abs(v) < 127 {
+						require.LessOrEqual(t, math.Abs(v-c), 0.5+1e-9)
+					} else {
+						require.Equal(t, math.Copysign(127, v), c)
+					}
+					wantSum += int32(c)
+					codes[i], rest[i] = c/scale, x[i]-c/scale
+				}
+				require.Equal(t, wantSum, sum)
+				for _, bound := range [][2]float64{{floats.Norm(codes, 2), norm}, {floats.Norm(rest, 2), residual}} {
+					require.LessOrEqual(t, bound[0], bound[1])
+					require.LessOrEqual(t, bound[1], bound[0]*(1+1e-8))
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,378 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// The int8 screen of dot products (docs/numerics.md, section 11): ψ and φ in coordinates in which
+// bytes say most about them,
+//
+//	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b
+//
+// with the candidates' mean μ, weights w that balance the entries' sizes in queries and candidates,
+// and a rotation R that spreads large entries. What the screen leaves undecided is many times what
+// float32 leaves, so it serves where few candidates score close to a truth.
+
+// Screen is the arithmetic of the first stage of dot products. It changes no rank.
+type Screen uint8
+
+const (
+	// AutoScreen is Int8Screen where the machine computes it fast and a sample of queries promises
+	// that it decides nearly all candidates, else Float32Screen.
+	AutoScreen Screen = iota
+	// Float32Screen compares in float32.
+	Float32Screen
+	// Int8Screen compares bytes with scales.
+	Int8Screen
+)
+
+// String returns "auto", "float32" or "int8".
+func (s Screen) String() string { return [...]string{"auto", "float32", "int8"}[s] }
+
+// spread is the number of dimensions that the rotation mixes, as a Hadamard matrix.
+const spread = 16
+
+// int8Width is a width padded to whole groups of spread.
+func int8Width(width int) int { return (width + spread - 1) / spread * spread }
+
+// int8Words is the number of terms of kernel.Int8 for a width.
+func int8Words(width int) int { return int8Width(width) / kernel.WordBytes }
+
+// coordinates are those of the int8 screen for one slice of candidates. Entry t of a vector goes to
+// at[t].
+type coordinates struct {
+	at      []int32
+	center  []float64 // μ
+	forward []float64 // w, with a random sign, over the norm √spread of R's rows
+	inverse []float64 // 1/w likewise
+	norm    float64   // upper bound of ‖μ‖
+}
+
+// coordinates writes R((x − μ) ∘ w) of a candidate, or R(x ∘ 1/w) of a query, to out, padded with
+// zeros to int8Width. The result is within 8·2⁻⁵³ of its size.
+func (c *coordinates) candidate(out []float64, x []float32) {
+	clear(out)
+	for t, v := range x {
+		out[c.at[t]] = (float64(v) - c.center[t]) * c.forward[t]
+	}
+	rotate(out)
+}
+
+func (c *coordinates) query(out []float64, x []float32) {
+	clear(out)
+	for t, v := range x {
+		out[c.at[t]] = float64(v) * c.inverse[t]
+	}
+	rotate(out)
+}
+
+// rotate multiplies every group of spread entries with the Hadamard matrix of ±1.
+func rotate(x []float64) {
+	for ; len(x) >= spread; x = x[spread:] {
+		g := (*[spread]float64)(x)
+		for h := 1; h < spread; h *= 2 {
+			for i := 0; i < spread; i += 2 * h {
+				for j := i; j < i+h; j++ {
+					g[j], g[j+h] = g[j]+g[j+h], g[j]-g[j+h]
+				}
+			}
+		}
+	}
+}
+
+// moments returns the mean of rows and the root mean square of what is left of them, or of the rows
+// themselves.
+func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
+	mean, rms = make([]float64, width), make([]float64, width)
+	n := float64(len(rows))
+	if centred {
+		for _, row := range rows {
+			for t, v := range row[:width] {
+				mean[t] += float64(v) / n
+			}
+		}
+	}
+	for _, row := range rows {
+		for t, v := range row[:width] {
+			d := float64(v) - mean[t]
+			rms[t] += d * d / n
+		}
+	}
+	for t := range rms {
+		rms[t] = math.Sqrt(rms[t])
+	}
+	return mean, rms
+}
+
+// newCoordinates chooses coordinates from samples of ψ and φ.
+func newCoordinates(psi, phi [][]float32, width int) *coordinates {
+	c := &coordinates{at: make([]int32, width), forward: make([]float64, width), inverse: make([]float64, width)}
+	mean, candidates := moments(phi, width, true)
+	_, queries := moments(psi, width, false)
+	c.center = mean
+	const least = 1e-3 // of the mean: entries that the samples hardly show keep a sensible weight
+	floor := func(rms []float64) float64 {
+		sum := math.SmallestNonzeroFloat32
+		for _, v := range rms {
+			sum += v / float64(width)
+		}
+		return least * sum
+	}
+	floorQ, floorC := floor(queries), floor(candidates)
+	groups := int8Width(width) / spread
+	for t := range width {
+		// Neighbours, which are often of one kind, go to different groups.
+		c.at[t] = int32(t%groups*spread + t/groups)
+		ratio := math.Sqrt(max(queries[t], floorQ) / max(candidates[t], floorC))
+		// A power of two makes the products exact.
+		w := math.Ldexp(1, int(math.Round(math.Log2(min(max(ratio, 0x1p-60), 0x1p60)))))
+		if (uint32(t)*2654435761)>>31 == 1 { // as good as random
+			w = -w
+		}
+		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
+		c.norm += mean[t] * mean[t]
+	}
+	c.norm = math.Sqrt(c.norm) * outward
+	return c
+}
+
+// step returns the scale of codes for entries of at most the given size.
+func step(largest float64) float64 {
+	if largest == 0 {
+		return 1
+	}
+	return largest / 127
+}
+
+func largest(x []float64) (m float64) {
+	for _, v := range x {
+		m = max(m, math.Abs(v))
+	}
+	return m
+}
+
+// rotation bounds the relative error of the coordinates: a difference and log₂ spread sums.
+const rotation = 8 * kernel.U64
+
+// sampleInt8 chooses the coordinates for the candidates of f, in a pass, and tells whether the int8
+// screen should be used.
+func (f *features) sampleInt8(c *crew, p pass) bool {
+	width, screen, b := f.tower.Width, c.run.screen, c.run.backend
+	if screen == Float32Screen || f.tower.Compare != kernel.Dot || int8Words(width) > kernel.MaxInt8 ||
+		(screen == AutoScreen && !b.FastInt8()) {
+		return false
+	}
+	const (
+		queries, candidates = 128, 1024
+		fewest              = 64 // queries that are worth the preparation
+	)
+	if screen == AutoScreen && p.last-p.first < fewest {
+		return false
+	}
+	for _, n := range f.norms[:f.n] {
+		if !(n < 0x1p60) { // far from where anything could overflow
+			return false
+		}
+	}
+	s := c.member(0)
+	phi := make([][]float32, 0, candidates)
+	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
+		phi = append(phi, f.row(int32(i))[:width])
+	}
+	var psi [][]float32
+	var truths []float64 // the float64 scores of their first truths
+	for i := p.first; i < p.last; i += (p.last - p.first + queries - 1) / queries {
+		q := c.run.plan.queries[i]
+		x := make([]float32, f.stride())
+		s.worker.Query(q.Query, x[:width])
+		if !(norm(x) < 0x1p60) {
+			return false
+		}
+		clear(s.phi)
+		s.worker.Features(q.Side, q.Relation, c.run.plan.truths[q.first].answer, s.phi[:width])
+		truths = append(truths, dot(x, s.phi[:f.stride()]))
+		psi = append(psi, x[:width])
+	}
+	f.coordinates = newCoordinates(psi, phi, width)
+	if screen == Int8Screen {
+		return true
+	}
+
+	// The share of the sampled pairs whose scores are too close to the truth's for bytes.
+	x, words := make([]float64, int8Width(width)), make([]float32, int8Words(width))
+	norms, residuals := make([]float64, len(phi)), make([]float64, len(phi))
+	for j, row := range phi {
+		f.coordinates.candidate(x, row)
+		norms[j] = norm64(x)
+		_, _, residuals[j] = kernel.CodeInt8(words, x, step(largest(x)), 0)
+	}
+	undecided := 0
+	for i, row := range psi {
+		f.coordinates.query(x, row)
+		_, n, residual := kernel.CodeInt8(words, x, step(largest(x)), 0)
+		for j, candidate := range phi {
+			if math.Abs(dot(row, candidate)-truths[i]) <= residual*norms[j]+n*residuals[j] {
+				undecided++
+			}
+		}
+	}
+	// A candidate costs the float64 stage some 5 to 10 times what a float32 panel needs for it, of
+	// which bytes save three quarters.
+	return float64(undecided) < 0.1*float64(len(psi)*len(phi))
+}
+
+func dot(x, y []float32) (sum float64) {
+	for i, v := range x {
+		sum += float64(v) * float64(y[i])
+	}
+	return sum
+}
+
+// norm64 returns an upper bound of ‖x‖.
+func norm64(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	return math.Sqrt(sum) * outward
+}
+
+// packInt8 makes the panels of the int8 screen, in ascending order of ‖b‖.
+func (f *features) packInt8(ctx context.Context, c *crew) error {
+	width, n := f.tower.Width, f.n
+	padded := int8Width(width)
+	sizes, peaks := make([]float64, n), make([]float64, n)
+	buffers := make([][]float64, len(c.sweepers))
+	for w := range buffers {
+		buffers[w] = make([]float64, padded)
+	}
+	const each = 256
+	err := kernel.Parallel(ctx, len(c.sweepers), (n+each-1)/each, func(w, item int) {
+		c.run.phases.enter(packPhase)
+		for i := item * each; i < min((item+1)*each, n); i++ {
+			f.coordinates.candidate(buffers[w], f.row(int32(i))[:width])
+			sizes[i], peaks[i] = norm64(buffers[w])*(1+rotation), largest(buffers[w])
+		}
+	})
+	if err != nil {
+		return err
+	}
+	f.sortBy(sizes)
+	perBlock := blockPanels * f.nr
+	blocks := (n + perBlock - 1) / perBlock
+	f.int8Blocks = make([]int8Block, blocks)
+	words := int8Words(width)
+	terms := make([]int32, words)
+	for t := range terms {
+		terms[t] = int32(t)
+	}
+	return kernel.Parallel(ctx, len(c.sweepers), blocks, func(w, block int) {
+		c.run.phases.enter(packPhase)
+		rows := f.order[block*perBlock : min((block+1)*perBlock, n)]
+		b := &f.int8Blocks[block]
+		for _, i := range rows {
+			b.norm, b.step = max(b.norm, sizes[i]), max(b.step, peaks[i])
+		}
+		b.step = step(b.step)
+		codes, lanes := make([]float32, f.nr*words), make([]int32, f.nr)
+		for i := range lanes {
+			lanes[i] = int32(i)
+		}
+		for at := 0; at < len(rows); at += f.nr {
+			some := rows[at:min(at+f.nr, len(rows))]
+			for j, i := range some {
+				x := buffers[w]
+				f.coordinates.candidate(x, f.row(i)[:width])
+				_, _, residual := kernel.CodeInt8(codes[j*words:(j+1)*words], x, b.step, 128)
+				b.residual = max(b.residual, residual+rotation*sizes[i])
+			}
+			panel, _ := f.panel((block*perBlock + at) / f.nr)
+			kernel.PackRows(panel, codes, words, lanes[:len(some)], terms, f.nr)
+		}
+	})
+}
+
+// int8Block is what a block of panels shares: the step of the codes p, and the largest ‖b‖ and
+// ‖b − step·p‖.
+type int8Block struct {
+	step, norm, residual float64
+}
+
+// int8Query belongs to the codes q of one row: their step, step·‖q‖, ‖a − step·q‖, 128 times their
+// sum, which the offset of the candidates' bytes adds to a score, and ψ·μ.
+type int8Query struct {
+	step, norm, residual float64
+	offset, center       float64
+}
+
+// packInt8 codes ψ of the block's queries and packs them for the kernel.
+func (s *sweeper) packInt8() {
+	f, mr := s.f, s.backend.MR(kernel.Int8)
+	width, words := f.tower.Width, f.terms()
+	if len(s.int8) == 0 {
+		s.int8 = make([]int8Query, len(s.norms))
+	}
+	s.codes = slices.Grow(s.codes[:0], mr*words)[:mr*words]
+	s.rotated = slices.Grow(s.rotated[:0], int8Width(width))[:int8Width(width)]
+	if len(s.words) < words {
+		for t := len(s.words); t < words; t++ {
+			s.words = append(s.words, int32(t))
+		}
+	}
+	for first := 0; first < len(s.queries); first += mr {
+		n := min(mr, len(s.queries)-first)
+		for i := range n {
+			row := first + i
+			codes := s.codes[i*words : (i+1)*words]
+			q := &s.int8[row]
+			*q = int8Query{}
+			if !(s.norms[row] < math.Inf(1)) { // its ends are infinite
+				clear(codes)
+				continue
+			}
+			psi := s.row(row)[:width]
+			f.coordinates.query(s.rotated, psi)
+			q.step = step(largest(s.rotated))
+			var sum int32
+			sum, q.norm, q.residual = kernel.CodeInt8(codes, s.rotated, q.step, 0)
+			q.residual += rotation * norm64(s.rotated)
+			q.offset = 128 * float64(sum)
+			for t, v := range psi {
+				q.center += float64(v) * f.coordinates.center[t]
+			}
+		}
+		kernel.PackRows(s.strips[first*words:(first+mr)*words], s.codes, words, s.ids[:n], s.words[:words], mr)
+	}
+}
+
+// int8Band bounds |ψ·φ − (ψ·μ + steps·q·p)| for the candidates of a block, as computed.
+func (s *sweeper) int8Band(row, block int) float64 {
+	q, b := &s.int8[row], &s.f.int8Blocks[block]
+	mean := float64(s.f.tower.Width+4) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
+	return (q.residual*b.norm + q.norm*b.residual + mean) * outward
+}
+
+// int8Ends turns an interval of scores minus the query's constant into one of the kernel's sums.
+func (s *sweeper) int8Ends(row, block int, lo, hi float64) (float64, float64) {
+	q := &s.int8[row]
+	step := q.step * s.f.int8Blocks[block].step
+	lo, hi = (lo-q.center)/step+q.offset, (hi-q.center)/step+q.offset
+	margin := 8 * kernel.U64 * ((max(math.Abs(lo), math.Abs(hi)) + math.Abs(q.offset)) + math.Abs(q.center)/step)
+	return lo - margin, hi + margin
+}
+
+// sortBy puts the candidates in ascending order of a key, the order of the panels.
+func (f *features) sortBy(key []float64) {
+	for i := range f.n {
+		f.order[i] = int32(i)
+	}
+	slices.SortFunc(f.order[:f.n], func(x, y int32) int { return cmp.Or(cmp.Compare(key[x], key[y]), cmp.Compare(x, y)) })
+	for at, i := range f.order[:f.n] {
+		f.place[i] = int32(at)
+	}
+}
