@@ -104,22 +104,12 @@ func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, 
 //go:noescape
 func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 
-// PairDot32AVX512 is the dot product of one row with listed rows of a table, in float32:
+// PairInt8AVX512VNNI is the dot product of one row of signed bytes with listed rows of unsigned bytes:
 //
 //	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 //
-// Term t goes to lane t mod 32, one chain of fused multiply-adds from 0 each. Lanes are added up in
-// halves: a[i] += a[i+16], then 8, 4, 2, 1. Requires n > 0 and a multiple of 32, count > 0.
+// exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
+// of 16, count > 0.
 //
 //go:noescape
-func PairDot32AVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)
-
-// PairDot32AVX2 is the dot product of one row with listed rows of a table, in float32:
-//
-//	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
-//
-// Term t goes to lane t mod 32, one chain of fused multiply-adds from 0 each. Lanes are added up in
-// halves: a[i] += a[i+16], then 8, 4, 2, 1. Requires n > 0 and a multiple of 32, count > 0.
-//
-//go:noescape
-func PairDot32AVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)
+func PairInt8AVX512VNNI(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)

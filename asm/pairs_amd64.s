@@ -664,9 +664,9 @@ terms:
 	VZEROUPPER
 	RET
 
-// func PairDot32AVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)
-// Requires: AVX, AVX512F
-TEXT ·PairDot32AVX512(SB), NOSPLIT, $0-56
+// func PairInt8AVX512VNNI(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
+// Requires: AVX, AVX2, AVX512F, AVX512VNNI
+TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ table+16(FP), DX
@@ -681,81 +681,26 @@ row:
 	IMULQ   BX, R9
 	ADDQ    DX, R9
 	XORQ    R10, R10
-	VXORPS  X0, X0, X0
-	VXORPS  X1, X1, X1
+	VPXORD  Z0, Z0, Z0
 
 terms:
-	VMOVUPS       (AX)(R10*4), Z2
-	VFMADD231PS   (R9)(R10*4), Z2, Z0
-	VMOVUPS       64(AX)(R10*4), Z2
-	VFMADD231PS   64(R9)(R10*4), Z2, Z1
-	ADDQ          $0x20, R10
+	VMOVDQU32     (R9)(R10*4), Z1
+	VPDPBUSD      (AX)(R10*4), Z1, Z0
+	ADDQ          $0x10, R10
 	CMPQ          R10, CX
 	JLT           terms
-	VADDPS        Z1, Z0, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y2
-	VADDPS        Y2, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDPS        X1, X0, X0
-	VPERMILPD     $0x01, X0, X1
-	VADDPS        X1, X0, X0
-	VMOVSHDUP     X0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        X0, (R8)
+	VEXTRACTI64X4 $0x01, Z0, Y1
+	VPADDD        Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPADDD        X1, X0, X0
+	VPSHUFD       $0x4e, X0, X1
+	VPADDD        X1, X0, X0
+	VPSHUFD       $0xb1, X0, X1
+	VPADDD        X1, X0, X0
+	VMOVD         X0, (R8)
 	ADDQ          $0x04, SI
 	ADDQ          $0x04, R8
 	DECQ          DI
 	JNE           row
-	VZEROUPPER
-	RET
-
-// func PairDot32AVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)
-// Requires: AVX, FMA3
-TEXT ·PairDot32AVX2(SB), NOSPLIT, $0-56
-	MOVQ x+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ table+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ ids+32(FP), SI
-	MOVQ count+40(FP), DI
-	MOVQ out+48(FP), R8
-	SHLQ $0x02, BX
-
-row:
-	MOVLQSX (SI), R9
-	IMULQ   BX, R9
-	ADDQ    DX, R9
-	XORQ    R10, R10
-	VXORPS  X0, X0, X0
-	VXORPS  X1, X1, X1
-	VXORPS  X2, X2, X2
-	VXORPS  X3, X3, X3
-
-terms:
-	VMOVUPS      (AX)(R10*4), Y4
-	VFMADD231PS  (R9)(R10*4), Y4, Y0
-	VMOVUPS      32(AX)(R10*4), Y4
-	VFMADD231PS  32(R9)(R10*4), Y4, Y1
-	VMOVUPS      64(AX)(R10*4), Y4
-	VFMADD231PS  64(R9)(R10*4), Y4, Y2
-	VMOVUPS      96(AX)(R10*4), Y4
-	VFMADD231PS  96(R9)(R10*4), Y4, Y3
-	ADDQ         $0x20, R10
-	CMPQ         R10, CX
-	JLT          terms
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VPERMILPD    $0x01, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VADDSS       X1, X0, X0
-	VMOVSS       X0, (R8)
-	ADDQ         $0x04, SI
-	ADDQ         $0x04, R8
-	DECQ         DI
-	JNE          row
 	VZEROUPPER
 	RET

@@ -9,42 +9,58 @@ import (
 )
 
 // pairs compares a query with rows here and there in a table beyond the caches, as the float64 stage
-// does with what the panels leave. The bytes are those of the rows.
+// does with what the panels leave, and with 48 rows of fine codes (int8), as the second stage does with
+// what bytes leave of a panel. The bytes are those of the rows.
 func pairs(s *suite) []Benchmark {
 	const rows = 256 // in one call
 	var list []Benchmark
+	add := func(backend *kernel.Backend, compare string, k, table int, quick bool, o operation, call func(x, table []float32, ids []int32)) {
+		list = append(list, Benchmark{
+			Name:  name("Pair", "tier", backend.Tier, "compare", compare, "k", k),
+			Quick: quick && s.best(backend),
+			run: func(_ context.Context, b *testing.B) error {
+				t, x := randoms(table*k), randoms(k)
+				ids := make([]int32, 0, max(table, rows))
+				for len(ids) < rows {
+					ids = append(ids, shuffled(table)...)
+				}
+				at := 0
+				o.call = func() {
+					if at+rows > len(ids) {
+						at = 0
+					}
+					call(x, t, ids[at:at+rows])
+					at += rows
+				}
+				o.bytes = rows * float64(4*k)
+				if l := s.read(kernel.Memory); l != nil && table*k*4 >= outOfCache/2 {
+					o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
+				}
+				o.measure(b)
+				return nil
+			},
+		})
+	}
 	for _, backend := range s.backends {
-		for _, c := range comparisons {
-			for _, k := range []int{352, 1504} { // 342 and 1,482 in whole PairWidths
-				list = append(list, Benchmark{
-					Name:  name("Pair", "tier", backend.Tier, "compare", c, "k", k),
-					Quick: k == 1504 && c == kernel.Dot && s.best(backend),
-					run: func(_ context.Context, b *testing.B) error {
-						table, x := randoms(outOfCache/4), randoms(k)
-						ids, out := shuffled(len(table)/k), make([]float64, rows)
-						at := 0
-						o := operation{
-							call: func() {
-								if at+rows > len(ids) {
-									at = 0
-								}
-								backend.Pair(c, out, x, table, k, ids[at:at+rows])
-								at += rows
-							},
-							flops: rows * float64(k) * flops(c),
-							bytes: rows * float64(4*k),
-						}
-						if c == kernel.Dot {
-							o.limits = append(o.limits, share{"pct-peak", o.flops, newLimit(backend.FMA64())})
-						}
-						if l := s.read(kernel.Memory); l != nil {
-							o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
-						}
-						o.measure(b)
-						return nil
-					},
+		for _, k := range []int{352, 1504} { // 342 and 1,482 in whole PairWidths
+			for _, c := range comparisons {
+				o, out := operation{flops: rows * float64(k) * flops(c)}, make([]float64, rows)
+				if c == kernel.Dot {
+					o.limits = []share{{"pct-peak", o.flops, newLimit(backend.FMA64())}}
+				}
+				add(backend, c.String(), k, outOfCache/4/k, k == 1504 && c == kernel.Dot, o, func(x, table []float32, ids []int32) {
+					backend.Pair(c, out, x, table, k, ids)
 				})
 			}
+			if !backend.FastInt8() {
+				continue
+			}
+			words, sums := k/2, make([]int32, rows) // coarse and fine codes
+			ops := rows * float64(2*kernel.WordBytes*words)
+			o := operation{others: map[string]float64{"GOP/s": ops / 1e9}, limits: []share{{"pct-peak", ops, newLimit(backend.Int8())}}}
+			add(backend, kernel.Int8.String(), words, 48, k == 1504, o, func(x, table []float32, ids []int32) {
+				backend.PairInt8(sums, x, table, words, ids)
+			})
 		}
 	}
 	return list

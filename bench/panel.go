@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
@@ -30,7 +32,11 @@ const outOfCache = 64 << 20
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
-		for _, c := range comparisons {
+		compared := comparisons
+		if backend.FastInt8() {
+			compared = append(slices.Clone(compared), kernel.Int8)
+		}
+		for _, c := range compared {
 			for _, k := range []int{200, 342, 1000, 1482, 2000} {
 				list = append(list, Benchmark{
 					Name:  name("Panel", "tier", backend.Tier, "compare", c, "k", k),
@@ -46,12 +52,18 @@ func panels(s *suite) []Benchmark {
 	return list
 }
 
+// panel is a call of Panel over k dimensions.
 func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
+	dimensions, vectors := k, randoms
+	if c == kernel.Int8 {
+		k = (k + kernel.WordBytes - 1) / kernel.WordBytes
+		dimensions, vectors = k*kernel.WordBytes, randomBytes
+	}
 	mr := backend.MR(c)
 	block := backend.QueryBlock(c, k)
 	size := k * backend.NR
 	panels := max(2, outOfCache/(4*size))
-	queries, candidates := randoms(block*k), randoms(panels*size)
+	queries, candidates := vectors(block*k), vectors(panels*size)
 	tile := backend.NewTile(block, 2*block)
 	rows := make([]int32, block+1)
 	for i := range rows {
@@ -62,17 +74,36 @@ func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
 		ends[i] = 1e30
 	}
 	p := 0
-	terms := float64(block/mr*mr) * float64(backend.NR) * float64(k)
-	return operation{
+	terms := float64(block/mr*mr) * float64(backend.NR) * float64(dimensions)
+	o := operation{
 		call: func() {
 			next := (p + 1) % panels
 			backend.Panel(c, tile, queries, candidates[p*size:(p+1)*size], k, rows, ends, better, 1<<backend.NR-1, candidates[next*size:(next+1)*size])
 			p = next
 		},
-		flops:  terms * flops(c),
-		bytes:  float64(4 * size),
-		limits: []share{{"pct-peak", terms, newLimit(backend.Terms(c))}},
+		bytes: float64(4 * size),
 	}
+	if c == kernel.Int8 {
+		o.others = map[string]float64{"GOP/s": 2 * terms / 1e9}
+		o.limits = []share{{"pct-peak", 2 * terms, newLimit(backend.Int8())}}
+	} else {
+		o.flops = terms * flops(c)
+		o.limits = []share{{"pct-peak", terms, newLimit(backend.Terms(c))}}
+	}
+	return o
+}
+
+// randomBytes returns words of random bytes, a few thousand again and again.
+func randomBytes(n int) []float32 {
+	rng := rand.New(rand.NewPCG(1, 8))
+	x := kernel.AlignedFloat32(n)
+	for i := range x[:min(n, 9973)] {
+		x[i] = math.Float32frombits(rng.Uint32())
+	}
+	for done := 9973; done < n; done *= 2 {
+		copy(x[done:], x[:done])
+	}
+	return x
 }
 
 // randoms returns numbers from 0 to 1, a few thousand again and again.

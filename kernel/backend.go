@@ -18,7 +18,7 @@ type Backend struct {
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
-	pairDot32 func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)
+	pairInt8  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
 	gemm      gemm
 	small     strip32
 	rows      rowKernels
@@ -111,7 +111,7 @@ const PairWidth = 32
 // out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
 // of PairWidth. There is none for Int8.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
-	checkPair(len(out), x, table, stride, ids)
+	checkPair(len(out), PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
 		b.compare[c].pair(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
@@ -124,18 +124,8 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 	}
 }
 
-// PairDot32 writes to out[i] the dot product of x and row ids[i] of table, as Pair, in float32.
-func (b *Backend) PairDot32(out []float32, x, table []float32, stride int, ids []int32) {
-	checkPair(len(out), x, table, stride, ids)
-	for len(ids) > 0 {
-		n := min(len(ids), mostPairs)
-		b.pairDot32(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
-		ids, out = ids[n:], out[n:]
-	}
-}
-
-func checkPair(out int, x, table []float32, stride int, ids []int32) {
-	if len(x) == 0 || len(x)%PairWidth != 0 || stride < len(x) || out < len(ids) {
+func checkPair(out, width int, x, table []float32, stride int, ids []int32) {
+	if len(x) == 0 || len(x)%width != 0 || stride < len(x) || out < len(ids) {
 		panic(fmt.Sprintf("kernel: Pair: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
 	}
 	for _, id := range ids {

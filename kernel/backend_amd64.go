@@ -23,7 +23,7 @@ var backends = [...]*Backend{
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
-		pairDot32: asm.PairDot32AVX2,
+		pairInt8:  pairInt8Generic,
 		gemm:      gemmAVX2,
 		small:     strip32{4, 8, asm.MatMulStrip4AVX2, asm.Transpose8AVX2},
 		rows:      rowKernels{axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2, adam: asm.AdamAVX2, adagrad: asm.AdagradAVX2},
@@ -43,7 +43,7 @@ var backends = [...]*Backend{
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,
-		pairDot32: asm.PairDot32AVX512,
+		pairInt8:  pairInt8AVX512(),
 		gemm:      gemmAVX512,
 		small:     strip32{8, 16, asm.MatMulStrip8AVX512, asm.Transpose8AVX2},
 		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, adagrad: asm.AdagradAVX512},
@@ -56,6 +56,13 @@ func int8PanelAVX512() comparer {
 		return int8Generic(48)
 	}
 	return comparer{mr: 9, panel: asm.Int8Panel9x48AVX512VNNI}
+}
+
+func pairInt8AVX512() func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
+	if !cpuid.CPU.Supports(cpuid.AVX512VNNI) {
+		return pairInt8Generic
+	}
+	return asm.PairInt8AVX512VNNI
 }
 
 // detect asks for exactly what the kernels of a tier use.

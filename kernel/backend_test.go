@@ -425,54 +425,6 @@ func TestPair(t *testing.T) {
 	})
 }
 
-// The float32 pairs keep their bound against exact sums, and the assembly equals its twin, operation
-// by operation.
-func TestPairDot32(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
-		rng := rand.New(rand.NewPCG(3, 32))
-		for _, n := range []int{32, 64, 96, 352, 1504} {
-			for _, count := range []int{1, 2, 3, 255, 256, 257, 600} {
-				const rows = 9
-				stride := n + 32*(count%2)
-				x, table := guarded[float32](n), guarded[float32](rows*stride-(stride-n))
-				for i := range x {
-					x[i] = float32(rng.NormFloat64())
-				}
-				for i := range table {
-					table[i] = float32(rng.NormFloat64() * math.Ldexp(1, -140*(count%3%2)))
-				}
-				ids, out := guarded[int32](count), guarded[float32](count)
-				for i := range ids {
-					ids[i] = int32(rng.IntN(rows))
-				}
-				b.PairDot32(out, x, table, stride, ids)
-				relative, absolute := PairDot32Error(n)
-				for i, id := range ids {
-					row := table[int(id)*stride:][:n]
-					if i < rows {
-						exact, measure, _ := exactScore(Dot, x, row)
-						diff, _ := exact.Sub(exact, big.NewFloat(float64(out[i]))).Float64()
-						require.LessOrEqual(t, math.Abs(diff), relative*measure+absolute)
-					}
-					if b.Tier == Generic {
-						continue
-					}
-					var a [PairWidth]float32
-					for t, v := range x {
-						a[t%PairWidth] = fma32(v, row[t], a[t%PairWidth])
-					}
-					for half := PairWidth / 2; half > 0; half /= 2 {
-						for l := range half {
-							a[l] += a[l+half]
-						}
-					}
-					require.Equal(t, a[0], out[i])
-				}
-			}
-		}
-	})
-}
-
 // padded returns a random d × d matrix in padded form, flush against guard pages.
 func padded(rng *rand.Rand, d int) []float64 {
 	ld := LD(d)

@@ -43,11 +43,6 @@ func PairError(c Comparison, n int) (relative float64) {
 	return Gamma(n/PairWidth+6+roundings[c], U64)
 }
 
-// PairDot32Error bounds the error of PairDot32 over n terms as PanelError does that of Dot.
-func PairDot32Error(n int) (relative, absolute float64) {
-	return Gamma(n/PairWidth+6, U32), float64(n) * 0x1p-149
-}
-
 // RoundUp32 returns the smallest float32 that is not less than x.
 func RoundUp32(x float64) float32 {
 	f := float32(x)

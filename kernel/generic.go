@@ -21,7 +21,7 @@ var generic = &Backend{
 	matMul:    matMulGeneric,
 	matMulFMA: matMulFMAGeneric,
 	frobenius: frobeniusGeneric,
-	pairDot32: pairDot32Generic,
+	pairInt8:  pairInt8Generic,
 	gemm:      gemmGeneric,
 	small:     strip32Generic,
 	rows:      rowsGeneric,

@@ -156,24 +156,6 @@ func pairGeneric(c Comparison) pairFunc {
 	}
 }
 
-// pairDot32Generic rounds products and sums separately.
-func pairDot32Generic(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32) {
-	xs, sums := unsafe.Slice(x, n), unsafe.Slice(out, count)
-	for i, id := range unsafe.Slice(ids, count) {
-		row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*4)), n)
-		var a [PairWidth]float32
-		for t, v := range xs {
-			a[t%PairWidth] += float32(v * row[t])
-		}
-		for half := PairWidth / 2; half > 0; half /= 2 {
-			for l := range half {
-				a[l] += a[l+half]
-			}
-		}
-		sums[i] = a[0]
-	}
-}
-
 // peakGenericTerms is the terms of a round of peakGeneric: one tile row over one chunk.
 const peakGenericTerms = Chunk * genericNR
 

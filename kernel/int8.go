@@ -16,23 +16,78 @@ const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 // scores, slower than Dot.
 func (b *Backend) FastInt8() bool { return b.fastInt8 }
 
-// CodeInt8 writes x in terms of Int8, len(x)/WordBytes of them: the codes c_i = round(x_i/step), at
-// most 127 in size, plus offset, which is 0 for ψ and 128 for φ. It returns the sum of the codes
-// without the offset, and upper bounds of ‖c·step‖ and ‖x − c·step‖. len(x) is a multiple of
-// WordBytes; x is finite, step positive.
-func CodeInt8(words []float32, x []float64, step float64, offset uint8) (sum int32, norm, residual float64) {
-	codes := unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))[:len(x)]
-	inverse := 1 / step
+// Int8Code tells how codes stand for a vector x with a step: c for x/step, and f, the fine codes, for
+// what c leaves, in units of step/Fine.
+type Int8Code struct {
+	// Sum and FineSum are those of c and f.
+	Sum, FineSum int32
+	// Norm, FineNorm and Residual are upper bounds of ‖c·step‖, ‖f·step/Fine‖ and ‖x − c·step‖,
+	// FineResidual one of ‖x − c·step − f·step/Fine‖.
+	Norm, FineNorm, Residual, FineResidual float64
+}
+
+// Fine is the number of steps of fine codes in a step.
+const Fine = 254
+
+// CodeInt8 writes the codes of x, each at most 127 in size, plus offset, which is 0 for ψ and 128
+// for φ: c_i = round(x_i/step) to coarse, and what rounds the rest to fine. A word takes four.
+// len(x) is a multiple of WordBytes; x is finite, step positive.
+func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) Int8Code {
+	cs, fs := bytesOf(coarse)[:len(x)], bytesOf(fine)[:len(x)]
+	var r Int8Code
+	inverse, fineStep := 1/step, step/Fine
+	fineInverse := 1 / fineStep
 	for i, v := range x {
 		c := math.RoundToEven(max(-127, min(127, v*inverse)))
 		back := c * step
-		norm += back * back
-		residual += (v - back) * (v - back)
-		sum += int32(c)
-		codes[i] = uint8(int8(c)) + offset
+		rest := v - back
+		f := math.RoundToEven(max(-127, min(127, rest*fineInverse)))
+		fineBack := f * fineStep
+		r.Norm += back * back
+		r.FineNorm += fineBack * fineBack
+		r.Residual += rest * rest
+		r.FineResidual += (rest - fineBack) * (rest - fineBack)
+		r.Sum += int32(c)
+		r.FineSum += int32(f)
+		cs[i], fs[i] = uint8(int8(c))+offset, uint8(int8(f))+offset
 	}
-	norm = math.Sqrt(norm) * (1 + 1e-9)
-	return sum, norm, math.Sqrt(residual)*(1+1e-9) + 2*U64*norm // the roundings of back
+	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
+		*n = math.Sqrt(*n) * (1 + 1e-9)
+	}
+	r.Residual += 2 * U64 * r.Norm // the roundings of back
+	r.FineResidual += 2 * U64 * (r.Norm + r.FineNorm)
+	return r
+}
+
+func bytesOf(words []float32) []uint8 {
+	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
+}
+
+// Int8PairWidth is the multiple to which PairInt8's rows are padded with zeros.
+const Int8PairWidth = 16
+
+// PairInt8 writes to out[i] the dot product of the signed bytes of x and the unsigned bytes of
+// table[ids[i]·stride:][:len(x)], exact as long as it stays in the range of int32. len(x), in words,
+// must be a positive multiple of Int8PairWidth.
+func (b *Backend) PairInt8(out []int32, x, table []float32, stride int, ids []int32) {
+	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
+	for len(ids) > 0 {
+		n := min(len(ids), mostPairs)
+		b.pairInt8(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		ids, out = ids[n:], out[n:]
+	}
+}
+
+func pairInt8Generic(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
+	xs, sums := unsafe.Slice((*int8)(unsafe.Pointer(x)), WordBytes*n), unsafe.Slice(out, count)
+	for i, id := range unsafe.Slice(ids, count) {
+		row := unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*WordBytes)), WordBytes*n)
+		sum := int32(0)
+		for t, v := range xs {
+			sum += int32(v) * int32(row[t])
+		}
+		sums[i] = sum
+	}
 }
 
 // int8Generic is the portable twin of Int8's panels, for panels of nr candidates.

@@ -3,6 +3,7 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -76,7 +77,7 @@ func TestMaxInt8(t *testing.T) {
 	})
 }
 
-// The codes, their sum and the bounds that go with them, against their definitions.
+// The codes, their sums and the bounds that go with them, against their definitions.
 func TestCodeInt8(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 8))
 	for _, n := range []int{4, 8, 16, 352, 1488} {
@@ -86,27 +87,68 @@ func TestCodeInt8(t *testing.T) {
 				for i := range x {
 					x[i] = rng.NormFloat64()
 				}
-				words := make([]float32, n/WordBytes)
-				sum, norm, residual := CodeInt8(words, x, 1/scale, offset)
-				var wantSum int32
-				codes, rest := make([]float64, n), make([]float64, n)
-				for i := range x {
-					c := float64(int8(uint8(math.Float32bits(words[i/WordBytes])>>(8*(i%WordBytes))) - offset))
-					require.LessOrEqual(t, math.Abs(c), 127.0)
-					if v := x[i] * scale; math.Abs(v) < 127 {
-						require.LessOrEqual(t, math.Abs(v-c), 0.5+1e-9)
-					} else {
-						require.Equal(t, math.Copysign(127, v), c)
+				words := [2][]float32{make([]float32, n/WordBytes), make([]float32, n/WordBytes)}
+				got := CodeInt8(words[0], words[1], x, 1/scale, offset)
+				var sums [2]int32
+				rest := slices.Clone(x)
+				for k, unit := range []float64{1, Fine} {
+					back := make([]float64, n)
+					for i := range x {
+						c := float64(int8(uint8(math.Float32bits(words[k][i/WordBytes])>>(8*(i%WordBytes))) - offset))
+						require.LessOrEqual(t, math.Abs(c), 127.0)
+						if v := rest[i] * scale * unit; math.Abs(v) < 127 {
+							require.LessOrEqual(t, math.Abs(v-c), 0.5+1e-9)
+						} else {
+							require.Equal(t, math.Copysign(127, v), c)
+						}
+						sums[k] += int32(c)
+						back[i] = c / scale / unit
 					}
-					wantSum += int32(c)
-					codes[i], rest[i] = c/scale, x[i]-c/scale
+					floats.Sub(rest, back)
+					norm, residual := got.Norm, got.Residual
+					if k == 1 {
+						norm, residual = got.FineNorm, got.FineResidual
+					}
+					for _, bound := range [][2]float64{{floats.Norm(back, 2), norm}, {floats.Norm(rest, 2), residual}} {
+						require.LessOrEqual(t, bound[0], bound[1]*(1+1e-12))
+						require.LessOrEqual(t, bound[1], bound[0]*(1+1e-8)+1e-14)
+					}
 				}
-				require.Equal(t, wantSum, sum)
-				for _, bound := range [][2]float64{{floats.Norm(codes, 2), norm}, {floats.Norm(rest, 2), residual}} {
-					require.LessOrEqual(t, bound[0], bound[1])
-					require.LessOrEqual(t, bound[1], bound[0]*(1+1e-8))
-				}
+				require.Equal(t, sums, [2]int32{got.Sum, got.FineSum})
 			}
 		}
 	}
+}
+
+func TestPairInt8(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(4, 8))
+		for _, n := range []int{16, 32, 48, 176, 752} {
+			for _, count := range []int{1, 2, 255, 256, 257, 600} {
+				const rows = 9
+				stride := n + 16*(count%2)
+				x, table := guarded[float32](n), guarded[float32](rows*stride-(stride-n))
+				for _, words := range [][]float32{x, table} {
+					for i := range words {
+						words[i] = math.Float32frombits(rng.Uint32())
+						if count == 600 {
+							words[i] = math.Float32frombits([]uint32{0x7f7f7f7f, 0x80808080, 0xffffffff}[rng.IntN(3)])
+						}
+					}
+				}
+				ids, out := guarded[int32](count), guarded[int32](count)
+				for i := range ids {
+					ids[i] = int32(rng.IntN(rows))
+				}
+				b.PairInt8(out, x, table, stride, ids)
+				for i, id := range ids {
+					want := int32(0)
+					for t, v := range bytesOf(x) {
+						want += int32(int8(v)) * int32(bytesOf(table[int(id)*stride:][:n])[t])
+					}
+					require.Equal(t, want, out[i])
+				}
+			}
+		}
+	})
 }

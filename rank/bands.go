@@ -102,8 +102,7 @@ func (s *sweeper) setRowEnds(row, block int) {
 	}
 	band := 0.0
 	if s.f.compare == kernel.Int8 {
-		relative, absolute = kernel.PairDot32Error(s.f.stride())
-		s.bands32[row] = (s.product(row, relative, absolute, norm) + slack) * outward
+		s.fineBands[row] = (s.product(row, 0, s.fineBand(row, block), norm) + slack) * outward
 		relative, absolute = 0, s.int8Band(row, block)
 	}
 	if !s.f.compare.Distance() {

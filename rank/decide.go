@@ -27,9 +27,9 @@ type class struct {
 	lanes  uint64
 }
 
-// decide compares the candidates that the tile of panel p left undecided by their float64 scores;
-// those that are still undecided wait for decideByReference. known are the known answers in the
-// panel.
+// decide compares the candidates that the tile of panel p left undecided by more exact scores, in
+// the end by their float64 scores; those that are still undecided wait for decideByReference. known
+// are the known answers in the panel.
 func (s *sweeper) decide(p int, known []knownAnswer) {
 	if s.tile.Pairs == 0 {
 		return
@@ -63,9 +63,9 @@ func (s *sweeper) decide(p int, known []knownAnswer) {
 		}
 		pairs = pairs[n:]
 	}
-	s.screened.Add(s.left32)
+	s.coarse.Add(s.leftCoarse)
 	s.undecided.Add(s.left64)
-	s.left32, s.left64 = 0, 0
+	s.leftCoarse, s.left64 = 0, 0
 	s.deciding += time.Since(start)
 }
 
@@ -86,25 +86,8 @@ func (s *sweeper) withoutTruth(p int, t, mask uint64) uint64 {
 func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, removed [NumFilters]uint64) {
 	f := s.f
 	s.classify(p, lanes)
-	if f.compare == kernel.Int8 {
-		s.backend.PairDot32(s.scores32, s.row(int(row)), f.rows, f.stride(), s.rescore)
-		open := 0
-		for i, c := range s.classes {
-			score := float64(s.scores32[i])
-			band := s.bands32[row] + 2*kernel.U64*math.Abs(score)
-			if !(band < math.Inf(1)) {
-				band = math.Inf(1)
-			}
-			left := s.settle(c, pairs, removed, score-band, score+band, &s.left32)
-			if left != 0 {
-				s.classes[open], s.rescore[open] = c, s.rescore[i]
-				open++
-			}
-		}
-		s.classes, s.rescore = s.classes[:open], s.rescore[:open]
-		if open == 0 {
-			return
-		}
+	if f.compare == kernel.Int8 && !s.decideFine(p, row, pairs, removed) {
+		return
 	}
 	s.backend.Pair(f.tower.Compare, s.scores, s.row(int(row)), f.rows, f.stride(), s.rescore)
 	for i, c := range s.classes {
@@ -119,6 +102,32 @@ func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, remo
 			}
 		}
 	}
+}
+
+// decideFine decides what it can of the classes by fine codes, and tells whether any are left.
+func (s *sweeper) decideFine(p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool {
+	f, block := s.f, p/blockPanels
+	stride := int8Stride(f.tower.Width)
+	s.places = s.places[:0]
+	for _, c := range s.classes {
+		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
+	}
+	s.backend.PairInt8(s.fineScores, s.fine[int(row)*stride:int(row+1)*stride], f.codes(), stride, s.places)
+	band := s.fineBands[row]
+	if !(band < math.Inf(1)) {
+		return true
+	}
+	open := 0
+	for i, c := range s.classes {
+		coarse := s.tile.Scores[int(row)*f.nr+bits.TrailingZeros64(c.lanes)]
+		score := s.fineScore(int(row), block, coarse, s.fineScores[i])
+		if s.settle(c, pairs, removed, score-band, score+band, &s.leftCoarse) != 0 {
+			s.classes[open], s.rescore[open] = c, s.rescore[i]
+			open++
+		}
+	}
+	s.classes, s.rescore = s.classes[:open], s.rescore[:open]
+	return open > 0
 }
 
 // settle counts the candidates of a class, with scores from low to high, for those of the pairs'

@@ -42,8 +42,8 @@ func featureBytes(width int) int64 {
 	return int64(4*pairPad(width) + 4*mostTerms(width) + rest)
 }
 
-// mostTerms is the most terms that a candidate may have in the panels.
-func mostTerms(width int) int { return max(width, int8Words(width)) }
+// mostTerms is the most words that a candidate may take in the panels, codes for single pairs included.
+func mostTerms(width int) int { return max(width, int8Words(width)+int8Stride(width)) }
 
 func pairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth

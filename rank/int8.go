@@ -43,6 +43,12 @@ func int8Width(width int) int { return (width + spread - 1) / spread * spread }
 // int8Words is the number of terms of kernel.Int8 for a width.
 func int8Words(width int) int { return int8Width(width) / kernel.WordBytes }
 
+// int8Stride is the length in words of a row of coarse and fine codes, for single pairs.
+func int8Stride(width int) int {
+	const pad = kernel.Int8PairWidth
+	return (2*int8Words(width) + pad - 1) / pad * pad
+}
+
 // coordinates are those of the int8 screen for one slice of candidates. Entry t of a vector goes to
 // at[t].
 type coordinates struct {
@@ -204,26 +210,26 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 	}
 
 	// The share of the sampled pairs whose scores are too close to the truth's for bytes.
-	x, words := make([]float64, int8Width(width)), make([]float32, int8Words(width))
+	x, coarse, fine := make([]float64, int8Width(width)), make([]float32, int8Words(width)), make([]float32, int8Words(width))
 	norms, residuals := make([]float64, len(phi)), make([]float64, len(phi))
 	for j, row := range phi {
 		f.coordinates.candidate(x, row)
 		norms[j] = norm64(x)
-		_, _, residuals[j] = kernel.CodeInt8(words, x, step(largest(x)), 0)
+		residuals[j] = kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0).Residual
 	}
 	undecided := 0
 	for i, row := range psi {
 		f.coordinates.query(x, row)
-		_, n, residual := kernel.CodeInt8(words, x, step(largest(x)), 0)
+		code := kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
 		for j, candidate := range phi {
-			if math.Abs(dot(row, candidate)-truths[i]) <= residual*norms[j]+n*residuals[j] {
+			if math.Abs(dot(row, candidate)-truths[i]) <= code.Residual*norms[j]+code.Norm*residuals[j] {
 				undecided++
 			}
 		}
 	}
-	// A candidate costs the float64 stage some 5 to 10 times what a float32 panel needs for it, of
-	// which bytes save three quarters.
-	return float64(undecided) < 0.1*float64(len(psi)*len(phi))
+	// Such a pair costs the next stage some three times what a float32 panel needs for it, of which
+	// bytes save three quarters.
+	return float64(undecided) < 0.15*float64(len(psi)*len(phi))
 }
 
 func dot(x, y []float32) (sum float64) {
@@ -242,7 +248,8 @@ func norm64(x []float64) float64 {
 	return math.Sqrt(sum) * outward
 }
 
-// packInt8 makes the panels of the int8 screen, in ascending order of ‖b‖.
+// packInt8 makes the panels of the int8 screen, in ascending order of the largest entry of b, which sets the
+// step of a block.
 func (f *features) packInt8(ctx context.Context, c *crew) error {
 	width, n := f.tower.Width, f.n
 	padded := int8Width(width)
@@ -262,7 +269,7 @@ func (f *features) packInt8(ctx context.Context, c *crew) error {
 	if err != nil {
 		return err
 	}
-	f.sortBy(sizes)
+	f.sortBy(peaks)
 	perBlock := blockPanels * f.nr
 	blocks := (n + perBlock - 1) / perBlock
 	f.int8Blocks = make([]int8Block, blocks)
@@ -279,35 +286,42 @@ func (f *features) packInt8(ctx context.Context, c *crew) error {
 			b.norm, b.step = max(b.norm, sizes[i]), max(b.step, peaks[i])
 		}
 		b.step = step(b.step)
-		codes, lanes := make([]float32, f.nr*words), make([]int32, f.nr)
-		for i := range lanes {
-			lanes[i] = int32(i)
-		}
+		codes, lanes := f.codes(), make([]int32, f.nr)
 		for at := 0; at < len(rows); at += f.nr {
 			some := rows[at:min(at+f.nr, len(rows))]
+			first := block*perBlock + at
 			for j, i := range some {
-				x := buffers[w]
+				x, row := buffers[w], codes[(first+j)*int8Stride(width):]
 				f.coordinates.candidate(x, f.row(i)[:width])
-				_, _, residual := kernel.CodeInt8(codes[j*words:(j+1)*words], x, b.step, 128)
-				b.residual = max(b.residual, residual+rotation*sizes[i])
+				code := kernel.CodeInt8(row[:words], row[words:2*words], x, b.step, 128)
+				b.residual = max(b.residual, code.Residual+rotation*sizes[i])
+				b.fineNorm, b.fineResidual = max(b.fineNorm, code.FineNorm), max(b.fineResidual, code.FineResidual+rotation*sizes[i])
+				lanes[j] = int32(first + j)
 			}
-			panel, _ := f.panel((block*perBlock + at) / f.nr)
-			kernel.PackRows(panel, codes, words, lanes[:len(some)], terms, f.nr)
+			panel, _ := f.panel(first / f.nr)
+			kernel.PackRows(panel, codes, int8Stride(width), lanes[:len(some)], terms, f.nr)
 		}
 	})
 }
 
-// int8Block is what a block of panels shares: the step of the codes p, and the largest ‖b‖ and
-// ‖b − step·p‖.
-type int8Block struct {
-	step, norm, residual float64
+// codes returns the rows of coarse and fine codes, [coarse, fine], by position. They use what the
+// panels, of a quarter of a float32 panel's size, leave free.
+func (f *features) codes() []float32 {
+	return f.panels[(f.n+f.nr-1)/f.nr*f.nr*f.terms():]
 }
 
-// int8Query belongs to the codes q of one row: their step, step·‖q‖, ‖a − step·q‖, 128 times their
-// sum, which the offset of the candidates' bytes adds to a score, and ψ·μ.
+// int8Block is what a block of panels shares: the step of the codes, and the largest ‖b‖,
+// ‖b − coarse‖, ‖fine‖ and ‖b − coarse − fine‖.
+type int8Block struct {
+	step, norm, residual, fineNorm, fineResidual float64
+}
+
+// int8Query belongs to the codes of one row: their step, upper bounds of ‖a‖, ‖coarse‖,
+// ‖a − coarse‖, ‖fine‖ and ‖a − coarse − fine‖, what the offset 128 of the candidates' bytes adds to
+// a score and to one of fine codes, and ψ·μ.
 type int8Query struct {
-	step, norm, residual float64
-	offset, center       float64
+	step, size, norm, residual, fineNorm, fineResidual float64
+	offset, fineOffset, center                         float64
 }
 
 // packInt8 codes ψ of the block's queries and packs them for the kernel.
@@ -317,7 +331,8 @@ func (s *sweeper) packInt8() {
 	if len(s.int8) == 0 {
 		s.int8 = make([]int8Query, len(s.norms))
 	}
-	s.codes = slices.Grow(s.codes[:0], mr*words)[:mr*words]
+	stride := int8Stride(width)
+	s.fine = s.strips[len(s.norms)*words:]
 	s.rotated = slices.Grow(s.rotated[:0], int8Width(width))[:int8Width(width)]
 	if len(s.words) < words {
 		for t := len(s.words); t < words; t++ {
@@ -328,33 +343,53 @@ func (s *sweeper) packInt8() {
 		n := min(mr, len(s.queries)-first)
 		for i := range n {
 			row := first + i
-			codes := s.codes[i*words : (i+1)*words]
+			codes := s.fine[row*stride : (row+1)*stride]
+			clear(codes)
 			q := &s.int8[row]
-			*q = int8Query{}
-			if !(s.norms[row] < math.Inf(1)) { // its ends are infinite
-				clear(codes)
+			*q = int8Query{step: 1}
+			if !(s.norms[row] < 0x1p60) { // its ends are infinite
+				q.norm, q.size = math.Inf(1), math.Inf(1)
 				continue
 			}
 			psi := s.row(row)[:width]
 			f.coordinates.query(s.rotated, psi)
 			q.step = step(largest(s.rotated))
-			var sum int32
-			sum, q.norm, q.residual = kernel.CodeInt8(codes, s.rotated, q.step, 0)
-			q.residual += rotation * norm64(s.rotated)
-			q.offset = 128 * float64(sum)
+			code := kernel.CodeInt8(codes[words:2*words], codes[:words], s.rotated, q.step, 0)
+			q.size, q.norm, q.fineNorm = norm64(s.rotated)*(1+rotation), code.Norm, code.FineNorm
+			q.residual, q.fineResidual = code.Residual+rotation*q.size, code.FineResidual+rotation*q.size
+			q.offset, q.fineOffset = 128*float64(code.Sum), 128*float64(int64(code.Sum)+int64(code.FineSum))
 			for t, v := range psi {
 				q.center += float64(v) * f.coordinates.center[t]
 			}
 		}
-		kernel.PackRows(s.strips[first*words:(first+mr)*words], s.codes, words, s.ids[:n], s.words[:words], mr)
+		kernel.PackRows(s.strips[first*words:(first+mr)*words], s.fine[words:], stride, s.ids[first:first+n], s.words[:words], mr)
 	}
 }
 
-// int8Band bounds |ψ·φ − (ψ·μ + steps·q·p)| for the candidates of a block, as computed.
+// int8Band bounds |ψ·φ − s| for the candidates of a block, with the score s of coarse codes.
 func (s *sweeper) int8Band(row, block int) float64 {
 	q, b := &s.int8[row], &s.f.int8Blocks[block]
-	mean := float64(s.f.tower.Width+4) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
-	return (q.residual*b.norm + q.norm*b.residual + mean) * outward
+	return (q.residual*b.norm + q.norm*b.residual + s.centerError(row)) * outward
+}
+
+// fineBand is int8Band for fineScore.
+func (s *sweeper) fineBand(row, block int) float64 {
+	q, b := &s.int8[row], &s.f.int8Blocks[block]
+	// The last term is for the rounding of the coarse sum to float32 and for fineScore's own.
+	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + s.centerError(row) +
+		q.step*b.step*(kernel.U32+16*kernel.U64)*127*255*float64(int8Width(s.f.tower.Width)) + 4*kernel.U64*math.Abs(q.center)) * outward
+}
+
+// centerError bounds the error of ψ·μ.
+func (s *sweeper) centerError(row int) float64 {
+	return float64(s.f.tower.Width+4) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
+}
+
+// fineScore joins the panel's score and one of single pairs, of [fine, coarse] with [coarse, fine].
+func (s *sweeper) fineScore(row, block int, coarse float32, fine int32) float64 {
+	q := &s.int8[row]
+	sum := (float64(coarse) - q.offset) + (float64(fine)-q.fineOffset)/kernel.Fine
+	return q.center + q.step*s.f.int8Blocks[block].step*sum
 }
 
 // int8Ends turns an interval of scores minus the query's constant into one of the kernel's sums.

@@ -24,7 +24,7 @@ func tinyReport() *Report {
 			{By: "relation", Group: "unused", Side: BothSides, Filter: All, Ties: Realistic,
 				MRR: undefined, MRRCI: [2]Number{undefined, undefined}, Hits: Hits{{1, undefined}}},
 		},
-		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: Rescored{Float32: 5, Float64: 3, Reference: 1},
+		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: Rescored{Int8: 5, Float64: 3, Reference: 1},
 		Timing:       Timing{Load: 0.25, Pack: 0.5, Rank: 1.5, Total: 2.5},
 		PeakRSSBytes: 1 << 20,
 	}
@@ -63,7 +63,7 @@ func TestReportSchema(t *testing.T) {
 	assert.ElementsMatch(t, required, keysOf(top))
 	assert.Equal(t, "mquine.eval/1", top["schema"])
 	assert.ElementsMatch(t, []string{"load_s", "pack_s", "rank_s", "decide_s", "total_s"}, keysOf(top["timing"]))
-	assert.Equal(t, map[string]any{"float32": 5., "float64": 3., "reference": 1.}, top["rescored"])
+	assert.Equal(t, map[string]any{"int8": 5., "float64": 3., "reference": 1.}, top["rescored"])
 
 	list := top["results"].([]any)
 	require.Len(t, list, 27)

@@ -82,8 +82,8 @@ type Stats struct {
 
 // Rescored counts pairs of a truth and another candidate.
 type Rescored struct {
-	// Float32 pairs were left by bytes, and decided by their float32 scores or went on.
-	Float32 int64 `json:"float32"`
+	// Int8 pairs were left by the bytes of a panel, and decided by two bytes a number or went on.
+	Int8 int64 `json:"int8"`
 	// Float64 pairs were decided from the stored features with float64 accumulation, or went on.
 	Float64 int64 `json:"float64"`
 	// Reference pairs were decided by their reference scores.
@@ -102,13 +102,19 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 // blockSizes returns the most queries in a block, and the most entries of their ψ, by rows and
 // packed.
 func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms, strips int) {
-	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		t := m.Tower(side)
+	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
+	int8 := func(t model.Tower) bool { return t.Compare == kernel.Dot && screen != Float32Screen }
+	for _, t := range towers {
 		n := b.QueryBlock(t.Compare, t.Width)
-		queries, terms, strips = max(queries, n), max(terms, n*pairPad(t.Width)), max(strips, n*t.Width)
-		if t.Compare == kernel.Dot && screen != Float32Screen {
-			n := b.QueryBlock(kernel.Int8, int8Words(t.Width))
-			queries, terms, strips = max(queries, n), max(terms, n*pairPad(t.Width)), max(strips, n*int8Words(t.Width))
+		strips = max(strips, n*t.Width)
+		if int8(t) {
+			n = max(n, b.QueryBlock(kernel.Int8, int8Words(t.Width)))
+		}
+		queries, terms = max(queries, n), max(terms, n*pairPad(t.Width))
+	}
+	for _, t := range towers {
+		if int8(t) { // codes packed, and by rows, of which the last is packed from its middle
+			strips = max(strips, queries*(int8Words(t.Width)+int8Stride(t.Width))+int8Words(t.Width))
 		}
 	}
 	return queries, terms, strips
@@ -179,7 +185,7 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if err := r.eachSlice(ctx, o, &res.Stats, sweep); err != nil {
 		return nil, err
 	}
-	res.Stats.Rescored = Rescored{r.screened.Load(), r.undecided.Load(), r.referenced.Load()}
+	res.Stats.Rescored = Rescored{r.coarse.Load(), r.undecided.Load(), r.referenced.Load()}
 	return res, nil
 }
 
@@ -196,8 +202,8 @@ type run struct {
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
 
-	total                                           int64
-	done, compared, screened, undecided, referenced atomic.Int64
+	total                                         int64
+	done, compared, coarse, undecided, referenced atomic.Int64
 }
 
 // newRun prepares a run over the queries of p.

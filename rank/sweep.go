@@ -29,14 +29,15 @@ type sweeper struct {
 	ids     []int32   // 0, 1, 2, …
 
 	// With the int8 screen.
-	int8     []int8Query
-	bands32  []float64 // of float32 scores of the rows, over the block of panels
-	scores32 []float32
-	// Pairs that bytes and float32 left since the last count.
-	left32, left64 int64
-	codes          []float32 // of a strip's rows
-	rotated        []float64
-	words          []int32 // 0, 1, 2, …
+	int8       []int8Query
+	fine       []float32 // fine and coarse codes, [row][int8Stride]
+	fineBands  []float64 // of the rows, over the block of panels
+	fineScores []int32
+	places     []int32 // positions of the rescored rows
+	// Pairs that coarse codes, and the stage before float64, left since the last count.
+	leftCoarse, left64 int64
+	rotated            []float64
+	words              []int32 // 0, 1, 2, …
 
 	// Of the block's truths, numbered from the block's first.
 	truths    []truth
@@ -79,7 +80,7 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 		low: make([]float64, truths), high: make([]float64, truths), ends: make([]float32, 2*truths),
 		better: make([]int32, truths), tally: make([]tally, truths),
 		reference: make([]float64, truths), scored: make([]bool, truths),
-		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR), scores32: make([]float32, b.NR), bands32: make([]float64, block),
+		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR), fineScores: make([]int32, b.NR), fineBands: make([]float64, block),
 	}
 	for i := range s.ids {
 		s.ids[i] = int32(i)

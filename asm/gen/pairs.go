@@ -60,60 +60,45 @@ func pairs(c *build.Context) {
 		p.emit(c, "AVX512", 8)
 		p.emit(c, "AVX2", 4)
 	}
-	pair32(c, "AVX512", c.ZMM, 16)
-	pair32(c, "AVX2", c.YMM, 8)
+	pairInt8(c)
 }
 
-const pair32Doc = `%[1]s is the dot product of one row with listed rows of a table, in float32:
+const pairInt8Doc = `%[1]s is the dot product of one row of signed bytes with listed rows of unsigned bytes:
 
 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 
-Term t goes to lane t mod 32, one chain of fused multiply-adds from 0 each. Lanes are added up in
-halves: a[i] += a[i+16], then 8, 4, 2, 1. Requires n > 0 and a multiple of 32, count > 0.`
+exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
+of 16, count > 0.`
 
-func pair32(c *build.Context, set string, vec func() reg.VecVirtual, lanes int) {
-	const width = 32
-	name := "PairDot32" + set
-	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32)")
-	doc(c, fmt.Sprintf(pair32Doc, name))
+func pairInt8(c *build.Context) {
+	const name, lanes = "PairInt8AVX512VNNI", 16
+	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)")
+	doc(c, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")
 	r := loadPair(c)
 
 	c.Label("row")
 	row, t := r.next(c)
-	acc := make([]reg.VecVirtual, width/lanes)
-	for v := range acc {
-		acc[v] = vec()
-		c.VXORPS(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
-	}
+	acc := c.ZMM()
+	c.VPXORD(acc, acc, acc)
 	c.Label("terms")
-	for v := range acc {
-		a := vec()
-		c.VMOVUPS(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
-		c.VFMADD231PS(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, a, acc[v])
-	}
-	c.ADDQ(operand.Imm(width), t)
+	e := c.ZMM()
+	c.VMOVDQU32(operand.Mem{Base: row, Index: t, Scale: 4}, e)
+	c.VPDPBUSD(operand.Mem{Base: r.x, Index: t, Scale: 4}, e, acc)
+	c.ADDQ(operand.Imm(lanes), t)
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
-	for half := len(acc) / 2; half > 0; half /= 2 {
-		for v := range half {
-			c.VADDPS(acc[v+half], acc[v], acc[v])
-		}
-	}
-	if lanes == 16 {
-		upper := c.YMM()
-		c.VEXTRACTF64X4(operand.Imm(1), acc[0], upper)
-		c.VADDPS(upper, acc[0].AsY(), acc[0].AsY())
-	}
-	s, hi := acc[0].AsX(), c.XMM()
-	c.VEXTRACTF128(operand.Imm(1), acc[0].AsY(), hi)
-	c.VADDPS(hi, s, s)
-	c.VPERMILPD(operand.Imm(1), s, hi)
-	c.VADDPS(hi, s, s)
-	c.VMOVSHDUP(s, hi)
-	c.VADDSS(hi, s, s)
-	c.VMOVSS(s, operand.Mem{Base: r.out})
+	y, s, hi := c.YMM(), acc.AsX(), c.XMM()
+	c.VEXTRACTI64X4(operand.Imm(1), acc, y)
+	c.VPADDD(y, acc.AsY(), acc.AsY())
+	c.VEXTRACTI128(operand.Imm(1), acc.AsY(), hi)
+	c.VPADDD(hi, s, s)
+	c.VPSHUFD(operand.Imm(0x4e), s, hi)
+	c.VPADDD(hi, s, s)
+	c.VPSHUFD(operand.Imm(0xb1), s, hi)
+	c.VPADDD(hi, s, s)
+	c.VMOVD(s, operand.Mem{Base: r.out})
 	c.ADDQ(operand.Imm(4), r.ids)
 	c.ADDQ(operand.Imm(4), r.out)
 	c.DECQ(r.count)

@@ -213,7 +213,7 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 	pairs := int64(s.UniqueQueries) * int64(candidates)
 	stages := "float32"
 	if s.Screen != rank.Float32Screen {
-		stages = fmt.Sprintf("int8 left %s to float32, which", plural(int(s.Rescored.Float32), "pair"))
+		stages = fmt.Sprintf("bytes left %s to pairs of bytes, which", plural(int(s.Rescored.Int8), "pair"))
 	}
 	fmt.Fprintf(w, "ranked in %s: %s, %s; %s left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
 		s.Rank.Round(time.Millisecond), plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank), stages,
