@@ -49,6 +49,7 @@ type Run struct {
 	Config Config
 	Graph  *kg.Graph
 
+	lock     *os.File // nil in a finished run
 	metric   metric
 	trainer  *Trainer
 	progress progress
@@ -111,51 +112,78 @@ func Create(dir, data string, g *kg.Graph, c Config) (err error) {
 	return os.Rename(made, dir)
 }
 
-// OpenRun opens the run in a folder, at the epoch that it has come to. A run that is finished
-// already can be opened too.
+// OpenRun opens the run in a folder, at the epoch that it has come to, and keeps other processes from
+// it until it is closed. A run that is finished already can be opened too.
 func OpenRun(ctx context.Context, dir string, m Machine) (*Run, error) {
 	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
+	if err := r.open(ctx, m); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Close lets other processes work in the folder.
+func (r *Run) Close() error {
+	if r.lock == nil {
+		return nil
+	}
+	err := r.lock.Close()
+	r.lock = nil
+	return err
+}
+
+func (r *Run) open(ctx context.Context, m Machine) error {
 	path := r.path(configName)
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)
+		return fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)
 	case err != nil:
-		return nil, err
+		return err
 	}
 	defer file.Close()
 	others, err := r.Config.Read(file, path, dataKey)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if others[dataKey] == "" {
-		return nil, fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
+		return fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
 	}
 	if r.metric, err = parseMetric(r.Config.StopMetric); err != nil {
-		return nil, err
+		return err
 	}
+	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
 	if err := r.readState(); err != nil {
-		return nil, err
+		return err
 	}
 	if r.progress.finished != "" {
-		return r, nil
+		return r.readLog()
+	}
+	if r.lock, err = lock(path); err != nil {
+		return err
+	}
+	if err := r.readState(); err != nil { // it may have gone on before the lock
+		return err
+	}
+	if r.progress.finished != "" {
+		return r.readLog()
 	}
 	if r.Graph, err = kg.Open(ctx, others[dataKey]); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.Config.checkOn(r.Graph); err != nil {
-		return nil, err
+		return err
 	}
 	if r.trainer, err = NewTrainer(ctx, r.Config, r.Graph, m); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.restore(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.sweep(); err != nil {
-		return nil, err
+		return err
 	}
-	return r, r.readLog()
+	return r.readLog()
 }
 
 func (r *Run) path(name ...string) string {
@@ -193,7 +221,12 @@ func (r *Run) sweep() error {
 // Train makes the epochs that are missing, and calls report after each, when it is safely on the
 // disk. When ctx is cancelled, the current epoch is lost and nothing else.
 func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
-	for r.progress.finished == "" {
+	return r.trainTo(ctx, r.Config.Epochs, report)
+}
+
+// trainTo is Train up to an epoch.
+func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
+	for r.progress.finished == "" && r.progress.epoch < last {
 		e, err := r.trainer.Epoch(ctx)
 		if err != nil {
 			return r.explain(err)

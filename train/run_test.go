@@ -79,6 +79,7 @@ func trainIn(t testing.TB, data string, c Config, m Machine) string {
 	r, err := OpenRun(t.Context(), dir, m)
 	require.NoError(t, err)
 	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
+	require.NoError(t, r.Close())
 	return dir
 }
 
@@ -124,6 +125,7 @@ func TestResume(t *testing.T) {
 				require.NoError(t, err)
 				err = r.Train(ctx, func(Epoch) {})
 				cancel()
+				require.NoError(t, r.Close())
 				if err == nil {
 					break
 				}

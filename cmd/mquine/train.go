@@ -172,6 +172,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	if err != nil {
 		return err
 	}
+	defer r.Close() // of no consequence: the process ends
 	if r.Finished() != "" {
 		_, err := fmt.Fprintf(out, "%s is finished: %s; %s\n", dir, r.Finished(), describeBest(r))
 		return err

@@ -65,6 +65,26 @@ func TestTrainKilled(t *testing.T) {
 	assert.Equal(t, 20, strings.Count(string(must1(os.ReadFile(filepath.Join(killed, "log.jsonl")))), "\n"))
 }
 
+// A folder in which a process trains is refused to a second one, and free when the first has ended.
+func TestTrainLocksItsFolder(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
+	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "1000000")
+	pipe, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
+	}
+	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed, "another process is at work in "+dir+": wait until it ends, or stop it")
+	require.NoError(t, cmd.Process.Kill())
+	_, err = io.Copy(io.Discard, pipe)
+	require.NoError(t, err)
+	require.Error(t, cmd.Wait())
+
+	cmd = command(t, "train", "--resume", dir)
+	assert.Equal(t, exitInterrupted, interrupt(t, cmd, "epoch ", os.Interrupt).status)
+}
+
 func TestTrainInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "40", "--epochs", "1000")
