@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -33,6 +34,18 @@ var bestRows = map[string]func(*Config){
 	},
 }
 
+// Presets returns the names that Preset takes, the rows of both kinds after the kinds.
+func Presets() []string {
+	names := []string{"paper", "best"}
+	for _, r := range paperRows {
+		names = append(names, "paper:"+r.dataset)
+	}
+	for _, name := range slices.Sorted(maps.Keys(bestRows)) {
+		names = append(names, "best:"+name)
+	}
+	return names
+}
+
 // Preset returns the options of a preset for a data set: "paper", its row of the paper's table, or
 // "best", the best recipe of docs/results.md. A colon and the name of a data set take another row.
 func Preset(preset, dataset string) (Config, error) {
@@ -56,10 +69,7 @@ func Preset(preset, dataset string) (Config, error) {
 			change(&c)
 			return c, nil
 		}
-		for name := range bestRows {
-			rows = append(rows, name)
-		}
-		slices.Sort(rows)
+		rows = slices.Sorted(maps.Keys(bestRows))
 	default:
 		return c, fmt.Errorf("preset %q: the presets are paper and best, with the data set's row, or another one as in paper:yago3-10", preset)
 	}

@@ -67,20 +67,35 @@ type progress struct {
 
 // Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
 // exist, and appears with its configuration in it.
-func Create(dir, data string, g *kg.Graph, c Config) (err error) {
-	dir = filepath.Clean(dir)
+func Create(dir, data string, g *kg.Graph, c Config) error {
 	if err := c.checkOn(g); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s exists already: go on with its training by --resume, remove it, or choose another folder", dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	text, err := dataLine(data)
+	if err != nil {
 		return err
 	}
+	return createFolder(dir, map[string][]byte{configName: append(text, c.YAML()...)})
+}
+
+// dataLine writes the name or the folder of a data set as lines of YAML.
+func dataLine(data string) (text []byte, err error) {
 	if strings.ContainsRune(data, filepath.Separator) {
 		if data, err = filepath.Abs(data); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	name, err := json.Marshal(data) // a string of JSON is one of YAML
+	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", dataKey, name), err
+}
+
+// createFolder makes a folder, which appears with its files in it and must not exist.
+func createFolder(dir string, files map[string][]byte) (err error) {
+	dir = filepath.Clean(dir)
+	if _, err := os.Lstat(dir); err == nil {
+		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder", dir)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -98,18 +113,19 @@ func Create(dir, data string, g *kg.Graph, c Config) (err error) {
 	if err := os.Chmod(made, 0o755); err != nil {
 		return err
 	}
-	name, err := json.Marshal(data) // a string of JSON is one of YAML
-	if err != nil {
-		return err
-	}
-	err = rank.WriteFile(filepath.Join(made, configName), func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "# the data set: its name, or its folder\n%s: %s\n%s", dataKey, name, c.YAML())
-		return err
-	})
-	if err != nil {
-		return err
+	for name, data := range files {
+		if err := writeFile(filepath.Join(made, name), data); err != nil {
+			return err
+		}
 	}
 	return os.Rename(made, dir)
+}
+
+func writeFile(path string, data []byte) error {
+	return rank.WriteFile(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 // OpenRun opens the run in a folder, at the epoch that it has come to, and keeps other processes from
@@ -180,7 +196,7 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err := r.restore(); err != nil {
 		return err
 	}
-	if err := r.sweep(); err != nil {
+	if err := sweep(r.Dir, r.path(lastName), r.path(bestName)); err != nil {
 		return err
 	}
 	return r.readLog()
@@ -199,10 +215,10 @@ func (r *Run) Epoch() int           { return r.progress.epoch }
 func (r *Run) Best() (int, float64) { return r.progress.bestEpoch, r.progress.best }
 func (r *Run) Triples() int         { return len(r.trainer.triples) }
 
-// sweep removes what a killed run left half written.
-func (r *Run) sweep() error {
-	for _, folder := range []string{".", lastName, bestName} {
-		entries, err := os.ReadDir(r.path(folder))
+// sweep removes what a killed process left half written in folders.
+func sweep(folders ...string) error {
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -210,7 +226,7 @@ func (r *Run) sweep() error {
 			if !strings.HasPrefix(e.Name(), ".") {
 				continue
 			}
-			if err := os.RemoveAll(r.path(folder, e.Name())); err != nil {
+			if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
 				return err
 			}
 		}
@@ -227,6 +243,7 @@ func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
 // trainTo is Train up to an epoch.
 func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 	for r.progress.finished == "" && r.progress.epoch < last {
+		before := processorTime()
 		e, err := r.trainer.Epoch(ctx)
 		if err != nil {
 			return r.explain(err)
@@ -238,6 +255,7 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 				return err
 			}
 		}
+		e.ProcessorSeconds = (processorTime() - before).Seconds()
 		switch {
 		case c.Patience > 0 && r.progress.waited >= c.Patience:
 			r.progress.finished = fmt.Sprintf("stopped early, after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)

@@ -66,9 +66,14 @@ func recipe(change func(*Config)) Config {
 
 func create(t testing.TB, dir, data string, c Config) error {
 	t.Helper()
+	return Create(dir, data, openGraph(t, data), c)
+}
+
+func openGraph(t testing.TB, data string) *kg.Graph {
+	t.Helper()
 	g, err := kg.Open(t.Context(), data)
 	require.NoError(t, err)
-	return Create(dir, data, g, c)
+	return g
 }
 
 // trainIn runs a training from the start and returns its folder.

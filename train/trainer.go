@@ -48,6 +48,8 @@ type Epoch struct {
 	TriplesPerSecond float64 `json:"triples_per_second"`
 	Valid            []Score `json:"valid,omitempty"`
 	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
+	// ProcessorSeconds are those of all threads, validation included; 0 where the system does not tell.
+	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
 	Best             bool    `json:"best,omitempty"`
 }
 
@@ -195,8 +197,8 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		for k, v := range tensor {
 			if v-v != 0 {
 				width := t.optimiser.tables[i].width
-				return Epoch{}, fmt.Errorf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
-					t.epoch+1, t.optimiser.tables[i].name, k/width, v)
+				return Epoch{}, blownUp(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
+					t.epoch+1, t.optimiser.tables[i].name, k/width, v))
 			}
 		}
 	}
@@ -247,9 +249,14 @@ func (t *Trainer) blowUp(step int, l Loss) error {
 		}
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
-	return fmt.Errorf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
-		t.epoch+1, step+1, t.steps(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", "))
+	return blownUp(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
+		t.epoch+1, step+1, t.steps(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
+
+// blownUp is the error of a training whose numbers went out of range: what the options have done.
+type blownUp string
+
+func (b blownUp) Error() string { return string(b) }
 
 // Validate ranks the validation split, on both sides and under every filter.
 func (t *Trainer) Validate(ctx context.Context) ([]Score, error) {

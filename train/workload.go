@@ -163,6 +163,7 @@ const (
 	useIndependent
 	useZ
 	useDropout
+	useTrial
 )
 
 // prepare makes the workload of a step from its positives. It is valid until the next call.

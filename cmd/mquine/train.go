@@ -57,7 +57,7 @@ the best recipe that has been measured (docs/results.md).`,
 	must(cmd.MarkFlagDirname("out"))
 	flags.StringVar(&t.resume, "resume", "", "`folder` of a training to go on with")
 	must(cmd.MarkFlagDirname("resume"))
-	flags.StringVar(&t.preset, "preset", "", "`name`: paper or best, with the data set's row or another one as in paper:yago3-10")
+	addPreset(cmd, &t.preset, "")
 	flags.StringVar(&t.configFile, "config", "", "YAML `file` of options")
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and end")
 	t.compute.add(cmd)
@@ -71,6 +71,12 @@ the best recipe that has been measured (docs/results.md).`,
 		}
 	}
 	return cmd
+}
+
+// addPreset adds the flag --preset, whose help begins with prefix.
+func addPreset(cmd *cobra.Command, preset *string, prefix string) {
+	cmd.Flags().StringVar(preset, "preset", "", prefix+"`name`, paper or best, with the data set's row or another one as in paper:yago3-10")
+	complete(cmd, "preset", cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // training is a training as the user asks for it.

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train"
+)
+
+func newTuneCommand() *cobra.Command {
+	t := &tuning{plan: train.Plan{Seed: 1, Rungs: 3}}
+	cmd := &cobra.Command{
+		Use:   "tune --data NAME --space FILE --budget TIME",
+		Short: "Search for the best options of a training",
+		Long: `Search for the best options of a training, by the validation split alone: random search with
+successive halving (ASHA). Every trial draws its options from the space and trains for a few
+epochs, to the first rung. The best third of the trials at a rung go on to the next, which has
+three times as many epochs; the last has all epochs of the space. One trial trains after another.
+
+The space is a YAML file of the options that mquine train --print-config prints. An option has a
+value, or is left open:
+
+  epochs: 30
+  batch: {choice: [256, 512, 1024]}
+  learning_rate: {min: 1e-4, max: 1e-2, scale: log}
+  dropout: {min: 0, max: 0.5}
+
+Trials are compared by the option stop_metric. The folder of the search has:
+
+  search.yaml, space.yaml   what is searched
+  trials.jsonl              a line for each rung that a trial has come to
+  best.yaml                 the options of the best trial, for mquine train --config
+  trial-001, …              a training each, which mquine train --resume can take to its end
+
+When the budget is spent, or after Ctrl-C, the epoch that is under way is lost and no other;
+--resume DIR goes on as if nothing had happened, for another such budget. The seed decides which
+trials there are and what they do, and the budget only how many.`,
+		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
+  mquine tune --resume ./search --budget 30m
+  mquine tune --data codex-s --space space.yaml --trials 20
+  mquine train --data codex-s --config ./search/best.yaml`,
+		Args:    noArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return t.check(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return t.run(cmd.Context(), cmd, cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	addData(cmd, &t.plan.Data)
+	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
+	flags.StringVar(&t.space, "space", "", "YAML `file` of options, some left open")
+	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "`time` after which the search stops, such as 90m or 2h")
+	flags.Var(positive{&t.plan.Trials, 0}, "trials", "largest `number` of trials (default: no limit)")
+	flags.Lookup("trials").DefValue = ""
+	flags.Var(positive{&t.plan.Rungs, 20}, "rungs", "`number` of rungs; 1 for random search alone")
+	flags.Uint64Var(&t.plan.Seed, "seed", t.plan.Seed, "`seed` of the search; that of the trainings is an option of the space")
+	addPreset(cmd, &t.preset, "preset that the space changes: ")
+	flags.StringVar(&t.out, "out", "", "`folder` of the search, which must not exist (default: named after the data set)")
+	must(cmd.MarkFlagDirname("out"))
+	flags.StringVar(&t.resume, "resume", "", "`folder` of a search to go on with")
+	must(cmd.MarkFlagDirname("resume"))
+	t.compute.add(cmd)
+	return cmd
+}
+
+// timeSpan is a flag that takes a time above 0.
+type timeSpan time.Duration
+
+func (s *timeSpan) Type() string { return "time" }
+
+func (s *timeSpan) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+
+func (s *timeSpan) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	if err != nil || v <= 0 {
+		return errors.New("must be a time above 0, such as 90m, 2h or 1h30m")
+	}
+	*s = timeSpan(v)
+	return nil
+}
+
+// tuning is a search as the user asks for it.
+type tuning struct {
+	compute
+	plan                       train.Plan
+	space, preset, out, resume string
+}
+
+// check refuses flags that do not go together, and says what is missing.
+func (t *tuning) check(cmd *cobra.Command) error {
+	if t.resume != "" {
+		for _, name := range []string{"data", "space", "trials", "rungs", "seed", "preset", "out"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s cannot be given with --resume: a search goes on with what is in its folder", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case t.plan.Data == "":
+		return errors.New("--data is missing, or --resume")
+	case t.space == "":
+		return errors.New("--space is missing")
+	case t.plan.Budget == 0 && t.plan.Trials == 0:
+		return errors.New("when does the search end? give --budget, such as 2h, or --trials")
+	}
+	return nil
+}
+
+// create makes the folder of the search and returns it.
+func (t *tuning) create(ctx context.Context) (dir string, err error) {
+	base := train.Default()
+	if t.preset != "" {
+		if base, err = train.Preset(t.preset, t.plan.Data); err != nil {
+			return "", err
+		}
+	}
+	file, err := os.Open(t.space)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", t.space, reason(err))
+	}
+	defer file.Close()
+	space, err := train.ReadSpace(file, t.space, base)
+	if err != nil {
+		return "", err
+	}
+	g, err := kg.Open(ctx, t.plan.Data)
+	if err != nil {
+		return "", err
+	}
+	if dir = t.out; dir == "" {
+		dir = g.Name + "-tune"
+	}
+	return dir, train.CreateTuning(dir, g, space, t.plan)
+}
+
+func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (err error) {
+	dir := t.resume
+	if dir == "" {
+		if dir, err = t.create(ctx); err != nil {
+			return err
+		}
+	}
+	backend, err := t.compute.resolve()
+	if err != nil {
+		return err
+	}
+	show := &tuningLog{meter: newMeter(log), log: log}
+	search, err := train.OpenTuning(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step})
+	if err != nil {
+		return err
+	}
+	defer search.Close() // of no consequence: the process ends
+	search.Begin, search.End = show.begin, show.end
+	budget := t.plan.Budget
+	if budget == 0 {
+		budget = search.Plan.Budget
+	}
+	limited := ctx
+	if budget > 0 {
+		show.deadline = time.Now().Add(budget)
+		var cancel context.CancelFunc
+		limited, cancel = context.WithDeadline(ctx, show.deadline)
+		defer cancel()
+	}
+	show.search = search
+	fmt.Fprintf(log, "searching %s on %s in %s\n", strings.Join(search.Space.Open(), ", "), search.Graph.Name, dir)
+	err = search.Run(limited)
+	show.meter.clear()
+	stopped := limited.Err() != nil && err != nil
+	if err != nil && !stopped {
+		return err
+	}
+	if err := writeOutput(cmd, t.result(search, stopped)); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// shown is the number of trials in the table.
+const shown = 10
+
+// result writes the best trials, and what to do with them.
+func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
+	var out bytes.Buffer
+	trials := s.Ranked()
+	if len(trials) == 0 || trials[0].Failed != "" {
+		fmt.Fprintf(&out, "no trial has come to the first rung of %s\n", plural(s.Rungs[0], "epoch"))
+	} else {
+		best := trials[0]
+		head := []any{"trial", "epochs", best.Metric, "processor minutes"}
+		for _, key := range s.Space.Open() {
+			head = append(head, key)
+		}
+		numbers := make([]int, len(head))
+		for i := range numbers {
+			numbers[i] = i + 1
+		}
+		table := newTable(numbers...)
+		table.AppendHeader(head)
+		for _, trial := range trials[:min(shown, len(trials))] {
+			value := fmt.Sprintf("%.4f", trial.Value)
+			if trial.Failed != "" {
+				value = "failed"
+			}
+			row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.3g", trial.ProcessorMinutes)}
+			for _, text := range s.Space.Values(s.Config(trial.Trial)) {
+				row = append(row, text)
+			}
+			table.AppendRow(row)
+		}
+		fmt.Fprintf(&out, "%s\n", table.Render())
+		if len(trials) > shown {
+			fmt.Fprintf(&out, "and %d more in %s\n", len(trials)-shown, filepath.Join(s.Dir, "trials.jsonl"))
+		}
+		dir := s.RunDir(best.Trial)
+		fmt.Fprintf(&out, "\nThe best is trial %d: %s is its checkpoint.\n", best.Trial, filepath.Join(dir, "best"))
+		if best.Epochs < s.Rungs[len(s.Rungs)-1] {
+			fmt.Fprintf(&out, "  mquine train --resume %s   trains it to the end\n", dir)
+		}
+		fmt.Fprintf(&out, "  mquine train --data %s --config %s   trains it anew\n", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
+	}
+	if stopped {
+		fmt.Fprintf(&out, "  mquine tune --resume %s   goes on with the search\n", s.Dir)
+	}
+	return out.Bytes()
+}
+
+// tuningLog shows how a search goes.
+type tuningLog struct {
+	meter    *meter
+	log      io.Writer
+	search   *train.Tuning
+	deadline time.Time // zero without a budget
+	job      train.Job
+	training trainingLog // for the parts of a loss
+}
+
+// begin prints what a trial is.
+func (l *tuningLog) begin(job train.Job, r *train.Run) {
+	l.job, l.training.run = job, r
+	l.meter.nextLine = lineEvery
+	var options []string
+	for i, value := range l.search.Space.Values(job.Config) {
+		options = append(options, l.search.Space.Open()[i]+" "+value)
+	}
+	from := ""
+	if r.Epoch() > 0 {
+		from = fmt.Sprintf(" after epoch %d", r.Epoch())
+	}
+	fmt.Fprintf(l.log, "trial %d%s to epoch %d: %s\n", job.Trial, from, job.Epochs, strings.Join(options, ", "))
+}
+
+// step is a train.Machine.Progress.
+func (l *tuningLog) step(p train.Progress) {
+	left := ""
+	if !l.deadline.IsZero() {
+		left = fmt.Sprintf(", %s left of the budget", max(0, time.Until(l.deadline)).Round(time.Second))
+	}
+	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed, fmt.Sprintf("trial %d, epoch %d to %d, loss %s, %s triples/s%s",
+		l.job.Trial, p.Epoch, l.job.Epochs, l.training.parts(p.Loss), quantity(float64(p.Done)/p.Elapsed.Seconds()), left))
+}
+
+// end prints how a trial did.
+func (l *tuningLog) end(trial train.Trial) {
+	l.meter.clear()
+	if trial.Failed != "" {
+		fmt.Fprintf(l.log, "trial %d failed: %s\n", trial.Trial, trial.Failed)
+		return
+	}
+	text := ""
+	if best := l.search.Ranked()[0]; best.Trial == trial.Trial {
+		text = ", the best so far"
+	} else {
+		text = fmt.Sprintf(", the best is %.4f of trial %d", best.Value, best.Trial)
+	}
+	fmt.Fprintf(l.log, "trial %d at epoch %d: %s %.4f%s\n", trial.Trial, trial.Epochs, trial.Metric, trial.Value, text)
+}

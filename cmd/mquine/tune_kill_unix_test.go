@@ -1,0 +1,61 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A search that is killed again and again ends like one that is left alone.
+func TestTuneKilled(t *testing.T) {
+	data, space := smallFamilies(t), spaceFile(t, smallSpace)
+	args := []string{"tune", "--data", data, "--space", space, "--trials", "6"}
+	alone, killed := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "killed")
+	succeed(t, append(args, "--out", alone)...)
+
+	kills := 0
+	// Longer waits each time, so that the search comes to its end on any machine.
+	for wait := 20 * time.Millisecond; ; wait += 20 * time.Millisecond {
+		cmd := command(t, "tune", "--resume", killed)
+		if _, err := os.Stat(killed); err != nil {
+			cmd = command(t, append(args, "--out", killed, "--threads", "1")...)
+		}
+		require.NoError(t, cmd.Start())
+		timer := time.AfterFunc(wait, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if err == nil {
+			break
+		}
+		require.Equal(t, -1, cmd.ProcessState.ExitCode())
+		kills++
+	}
+	t.Log("killed", kills, "times")
+	trials := func(dir string) string {
+		text := string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl"))))
+		return regexp.MustCompile(`"processor_minutes":[^,}]*`).ReplaceAllString(text, "")
+	}
+	assert.Equal(t, trials(alone), trials(killed))
+	for _, file := range []string{"best.yaml", "trial-001/last/model.safetensors", "trial-006/best/model.safetensors"} {
+		assert.Equal(t, must1(os.ReadFile(filepath.Join(alone, file))), must1(os.ReadFile(filepath.Join(killed, file))), file)
+	}
+	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "best.yaml", "trial-001", "trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
+}
+
+// Ctrl-C ends a search with its table.
+func TestTuneInterrupted(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	space := spaceFile(t, "dim: 4\nepochs: 1000000\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n")
+	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir)
+	o := interrupt(t, cmd, "trial 2 at epoch 2", os.Interrupt)
+	assert.Equal(t, exitInterrupted, o.status)
+	assert.Regexp(t, `(?s)^trial  epochs  mrr.*--resume .*trains it to the end\n.*goes on with the search\n$`, o.stdout)
+	assert.Regexp(t, `mquine tune: interrupted\n$`, o.stderr)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const smallSpace = "dim: 4\nepochs: 4\nbatch: {choice: [64, 128]}\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
+
+func spaceFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "space.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestTune(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--rungs", "2", "--out", dir)
+	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
+	assert.Regexp(t, `\ntrial 3 to epoch 2: batch \d+, learning_rate 0\.\d+\ntrial 3 at epoch 2: mrr/both/all 0\.\d{4}, the best `, o.stderr)
+	assert.Regexp(t, `^trial  epochs  mrr/both/all  processor minutes  batch  learning_rate\n +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
+	assert.Contains(t, o.stdout, "best is its checkpoint.\n  mquine train --data "+data+" --config "+filepath.Join(dir, "best.yaml")+"   trains it anew\n")
+	assert.NotContains(t, o.stdout, "--resume")
+	requireFiles(t, dir, "search.yaml", "space.yaml", "trials.jsonl", "best.yaml", "trial-001", "trial-002", "trial-003")
+	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
+
+	// The commands that it prints work.
+	run := filepath.Join(t.TempDir(), "run")
+	succeed(t, "train", "--data", data, "--config", filepath.Join(dir, "best.yaml"), "--out", run)
+	requireFiles(t, run, trainingFiles...)
+	for _, trial := range []string{"trial-001", "trial-002", "trial-003"} {
+		assert.Contains(t, succeed(t, "train", "--resume", filepath.Join(dir, trial)).stdout, "all 4 epochs are done")
+	}
+	// A finished search only prints its table.
+	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
+	assert.Equal(t, o.stdout, again.stdout)
+	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out", dir).requireSentence(t, exitFailed, "exists already")
+}
+
+// Whatever the time that a machine takes, a search ends soon after its budget and goes on with the next.
+func TestTuneBudget(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
+	space := strings.Replace(smallSpace, "epochs: 4", "epochs: 100000", 1)
+	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, space), "--budget", "1s", "--rungs", "1", "--out", dir)
+	assert.Equal(t, "no trial has come to the first rung of 100,000 epochs\n  mquine tune --resume "+dir+"   goes on with the search\n", o.stdout)
+	o = succeed(t, "tune", "--resume", dir)
+	assert.Regexp(t, `\ntrial 1 (after epoch \d+ )?to epoch 100000: `, o.stderr)
+	o = succeed(t, "tune", "--resume", dir, "--budget", "1ns")
+	assert.Contains(t, o.stdout, "goes on with the search")
+	requireFiles(t, dir, "search.yaml", "space.yaml", "trial-001")
+}
+
+func TestTuneUsage(t *testing.T) {
+	data := smallFamilies(t)
+	out := filepath.Join(t.TempDir(), "search")
+	space := spaceFile(t, smallSpace)
+	for _, c := range []struct {
+		args   []string
+		status int
+		text   string
+	}{
+		{[]string{"--space", space, "--budget", "1h"}, exitUsage, "--data is missing, or --resume"},
+		{[]string{"--data", data, "--budget", "1h"}, exitUsage, "--space is missing"},
+		{[]string{"--data", data, "--space", space}, exitUsage, "when does the search end? give --budget, such as 2h, or --trials"},
+		{[]string{"--data", data, "--space", space, "--budget", "2"}, exitUsage, `--budget "2": must be a time above 0, such as 90m, 2h or 1h30m`},
+		{[]string{"--data", data, "--space", space, "--budget", "-1h"}, exitUsage, "must be a time above 0"},
+		{[]string{"--data", data, "--space", space, "--trials", "0"}, exitUsage, "must be a whole number of at least 1"},
+		{[]string{"--data", data, "--space", space, "--trials", "3", "--preset", "best"}, exitFailed, "as in best:codex-s"},
+		{[]string{"--data", data, "--space", "none.yaml", "--budget", "1h"}, exitFailed, "reading none.yaml: no such file"},
+		{[]string{"--data", "nowhere/at/all", "--space", space, "--budget", "1h"}, exitFailed, "nowhere/at/all"},
+		{[]string{"--data", data, "--space", spaceFile(t, "dim: 3\n\ndropuot: {min: 0, max: 0.5}\n"), "--budget", "1h"}, exitFailed, `space.yaml:3: unknown option "dropuot": the nearest is dropout`},
+		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"valid_every: 0\n"), "--budget", "1h"}, exitFailed, "valid_every is 0"},
+		{[]string{"--resume", out}, exitFailed, "is not the folder of a search"},
+		{[]string{"--resume", out, "--seed", "3"}, exitUsage, "--seed cannot be given with --resume"},
+	} {
+		args := append([]string{"tune"}, c.args...)
+		if c.args[0] != "--resume" {
+			args = append(args, "--out", out)
+		}
+		mquine(t, args...).requireSentence(t, c.status, c.text)
+		_, err := os.Stat(out)
+		assert.ErrorIs(t, err, os.ErrNotExist, c.args)
+	}
+}
