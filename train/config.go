@@ -1,6 +1,7 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -58,6 +59,7 @@ type Config struct {
 // The choices of the options that have some.
 const (
 	allNegatives         = "all"
+	kvsAllNegatives      = "kvsall"
 	sharedNegatives      = "shared"
 	independentNegatives = "independent"
 
@@ -120,10 +122,36 @@ func (c *Config) Check() error {
 	if c.ZSamples > 0 && c.Negatives == independentNegatives && !c.Filter {
 		return fmt.Errorf("z_samples: %d needs negatives that are no training triples, whose Z-patterns are sampled: set filter to true", c.ZSamples)
 	}
+	if err := c.checkKvsAll(); err != nil {
+		return err
+	}
 	if _, err := parseMetric(c.StopMetric); err != nil {
 		return err
 	}
 	return nil
+}
+
+// checkKvsAll says which options need single positives, where there are queries.
+func (c *Config) checkKvsAll() error {
+	if c.Negatives != kvsAllNegatives {
+		return nil
+	}
+	switch {
+	case c.Loss != softmaxLoss && c.Loss != bceLoss:
+		return fmt.Errorf("loss: %s takes one answer at a time: with negatives kvsall, set loss to softmax or bce", c.Loss)
+	case c.Distribution == bernoulliDistribution:
+		return errors.New("distribution: bernoulli draws a side of each positive: with negatives kvsall, set it to uniform")
+	case c.Subsampling:
+		return errors.New("subsampling weighs positives, and negatives kvsall has queries: set subsampling to false")
+	case c.Regulariser == duraRegulariser:
+		return errors.New("regulariser: dura needs both queries of a positive: with negatives kvsall, choose another")
+	}
+	return nil
+}
+
+// oneBlock tells whether all queries are scored against all entities.
+func (c *Config) oneBlock() bool {
+	return c.Negatives == allNegatives || c.Negatives == kvsAllNegatives
 }
 
 // checkOn is Check, and says what the options need and the data set lacks.
@@ -166,9 +194,9 @@ func (c *Config) Options() []Option {
 		{"dim", "`dimension` d: an entity is a symmetric d × d matrix", whole(&c.Dim, 1, 512)},
 		{"seed", "`seed` of all random choices", (*seed)(&c.Seed)},
 		{"epochs", "`number` of passes over the training triples", whole(&c.Epochs, 1, 1_000_000)},
-		{"batch", "`number` of positives in a step, each asked from both sides", whole(&c.Batch, 1, 1<<20)},
+		{"batch", "`number` of positives in a step, each asked from both sides, or of queries with kvsall", whole(&c.Batch, 1, 1<<20)},
 
-		{"negatives", "`candidates` of a query: all entities, some shared by a batch and side, or independent ones", choice(&c.Negatives, allNegatives, sharedNegatives, independentNegatives)},
+		{"negatives", "`candidates` of a query: all entities, with one answer (all) or with all its training answers at once (kvsall), some shared by a batch and side, or independent ones", choice(&c.Negatives, allNegatives, kvsAllNegatives, sharedNegatives, independentNegatives)},
 		{"negative_count", "`number` of drawn negatives, for a batch and side or for a positive and side", whole(&c.NegativeCount, 1, 1<<24)},
 		{"distribution", "`distribution` of drawn negatives: uniform, degree (to the power of 3/4), or bernoulli (uniform, on one drawn side of each positive, as TransH has it)", choice(&c.Distribution, uniformDistribution, degreeDistribution, bernoulliDistribution)},
 		{"filter", "leave known training answers out of the negatives", (*truth)(&c.Filter)},

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
 )
 
 // objective is the loss of a query. It belongs to one goroutine.
@@ -11,6 +12,8 @@ type objective struct {
 	config  *Config
 	backend *kernel.Backend
 	p       []float32 // weights of the negatives
+	answers []int32
+	scores  []float32 // of the answers
 }
 
 // excluded is the score of what is no candidate: so low that no weight is left of it, and not so low
@@ -35,6 +38,54 @@ func (o *objective) take(pos float32, neg []float32, c, weight float64) (loss, d
 	}
 	o.weigh(neg, o.config.Adversarial, weight*o.config.LambdaNeg)
 	return o.logistic(pos, neg, c+o.config.Gamma, 0, weight)
+}
+
+// takeAll is take for all training answers of a query at once, among the scores of all entities: the
+// mean over the answers stands where take has the one.
+func (o *objective) takeAll(scores []float32, known kg.Answers, c, weight float64) (loss float64) {
+	f := o.config
+	o.answers, o.scores = trainAnswers(o.answers[:0], known), o.scores[:0]
+	o.p = resize(o.p, len(scores))
+	for j := range o.p {
+		o.p[j] = 1
+	}
+	for _, e := range o.answers {
+		o.scores = append(o.scores, scores[e])
+		o.p[e] = 0
+	}
+	negatives := len(scores) - len(o.answers)
+	each := weight / float64(len(o.answers))
+	if f.Loss == bceLoss {
+		o.backend.Scale(o.p, float32(weight*f.LambdaNeg/float64(max(negatives, 1))))
+		loss = o.backend.Logistic(scores, o.p, float32(c+f.Gamma), float32(f.Smoothing))
+		for k, e := range o.answers {
+			l, d := o.logistic(o.scores[k], nil, c+f.Gamma, f.Smoothing, each)
+			loss += l
+			scores[e] = float32(d)
+		}
+		return loss
+	}
+	smoothing := f.Smoothing
+	if negatives == 0 {
+		smoothing = 0
+	}
+	top := o.backend.Max(scores)
+	share := weight * smoothing / float64(max(negatives, 1))
+	if share > 0 {
+		for j, x := range scores {
+			loss -= share * float64(o.p[j]*(x-top))
+		}
+	}
+	sum := o.backend.Exp(scores, 1, top)
+	o.backend.Scale(scores, float32(weight/sum))
+	if share > 0 {
+		o.backend.Axpy(scores, float32(-share), o.p)
+	}
+	for k, e := range o.answers {
+		loss -= each * (1 - smoothing) * float64(o.scores[k]-top)
+		scores[e] -= float32(each * (1 - smoothing))
+	}
+	return loss + weight*ln(sum)
 }
 
 // crossEntropy is −log softmax of the answer among the candidates.

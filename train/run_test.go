@@ -51,6 +51,9 @@ var recipes = map[string]func(*Config){
 		c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = adagradOptimiser, 0.05, true, 3, true, 0.5
 		c.Warmup, c.Decay = 1, cosineDecay
 	},
+	"kvsall": func(c *Config) {
+		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = kvsAllNegatives, bceLoss, 4, 0.1, 2
+	},
 	"bernoulli": func(c *Config) {
 		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 9, bernoulliDistribution, marginLoss
 		c.Optimiser, c.LearningRate, c.Decay, c.Model = sgdOptimiser, 0.1, linearDecay, "mquade"
@@ -203,6 +206,18 @@ func TestCreateRefuses(t *testing.T) {
 	c := Default()
 	c.ZSamples, c.Negatives = 3, independentNegatives
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")
+	for want, change := range map[string]func(*Config){
+		"loss: margin takes one answer": func(c *Config) { c.Loss = marginLoss },
+		"distribution: bernoulli draws": func(c *Config) { c.Distribution = bernoulliDistribution },
+		"set subsampling to false":      func(c *Config) { c.Subsampling = true },
+		"dura needs both queries":       func(c *Config) { c.Regulariser = duraRegulariser },
+	} {
+		c := Default()
+		c.Negatives = kvsAllNegatives
+		require.NoError(t, c.Check())
+		change(&c)
+		require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), want)
+	}
 	g.Splits[kg.Valid] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, Default()), "has no validation triples: set valid_every to 0")
 	g.Splits[kg.Train] = nil

@@ -223,6 +223,11 @@ func (s *stepper) block(ctx context.Context, w *workload, b block) error {
 	err := kernel.Parallel(ctx, s.threads, queries.Rows, func(t, k int) {
 		i := b.query + k
 		neg := s.scores.Row(k)
+		if s.config.Negatives == kvsAllNegatives {
+			s.losses[i] = s.scratch[t].objective.takeAll(neg, s.known.Answers(w.queries[i]), s.constants[i], w.weights[i])
+			s.dConstants[i] = s.backend.Sum(neg)
+			return
+		}
 		var answer *float32
 		if s.config.Negatives == allNegatives {
 			answer = &neg[w.answers[i]] // row e has entity e

@@ -3,6 +3,7 @@ package train
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,6 +104,10 @@ func lossByDefinition(c *Config, known *kg.Index, tensors, frozen [][]float32, w
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	var total float64
 	for i, q := range w.queries[:w.main] {
+		if c.Negatives == kvsAllNegatives {
+			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), func(e int32) float64 { return score(tensors, q, e) })
+			continue
+		}
 		var negatives []int32
 		if c.Negatives == independentNegatives {
 			for _, r := range w.pairRows[w.pairs[i]+1 : w.pairs[i+1]] {
@@ -158,6 +163,42 @@ func lossByDefinition(c *Config, known *kg.Index, tensors, frozen [][]float32, w
 		}
 	}
 	return total + plainRegulariser(c, tensors, w)
+}
+
+// kvsAllByDefinition is the loss of a query whose training answers all have labels.
+func kvsAllByDefinition(c *Config, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
+	var answers, negatives []float64
+	var z float64
+	for e := range int32(entities) {
+		f := score(e)
+		z += math.Exp(f)
+		if isTrainAnswer(known, e) {
+			answers = append(answers, f)
+		} else {
+			negatives = append(negatives, f)
+		}
+	}
+	n, m := float64(len(answers)), float64(len(negatives))
+	smoothing := c.Smoothing
+	if m == 0 && c.Loss == softmaxLoss {
+		smoothing = 0
+	}
+	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
+	for _, f := range answers {
+		if c.Loss == softmaxLoss {
+			loss -= (1 - smoothing) / n * (f - math.Log(z))
+		} else {
+			loss -= ((1-smoothing)*logSigma(c.Gamma+f) + smoothing*logSigma(-c.Gamma-f)) / n
+		}
+	}
+	for _, f := range negatives {
+		if c.Loss == softmaxLoss {
+			loss -= smoothing / m * (f - math.Log(z))
+		} else {
+			loss -= c.LambdaNeg / m * (smoothing*logSigma(c.Gamma+f) + (1-smoothing)*logSigma(-c.Gamma-f))
+		}
+	}
+	return loss
 }
 
 func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
@@ -256,6 +297,14 @@ func TestGradients(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = sharedNegatives, 8, 3, 0.4, true
 			c.Distribution, c.Subsampling, c.Gamma = degreeDistribution, true, 4
 		}},
+		{"kvsall", func(c *Config) { c.Negatives = kvsAllNegatives }},
+		{"kvsall, smoothed, frobenius, Z", func(c *Config) {
+			c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = kvsAllNegatives, 0.2, 3, 3
+			c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.3
+		}},
+		{"kvsall, bce, smoothed, mquade", func(c *Config) {
+			c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg, c.Model = kvsAllNegatives, bceLoss, 2, 0.1, 0.7, "mquade"
+		}},
 		{"bernoulli", func(c *Config) {
 			c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 4, bernoulliDistribution, paperLoss
 			c.Gamma = 3
@@ -270,12 +319,84 @@ func TestGradients(t *testing.T) {
 			require.NoError(t, err)
 			for _, b := range backends {
 				tr := trainerFor(t, c, g, b, 2)
-				w, err := tr.preparer.prepare(t.Context(), tr.triples[:c.Batch], 0, 0)
+				items := make([]int32, c.Batch)
+				for i := range items {
+					items[i] = int32(i)
+				}
+				w, err := tr.prepare(t.Context(), items, 0)
 				require.NoError(t, err)
 				require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0))
 				checkGradients(t, tr, w)
 			}
 		})
+	}
+}
+
+// With kvsall, an epoch asks every distinct query once, in batches that have no query twice, and the
+// positives are the training triples that answer them.
+func TestKvsAllWorkload(t *testing.T) {
+	g := randomGraph(12, 3, 60, 3)
+	c := Default()
+	c.Dim, c.Batch, c.Negatives = 3, 7, kvsAllNegatives
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	tr := trainerFor(t, c, g, backends[0], 2)
+	want, positives := map[kg.Query]int{}, map[kg.Triple]int{}
+	for _, triple := range g.Splits[kg.Train] {
+		positives[triple] = 2
+		for _, side := range []kg.Side{kg.Tail, kg.Head} {
+			q, _ := triple.Query(side)
+			want[q] = 1
+		}
+	}
+	require.Equal(t, len(want), tr.items())
+	var items []int32
+	for i := range tr.items() {
+		items = append(items, int32(i))
+	}
+	asked := map[kg.Query]int{}
+	for batch := range slices.Chunk(items, c.Batch) {
+		w, err := tr.prepare(t.Context(), batch, 0)
+		require.NoError(t, err)
+		require.Len(t, w.weights, len(batch))
+		for i, q := range w.queries {
+			require.Equal(t, 1/float64(len(batch)), w.weights[i])
+			asked[q]++
+		}
+		for _, triple := range w.positives {
+			positives[triple]--
+		}
+	}
+	assert.Equal(t, want, asked)
+	for triple, left := range positives {
+		assert.Zero(t, left, triple)
+	}
+	e, err := tr.Epoch(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, (len(want)+c.Batch-1)/c.Batch, tr.optimiser.step)
+	assert.Positive(t, e.Loss.Total)
+}
+
+// The queries whose every entity is an answer have no negatives.
+func TestKvsAllWithoutNegatives(t *testing.T) {
+	for _, loss := range []string{softmaxLoss, bceLoss} {
+		g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+		g.Relations.Add("r")
+		for i := range int32(3) {
+			g.Entities.Add(string(rune('a' + i)))
+			for j := range int32(3) {
+				g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: i, Relation: 0, Tail: j})
+			}
+		}
+		c := Default()
+		c.Dim, c.Batch, c.Dropout, c.Negatives, c.Loss, c.Smoothing, c.Gamma = 2, 6, 0, kvsAllNegatives, loss, 0.2, 1
+		backends, err := kernel.Available()
+		require.NoError(t, err)
+		tr := trainerFor(t, c, g, backends[0], 1)
+		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3, 4, 5}, 0)
+		require.NoError(t, err)
+		require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0))
+		checkGradients(t, tr, w)
 	}
 }
 

@@ -31,7 +31,8 @@ type Progress struct {
 	Elapsed     time.Duration
 }
 
-// Loss is the mean loss of a positive, as the mean over its two queries, and what it is made of.
+// Loss is the mean loss of a positive, as the mean over its two queries, or that of a query with kvsall,
+// and what it is made of.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"` // of the answers and the negatives
@@ -59,8 +60,12 @@ type Trainer struct {
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
-	order   []kg.Triple
+	queries []kg.Query  // their distinct queries, with kvsall alone
+	order   []int32     // of the triples or the queries, in the epoch
 	known   *kg.Index
+
+	positives []kg.Triple // of a step
+	asked     []kg.Query
 
 	model, average model.Model
 	preparer       *preparer
@@ -91,6 +96,9 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 			seen[triple] = true
 			t.triples = append(t.triples, triple)
 		}
+	}
+	if c.Negatives == kvsAllNegatives {
+		t.queries = distinctQueries(t.triples)
 	}
 	if steps := t.steps(); c.Epochs > maxSteps/steps {
 		return nil, fmt.Errorf("%d epochs of %d steps are more than the %d steps that can be counted: lower epochs, or raise batch", c.Epochs, steps, maxSteps)
@@ -144,8 +152,46 @@ func (t *Trainer) shapes() []model.Shape {
 	return shapes
 }
 
-// steps returns the number of steps of an epoch.
-func (t *Trainer) steps() int { return (len(t.triples) + t.config.Batch - 1) / t.config.Batch }
+// distinctQueries returns the queries that the triples answer, in the order of their first answers.
+func distinctQueries(triples []kg.Triple) []kg.Query {
+	var queries []kg.Query
+	seen := map[kg.Query]bool{}
+	for _, t := range triples {
+		for _, side := range []kg.Side{kg.Tail, kg.Head} {
+			if q, _ := t.Query(side); !seen[q] {
+				seen[q] = true
+				queries = append(queries, q)
+			}
+		}
+	}
+	return queries
+}
+
+// items returns the number of triples, or of queries, of an epoch, and steps that of its steps.
+func (t *Trainer) items() int {
+	if t.queries != nil {
+		return len(t.queries)
+	}
+	return len(t.triples)
+}
+
+func (t *Trainer) steps() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
+
+// prepare makes the workload of a step from triples or queries, which it is given by number.
+func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
+	if t.queries != nil {
+		t.asked = t.asked[:0]
+		for _, i := range items {
+			t.asked = append(t.asked, t.queries[i])
+		}
+		return t.preparer.prepareKvsAll(ctx, t.asked, t.epoch, step)
+	}
+	t.positives = t.positives[:0]
+	for _, i := range items {
+		t.positives = append(t.positives, t.triples[i])
+	}
+	return t.preparer.prepare(ctx, t.positives, t.epoch, step)
+}
 
 // Model returns the model as it is validated and kept: the average of the epochs where the
 // configuration wants one. It changes with the next epoch.
@@ -162,18 +208,21 @@ func (t *Trainer) Done() int { return t.epoch }
 // Epoch makes one pass over the training triples. After an error the trainer is of no more use.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
-	t.order = append(t.order[:0], t.triples...)
+	t.order = resize(t.order, t.items())
+	for i := range t.order {
+		t.order[i] = int32(i)
+	}
 	pcg := rand.NewPCG(0, 0)
 	stream(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
 	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
 
-	var sum Loss // of the positives
+	var sum Loss // of the items
 	steps := t.steps()
 	rate := 0.0
 	for step := range steps {
 		first := step * t.config.Batch
-		positives := t.order[first:min(first+t.config.Batch, len(t.order))]
-		w, err := t.preparer.prepare(ctx, positives, t.epoch, step)
+		last := min(first+t.config.Batch, len(t.order))
+		w, err := t.prepare(ctx, t.order[first:last], step)
 		if err != nil {
 			return Epoch{}, err
 		}
@@ -187,10 +236,10 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		if err := t.optimiser.move(ctx, t.stepper, rate); err != nil {
 			return Epoch{}, err
 		}
-		sum.add(t.stepper.loss, float64(len(positives)))
+		sum.add(t.stepper.loss, float64(last-first))
 		if t.machine.Progress != nil {
-			done := first + len(positives)
-			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.order), sum.over(float64(done)), time.Since(start)})
+			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
+			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.triples), sum.over(float64(last)), time.Since(start)})
 		}
 	}
 	for i, tensor := range t.model.Tensors() {
@@ -207,7 +256,7 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	seconds := time.Since(start).Seconds()
 	return Epoch{
 		Epoch: t.epoch, Loss: sum.over(float64(len(t.order))), LearningRate: rate,
-		Seconds: seconds, TriplesPerSecond: float64(len(t.order)) / seconds,
+		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
 	}, nil
 }
 

@@ -14,13 +14,14 @@ import (
 
 // workload is what a step computes: queries, feature rows, and which are scored against which.
 type workload struct {
-	positives []kg.Triple
+	positives []kg.Triple // with kvsall, all training triples that answer the queries
 
 	// queries are those of the positives first, block by block and ordered by relation within one,
 	// and then the distinct ones of the Z-samples.
 	queries []kg.Query
 	main    int
-	// For each of the main queries: its answer, and its weight in the loss. The weights add up to 1.
+	// For each of the main queries: its answer, unless kvsall has them all, and its weight in the loss. The
+	// weights add up to 1.
 	answers []int32
 	weights []float64
 
@@ -168,28 +169,72 @@ const (
 
 // prepare makes the workload of a step from its positives. It is valid until the next call.
 func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, step int) (*workload, error) {
-	w := &p.work
-	w.positives = append(w.positives[:0], positives...)
+	w := p.reset()
+	w.positives = append(w.positives, positives...)
 	slices.SortFunc(w.positives, func(a, b kg.Triple) int {
 		return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Head, b.Head), cmp.Compare(a.Tail, b.Tail))
 	})
+	tails := p.addQueries(epoch, step)
+	return w, p.complete(ctx, tails, epoch, step)
+}
+
+// prepareKvsAll makes the workload of a step from distinct queries. It is valid until the next call.
+func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch, step int) (*workload, error) {
+	w := p.reset()
+	w.queries = append(w.queries, queries...)
+	slices.SortFunc(w.queries, func(a, b kg.Query) int {
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor))
+	})
+	w.main = len(w.queries)
+	var answers []int32
+	for _, q := range w.queries {
+		w.weights = append(w.weights, 1/float64(w.main))
+		answers = trainAnswers(answers[:0], p.known.Answers(q))
+		for _, e := range answers {
+			t := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
+			if q.Side == kg.Head {
+				t.Head, t.Tail = t.Tail, t.Head
+			}
+			w.positives = append(w.positives, t)
+		}
+	}
+	return w, p.complete(ctx, 0, epoch, step) // all queries share a block
+}
+
+// trainAnswers appends the answers that the training split knows to dst.
+func trainAnswers(dst []int32, known kg.Answers) []int32 {
+	for i, e := range known.Entities {
+		if known.Splits[i].Has(kg.Train) {
+			dst = append(dst, e)
+		}
+	}
+	return dst
+}
+
+// reset empties the workload.
+func (p *preparer) reset() *workload {
+	w := &p.work
+	w.positives = w.positives[:0]
 	w.queries, w.answers, w.weights = w.queries[:0], w.answers[:0], w.weights[:0]
 	w.blocks, w.rows = w.blocks[:0], w.rows[:0]
 	w.pairs, w.pairRows, w.zWeights = w.pairs[:0], w.pairRows[:0], w.zWeights[:0]
+	return w
+}
 
-	tails := p.addQueries(epoch, step)
+// complete adds to the main queries what they are scored against.
+func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	p.addBlocks(tails, epoch, step)
 	if err := p.draw(ctx, epoch, step); err != nil {
-		return nil, err
+		return err
 	}
 	p.addPairs()
 	if p.z != nil {
 		p.addZ()
 	}
-	for _, e := range w.rows {
+	for _, e := range p.work.rows {
 		p.rowOf[e] = -1
 	}
-	return w, nil
+	return nil
 }
 
 // addQueries makes the main queries, and returns how many of them ask for the tail.
@@ -236,7 +281,7 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 func (p *preparer) addBlocks(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
-	case allNegatives:
+	case allNegatives, kvsAllNegatives:
 		w.rows = p.sampler.shared(w.rows, len(p.rowOf), nil, nil)
 		w.blocks = append(w.blocks, block{0, w.main, 0, len(w.rows)})
 	case sharedNegatives:
@@ -323,9 +368,9 @@ func (p *preparer) row(e int32) int32 {
 func (p *preparer) addPairs() {
 	w := &p.work
 	w.pairs = append(w.pairs, 0)
-	for i, answer := range w.answers {
-		if p.config.Negatives != allNegatives {
-			w.pairRows = append(w.pairRows, p.row(answer))
+	for i := range w.main {
+		if !p.config.oneBlock() {
+			w.pairRows = append(w.pairRows, p.row(w.answers[i]))
 		}
 		if p.config.Negatives == independentNegatives {
 			for _, e := range p.own[i] {
