@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"image/color"
 	"io"
 
 	"gonum.org/v1/plot"
@@ -55,28 +56,65 @@ type series struct {
 }
 
 func (r *Run) writePlot(file, title string, lines []series) error {
+	title = fmt.Sprintf("%s, d = %d, %s: %s", r.Config.Model, r.Config.Dim, r.Graph.Name, title)
+	return writePlot(r.path(file), title, lines, file == lossPlotName)
+}
+
+// writePlot draws lines by epoch. Those without a name are in the background.
+func writePlot(path, title string, lines []series, legendTop bool) error {
 	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%s, d = %d, %s: %s", r.Config.Model, r.Config.Dim, r.Graph.Name, title)
+	p.Title.Text = title
 	p.X.Label.Text = "epoch"
-	for i, l := range lines {
+	named := 0
+	for _, l := range lines {
 		line, points, err := plotter.NewLinePoints(l.points)
 		if err != nil {
-			return fmt.Errorf("drawing %s: %w", file, err)
+			return fmt.Errorf("drawing %s: %w", path, err)
 		}
-		line.Color, points.Color = plotutil.Color(i), plotutil.Color(i)
+		line.Color, points.Color = color.Gray{190}, color.Gray{190}
+		if l.name != "" {
+			line.Color, points.Color = plotutil.Color(named), plotutil.Color(named)
+			p.Legend.Add(l.name, line)
+			named++
+		}
 		p.Add(line, points)
-		p.Legend.Add(l.name, line)
 	}
 	// An axis from 0 has a length, whatever the values.
 	p.Y.Min = min(0, p.Y.Min)
 	if p.Y.Max <= p.Y.Min {
 		p.Y.Max = p.Y.Min + 1
 	}
-	p.Legend.Top = file == lossPlotName
+	p.Legend.Top = legendTop
 	canvas := vgsvg.New(640, 400)
 	p.Draw(vgdraw.New(canvas))
-	return rank.WriteFile(r.path(file), func(w io.Writer) error {
+	return rank.WriteFile(path, func(w io.Writer) error {
 		_, err := canvas.WriteTo(w)
 		return err
 	})
+}
+
+// plot draws the metric of every trial by the rungs that it has come to, the best few in colour.
+func (t *Tuning) plot() error {
+	const coloured = 3
+	points := map[int]plotter.XYs{}
+	for _, trial := range t.trials {
+		if trial.Failed == "" {
+			points[trial.Trial] = append(points[trial.Trial], plotter.XY{X: float64(trial.Epochs), Y: trial.Value})
+		}
+	}
+	var best, others []series
+	for _, trial := range t.Ranked() {
+		switch xy := points[trial.Trial]; {
+		case xy == nil:
+		case len(best) < coloured:
+			best = append(best, series{fmt.Sprintf("trial %d", trial.Trial), xy})
+		default:
+			others = append(others, series{"", xy})
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	title := fmt.Sprintf("%s: %s of %d trials, validation split", t.Graph.Name, t.trials[0].Metric, len(t.Ranked()))
+	return writePlot(t.path(trialsPlotName), title, append(others, best...), false)
 }

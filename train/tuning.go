@@ -26,6 +26,7 @@ const (
 	spaceName      = "space.yaml"
 	trialsName     = "trials.jsonl"
 	bestConfigName = "best.yaml"
+	trialsPlotName = "trials.svg"
 )
 
 // Tuning is a Search in a folder, where it can be taken up again after any interruption:
@@ -33,6 +34,7 @@ const (
 //	search.yaml    the data set and the Plan
 //	space.yaml     the space, with all options
 //	trials.jsonl   a Trial a line, for each rung that a trial has come to
+//	trials.svg     a plot of them
 //	best.yaml      the configuration of the best trial
 //	trial-001, …   the folder of each trial's Run
 //
@@ -258,7 +260,7 @@ func (t *Tuning) Config(trial int) Config { return t.search.configs[trial-1] }
 
 func (t *Tuning) RunDir(trial int) string { return t.path(fmt.Sprintf("trial-%03d", trial)) }
 
-// write writes the trials and the best configuration.
+// write writes the trials, their plot and the best configuration.
 func (t *Tuning) write() error {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
@@ -269,6 +271,9 @@ func (t *Tuning) write() error {
 		}
 	}
 	if err := writeFile(t.path(trialsName), lines.Bytes()); err != nil {
+		return err
+	}
+	if err := t.plot(); err != nil {
 		return err
 	}
 	ranked := t.Ranked()

@@ -111,6 +111,7 @@ func TestInterruptBeforeWork(t *testing.T) {
 		{"predict", "--model", w.model, "--data", w.data, "--in", "-"},
 		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other"), "--kind", "clustered"},
 		{"demo", "--keep", w.path("demo")},
+		{"tune", "--data", w.data, "--space", spaceFile(t, smallSpace), "--budget", "1h", "--out", w.path("other")},
 		{"init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.path("other")},
 		{"info"},
 		{"info", w.model},

@@ -38,7 +38,7 @@ value, or is left open:
 Trials are compared by the option stop_metric. The folder of the search has:
 
   search.yaml, space.yaml   what is searched
-  trials.jsonl              a line for each rung that a trial has come to
+  trials.jsonl, trials.svg  the trials: a line for each rung that one has come to; a plot
   best.yaml                 the options of the best trial, for mquine train --config
   trial-001, …              a training each, which mquine train --resume can take to its end
 

@@ -46,7 +46,7 @@ func TestTuneKilled(t *testing.T) {
 	for _, file := range []string{"best.yaml", "trial-001/last/model.safetensors", "trial-006/best/model.safetensors"} {
 		assert.Equal(t, must1(os.ReadFile(filepath.Join(alone, file))), must1(os.ReadFile(filepath.Join(killed, file))), file)
 	}
-	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "best.yaml", "trial-001", "trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
+	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001", "trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
 }
 
 // Ctrl-C ends a search with its table.

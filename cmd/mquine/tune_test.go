@@ -27,7 +27,7 @@ func TestTune(t *testing.T) {
 	assert.Regexp(t, `^trial  epochs  mrr/both/all  processor minutes  batch  learning_rate\n +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
 	assert.Contains(t, o.stdout, "best is its checkpoint.\n  mquine train --data "+data+" --config "+filepath.Join(dir, "best.yaml")+"   trains it anew\n")
 	assert.NotContains(t, o.stdout, "--resume")
-	requireFiles(t, dir, "search.yaml", "space.yaml", "trials.jsonl", "best.yaml", "trial-001", "trial-002", "trial-003")
+	requireFiles(t, dir, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001", "trial-002", "trial-003")
 	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
 
 	// The commands that it prints work.
