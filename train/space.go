@@ -42,6 +42,9 @@ const (
 // settled are the options that a space cannot leave open, since trials are compared by them.
 var settled = []string{"epochs", "valid_every", "stop_metric"}
 
+// useTrial is the use of random numbers for trials, apart from those of a training.
+const useTrial uint64 = 1 << 32
+
 // ReadSpace reads a space from a YAML file: a mapping of options to a value, to {choice: [a, b]} or
 // to {min: a, max: b, scale: log}. What it leaves out is fixed as in base. name is that of the file, for messages.
 func ReadSpace(r io.Reader, name string, base Config) (*Space, error) {

@@ -164,7 +164,6 @@ const (
 	useIndependent
 	useZ
 	useDropout
-	useTrial
 )
 
 // prepare makes the workload of a step from its positives. It is valid until the next call.
