@@ -55,7 +55,8 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// Class names machines whose results can be compared, as a folder name.
+// Class names machines whose results can be compared, as a folder name. The tier is part of it, since
+// virtual machines often hide the processor's exact name.
 func (m Machine) Class() string {
 	var slug strings.Builder
 	for _, r := range strings.ToLower(m.CPU) {
@@ -66,7 +67,7 @@ func (m Machine) Class() string {
 			slug.WriteByte('-')
 		}
 	}
-	return fmt.Sprintf("%s-%d-threads", strings.Trim(slug.String(), "-"), m.Threads)
+	return fmt.Sprintf("%s-%v-%d-threads", strings.Trim(slug.String(), "-"), m.Tier, m.Threads)
 }
 
 // WriteBasics writes the configuration lines that go test prints itself.

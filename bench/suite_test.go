@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/kernel"
 )
 
 // TestMain describes the machine above the results of go test -bench, as mquine bench run does.
@@ -139,7 +140,7 @@ func TestRunEnds(t *testing.T) {
 }
 
 func TestClass(t *testing.T) {
-	assert.Equal(t, "intel-r-xeon-r-platinum-8370c-cpu-2-80ghz-4-threads", bench.Machine{CPU: "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", Threads: 4}.Class())
+	assert.Equal(t, "intel-r-xeon-r-platinum-8370c-cpu-2-80ghz-avx512-4-threads", bench.Machine{CPU: "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", Tier: kernel.AVX512, Threads: 4}.Class())
 }
 
 func TestReadResults(t *testing.T) {
