@@ -109,7 +109,7 @@ func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, co
 //	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 //
 // exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
-// of 16, count > 0.
+// of 64, count > 0.
 //
 //go:noescape
 func PairInt8AVX512VNNI(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)

@@ -682,21 +682,33 @@ row:
 	ADDQ    DX, R9
 	XORQ    R10, R10
 	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
 
 terms:
-	VMOVDQU32     (R9)(R10*4), Z1
-	VPDPBUSD      (AX)(R10*4), Z1, Z0
-	ADDQ          $0x10, R10
+	VMOVDQU32     (R9)(R10*4), Z4
+	VPDPBUSD      (AX)(R10*4), Z4, Z0
+	VMOVDQU32     64(R9)(R10*4), Z4
+	VPDPBUSD      64(AX)(R10*4), Z4, Z1
+	VMOVDQU32     128(R9)(R10*4), Z4
+	VPDPBUSD      128(AX)(R10*4), Z4, Z2
+	VMOVDQU32     192(R9)(R10*4), Z4
+	VPDPBUSD      192(AX)(R10*4), Z4, Z3
+	ADDQ          $0x40, R10
 	CMPQ          R10, CX
 	JLT           terms
-	VEXTRACTI64X4 $0x01, Z0, Y1
-	VPADDD        Y1, Y0, Y0
-	VEXTRACTI128  $0x01, Y0, X1
-	VPADDD        X1, X0, X0
-	VPSHUFD       $0x4e, X0, X1
-	VPADDD        X1, X0, X0
-	VPSHUFD       $0xb1, X0, X1
-	VPADDD        X1, X0, X0
+	VPADDD        Z1, Z0, Z0
+	VPADDD        Z3, Z2, Z2
+	VPADDD        Z2, Z0, Z0
+	VEXTRACTI64X4 $0x01, Z0, Y4
+	VPADDD        Y4, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X4
+	VPADDD        X4, X0, X0
+	VPSHUFD       $0x4e, X0, X4
+	VPADDD        X4, X0, X0
+	VPSHUFD       $0xb1, X0, X4
+	VPADDD        X4, X0, X0
 	VMOVD         X0, (R8)
 	ADDQ          $0x04, SI
 	ADDQ          $0x04, R8

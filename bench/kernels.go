@@ -55,7 +55,7 @@ func pairs(s *suite) []Benchmark {
 			if !backend.FastInt8() {
 				continue
 			}
-			words, sums := k/2, make([]int32, rows) // coarse and fine codes
+			words, sums := (k/2+kernel.Int8PairWidth-1)/kernel.Int8PairWidth*kernel.Int8PairWidth, make([]int32, rows) // coarse and fine codes
 			ops := rows * float64(2*kernel.WordBytes*words)
 			o := operation{others: map[string]float64{"GOP/s": ops / 1e9}, limits: []share{{"pct-peak", ops, newLimit(backend.Int8())}}}
 			add(backend, kernel.Int8.String(), words, 48, k == 1504, o, func(x, table []float32, ids []int32) {

@@ -64,7 +64,7 @@ func bytesOf(words []float32) []uint8 {
 }
 
 // Int8PairWidth is the multiple to which PairInt8's rows are padded with zeros.
-const Int8PairWidth = 16
+const Int8PairWidth = 64
 
 // PairInt8 writes to out[i] the dot product of the signed bytes of x and the unsigned bytes of
 // table[ids[i]·stride:][:len(x)], exact as long as it stays in the range of int32. len(x), in words,

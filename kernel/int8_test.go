@@ -123,10 +123,10 @@ func TestCodeInt8(t *testing.T) {
 func TestPairInt8(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(4, 8))
-		for _, n := range []int{16, 32, 48, 176, 752} {
+		for _, n := range []int{64, 128, 192, 768} {
 			for _, count := range []int{1, 2, 255, 256, 257, 600} {
 				const rows = 9
-				stride := n + 16*(count%2)
+				stride := n + 64*(count%2)
 				x, table := guarded[float32](n), guarded[float32](rows*stride-(stride-n))
 				for _, words := range [][]float32{x, table} {
 					for i := range words {

@@ -68,10 +68,10 @@ const pairInt8Doc = `%[1]s is the dot product of one row of signed bytes with li
 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 
 exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
-of 16, count > 0.`
+of 64, count > 0.`
 
 func pairInt8(c *build.Context) {
-	const name, lanes = "PairInt8AVX512VNNI", 16
+	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // as many chains as the sums' latency in cycles
 	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)")
 	doc(c, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")
@@ -79,16 +79,25 @@ func pairInt8(c *build.Context) {
 
 	c.Label("row")
 	row, t := r.next(c)
-	acc := c.ZMM()
-	c.VPXORD(acc, acc, acc)
+	accs := make([]reg.VecVirtual, chains)
+	for i := range accs {
+		accs[i] = c.ZMM()
+		c.VPXORD(accs[i], accs[i], accs[i])
+	}
 	c.Label("terms")
-	e := c.ZMM()
-	c.VMOVDQU32(operand.Mem{Base: row, Index: t, Scale: 4}, e)
-	c.VPDPBUSD(operand.Mem{Base: r.x, Index: t, Scale: 4}, e, acc)
-	c.ADDQ(operand.Imm(lanes), t)
+	for i, acc := range accs {
+		e := c.ZMM()
+		c.VMOVDQU32(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * i}, e)
+		c.VPDPBUSD(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * i}, e, acc)
+	}
+	c.ADDQ(operand.Imm(lanes*chains), t)
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
+	c.VPADDD(accs[1], accs[0], accs[0])
+	c.VPADDD(accs[3], accs[2], accs[2])
+	c.VPADDD(accs[2], accs[0], accs[0])
+	acc := accs[0]
 	y, s, hi := c.YMM(), acc.AsX(), c.XMM()
 	c.VEXTRACTI64X4(operand.Imm(1), acc, y)
 	c.VPADDD(y, acc.AsY(), acc.AsY())
