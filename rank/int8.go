@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 )
 
 // The int8 screen of dot products (docs/numerics.md, section 11): ψ and φ in coordinates in which
@@ -33,6 +34,12 @@ const (
 
 // String returns "auto", "float32" or "int8".
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8"}[s] }
+
+// int8For tells whether the int8 screen may be used for a tower.
+func (s Screen) int8For(t model.Tower, b *kernel.Backend) bool {
+	return t.Compare == kernel.Dot && 2*int8Words(t.Width) <= kernel.MaxInt8 && // pairs of bytes have twice the terms
+		(s == Int8Screen || (s == AutoScreen && b.FastInt8()))
+}
 
 // spread is the number of dimensions that the rotation mixes, as a Hadamard matrix.
 const spread = 16
@@ -137,14 +144,20 @@ func newCoordinates(psi, phi [][]float32, width int) *coordinates {
 		ratio := math.Sqrt(max(queries[t], floorQ) / max(candidates[t], floorC))
 		// A power of two makes the products exact.
 		w := math.Ldexp(1, int(math.Round(math.Log2(min(max(ratio, 0x1p-60), 0x1p60)))))
-		if (uint32(t)*2654435761)>>31 == 1 { // as good as random
-			w = -w
-		}
+		w *= signOf(t)
 		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
 		c.norm += mean[t] * mean[t]
 	}
 	c.norm = math.Sqrt(c.norm) * outward
 	return c
+}
+
+// signOf returns 1 or −1, as good as random, for dimension t.
+func signOf(t int) float64 {
+	if (uint32(t)*2654435761)>>31 == 1 {
+		return -1
+	}
+	return 1
 }
 
 // step returns the scale of codes for entries of at most the given size.
@@ -168,9 +181,8 @@ const rotation = 8 * kernel.U64
 // sampleInt8 chooses the coordinates for the candidates of f, in a pass, and tells whether the int8
 // screen should be used.
 func (f *features) sampleInt8(c *crew, p pass) bool {
-	width, screen, b := f.tower.Width, c.run.screen, c.run.backend
-	if screen == Float32Screen || f.tower.Compare != kernel.Dot || int8Words(width) > kernel.MaxInt8 ||
-		(screen == AutoScreen && !b.FastInt8()) {
+	width, screen := f.tower.Width, c.run.screen
+	if !screen.int8For(f.tower, c.run.backend) {
 		return false
 	}
 	const (

@@ -103,17 +103,16 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 // packed.
 func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
-	int8 := func(t model.Tower) bool { return t.Compare == kernel.Dot && screen != Float32Screen }
 	for _, t := range towers {
 		n := b.QueryBlock(t.Compare, t.Width)
 		strips = max(strips, n*t.Width)
-		if int8(t) {
+		if screen.int8For(t, b) {
 			n = max(n, b.QueryBlock(kernel.Int8, int8Words(t.Width)))
 		}
 		queries, terms = max(queries, n), max(terms, n*pairPad(t.Width))
 	}
 	for _, t := range towers {
-		if int8(t) { // codes packed, and by rows, of which the last is packed from its middle
+		if screen.int8For(t, b) { // codes packed, and by rows, of which the last is packed from its middle
 			strips = max(strips, queries*(int8Words(t.Width)+int8Stride(t.Width))+int8Words(t.Width))
 		}
 	}

@@ -1,0 +1,61 @@
+package rank
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// The largest sums of coarse and fine codes, in widths up to the last one that int32 holds, and in one
+// that it would not.
+func TestInt8Widths(t *testing.T) {
+	if testing.Short() {
+		t.Skip("wide models")
+	}
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := randomGraph(rand.New(rand.NewPCG(7, 9)), 20, 1, 1, 1, 30)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	for _, c := range []struct {
+		d      int // complex numbers
+		screen Screen
+	}{{16576, Int8Screen}, {16577, Float32Screen}, {20000, Float32Screen}} {
+		width := 2 * c.d
+		groups := int8Width(width) / spread
+		m := newModel(t, "complex", c.d, g, 1, checkpointKind{fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
+			for i := range c.d {
+				ts[1][i] = 1
+			}
+			for e := range config.Entities {
+				// One entry of each rotated group, so that all coordinates have one size: codes of 126 and
+				// 0.49 steps, below a group of 127, and all of one sign.
+				scale := 126.49 * (1 - 0.02*rng.Float64())
+				if e%2 == 1 {
+					scale = -scale
+				}
+				row := ts[0][e*width : (e+1)*width]
+				for at := range groups {
+					row[at] = float32(scale * signOf(at))
+				}
+				row[0] *= 127 / 126.49
+			}
+		}})
+		reference := m.NewWorker(backends[len(backends)-1])
+		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
+			return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+		})
+		for _, b := range backends {
+			got, err := Run(context.Background(), m, index, test, Options{Backend: b, Threads: 2, Screen: Int8Screen})
+			require.NoError(t, err)
+			assert.Equal(t, c.screen, got.Stats.Screen)
+			assert.Equal(t, want, got.Ranks, "k = %d, %s", c.d, b.Tier)
+		}
+	}
+}
