@@ -3,7 +3,6 @@ package rank
 import (
 	"cmp"
 	"context"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -113,10 +112,7 @@ func (s *sweeper) decideFine(p int, row int32, pairs []uint64, removed [NumFilte
 		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
 	}
 	s.backend.PairInt8(s.fineScores, s.fine[int(row)*stride:int(row+1)*stride], f.codes(), stride, s.places)
-	band := s.fineBands[row]
-	if !(band < math.Inf(1)) {
-		return true
-	}
+	band := s.fineBands[row] // decides nothing if it is infinite or NaN
 	open := 0
 	for i, c := range s.classes {
 		coarse := s.tile.Scores[int(row)*f.nr+bits.TrailingZeros64(c.lanes)]
