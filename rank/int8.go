@@ -181,8 +181,8 @@ const rotation = 8 * kernel.U64
 // sampleInt8 chooses the coordinates for the candidates of f, in a pass, and tells whether the int8
 // screen should be used.
 func (f *features) sampleInt8(c *crew, p pass) bool {
-	width, screen := f.tower.Width, c.run.screen
-	if !screen.int8For(f.tower, c.run.backend) {
+	width, screen, b := f.tower.Width, c.run.screen, c.run.backend
+	if !screen.int8For(f.tower, b) {
 		return false
 	}
 	const (
@@ -198,9 +198,10 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 		}
 	}
 	s := c.member(0)
+	rows := make([]int32, 0, candidates)
 	phi := make([][]float32, 0, candidates)
 	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
-		phi = append(phi, f.row(int32(i))[:width])
+		rows, phi = append(rows, int32(i)), append(phi, f.row(int32(i)))
 	}
 	var psi [][]float32
 	var truths []float64 // the float64 scores of their first truths
@@ -213,8 +214,8 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 		}
 		clear(s.phi)
 		s.worker.Features(q.Side, q.Relation, c.run.plan.truths[q.first].answer, s.phi[:width])
-		truths = append(truths, dot(x, s.phi[:f.stride()]))
-		psi = append(psi, x[:width])
+		b.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
+		psi, truths = append(psi, x), append(truths, s.scores[0])
 	}
 	f.coordinates = newCoordinates(psi, phi, width)
 	if screen == Int8Screen {
@@ -223,18 +224,19 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 
 	// The share of the sampled pairs whose scores are too close to the truth's for bytes.
 	x, coarse, fine := make([]float64, int8Width(width)), make([]float32, int8Words(width)), make([]float32, int8Words(width))
-	norms, residuals := make([]float64, len(phi)), make([]float64, len(phi))
+	norms, residuals, scores := make([]float64, len(phi)), make([]float64, len(phi)), make([]float64, len(phi))
 	for j, row := range phi {
-		f.coordinates.candidate(x, row)
+		f.coordinates.candidate(x, row[:width])
 		norms[j] = norm64(x)
 		residuals[j] = kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0).Residual
 	}
 	undecided := 0
 	for i, row := range psi {
-		f.coordinates.query(x, row)
+		f.coordinates.query(x, row[:width])
 		code := kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
-		for j, candidate := range phi {
-			if math.Abs(dot(row, candidate)-truths[i]) <= code.Residual*norms[j]+code.Norm*residuals[j] {
+		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), rows)
+		for j, score := range scores {
+			if math.Abs(score-truths[i]) <= code.Residual*norms[j]+code.Norm*residuals[j] {
 				undecided++
 			}
 		}
@@ -242,13 +244,6 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 	// Such a pair costs the next stage some three times what a float32 panel needs for it, of which
 	// bytes save three quarters.
 	return float64(undecided) < 0.15*float64(len(psi)*len(phi))
-}
-
-func dot(x, y []float32) (sum float64) {
-	for i, v := range x {
-		sum += float64(v) * float64(y[i])
-	}
-	return sum
 }
 
 // norm64 returns an upper bound of ‖x‖.
