@@ -2,7 +2,10 @@
 
 package bench
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 const threadTimeKnown = false
 
@@ -10,3 +13,8 @@ var processStart = time.Now()
 
 // threadTime returns the time on the clock.
 func threadTime() time.Duration { return time.Since(processStart) }
+
+// processTime returns the time on the clock for each processor.
+func processTime() time.Duration {
+	return time.Duration(runtime.GOMAXPROCS(0)) * time.Since(processStart)
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,8 +135,9 @@ func randomMatrix(rows, cols int) kernel.Matrix {
 // trainingSteps makes steps of a training of FB15k-237's shape: 14,541 entities, 237 relations,
 // d = 38, 1,024 positives from both sides, 1,024 shared negatives for each side; with Z-samples, of
 // FB15k-237 itself. GFLOP/s counts the three matrix products alone, 6·B·C·F operations a side, over
-// the whole time of a step: sampling, features, queries, gradients and Adam included. pct-peak sets
-// it against the rate of fused multiply-adds on all threads, measured between the steps.
+// the whole time of a step on the clock: sampling, features, queries, gradients and Adam included.
+// pct-peak and cpu-ms/step are medians of steps in processor time of all threads; pct-peak sets the
+// same operations against the rate of fused multiply-adds on all threads, measured between the steps.
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	var list []Benchmark
@@ -170,18 +173,23 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
 	c := train.Default()
 	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter = d, batch, "shared", negatives, 0, z, z > 0
-	fma := backend.Terms(kernel.Dot).Runner(threads())
-	peak := 2 * fma(5*time.Millisecond)
-	samples, done := 1, 0
+	ceiling := newThreadsLimit(backend.Terms(kernel.Dot), threads())
+	before := ceiling.sample()
 	var stop context.CancelFunc
+	var times, shares []float64
+	var start time.Duration
 	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
+		took := (processTime() - start).Seconds()
 		b.StopTimer()
-		peak += 2 * fma(5*time.Millisecond)
-		samples++
-		if done++; done%steps == 0 {
+		after := ceiling.sample()
+		times = append(times, took)
+		shares = append(shares, operations/took/(before+after))
+		before = after
+		if len(times)%steps == 0 {
 			stop()
 		}
 		b.StartTimer()
+		start = processTime()
 	}}
 	for b.Loop() {
 		b.StopTimer()
@@ -191,19 +199,56 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 		}
 		var some context.Context
 		some, stop = context.WithCancel(ctx)
+		runtime.GC() // what the trainer before has left
 		b.StartTimer()
+		start = processTime()
 		_, err = t.Epoch(some)
 		stop()
 		if err != nil && !errors.Is(err, context.Canceled) {
 			return err
 		}
 	}
-	perStep := b.Elapsed().Seconds() / float64(done)
+	perStep := b.Elapsed().Seconds() / float64(len(times))
 	b.ReportMetric(operations/perStep/1e9, "GFLOP/s")
-	b.ReportMetric(100*operations/perStep/(peak/float64(samples)), "pct-peak")
+	b.ReportMetric(100*median(shares), "pct-peak")
+	b.ReportMetric(1e3*median(times), "cpu-ms/step")
 	b.ReportMetric(batch/perStep, "triples/s")
 	b.ReportMetric(1e3*perStep, "ms/step")
 	return nil
+}
+
+// threadsLimit samples a ceiling on several threads at once.
+type threadsLimit []*limit
+
+func newThreadsLimit(c kernel.Ceiling, threads int) threadsLimit {
+	var l threadsLimit
+	for range threads {
+		l = append(l, newLimit(c))
+	}
+	return l
+}
+
+// sample returns the rate for a second of processor time of one of the threads.
+func (l threadsLimit) sample() float64 {
+	rates := make([]float64, len(l))
+	var wg sync.WaitGroup
+	for i := range l {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			some := make([]float64, 9)
+			for k := range some {
+				some[k] = l[i].sample()
+			}
+			rates[i] = median(some)
+		})
+	}
+	wg.Wait()
+	sum := 0.0
+	for _, r := range rates {
+		sum += r
+	}
+	return sum / float64(len(l))
 }
 
 // skewedGraph has a training split of random triples, in which few entities and relations have most.
