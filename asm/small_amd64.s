@@ -4,25 +4,33 @@
 
 #include "textflag.h"
 
-// func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, vectors int, add int)
-// Requires: AVX, AVX512F
+// func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, add int)
+// Requires: AVX, AVX512F, FMA3
 TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
 	MOVQ   c+0(FP), AX
 	MOVQ   b+32(FP), CX
 	MOVQ   ld+48(FP), DX
 	SHLQ   $0x02, DX
-	MOVQ   vectors+56(FP), BX
+	MOVQ   eights+56(FP), BX
 	MOVQ   aRow+16(FP), SI
 	SHLQ   $0x02, SI
 	VPXORD Z0, Z0, Z0
 
 next:
-	CMPQ    BX, $0x01
-	JEQ     group1
-	CMPQ    BX, $0x02
-	JEQ     group2
-	CMPQ    BX, $0x04
-	JEQ     group2
+	CMPQ BX, $0x05
+	JEQ  group5
+	CMPQ BX, $0x04
+	JEQ  group4
+	CMPQ BX, $0x03
+	JEQ  group3
+	CMPQ BX, $0x02
+	JEQ  group2
+	CMPQ BX, $0x01
+	JEQ  group1
+
+	// two groups of the same size rather than a large and a small one
+	CMPQ    BX, $0x08
+	JEQ     group4
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -56,7 +64,7 @@ next:
 	MOVQ    aTerm+24(FP), R12
 	SHLQ    $0x02, R12
 
-term3:
+term6:
 	VMOVUPS      (R11), Z25
 	VMOVUPS      64(R11), Z26
 	VMOVUPS      128(R11), Z27
@@ -96,10 +104,10 @@ term3:
 	ADDQ         R12, DI
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
-	JNE          term3
+	JNE          term6
 	MOVQ         add+64(FP), DI
 	TESTQ        DI, DI
-	JEQ          store3
+	JEQ          store6
 	MOVQ         AX, DI
 	VADDPS       (DI), Z1, Z1
 	VADDPS       64(DI), Z2, Z2
@@ -134,7 +142,7 @@ term3:
 	VADDPS       128(DI), Z24, Z24
 	ADDQ         DX, DI
 
-store3:
+store6:
 	MOVQ    AX, DI
 	VMOVUPS Z1, (DI)
 	VMOVUPS Z2, 64(DI)
@@ -170,11 +178,163 @@ store3:
 	ADDQ    DX, DI
 	ADDQ    $0x000000c0, CX
 	ADDQ    $0x000000c0, AX
-	SUBQ    $0x03, BX
+	SUBQ    $0x06, BX
 	JNE     next
 	JMP     done
 
-group2:
+group5:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Y0, Y3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Y0, Y6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Y0, Y9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Y0, Y12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Y0, Y15
+	VMOVAPS Z0, Z16
+	VMOVAPS Z0, Z17
+	VMOVAPS Y0, Y18
+	VMOVAPS Z0, Z19
+	VMOVAPS Z0, Z20
+	VMOVAPS Y0, Y21
+	VMOVAPS Z0, Z22
+	VMOVAPS Z0, Z23
+	VMOVAPS Y0, Y24
+	MOVQ    a+8(FP), DI
+	LEAQ    (SI)(SI*2), R8
+	MOVQ    DI, R9
+	LEAQ    (DI)(SI*4), DI
+	MOVQ    k+40(FP), R10
+	MOVQ    CX, R11
+	MOVQ    aTerm+24(FP), R12
+	SHLQ    $0x02, R12
+
+term5:
+	VMOVUPS      (R11), Z25
+	VMOVUPS      64(R11), Z26
+	VMOVUPS      128(R11), Y27
+	VBROADCASTSS (R9), Z28
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Y27, Y28, Y3
+	VBROADCASTSS (R9)(SI*1), Z28
+	VFMADD231PS  Z25, Z28, Z4
+	VFMADD231PS  Z26, Z28, Z5
+	VFMADD231PS  Y27, Y28, Y6
+	VBROADCASTSS (R9)(SI*2), Z28
+	VFMADD231PS  Z25, Z28, Z7
+	VFMADD231PS  Z26, Z28, Z8
+	VFMADD231PS  Y27, Y28, Y9
+	VBROADCASTSS (R9)(R8*1), Z28
+	VFMADD231PS  Z25, Z28, Z10
+	VFMADD231PS  Z26, Z28, Z11
+	VFMADD231PS  Y27, Y28, Y12
+	VBROADCASTSS (DI), Z28
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Y27, Y28, Y15
+	VBROADCASTSS (DI)(SI*1), Z28
+	VFMADD231PS  Z25, Z28, Z16
+	VFMADD231PS  Z26, Z28, Z17
+	VFMADD231PS  Y27, Y28, Y18
+	VBROADCASTSS (DI)(SI*2), Z28
+	VFMADD231PS  Z25, Z28, Z19
+	VFMADD231PS  Z26, Z28, Z20
+	VFMADD231PS  Y27, Y28, Y21
+	VBROADCASTSS (DI)(R8*1), Z28
+	VFMADD231PS  Z25, Z28, Z22
+	VFMADD231PS  Z26, Z28, Z23
+	VFMADD231PS  Y27, Y28, Y24
+	ADDQ         R12, R9
+	ADDQ         R12, DI
+	ADDQ         DX, R11
+	SUBQ         $0x00000001, R10
+	JNE          term5
+	MOVQ         add+64(FP), DI
+	TESTQ        DI, DI
+	JEQ          store5
+	MOVQ         AX, DI
+	VADDPS       (DI), Z1, Z1
+	VADDPS       64(DI), Z2, Z2
+	VADDPS       128(DI), Y3, Y3
+	ADDQ         DX, DI
+	VADDPS       (DI), Z4, Z4
+	VADDPS       64(DI), Z5, Z5
+	VADDPS       128(DI), Y6, Y6
+	ADDQ         DX, DI
+	VADDPS       (DI), Z7, Z7
+	VADDPS       64(DI), Z8, Z8
+	VADDPS       128(DI), Y9, Y9
+	ADDQ         DX, DI
+	VADDPS       (DI), Z10, Z10
+	VADDPS       64(DI), Z11, Z11
+	VADDPS       128(DI), Y12, Y12
+	ADDQ         DX, DI
+	VADDPS       (DI), Z13, Z13
+	VADDPS       64(DI), Z14, Z14
+	VADDPS       128(DI), Y15, Y15
+	ADDQ         DX, DI
+	VADDPS       (DI), Z16, Z16
+	VADDPS       64(DI), Z17, Z17
+	VADDPS       128(DI), Y18, Y18
+	ADDQ         DX, DI
+	VADDPS       (DI), Z19, Z19
+	VADDPS       64(DI), Z20, Z20
+	VADDPS       128(DI), Y21, Y21
+	ADDQ         DX, DI
+	VADDPS       (DI), Z22, Z22
+	VADDPS       64(DI), Z23, Z23
+	VADDPS       128(DI), Y24, Y24
+	ADDQ         DX, DI
+
+store5:
+	MOVQ    AX, DI
+	VMOVUPS Z1, (DI)
+	VMOVUPS Z2, 64(DI)
+	VMOVUPS Y3, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z4, (DI)
+	VMOVUPS Z5, 64(DI)
+	VMOVUPS Y6, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z7, (DI)
+	VMOVUPS Z8, 64(DI)
+	VMOVUPS Y9, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z10, (DI)
+	VMOVUPS Z11, 64(DI)
+	VMOVUPS Y12, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z13, (DI)
+	VMOVUPS Z14, 64(DI)
+	VMOVUPS Y15, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z16, (DI)
+	VMOVUPS Z17, 64(DI)
+	VMOVUPS Y18, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z19, (DI)
+	VMOVUPS Z20, 64(DI)
+	VMOVUPS Y21, 128(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z22, (DI)
+	VMOVUPS Z23, 64(DI)
+	VMOVUPS Y24, 128(DI)
+	ADDQ    DX, DI
+	ADDQ    $0x000000a0, CX
+	ADDQ    $0x000000a0, AX
+	SUBQ    $0x05, BX
+	JNE     next
+	JMP     done
+
+group4:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -200,7 +360,7 @@ group2:
 	MOVQ    aTerm+24(FP), R12
 	SHLQ    $0x02, R12
 
-term2:
+term4:
 	VMOVUPS      (R11), Z17
 	VMOVUPS      64(R11), Z18
 	VBROADCASTSS (R9), Z19
@@ -231,10 +391,10 @@ term2:
 	ADDQ         R12, DI
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
-	JNE          term2
+	JNE          term4
 	MOVQ         add+64(FP), DI
 	TESTQ        DI, DI
-	JEQ          store2
+	JEQ          store4
 	MOVQ         AX, DI
 	VADDPS       (DI), Z1, Z1
 	VADDPS       64(DI), Z2, Z2
@@ -261,7 +421,7 @@ term2:
 	VADDPS       64(DI), Z16, Z16
 	ADDQ         DX, DI
 
-store2:
+store4:
 	MOVQ    AX, DI
 	VMOVUPS Z1, (DI)
 	VMOVUPS Z2, 64(DI)
@@ -289,11 +449,130 @@ store2:
 	ADDQ    DX, DI
 	ADDQ    $0x00000080, CX
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x02, BX
+	SUBQ    $0x04, BX
 	JNE     next
 	JMP     done
 
-group1:
+group3:
+	VMOVAPS Z0, Z1
+	VMOVAPS Y0, Y2
+	VMOVAPS Z0, Z3
+	VMOVAPS Y0, Y4
+	VMOVAPS Z0, Z5
+	VMOVAPS Y0, Y6
+	VMOVAPS Z0, Z7
+	VMOVAPS Y0, Y8
+	VMOVAPS Z0, Z9
+	VMOVAPS Y0, Y10
+	VMOVAPS Z0, Z11
+	VMOVAPS Y0, Y12
+	VMOVAPS Z0, Z13
+	VMOVAPS Y0, Y14
+	VMOVAPS Z0, Z15
+	VMOVAPS Y0, Y16
+	MOVQ    a+8(FP), DI
+	LEAQ    (SI)(SI*2), R8
+	MOVQ    DI, R9
+	LEAQ    (DI)(SI*4), DI
+	MOVQ    k+40(FP), R10
+	MOVQ    CX, R11
+	MOVQ    aTerm+24(FP), R12
+	SHLQ    $0x02, R12
+
+term3:
+	VMOVUPS      (R11), Z17
+	VMOVUPS      64(R11), Y18
+	VBROADCASTSS (R9), Z19
+	VFMADD231PS  Z17, Z19, Z1
+	VFMADD231PS  Y18, Y19, Y2
+	VBROADCASTSS (R9)(SI*1), Z19
+	VFMADD231PS  Z17, Z19, Z3
+	VFMADD231PS  Y18, Y19, Y4
+	VBROADCASTSS (R9)(SI*2), Z19
+	VFMADD231PS  Z17, Z19, Z5
+	VFMADD231PS  Y18, Y19, Y6
+	VBROADCASTSS (R9)(R8*1), Z19
+	VFMADD231PS  Z17, Z19, Z7
+	VFMADD231PS  Y18, Y19, Y8
+	VBROADCASTSS (DI), Z19
+	VFMADD231PS  Z17, Z19, Z9
+	VFMADD231PS  Y18, Y19, Y10
+	VBROADCASTSS (DI)(SI*1), Z19
+	VFMADD231PS  Z17, Z19, Z11
+	VFMADD231PS  Y18, Y19, Y12
+	VBROADCASTSS (DI)(SI*2), Z19
+	VFMADD231PS  Z17, Z19, Z13
+	VFMADD231PS  Y18, Y19, Y14
+	VBROADCASTSS (DI)(R8*1), Z19
+	VFMADD231PS  Z17, Z19, Z15
+	VFMADD231PS  Y18, Y19, Y16
+	ADDQ         R12, R9
+	ADDQ         R12, DI
+	ADDQ         DX, R11
+	SUBQ         $0x00000001, R10
+	JNE          term3
+	MOVQ         add+64(FP), DI
+	TESTQ        DI, DI
+	JEQ          store3
+	MOVQ         AX, DI
+	VADDPS       (DI), Z1, Z1
+	VADDPS       64(DI), Y2, Y2
+	ADDQ         DX, DI
+	VADDPS       (DI), Z3, Z3
+	VADDPS       64(DI), Y4, Y4
+	ADDQ         DX, DI
+	VADDPS       (DI), Z5, Z5
+	VADDPS       64(DI), Y6, Y6
+	ADDQ         DX, DI
+	VADDPS       (DI), Z7, Z7
+	VADDPS       64(DI), Y8, Y8
+	ADDQ         DX, DI
+	VADDPS       (DI), Z9, Z9
+	VADDPS       64(DI), Y10, Y10
+	ADDQ         DX, DI
+	VADDPS       (DI), Z11, Z11
+	VADDPS       64(DI), Y12, Y12
+	ADDQ         DX, DI
+	VADDPS       (DI), Z13, Z13
+	VADDPS       64(DI), Y14, Y14
+	ADDQ         DX, DI
+	VADDPS       (DI), Z15, Z15
+	VADDPS       64(DI), Y16, Y16
+	ADDQ         DX, DI
+
+store3:
+	MOVQ    AX, DI
+	VMOVUPS Z1, (DI)
+	VMOVUPS Y2, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z3, (DI)
+	VMOVUPS Y4, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z5, (DI)
+	VMOVUPS Y6, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z7, (DI)
+	VMOVUPS Y8, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z9, (DI)
+	VMOVUPS Y10, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z11, (DI)
+	VMOVUPS Y12, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z13, (DI)
+	VMOVUPS Y14, 64(DI)
+	ADDQ    DX, DI
+	VMOVUPS Z15, (DI)
+	VMOVUPS Y16, 64(DI)
+	ADDQ    DX, DI
+	ADDQ    $0x00000060, CX
+	ADDQ    $0x00000060, AX
+	SUBQ    $0x03, BX
+	JNE     next
+	JMP     done
+
+group2:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -311,7 +590,7 @@ group1:
 	MOVQ    aTerm+24(FP), R12
 	SHLQ    $0x02, R12
 
-term1:
+term2:
 	VMOVUPS      (R11), Z9
 	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z9, Z10, Z1
@@ -333,10 +612,10 @@ term1:
 	ADDQ         R12, DI
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
-	JNE          term1
+	JNE          term2
 	MOVQ         add+64(FP), DI
 	TESTQ        DI, DI
-	JEQ          store1
+	JEQ          store2
 	MOVQ         AX, DI
 	VADDPS       (DI), Z1, Z1
 	ADDQ         DX, DI
@@ -355,7 +634,7 @@ term1:
 	VADDPS       (DI), Z8, Z8
 	ADDQ         DX, DI
 
-store1:
+store2:
 	MOVQ    AX, DI
 	VMOVUPS Z1, (DI)
 	ADDQ    DX, DI
@@ -375,6 +654,92 @@ store1:
 	ADDQ    DX, DI
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, AX
+	SUBQ    $0x02, BX
+	JNE     next
+	JMP     done
+
+group1:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+	MOVQ    a+8(FP), DI
+	LEAQ    (SI)(SI*2), R8
+	MOVQ    DI, R9
+	LEAQ    (DI)(SI*4), DI
+	MOVQ    k+40(FP), R10
+	MOVQ    CX, R11
+	MOVQ    aTerm+24(FP), R12
+	SHLQ    $0x02, R12
+
+term1:
+	VMOVUPS      (R11), Y9
+	VBROADCASTSS (R9), Z10
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R9)(SI*1), Z10
+	VFMADD231PS  Y9, Y10, Y2
+	VBROADCASTSS (R9)(SI*2), Z10
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (R9)(R8*1), Z10
+	VFMADD231PS  Y9, Y10, Y4
+	VBROADCASTSS (DI), Z10
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (DI)(SI*1), Z10
+	VFMADD231PS  Y9, Y10, Y6
+	VBROADCASTSS (DI)(SI*2), Z10
+	VFMADD231PS  Y9, Y10, Y7
+	VBROADCASTSS (DI)(R8*1), Z10
+	VFMADD231PS  Y9, Y10, Y8
+	ADDQ         R12, R9
+	ADDQ         R12, DI
+	ADDQ         DX, R11
+	SUBQ         $0x00000001, R10
+	JNE          term1
+	MOVQ         add+64(FP), DI
+	TESTQ        DI, DI
+	JEQ          store1
+	MOVQ         AX, DI
+	VADDPS       (DI), Y1, Y1
+	ADDQ         DX, DI
+	VADDPS       (DI), Y2, Y2
+	ADDQ         DX, DI
+	VADDPS       (DI), Y3, Y3
+	ADDQ         DX, DI
+	VADDPS       (DI), Y4, Y4
+	ADDQ         DX, DI
+	VADDPS       (DI), Y5, Y5
+	ADDQ         DX, DI
+	VADDPS       (DI), Y6, Y6
+	ADDQ         DX, DI
+	VADDPS       (DI), Y7, Y7
+	ADDQ         DX, DI
+	VADDPS       (DI), Y8, Y8
+	ADDQ         DX, DI
+
+store1:
+	MOVQ    AX, DI
+	VMOVUPS Y1, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y2, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y3, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y4, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y5, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y6, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y7, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Y8, (DI)
+	ADDQ    DX, DI
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, AX
 	SUBQ    $0x01, BX
 	JNE     next
 
@@ -382,22 +747,24 @@ done:
 	VZEROUPPER
 	RET
 
-// func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, vectors int, add int)
+// func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, add int)
 // Requires: AVX, FMA3
 TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
 	MOVQ b+32(FP), CX
 	MOVQ ld+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ vectors+56(FP), BX
+	MOVQ eights+56(FP), BX
 	MOVQ aRow+16(FP), SI
 	SHLQ $0x02, SI
 
 next:
-	CMPQ   BX, $0x01
-	JEQ    group1
-	CMPQ   BX, $0x02
-	JEQ    group2
+	CMPQ BX, $0x02
+	JEQ  group2
+	CMPQ BX, $0x01
+	JEQ  group1
+
+	// two groups of the same size rather than a large and a small one
 	CMPQ   BX, $0x04
 	JEQ    group2
 	VXORPS Y0, Y0, Y0

@@ -23,7 +23,7 @@ var generic = &Backend{
 	frobenius: frobeniusGeneric,
 	pairInt8:  pairInt8Generic,
 	gemm:      gemmGeneric,
-	small:     strip32Generic,
+	small:     smallGeneric,
 	rows:      rowsGeneric,
 	weights:   weightsGeneric,
 }

@@ -2,11 +2,12 @@ package kernel
 
 import "unsafe"
 
-var strip32Generic = strip32{rows: 4, lanes: 8, multiply: strip32MultiplyGeneric, transpose: transpose8Generic}
+var smallGeneric = smallKernels{rows: 4, multiply: multiplyGeneric, transpose: transpose8Generic,
+	unpack: unpackGeneric, pack: packGeneric, addTranspose: addTransposeGeneric}
 
-func strip32MultiplyGeneric(c, a *float32, aRow, aTerm int, b *float32, k, ld, vectors, add int) {
+func multiplyGeneric(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, add int) {
 	const rows, lanes = 4, 8
-	n := vectors * lanes
+	n := eights * lanes
 	cs, as, bs := unsafe.Slice(c, (rows-1)*ld+n), unsafe.Slice(a, (rows-1)*aRow+(k-1)*aTerm+1), unsafe.Slice(b, (k-1)*ld+n)
 	for i := range rows {
 		for j := 0; j < n; j += lanes {
@@ -34,6 +35,37 @@ func transpose8Generic(dst, src *float32, dstStride, stride, k int) {
 	for i := range 8 {
 		for t, v := range s[i*stride : i*stride+k] {
 			d[t*dstStride+i] = v
+		}
+	}
+}
+
+func unpackGeneric(dst, packed *float32, d, ld int, diagonal float32) {
+	m, p := unsafe.Slice(dst, (d-1)*ld+d), unsafe.Slice(packed, d*(d+1)/2)
+	for i := range d {
+		for j, v := range p[:i+1] {
+			m[i*ld+j], m[j*ld+i] = v, v
+		}
+		m[i*ld+i] *= diagonal
+		p = p[i+1:]
+	}
+}
+
+func packGeneric(packed, src *float32, d, ld int, factor, diagonal float32) {
+	p, m := unsafe.Slice(packed, d*(d+1)/2), unsafe.Slice(src, (d-1)*ld+d)
+	for i := range d {
+		for j, v := range m[i*ld : i*ld+i] {
+			p[j] = v * factor
+		}
+		p[i] = m[i*ld+i] * diagonal
+		p = p[i+1:]
+	}
+}
+
+func addTransposeGeneric(matrix *float32, d, ld int) {
+	m := unsafe.Slice(matrix, (d-1)*ld+d)
+	for i := range d {
+		for j := range i + 1 {
+			m[i*ld+j] += m[j*ld+i]
 		}
 	}
 }

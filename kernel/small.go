@@ -10,13 +10,16 @@ func LD32(d int) int { return (d + 15) &^ 15 }
 // Entries beyond d are zero.
 func Len32(d int) int { return (d + 7) &^ 7 * LD32(d) }
 
-// strip32 holds the kernels of small matrices. multiply computes rows of a product:
+// smallKernels are the kernels of small matrices. multiply computes rows of a product:
 //
-//	c[i*ld+j] (+)= Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < rows, j < lanes·vectors, t < k
-type strip32 struct {
-	rows, lanes int // rows of a strip, columns of a vector
-	multiply    func(c, a *float32, aRow, aTerm int, b *float32, k, ld, vectors, add int)
-	transpose   func(dst, src *float32, dstStride, stride, k int) // 8 rows
+//	c[i*ld+j] (+)= Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < rows, j < 8·eights, t < k
+type smallKernels struct {
+	rows         int // of a call of multiply
+	multiply     func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, add int)
+	transpose    func(dst, src *float32, dstStride, stride, k int) // 8 rows
+	unpack       func(dst, packed *float32, d, ld int, diagonal float32)
+	pack         func(packed, src *float32, d, ld int, factor, diagonal float32)
+	addTranspose func(m *float32, d, ld int)
 }
 
 // MatMul32 computes the product c = a·b of d × d float32 matrices, or c += a·b if add is set.
@@ -46,11 +49,11 @@ func (b *Backend) MatMulTLower32(c, a, bm []float32, d int, add bool) {
 func (b *Backend) product32(c, a, bm []float32, aRow, aTerm, d int, add, lower bool) {
 	checkSmall("MatMul32", d, c, a, bm)
 	s, ld := &b.small, LD32(d)
-	vectors := (d + s.lanes - 1) / s.lanes
+	eights := (d + 7) / 8
 	for i := 0; i < d; i += s.rows {
-		n := vectors
+		n := eights
 		if lower {
-			n = min(n, (i+s.rows-1)/s.lanes+1)
+			n = min(n, (i+s.rows-1)/8+1)
 		}
 		s.multiply(&c[i*ld], &a[i*aRow], aRow, aTerm, &bm[0], d, ld, n, btoi(add))
 	}
@@ -73,24 +76,32 @@ func (b *Backend) Transpose32(dst, src []float32, d int) {
 	}
 }
 
+// AddTranspose32 adds its transpose to the d × d matrix m, on and below the diagonal; entries above
+// it may or may not change.
+func (b *Backend) AddTranspose32(m []float32, d int) {
+	checkSmall("AddTranspose32", d, m)
+	b.small.addTranspose(&m[0], d, LD32(d))
+}
+
 // UnpackSymmetric32 writes the symmetric d × d matrix with the packed lower triangle packed, row
 // by row, to dst, its diagonal multiplied by diagonal (2 for E = A + Aᵀ from a packed A).
 func (b *Backend) UnpackSymmetric32(dst, packed []float32, d int, diagonal float32) {
 	checkSmall("UnpackSymmetric32", d, dst)
-	ld, at := LD32(d), 0
-	for i := range d {
-		row := dst[i*ld : i*ld+i+1]
-		at += copy(row, packed[at:])
-		row[i] *= diagonal
-		// The block on the diagonal; those beside it are transposed when they are whole.
-		for j := i &^ 7; j < i; j++ {
-			dst[j*ld+i] = row[j]
-		}
-		if i&7 == 7 || i == d-1 {
-			if first := i &^ 7; first > 0 {
-				b.small.transpose(&dst[first], &dst[first*ld], ld, ld, first)
-			}
-		}
+	checkTriangle("UnpackSymmetric32", d, packed)
+	b.small.unpack(&dst[0], &packed[0], d, LD32(d), diagonal)
+}
+
+// PackLower32 packs the lower triangle of the d × d matrix src, row by row, multiplied by factor off
+// the diagonal and by diagonal on it.
+func (b *Backend) PackLower32(packed, src []float32, d int, factor, diagonal float32) {
+	checkSmall("PackLower32", d, src)
+	checkTriangle("PackLower32", d, packed)
+	b.small.pack(&packed[0], &src[0], d, LD32(d), factor, diagonal)
+}
+
+func checkTriangle(name string, d int, packed []float32) {
+	if len(packed) < d*(d+1)/2 {
+		panic(fmt.Sprintf("kernel: %s: d = %d, a triangle of %d entries instead of %d", name, d, len(packed), d*(d+1)/2))
 	}
 }
 
@@ -102,14 +113,15 @@ func (b *Backend) UnpackSymmetric32(dst, packed []float32, d int, diagonal float
 // pack takes the lower triangle, row by row, without any factor.
 type Symmetric struct {
 	backend *Backend
-	d, ld   int
+	d       int
 	e, g, y []float32
+	packed  []float32 // G E + E G
 }
 
 // NewSymmetric returns scratch memory for d × d matrices.
 func (b *Backend) NewSymmetric(d int) *Symmetric {
 	matrix := func() []float32 { return AlignedFloat32(Len32(d)) }
-	return &Symmetric{backend: b, d: d, ld: LD32(d), e: matrix(), g: matrix(), y: matrix()}
+	return &Symmetric{backend: b, d: d, e: matrix(), g: matrix(), y: matrix(), packed: AlignedFloat32(d * (d + 1) / 2)}
 }
 
 // Features writes the d(d+1) features of the stored row a to phi.
@@ -117,12 +129,8 @@ func (s *Symmetric) Features(phi, a []float32) {
 	b, p := s.backend, s.triangle("Features", phi, a)
 	b.UnpackSymmetric32(s.e, a, s.d, 2)
 	b.MatMulLower32(s.y, s.e, s.e, s.d, false)
-	copy(phi[:p], a)
-	at := p
-	for i := range s.d {
-		at += copy(phi[at:], s.y[i*s.ld:i*s.ld+i+1])
-		phi[at-p-1] *= 2
-	}
+	b.PackLower32(phi[:p], s.e, s.d, 1, 1)
+	b.PackLower32(phi[p:2*p], s.y, s.d, 1, 1)
 }
 
 // Gradient writes ∂L/∂a to ga, given the stored row a and gphi = ∂L/∂φ (the derivatives by the
@@ -138,18 +146,16 @@ func (s *Symmetric) Gradient(ga, gphi, a []float32) {
 	}
 	b.UnpackSymmetric32(s.e, a, s.d, 2)
 	b.UnpackSymmetric32(s.g, gphi[p:2*p], s.d, 2)
-	b.MatMulLower32(s.y, s.g, s.e, s.d, false)
-	b.MatMulLower32(s.y, s.e, s.g, s.d, true)
-	at := 0
+	b.MatMul32(s.y, s.g, s.e, s.d, false)
+	b.AddTranspose32(s.y, s.d) // E G is the transpose of G E
+	b.PackLower32(s.packed, s.y, s.d, 1, 1)
+	copy(ga[:p], gphi)
+	at := -1
 	for i := range s.d {
-		row := gphi[at : at+i+1]
-		out := ga[at : at+i+1]
-		for j, y := range s.y[i*s.ld : i*s.ld+i] {
-			out[j] = row[j] + y
-		}
-		out[i] = row[i] + row[i] + s.y[i*s.ld+i]
 		at += i + 1
+		ga[at] *= 2
 	}
+	b.Axpy(ga[:p], 1, s.packed)
 }
 
 func (s *Symmetric) triangle(name string, phi, a []float32) int {

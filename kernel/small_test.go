@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -87,6 +88,60 @@ func TestTranspose32(t *testing.T) {
 						want = x[j*LD32(d)+i]
 					}
 					require.Equal(t, want, y[i*LD32(d)+j])
+				}
+			}
+		}
+	})
+}
+
+// Moves between triangles and matrices equal plain loops bit for bit.
+func TestTriangles(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(3, 7))
+		for _, d := range smallDims {
+			ld := LD32(d)
+			for round := range 3 {
+				value := func() float32 {
+					if round == 2 && rng.IntN(10) == 0 {
+						return []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), math.SmallestNonzeroFloat32}[rng.IntN(4)]
+					}
+					return float32(rng.NormFloat64())
+				}
+				packed, m := guarded[float32](d*(d+1)/2), guarded[float32](Len32(d))
+				for i := range packed {
+					packed[i] = value()
+				}
+				for range 2 { // over what is there
+					b.UnpackSymmetric32(m, packed, d, 3)
+				}
+				for i := range len(m) / ld {
+					for j := range ld {
+						want := float32(0)
+						if i < d && j < d {
+							want = packed[max(i, j)*(max(i, j)+1)/2+min(i, j)]
+							if i == j {
+								want *= 3
+							}
+						}
+						requireBits(t, []float32{want}, m[i*ld+j:i*ld+j+1], "d = %d: unpacked %d,%d", d, i, j)
+					}
+				}
+
+				x, again, sum := small(d, value), guarded[float32](len(packed)), guarded[float32](Len32(d))
+				b.PackLower32(again, x, d, -2, 0.5)
+				copy(sum, x)
+				b.AddTranspose32(sum, d)
+				at := 0
+				for i := range d {
+					for j := range i + 1 {
+						factor := float32(-2)
+						if i == j {
+							factor = 0.5
+						}
+						requireBits(t, []float32{x[i*ld+j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
+						requireBits(t, []float32{x[i*ld+j] + x[j*ld+i]}, sum[i*ld+j:i*ld+j+1], "d = %d: added %d,%d", d, i, j)
+						at++
+					}
 				}
 			}
 		}

@@ -47,19 +47,24 @@ func (w *towers) begin(side kg.Side, tensors [][]float32, r int32) {
 		if i >= len(tensors) {
 			continue // zero from the start
 		}
-		plain, transposed, sign := w.relation[i], w.transposed[i], float32(1)
+		given, transposed := w.relation[i], w.transposed[i]
 		if side == kg.Head {
-			k := inverted[i]
-			plain, transposed, sign = w.transposed[k], w.relation[k], float32(inverseSign[k])
+			given, transposed = w.transposed[inverted[i]], w.relation[inverted[i]]
 		}
-		for row := range w.d {
-			for col, v := range tensors[i][(int(r)*w.d+row)*w.d:][:w.d] {
-				plain[row*w.ld+col], transposed[col*w.ld+row] = sign*v, sign*v
-			}
+		w.spread(given, tensors[i][int(r)*w.d*w.d:])
+		if side == kg.Head && inverseSign[inverted[i]] < 0 {
+			w.backend.Scale(given, -1)
 		}
+		w.backend.Transpose32(transposed, given, w.d)
 	}
-	for i, v := range w.relation[rt] {
-		w.negated[i] = -v
+	copy(w.negated, w.relation[rt])
+	w.backend.Scale(w.negated, -1)
+}
+
+// spread copies a d × d matrix without padding.
+func (w *towers) spread(dst, matrix []float32) {
+	for row := range w.d {
+		copy(dst[row*w.ld:][:w.d], matrix[row*w.d:])
 	}
 }
 
@@ -76,21 +81,10 @@ func (w *towers) query(psi, anchor []float32) (c float64) {
 	w.sides(anchor)
 	w.backend.MatMulT32(w.ba, w.b, w.a, w.d, false)
 	w.backend.MatMulTLower32(w.square, w.b, w.b, w.d, false)
+	w.backend.AddTranspose32(w.ba, w.d)
 	p := len(anchor)
-	at := 0
-	for i := range w.d {
-		column := i
-		first, second := psi[at:at+i+1], psi[p+at:p+at+i+1]
-		row, square := w.ba[i*w.ld:][:i+1], w.square[i*w.ld:][:i+1]
-		for j, v := range row {
-			first[j] = -2 * (v + w.ba[column])
-			second[j] = -2 * square[j]
-			column += w.ld
-		}
-		first[i] /= 2
-		second[i] /= 2
-		at += i + 1
-	}
+	w.backend.PackLower32(psi[:p], w.ba, w.d, -2, -1)
+	w.backend.PackLower32(psi[p:2*p], w.square, w.d, -2, -1)
 	return -w.backend.Dot(w.a, w.a)
 }
 
@@ -115,32 +109,24 @@ func (w *towers) gradient(out, anchor, dpsi []float32, dc float64) {
 	// ∂H = sym(∂A Rʰᵀ + ∂B Rᶜᵀ), and twice its lower triangle is the gradient of A.
 	b.MatMul32(w.x, w.da, w.transposed[rh], d, false)
 	b.MatMul32(w.x, w.db, w.transposed[rc], d, true)
-	at := 0
-	for i := range d {
-		column := i
-		line := out[at : at+i+1]
-		for j, v := range w.x[i*w.ld:][:i+1] {
-			line[j] = v + w.x[column]
-			column += w.ld
-		}
-		at += i + 1
-	}
+	b.AddTranspose32(w.x, d)
+	b.PackLower32(out[:p], w.x, d, 1, 1)
 }
 
 // end writes the sum of the relation's gradients since begin, one matrix after the other.
 func (w *towers) end(out []float32) {
 	n := w.d * w.d
 	for i := range len(out) / n {
+		sum := w.sum[i]
+		if w.side == kg.Head {
+			sum = w.x
+			w.backend.Transpose32(sum, w.sum[inverted[i]], w.d)
+			if inverseSign[inverted[i]] < 0 {
+				w.backend.Scale(sum, -1)
+			}
+		}
 		for row := range w.d {
-			line := out[i*n+row*w.d:][:w.d]
-			if w.side == kg.Tail {
-				copy(line, w.sum[i][row*w.ld:])
-				continue
-			}
-			k := inverted[i]
-			for col := range line {
-				line[col] = float32(inverseSign[k]) * w.sum[k][col*w.ld+row]
-			}
+			copy(out[i*n+row*w.d:][:w.d], sum[row*w.ld:])
 		}
 	}
 }

@@ -133,6 +133,40 @@ Requires k > 0; dst and src do not overlap.`, n))
 			in[i] = c.load(src.at(i, 0))
 		}
 	}
+	c.transpose8(in, func(t int, r reg.VecVirtual) {
+		m := operand.Mem{Base: dst}
+		if n == 8 || t < 7 {
+			c.VMOVUPS(r, m)
+		} else {
+			c.Comment("no more than the last entries")
+			c.VMOVUPS(r.AsX(), m)
+			high := c.XMM()
+			c.VEXTRACTF128(operand.Imm(1), r, high)
+			c.VMOVLPS(high, operand.Mem{Base: dst, Disp: 16})
+		}
+		c.ADDQ(dstStride, dst)
+	})
+	src.advance(operand.Imm(32))
+	c.SUBQ(operand.Imm(8), k)
+	c.JGE(operand.LabelRef("columns"))
+	c.Label("rest")
+	c.ADDQ(operand.Imm(8), k)
+	c.JEQ(operand.LabelRef("done"))
+	c.loop("column", k, 1, func() {
+		for i := range n {
+			v := c.GP32()
+			c.MOVL(src.at(i, 0), v)
+			c.MOVL(v, at(dst, i))
+		}
+		src.advance(operand.Imm(4))
+		c.ADDQ(dstStride, dst)
+	})
+	c.Label("done")
+	c.end()
+}
+
+// transpose8 emits the transposition of eight rows of eight entries; it hands over one column after the other.
+func (c vectors) transpose8(in [8]reg.VecVirtual, column func(t int, r reg.VecVirtual)) {
 	// Pairs of rows, then fours, then eights.
 	pair := func(x, y reg.VecVirtual) (low, high reg.VecVirtual) {
 		low, high = c.vec(), c.vec()
@@ -153,35 +187,8 @@ Requires k > 0; dst and src do not overlap.`, n))
 	for t := range 8 {
 		r := c.vec()
 		c.VPERM2F128(operand.Imm([]uint64{0x20, 0x31}[t/4]), four[1][t%4], four[0][t%4], r)
-		m := operand.Mem{Base: dst}
-		if n == 8 || t < 7 {
-			c.VMOVUPS(r, m)
-		} else {
-			c.Comment("no more than the last entries")
-			c.VMOVUPS(r.AsX(), m)
-			high := c.XMM()
-			c.VEXTRACTF128(operand.Imm(1), r, high)
-			c.VMOVLPS(high, operand.Mem{Base: dst, Disp: 16})
-		}
-		c.ADDQ(dstStride, dst)
+		column(t, r)
 	}
-	src.advance(operand.Imm(32))
-	c.SUBQ(operand.Imm(8), k)
-	c.JGE(operand.LabelRef("columns"))
-	c.Label("rest")
-	c.ADDQ(operand.Imm(8), k)
-	c.JEQ(operand.LabelRef("done"))
-	c.loop("column", k, 1, func() {
-		for i := range n {
-			v := c.GP32()
-			c.MOVL(src.at(i, 0), v)
-			c.MOVL(v, at(dst, i))
-		}
-		src.advance(operand.Imm(4))
-		c.ADDQ(dstStride, dst)
-	})
-	c.Label("done")
-	c.end()
 }
 
 // copyColumns emits the copying of a few columns of a matrix to consecutive memory.

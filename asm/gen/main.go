@@ -36,6 +36,7 @@ func main() {
 		{"peak", peaks},
 		{"gemm", gemms},
 		{"small", strips32},
+		{"triangle", triangles},
 		{"rows", rowKernels},
 		{"weights", weights},
 		{"bandwidth", sums},

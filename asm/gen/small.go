@@ -10,29 +10,31 @@ import (
 
 const strip32Doc = `computes %[1]d rows of a product of small matrices in float32:
 
-	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < %[1]d, j < %[2]d·vectors, t < k
+	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < %[1]d, j < 8·eights, t < k
 
 Every entry is one chain of fused multiply-adds from 0 with t ascending; if add is not 0, it is
-added to the entry of c that was there. Requires k > 0, vectors > 0, %[2]d·vectors ≤ ld; c overlaps
+added to the entry of c that was there. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps
 neither a nor b.`
 
 // strips32 emits strips of products of small matrices: as many rows and, of the columns, up to
 // three vectors at a time as the registers hold.
 func strips32(c *build.Context) {
 	eachSet(c, func(c vectors) {
-		rows := 4
 		if c.lanes == 16 {
-			rows = 8
+			c.strip32(8, []int{6, 5, 4, 3, 2, 1})
+		} else {
+			c.strip32(4, []int{3, 2, 1})
 		}
-		c.strip32(rows)
 	})
 }
 
-func (c vectors) strip32(n int) {
-	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set), "func(c, a *float32, aRow, aTerm int, b *float32, k, ld, vectors, add int)",
-		fmt.Sprintf(strip32Doc, n, c.lanes))
+// strip32 emits a strip of n rows. groups are the numbers of eights of columns that are computed at a
+// time; an odd eight in a group of AVX-512 takes half of a vector.
+func (c vectors) strip32(n int, groups []int) {
+	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set), "func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, add int)",
+		fmt.Sprintf(strip32Doc, n))
 	dst, b := c.param("c"), c.param("b")
-	ld, left := c.bytes("ld"), c.param("vectors")
+	ld, left := c.bytes("ld"), c.param("eights")
 	aRow := c.bytes("aRow")
 	// Copied into accumulators, since avo takes clearing a 512-bit register for reading it: those of
 	// all groups would want registers from the beginning.
@@ -40,42 +42,69 @@ func (c vectors) strip32(n int) {
 	if c.lanes == 16 {
 		blank = c.zero()
 	}
-	accumulator := func() reg.VecVirtual {
+	type part struct {
+		at   int // of its first column
+		half bool
+	}
+	register := func(p part) reg.VecVirtual {
+		if p.half {
+			return c.YMM()
+		}
+		return c.vec()
+	}
+	accumulator := func(p part) reg.VecVirtual {
 		if blank == nil {
 			return c.zero()
 		}
-		r := c.vec()
-		c.VMOVAPS(blank, r)
+		r := register(p)
+		if p.half {
+			c.VMOVAPS(blank.AsY(), r)
+		} else {
+			c.VMOVAPS(blank, r)
+		}
 		return r
 	}
+	label := func(name string, eights int) string { return fmt.Sprintf("%s%d", name, eights) }
+	most := groups[0]
 	c.Label("next")
-	c.CMPQ(left, operand.Imm(1))
-	c.JEQ(operand.LabelRef("group1"))
-	for _, even := range []uint64{2, 4} {
-		c.CMPQ(left, operand.Imm(even))
-		c.JEQ(operand.LabelRef("group2"))
+	for _, eights := range groups[1:] {
+		c.CMPQ(left, operand.Imm(uint64(eights)))
+		c.JEQ(operand.LabelRef(label("group", eights)))
 	}
-	for _, columns := range []int{3, 2, 1} {
-		c.Label(fmt.Sprintf("group%d", columns))
+	c.Comment("two groups of the same size rather than a large and a small one")
+	c.CMPQ(left, operand.Imm(uint64(most+most/3)))
+	c.JEQ(operand.LabelRef(label("group", most/3*2)))
+	for _, eights := range groups {
+		var parts []part
+		for at := 0; at < 8*eights; at += c.lanes {
+			parts = append(parts, part{at, at+c.lanes > 8*eights})
+		}
+		c.Label(label("group", eights))
 		acc := make([][]reg.VecVirtual, n)
 		for i := range acc {
-			for range columns {
-				acc[i] = append(acc[i], accumulator())
+			for _, p := range parts {
+				acc[i] = append(acc[i], accumulator(p))
 			}
 		}
 		a := c.rows(c.param("a"), aRow, n)
 		t, pb := c.param("k"), c.GP64()
 		c.MOVQ(b, pb)
 		aTerm := c.bytes("aTerm")
-		c.loop(fmt.Sprintf("term%d", columns), t, 1, func() {
+		c.loop(label("term", eights), t, 1, func() {
 			var bs []reg.VecVirtual
-			for v := range columns {
-				bs = append(bs, c.load(at(pb, v*c.lanes)))
+			for _, p := range parts {
+				r := register(p)
+				c.VMOVUPS(at(pb, p.at), r)
+				bs = append(bs, r)
 			}
 			for i := range n {
 				x := c.broadcast(a.at(i, 0))
-				for v := range columns {
-					c.VFMADD231PS(bs[v], x, acc[i][v])
+				for v, p := range parts {
+					if p.half {
+						c.VFMADD231PS(bs[v], x.AsY(), acc[i][v])
+					} else {
+						c.VFMADD231PS(bs[v], x, acc[i][v])
+					}
 				}
 			}
 			a.advance(aTerm)
@@ -83,29 +112,28 @@ func (c vectors) strip32(n int) {
 		})
 		out := c.GP64()
 		add := c.param("add")
-		store := fmt.Sprintf("store%d", columns)
 		c.TESTQ(add, add)
-		c.JEQ(operand.LabelRef(store))
+		c.JEQ(operand.LabelRef(label("store", eights)))
 		c.MOVQ(dst, out)
 		for i := range n {
-			for v, s := range acc[i] {
-				c.VADDPS(at(out, v*c.lanes), s, s)
+			for v, p := range parts {
+				c.VADDPS(at(out, p.at), acc[i][v], acc[i][v])
 			}
 			c.ADDQ(ld, out)
 		}
-		c.Label(store)
+		c.Label(label("store", eights))
 		c.MOVQ(dst, out)
 		for i := range n {
-			for v, s := range acc[i] {
-				c.VMOVUPS(s, at(out, v*c.lanes))
+			for v, p := range parts {
+				c.VMOVUPS(acc[i][v], at(out, p.at))
 			}
 			c.ADDQ(ld, out)
 		}
-		c.ADDQ(operand.U32(uint32(4*columns*c.lanes)), b)
-		c.ADDQ(operand.U32(uint32(4*columns*c.lanes)), dst)
-		c.SUBQ(operand.Imm(uint64(columns)), left)
+		c.ADDQ(operand.U32(uint32(4*8*eights)), b)
+		c.ADDQ(operand.U32(uint32(4*8*eights)), dst)
+		c.SUBQ(operand.Imm(uint64(eights)), left)
 		c.JNE(operand.LabelRef("next"))
-		if columns > 1 {
+		if eights > 1 {
 			c.JMP(operand.LabelRef("done"))
 		}
 	}
