@@ -14,10 +14,13 @@ package asm
 //	a  [strips][k][8]
 //	b  [k][48]
 //
+//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+//	             into L2, and the address goes up by step bytes
+//
 // Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
 //
 //go:noescape
-func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int)
+func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
 // Gemm6x16AVX2 multiplies strips of 6 rows by a panel of 16 columns:
 //
@@ -29,10 +32,13 @@ func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //	a  [strips][k][6]
 //	b  [k][16]
 //
+//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+//	             into L2, and the address goes up by step bytes
+//
 // Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
 //
 //go:noescape
-func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int)
+func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
 // Transpose6AVX2 transposes 6 rows:
 //

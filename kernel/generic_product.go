@@ -29,7 +29,7 @@ func copyGeneric(dst, src *float32, stride, k int) {
 	}
 }
 
-func tileGeneric(a, b *float32, k, strips int, c *float32, cStride int, add int) {
+func tileGeneric(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
 	const n = genericTile
 	as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
 	cs := unsafe.Slice(c, (strips*n-1)*cStride+n)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"unsafe"
 )
 
 // Matrix is a float32 matrix in row-major order: entry (i, j) is Data[i*Stride+j].
@@ -71,7 +72,7 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr int
-	tile   func(a, b *float32, k, strips int, c *float32, cStride int, add int)
+	tile   func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 	// Packing of mr and nr vectors that are rows, or columns, of a matrix.
 	packRows, packCols [2]func(dst, src *float32, stride, k int)
 }
@@ -238,12 +239,17 @@ func (p *Product) multiply(worker, item int) {
 		cols := min(g.nr, p.col+p.cols-col)
 		s := 0
 		if cols == g.nr && whole > 0 {
-			g.tile(&left[0], right, p.terms, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, btoi(p.add))
+			// The next panel meanwhile comes into L2, spread over the strips; that of the next item
+			// may be another goroutine's. An address, not a pointer: it may run past the end.
+			next := min((q+1)*p.terms*g.nr, len(p.right)-1)
+			step := (4*p.terms*g.nr + whole*p.terms/4) / (whole*p.terms/4 + 1)
+			g.tile(&left[0], right, p.terms, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, btoi(p.add),
+				uintptr(unsafe.Pointer(&p.right[next])), step)
 			s = whole
 		}
 		for ; s < strips; s++ {
 			edge := p.edges[worker]
-			g.tile(&left[s*p.terms*g.mr], right, p.terms, 1, &edge[0], g.nr, 0)
+			g.tile(&left[s*p.terms*g.mr], right, p.terms, 1, &edge[0], g.nr, 0, uintptr(unsafe.Pointer(right)), 0)
 			for i := range min(g.mr, p.row+p.rows-row-s*g.mr) {
 				dst := p.c.Data[(row+s*g.mr+i)*p.c.Stride+col:][:cols]
 				if !p.add {

@@ -18,6 +18,9 @@ added to the entry of c that was there.
 	a  [strips][k][%[1]d]
 	b  [k][%[2]d]
 
+	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	             into L2, and the address goes up by step bytes
+
 Requires k > 0, strips > 0, cStride ≥ %[2]d; c overlaps neither a nor b.`
 
 // gemms emits the micro-kernels of matrix products and the packing of their operands.
@@ -39,24 +42,16 @@ func gemms(c *build.Context) {
 
 func (c vectors) gemm(mr, columns int) {
 	nr := columns * c.lanes
-	c.begin(fmt.Sprintf("Gemm%dx%d%s", mr, nr, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int)",
+	c.begin(fmt.Sprintf("Gemm%dx%d%s", mr, nr, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
 		fmt.Sprintf(gemmDoc, mr, nr))
 	a, strips := c.param("a"), c.param("strips")
 	dst, stride, add := c.param("c"), c.bytes("cStride"), c.param("add")
+	ahead, step := c.param("ahead"), c.param("step")
 
 	c.Label("strip")
-	row := c.GP64()
-	c.Comment("the rows of c, for the end of the strip")
+	row, fetch := c.GP64(), c.GP64()
 	c.MOVQ(dst, row)
-	for i := range mr {
-		for j := 0; j < nr; j += 16 {
-			c.PREFETCHT0(at(row, j))
-		}
-		c.PREFETCHT0(at(row, nr-1))
-		if i+1 < mr {
-			c.ADDQ(stride, row)
-		}
-	}
+	c.MOVQ(operand.U32(uint32(mr)), fetch)
 	acc := matrixOf(c, mr, columns)
 	b, n := c.param("b"), c.param("k")
 	terms := func(u int) {
@@ -71,15 +66,31 @@ func (c vectors) gemm(mr, columns int) {
 			}
 		}
 	}
+	round := func() {
+		c.PREFETCHT1(operand.Mem{Base: ahead})
+		c.ADDQ(step, ahead)
+		for u := range unroll {
+			terms(u)
+		}
+		c.ADDQ(operand.U32(unroll*mr*4), a)
+		c.ADDQ(operand.U32(unroll*nr*4), b)
+		c.SUBQ(operand.Imm(unroll), n)
+	}
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JLT(operand.LabelRef("rest"))
-	c.Label("terms")
-	for u := range unroll {
-		terms(u)
+	c.Comment("A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.")
+	c.Label("fetching")
+	for j := 0; j < nr; j += 16 {
+		c.PREFETCHT0(at(row, j))
 	}
-	c.ADDQ(operand.U32(unroll*mr*4), a)
-	c.ADDQ(operand.U32(unroll*nr*4), b)
-	c.SUBQ(operand.Imm(unroll), n)
+	c.PREFETCHT0(at(row, nr-1))
+	c.ADDQ(stride, row)
+	round()
+	c.JLT(operand.LabelRef("rest"))
+	c.DECQ(fetch)
+	c.JNE(operand.LabelRef("fetching"))
+	c.Label("terms")
+	round()
 	c.JGE(operand.LabelRef("terms"))
 	c.Label("rest")
 	c.ADDQ(operand.Imm(unroll), n)
