@@ -33,11 +33,10 @@ func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 func SumAVX512(x *float32, n int, lanes *[32]float32)
 
 // AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2,
-// rate, spread, epsilon, decay, entry by entry,
+// rate, spread, epsilon, entry by entry,
 //
-//	g  = gradient + decay·w
-//	m  = keep1·m + new1·g
-//	v  = keep2·v + new2·(g·g)
+//	m  = keep1·m + new1·gradient
+//	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
 // every operation rounded. Requires n > 0, a multiple of 16.
@@ -45,12 +44,11 @@ func SumAVX512(x *float32, n int, lanes *[32]float32)
 //go:noescape
 func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32)
 
-// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon, decay,
+// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon,
 // entry by entry,
 //
-//	g  = gradient + decay·w
-//	v  = v + g·g
-//	w  = w − (rate·g)/(√v + epsilon)
+//	v  = v + gradient·gradient
+//	w  = w − (rate·gradient)/(√v + epsilon)
 //
 // every operation rounded. Requires n > 0, a multiple of 16.
 //
@@ -86,11 +84,10 @@ func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
 func SumAVX2(x *float32, n int, lanes *[32]float32)
 
 // AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2,
-// rate, spread, epsilon, decay, entry by entry,
+// rate, spread, epsilon, entry by entry,
 //
-//	g  = gradient + decay·w
-//	m  = keep1·m + new1·g
-//	v  = keep2·v + new2·(g·g)
+//	m  = keep1·m + new1·gradient
+//	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
 // every operation rounded. Requires n > 0, a multiple of 16.
@@ -98,12 +95,11 @@ func SumAVX2(x *float32, n int, lanes *[32]float32)
 //go:noescape
 func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32)
 
-// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon, decay,
+// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon,
 // entry by entry,
 //
-//	g  = gradient + decay·w
-//	v  = v + g·g
-//	w  = w − (rate·g)/(√v + epsilon)
+//	v  = v + gradient·gradient
+//	w  = w − (rate·gradient)/(√v + epsilon)
 //
 // every operation rounded. Requires n > 0, a multiple of 16.
 //

@@ -104,7 +104,7 @@ func rowOperations(s *suite) []Benchmark {
 				Quick: (part == "softmax" || part == "adam") && s.best(backend),
 				run: func(_ context.Context, b *testing.B) error {
 					x, y, m, v := randomMatrix(rows, cols), randomMatrix(rows, cols), kernel.NewMatrix(rows, cols), kernel.NewMatrix(rows, cols)
-					adam := kernel.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 0, 1, 0)
+					adam := kernel.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
 					adagrad := kernel.AdagradStep{Rate: 1e-3, Epsilon: 1e-10}
 					work := map[string]func(i int){
 						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); backend.Softmax(m.Row(i), 1, 1) },

@@ -42,7 +42,6 @@ func adamGeneric(w, m, v, g *float32, n int, step *float32) {
 	s := (*AdamStep)(unsafe.Pointer(step))
 	ws, ms, vs, gs := unsafe.Slice(w, n), unsafe.Slice(m, n), unsafe.Slice(v, n), unsafe.Slice(g, n)
 	for i, x := range gs {
-		x += float32(s.WeightDecay * ws[i])
 		first := float32(s.Keep1*ms[i]) + float32(s.New1*x)
 		second := float32(s.Keep2*vs[i]) + float32(s.New2*float32(x*x))
 		ms[i], vs[i] = first, second
@@ -54,7 +53,6 @@ func adagradGeneric(w, v, g *float32, n int, step *float32) {
 	s := (*AdagradStep)(unsafe.Pointer(step))
 	ws, vs, gs := unsafe.Slice(w, n), unsafe.Slice(v, n), unsafe.Slice(g, n)
 	for i, x := range gs {
-		x += float32(s.WeightDecay * ws[i])
 		sum := vs[i] + float32(x*x)
 		vs[i] = sum
 		ws[i] -= float32(s.Rate*x) / (root32(sum) + s.Epsilon)

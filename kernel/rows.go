@@ -115,7 +115,6 @@ func addLanes(sum float64, lanes *[sumLanes]float32) float64 {
 
 // AdamStep is a step of Adam (Kingma and Ba, https://arxiv.org/abs/1412.6980) on some rows.
 //
-//	g ← g + WeightDecay·w
 //	m ← Keep1·m + New1·g
 //	v ← Keep2·v + New2·g²
 //	w ← w − Rate·m / (√(Spread·v) + Epsilon)
@@ -125,18 +124,18 @@ func addLanes(sum float64, lanes *[sumLanes]float32) float64 {
 type AdamStep struct {
 	Keep1, New1, Keep2, New2 float32
 	Rate, Spread             float32
-	Epsilon, WeightDecay     float32
+	Epsilon                  float32
 }
 
 // NewAdamStep returns the step of a row that takes its t-th step, t ≥ 1, after skipped steps of
 // rest during which its moments decayed without a gradient.
-func NewAdamStep(rate, beta1, beta2, epsilon, weightDecay float64, t, skipped int) AdamStep {
+func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	return AdamStep{
 		Keep1: float32(math.Pow(beta1, float64(skipped+1))), New1: float32(1 - beta1),
 		Keep2: float32(math.Pow(beta2, float64(skipped+1))), New2: float32(1 - beta2),
 		Rate:    float32(rate / (1 - math.Pow(beta1, float64(t)))),
 		Spread:  float32(1 / (1 - math.Pow(beta2, float64(t)))),
-		Epsilon: float32(epsilon), WeightDecay: float32(weightDecay),
+		Epsilon: float32(epsilon),
 	}
 }
 
@@ -157,10 +156,9 @@ func (b *Backend) Adam(w, m, v, g []float32, s AdamStep) {
 
 // AdagradStep is a step of Adagrad (Duchi, Hazan and Singer, JMLR 12, 2011).
 //
-//	g ← g + WeightDecay·w
 //	v ← v + g²
 //	w ← w − Rate·g / (√v + Epsilon)
-type AdagradStep struct{ Rate, Epsilon, WeightDecay float32 }
+type AdagradStep struct{ Rate, Epsilon float32 }
 
 // Adagrad takes a step on the row w with the sum of squares v against the gradient g.
 func (b *Backend) Adagrad(w, v, g []float32, s AdagradStep) {
@@ -175,13 +173,4 @@ func (b *Backend) Adagrad(w, v, g []float32, s AdagradStep) {
 	if i := whole; i < len(w) {
 		adagradGeneric(&w[i], &v[i], &g[i], len(w)-i, &t.adagrad.Rate)
 	}
-}
-
-// SGD takes a step of stochastic gradient descent: w ← (w − rate·weightDecay·w) − rate·g.
-func (b *Backend) SGD(w, g []float32, rate, weightDecay float32) {
-	checkLength("SGD", len(w), g)
-	if weightDecay != 0 {
-		b.Axpy(w, -rate*weightDecay, w)
-	}
-	b.Axpy(w, -rate, g)
 }

@@ -60,19 +60,11 @@ func TestRows(t *testing.T) {
 			b.Scale(got, -0.7)
 			requireBits(t, want, got, "scale, n = %d", n)
 
-			got = clone(w)
-			b.SGD(got, g, 0.1, 0.5)
-			for i := range want {
-				decayed := w[i] + float32(float32(-float32(0.1)*float32(0.5))*w[i])
-				want[i] = decayed + float32(-float32(0.1)*g[i])
-			}
-			requireBits(t, want, got, "sgd, n = %d", n)
-
-			step := NewAdamStep(1e-2, 0.9, 0.999, 1e-8, 0.01, 3, 2)
+			step := NewAdamStep(1e-2, 0.9, 0.999, 1e-8, 3, 2)
 			wants := [3][]float32{clone(w), clone(m), clone(v)}
 			gots := [3][]float32{clone(w), clone(m), clone(v)}
 			for i := range g {
-				x := float32(step.WeightDecay*w[i]) + g[i]
+				x := g[i]
 				first, second := float32(step.Keep1*m[i]), float32(step.Keep2*v[i])
 				first += float32(step.New1 * x)
 				x = float32(x * x)
@@ -87,12 +79,12 @@ func TestRows(t *testing.T) {
 
 			wants, gots = [3][]float32{clone(w), clone(v)}, [3][]float32{clone(w), clone(v)}
 			for i := range g {
-				x := float32(0.01*w[i]) + g[i]
+				x := g[i]
 				square := float32(x * x)
 				sum := v[i] + square
 				wants[0][i], wants[1][i] = w[i]-float32(0.05*x)/(sqrt32(sum)+1e-10), sum
 			}
-			b.Adagrad(gots[0], gots[1], g, AdagradStep{0.05, 1e-10, 0.01})
+			b.Adagrad(gots[0], gots[1], g, AdagradStep{0.05, 1e-10})
 			for i := range wants[:2] {
 				requireBits(t, wants[i], gots[i], "adagrad %d, n = %d", i, n)
 			}
@@ -138,7 +130,7 @@ func TestNewAdamStep(t *testing.T) {
 		}
 		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
 		wide -= rate * first / (1 - math.Pow(beta1, float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
-		generic.Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, 0, step, skipped))
+		generic.Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped))
 		skipped = 0
 		require.InDelta(t, wide, w[0], 1e-5, "step %d", step)
 	}
@@ -150,14 +142,14 @@ func TestRowsDoNotAllocate(t *testing.T) {
 	}
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x, y, z, w := make([]float32, 100), make([]float32, 100), make([]float32, 100), make([]float32, 100)
-		step := NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 0, 1, 0)
+		step := NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
 		require.Zero(t, testing.AllocsPerRun(100, func() {
 			b.Axpy(x, 1, y)
 			b.Scale(x, 2)
 			b.Dot(x, y)
 			b.Sum(x)
 			b.Adam(w, x, y, z, step)
-			b.Adagrad(w, y, z, AdagradStep{1, 1, 0})
+			b.Adagrad(w, y, z, AdagradStep{1, 1})
 			b.Softmax(x, 1, 1)
 			b.Logistic(x, nil, 0, 1)
 		}))

@@ -102,13 +102,13 @@ func (o *optimiser) moveRow(b *kernel.Backend, t *parameterTable, i int, gradien
 	}
 	switch c.Optimiser {
 	case sgdOptimiser:
-		b.SGD(values, gradient, float32(rate), 0)
+		b.Axpy(values, float32(-rate), gradient)
 	case adagradOptimiser:
 		b.Adagrad(values, t.second[first:last], gradient, kernel.AdagradStep{Rate: float32(rate), Epsilon: float32(c.Epsilon)})
 	case adamOptimiser:
 		missed := o.step - int(t.last[i]) - 1
 		t.last[i] = float32(o.step)
-		step := kernel.NewAdamStep(rate, c.Beta1, c.Beta2, c.Epsilon, 0, o.step, missed)
+		step := kernel.NewAdamStep(rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
 		b.Adam(values, t.first[first:last], t.second[first:last], gradient, step)
 	}
 }

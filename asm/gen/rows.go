@@ -136,24 +136,21 @@ func (c vectors) store(sums []reg.VecVirtual, to reg.Register) {
 
 func (c vectors) adam() {
 	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32)", `takes a step of Adam. With s = keep1, new1, keep2, new2,
-rate, spread, epsilon, decay, entry by entry,
+rate, spread, epsilon, entry by entry,
 
-	g  = gradient + decay·w
-	m  = keep1·m + new1·g
-	v  = keep2·v + new2·(g·g)
+	m  = keep1·m + new1·gradient
+	v  = keep2·v + new2·(gradient·gradient)
 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 
 `+roundedApart)
 	r, n, s := c.params("w", "m", "v", "gradient"), c.param("n"), c.param("s")
 	var k []reg.VecVirtual
-	for i := range 8 {
+	for i := range 7 {
 		k = append(k, c.broadcast(at(s, i)))
 	}
-	keep1, new1, keep2, new2, rate, spread, epsilon, decay := k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]
+	keep1, new1, keep2, new2, rate, spread, epsilon := k[0], k[1], k[2], k[3], k[4], k[5], k[6]
 	c.entries(r, n, func(i int) {
-		w := c.load(at(r[0], i))
-		g := c.product(w, decay)
-		c.VADDPS(at(r[3], i), g, g)
+		w, g := c.load(at(r[0], i)), c.load(at(r[3], i))
 		m, x := c.product(at(r[1], i), keep1), c.product(g, new1)
 		c.VADDPS(x, m, m)
 		c.VMOVUPS(m, at(r[1], i))
@@ -174,20 +171,17 @@ rate, spread, epsilon, decay, entry by entry,
 }
 
 func (c vectors) adagrad() {
-	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)", `takes a step of Adagrad. With s = rate, epsilon, decay,
+	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)", `takes a step of Adagrad. With s = rate, epsilon,
 entry by entry,
 
-	g  = gradient + decay·w
-	v  = v + g·g
-	w  = w − (rate·g)/(√v + epsilon)
+	v  = v + gradient·gradient
+	w  = w − (rate·gradient)/(√v + epsilon)
 
 `+roundedApart)
 	r, n, s := c.params("w", "v", "gradient"), c.param("n"), c.param("s")
-	rate, epsilon, decay := c.broadcast(at(s, 0)), c.broadcast(at(s, 1)), c.broadcast(at(s, 2))
+	rate, epsilon := c.broadcast(at(s, 0)), c.broadcast(at(s, 1))
 	c.entries(r, n, func(i int) {
-		w := c.load(at(r[0], i))
-		g := c.product(w, decay)
-		c.VADDPS(at(r[2], i), g, g)
+		w, g := c.load(at(r[0], i)), c.load(at(r[2], i))
 		v := c.product(g, g)
 		c.VADDPS(at(r[1], i), v, v)
 		c.VMOVUPS(v, at(r[1], i))
