@@ -144,10 +144,11 @@ func (s *stepper) prepare(w *workload) {
 // relationSize is the number of parameters of a relation.
 func (s *stepper) relationSize() int { return (len(s.tensors) - 1) * s.dim * s.dim }
 
-// size makes m a matrix of undefined entries whose rows begin at cache lines.
+// size makes m a matrix of undefined entries whose rows begin at cache lines, an odd number of lines
+// apart: columns then lie in all sets of a cache, also where a row is a page long.
 func size(m *kernel.Matrix, rows, cols int) {
 	const line = 16
-	stride := (cols + line - 1) / line * line
+	stride := ((cols+line-1)/line | 1) * line
 	if len(m.Data) < rows*stride {
 		m.Data = kernel.AlignedFloat32(rows * stride)
 	}
