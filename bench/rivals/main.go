@@ -4,6 +4,7 @@
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
 //	go run . --all
+//	go run . --steps --data fb15k-237 --dim 38
 //
 // Each rival's ranks are first compared with mquine's, which are exact: a rank may differ only as far
 // as float32 rounding explains it. Then all are timed in alternation.
@@ -45,7 +46,7 @@ func main() {
 type options struct {
 	row
 	checkpoint string
-	all        bool
+	all, steps bool
 	rivals     []string
 	threads    int
 	rounds     int
@@ -59,7 +60,7 @@ type options struct {
 func newCommand() *cobra.Command {
 	o := options{rivals: rivalNames, threads: runtime.GOMAXPROCS(0), rounds: 6, budget: 5 * time.Second, log: os.Stderr}
 	cmd := &cobra.Command{
-		Use:   "rivals (--data NAME --model MODEL --dim D | --data NAME --checkpoint DIR | --all)",
+		Use:   "rivals (--data NAME --model MODEL --dim D | --data NAME --checkpoint DIR | --all | --steps --data NAME --dim D)",
 		Short: "Time the same evaluation in mquine and in its rivals",
 		Long: `Time the same evaluation, both sides and three filters of a test split, in mquine and in its rivals.
 
@@ -75,6 +76,9 @@ queries are made under the clock.
 
 A rival that needs longer than --budget for all queries is timed on evenly spaced blocks of them and
 extrapolated, which the table says.
+
+With --steps it is steps of training MQuinE, in mquine and in PyTorch, whose loss and gradients are
+compared with mquine's first.
 
 The rows of --all, once finished, are kept under --work, and are not measured again for the same
 commit.`,
@@ -95,6 +99,7 @@ commit.`,
 	f.IntVar(&o.dim, "dim", 0, "its `dimension`")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint of your own")
 	f.BoolVar(&o.all, "all", false, "all rows of the comparison")
+	f.BoolVar(&o.steps, "steps", false, "training steps of MQuinE in place of an evaluation: --data and --dim")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; an interval needs 6")
@@ -108,6 +113,9 @@ commit.`,
 func (o *options) check() error {
 	one := o.data != "" && (o.checkpoint != "") != (o.model != "" && o.dim > 0)
 	switch {
+	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
+		return errors.New("--steps trains MQuinE: give it --data and --dim alone")
+	case o.steps:
 	case o.all == one || o.all && (o.row != row{} || o.checkpoint != ""):
 		return errors.New("give --data with --model and --dim, --data with --checkpoint, or --all")
 	case o.model != "" && !slices.Contains(model.Names(), o.model):
@@ -152,6 +160,9 @@ var rows = func() (list []row) {
 func (o *options) run(ctx context.Context) error {
 	// OpenBLAS, oneDNN and gonum use as many threads as they are told; this is for the last.
 	runtime.GOMAXPROCS(o.threads)
+	if o.steps {
+		return o.measureSteps(ctx, os.Stdout)
+	}
 	if !o.all {
 		return o.measure(ctx, os.Stdout)
 	}

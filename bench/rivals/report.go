@@ -84,11 +84,6 @@ func render(j *job, own []rank.Stats, field []*contestant) string {
 			counting = append(counting, 100*r.counting.Seconds()/r.elapsed.Seconds())
 			cores = append(cores, r.cores)
 		}
-		summary := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(c.ratios), &benchmath.DefaultThresholds), 0.95)
-		interval := fmt.Sprintf("%.2f–%.2f (%.0f%%)", summary.Lo, summary.Hi, 100*summary.Confidence)
-		if len(c.ratios) < 6 {
-			interval = fmt.Sprintf("%.2f–%.2f (range)", slices.Min(c.ratios), slices.Max(c.ratios))
-		}
 		timed := "all"
 		if c.ranked < len(j.exact) {
 			timed = fmt.Sprintf("%d, extrapolated", c.ranked)
@@ -99,13 +94,22 @@ func render(j *job, own []rank.Stats, field []*contestant) string {
 			}
 			return fmt.Sprintf(format, v)
 		}
-		t.AppendRow(table.Row{c.name, fmt.Sprintf("%.2f", median(seconds)), fmt.Sprintf("%.2f", median(c.ratios)), interval,
+		t.AppendRow(table.Row{c.name, fmt.Sprintf("%.2f", median(seconds)), fmt.Sprintf("%.2f", median(c.ratios)), interval(c.ratios),
 			unknown("%.0f%%", median(counting)), unknown("%.1f", median(cores)), timed, fmt.Sprintf("%d of %d", c.differ, c.ranked)})
 	}
 	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, Align: text.AlignRight}, {Number: 3, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight}, {Number: 6, Align: text.AlignRight}, {Number: 7, Align: text.AlignRight}, {Number: 8, Align: text.AlignRight}})
 	return fmt.Sprintf("%s, %s d = %d: %d queries (%d distinct), %d candidates; %s, %s, %d threads; medians of %d rounds\n%s\nCandidate features are ready before the clock starts; mquine makes and packs them in %.2f s.\n",
 		j.row.data, j.row.model, j.row.dim, len(j.exact), len(j.queries), j.n,
 		strings.TrimSpace(cpuid.CPU.BrandName), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))
+}
+
+// interval tells the interval of the median of ratios, or their range where they are few.
+func interval(ratios []float64) string {
+	if len(ratios) < 6 {
+		return fmt.Sprintf("%.2f–%.2f (range)", slices.Min(ratios), slices.Max(ratios))
+	}
+	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(ratios), &benchmath.DefaultThresholds), 0.95)
+	return fmt.Sprintf("%.2f–%.2f (%.0f%%)", s.Lo, s.Hi, 100*s.Confidence)
 }
 
 func median(x []float64) float64 {

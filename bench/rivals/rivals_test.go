@@ -14,8 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/train"
 )
 
 // small returns options for a small graph with a checkpoint of the given model.
@@ -140,4 +142,19 @@ func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, o.measure(ctx, new(bytes.Buffer)), context.Canceled)
+}
+
+// torch_step.py computes mquine's loss and gradients.
+func TestTorchStep(t *testing.T) {
+	if testing.Short() { // it takes seconds to start
+		t.Skip("PyTorch takes long to start")
+	}
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	o := &options{threads: 2}
+	err = o.checkStep(t.Context(), train.Machine{Backend: backends[0], Threads: 2})
+	if errors.As(err, new(missingError)) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
 }

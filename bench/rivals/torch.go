@@ -25,8 +25,9 @@ import (
 //go:embed torch_eval.py
 var torchProgram []byte
 
-// torch is torch_eval.py in a process that keeps the model and times itself.
+// torch is a Python program in a process that keeps the model and times itself.
 type torch struct {
+	program string
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
@@ -40,9 +41,21 @@ type torch struct {
 	}
 }
 
-// newTorch starts the process; it returns when the model is loaded and the sizes of batches are
+// newTorch starts torch_eval.py; it returns when the model is loaded and the sizes of batches are
 // tried.
-func newTorch(ctx context.Context, j *job, python string, unique bool) (_ *torch, err error) {
+func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, error) {
+	return startTorch(ctx, python, "torch_eval.py", torchProgram, func(string) ([]string, error) {
+		args := []string{j.checkpoint.Path, j.graph.Dir, "--serve", "--threads", strconv.Itoa(j.threads)}
+		if unique {
+			args = append(args, "--unique")
+		}
+		return args, nil
+	})
+}
+
+// startTorch starts a program in a folder of its own, which prepare may fill, with the arguments that
+// prepare returns, and reads its first answer.
+func startTorch(ctx context.Context, python, name string, text []byte, prepare func(folder string) ([]string, error)) (_ *torch, err error) {
 	if python, err = findTorch(ctx, python); err != nil {
 		return nil, err
 	}
@@ -50,21 +63,21 @@ func newTorch(ctx context.Context, j *job, python string, unique bool) (_ *torch
 	if err != nil {
 		return nil, err
 	}
-	t := &torch{folder: folder, errors: new(bytes.Buffer)}
+	t := &torch{program: name, folder: folder, errors: new(bytes.Buffer)}
 	defer func() {
 		if err != nil {
 			t.close()
 		}
 	}()
-	program := filepath.Join(folder, "torch_eval.py")
-	if err := os.WriteFile(program, torchProgram, 0o666); err != nil {
+	path := filepath.Join(folder, name)
+	if err := os.WriteFile(path, text, 0o666); err != nil {
 		return nil, err
 	}
-	args := []string{program, j.checkpoint.Path, j.graph.Dir, "--serve", "--threads", strconv.Itoa(j.threads)}
-	if unique {
-		args = append(args, "--unique")
+	args, err := prepare(folder)
+	if err != nil {
+		return nil, err
 	}
-	t.cmd = exec.CommandContext(ctx, python, args...)
+	t.cmd = exec.CommandContext(ctx, python, append([]string{path}, args...)...)
 	t.cmd.Stderr = t.errors
 	if t.in, err = t.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -78,6 +91,18 @@ func newTorch(ctx context.Context, j *job, python string, unique bool) (_ *torch
 		return nil, err
 	}
 	return t, t.read(&t.started)
+}
+
+// ask sends a request and reads the answer.
+func (t *torch) ask(request, answer any) error {
+	line, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	if _, err := t.in.Write(append(line, '\n')); err != nil {
+		return errors.Join(err, t.read(new(any)))
+	}
+	return t.read(answer)
 }
 
 // findTorch returns the interpreter that has torch: the one asked for, or Debian's, which need not be
@@ -101,7 +126,7 @@ func (t *torch) read(answer any) error {
 	if err != nil {
 		_ = t.cmd.Wait() // for all of its messages
 		lines := strings.Split(strings.TrimSpace(t.errors.String()), "\n")
-		return fmt.Errorf("torch_eval.py: %s", lines[len(lines)-1])
+		return fmt.Errorf("%s: %s", t.program, lines[len(lines)-1])
 	}
 	return json.Unmarshal(line, answer)
 }
@@ -120,18 +145,11 @@ func (t *torch) about() string {
 
 func (t *torch) rank(_ context.Context, limit int) (*outcome, error) {
 	path := filepath.Join(t.folder, "ranks")
-	request, err := json.Marshal(map[string]any{"limit": limit, "ranks": path})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := t.in.Write(append(request, '\n')); err != nil {
-		return nil, errors.Join(err, t.read(new(any)))
-	}
 	var answer struct {
 		Queries        int
 		Seconds, Cores float64
 	}
-	if err := t.read(&answer); err != nil {
+	if err := t.ask(map[string]any{"limit": limit, "ranks": path}, &answer); err != nil {
 		return nil, err
 	}
 	raw, err := os.ReadFile(path)
