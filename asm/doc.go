@@ -6,8 +6,8 @@
 // kernel, which has the portable twin of every function, checks and dispatch.
 //
 // A call is bounded in time, since the Go scheduler cannot interrupt it: a block of queries over
-// one panel and a chunk of terms, one strip of eight rows, or a list of rows that the caller keeps
-// short.
+// one panel and a chunk of terms, one strip of eight rows, one pass over a small matrix, or a list of
+// rows that the caller keeps short.
 package asm
 
 //go:generate go run -C gen . ..
