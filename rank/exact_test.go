@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -426,6 +427,23 @@ var vectorKinds = []checkpointKind{
 		normal(rng, ts[1], 0.3)
 		for i := range ts[0] {
 			ts[0][i] = 0.25
+		}
+	}},
+	{"far from the origin", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		normal(rng, ts[1], 0.3)
+		for i := range ts[0] {
+			ts[0][i] = float32(1000 + rng.NormFloat64())
+		}
+	}},
+	{"dimensions of all sizes", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		// The products reach from subnormal numbers to the largest that the int8 screen takes.
+		normal(rng, ts[0], 0x1p-66)
+		width := len(ts[1]) / c.Relations
+		for i := range width {
+			scale := math.Ldexp(1, rng.IntN(205)-83)
+			for r := range c.Relations {
+				ts[1][r*width+i] = float32(rng.NormFloat64() * scale)
+			}
 		}
 	}},
 }
