@@ -126,11 +126,11 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 
 func checkPair(out, width int, x, table []float32, stride int, ids []int32) {
 	if len(x) == 0 || len(x)%width != 0 || stride < len(x) || out < len(ids) {
-		panic(fmt.Sprintf("kernel: Pair: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
+		panic(fmt.Sprintf("kernel: pairs: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
 	}
 	for _, id := range ids {
 		if id < 0 || int(id)*stride+len(x) > len(table) {
-			panic(fmt.Sprintf("kernel: Pair: row %d is outside the table", id))
+			panic(fmt.Sprintf("kernel: pairs: row %d is outside the table", id))
 		}
 	}
 }

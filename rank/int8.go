@@ -178,6 +178,11 @@ func largest(x []float64) (m float64) {
 // rotation bounds the relative error of the coordinates: a difference and log₂ spread sums.
 const rotation = 8 * kernel.U64
 
+// mostUndecided is the share of the sampled pairs that the int8 screen may leave under AutoScreen.
+// Such a pair costs the next stage some three times what a float32 panel needs for it, of which bytes
+// save three quarters; and panels leave more than the sample, as a block shares one step.
+const mostUndecided = 0.15
+
 // sampleInt8 chooses the coordinates for the candidates of f, in a pass, and tells whether the int8
 // screen should be used.
 func (f *features) sampleInt8(c *crew, p pass) bool {
@@ -241,9 +246,7 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 			}
 		}
 	}
-	// Such a pair costs the next stage some three times what a float32 panel needs for it, of which
-	// bytes save three quarters.
-	return float64(undecided) < 0.15*float64(len(psi)*len(phi))
+	return float64(undecided) < mostUndecided*float64(len(psi)*len(phi))
 }
 
 // norm64 returns an upper bound of ‖x‖.

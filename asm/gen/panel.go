@@ -64,9 +64,9 @@ type panel struct {
 
 func panels(c *build.Context) {
 	tinyData(c)
-	int8 := int8Panel
-	int8.Context, int8.lanes, int8.vectors, int8.vec, int8.mr = c, 16, 3, c.ZMM, 9
-	int8.emit("AVX512VNNI")
+	bytes := int8Panel
+	bytes.Context, bytes.lanes, bytes.vectors, bytes.vec, bytes.mr = c, 16, 3, c.ZMM, 9
+	bytes.emit("AVX512VNNI")
 	for _, k := range []panel{dotPanel, l1Panel, normPanel, phasePanel} {
 		k512, k256 := k, k
 		k512.Context, k512.lanes, k512.vectors, k512.vec = c, 16, 3, c.ZMM

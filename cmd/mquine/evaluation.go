@@ -245,7 +245,11 @@ func (e *evaluation) print(w io.Writer, r *rank.Report, c kernel.Comparison, tie
 	where := fmt.Sprintf("%v, all %s; measured before and after", tier, plural(runtime.GOMAXPROCS(0), "core"))
 	text := fmt.Sprintf("\nFMA ceiling: %.0f GFLOP/s (%s).", r.FMAGFLOPSAll, where)
 	if r.Share > 0 {
-		text += fmt.Sprintf(" The ranking reached %.1f%% of it.", 100*r.Share)
+		text += fmt.Sprintf(" The ranking reached %.1f%% of it", 100*r.Share)
+		if r.Screen != rank.Float32Screen.String() {
+			text += ", with a first stage in bytes, which are faster than multiply-adds"
+		}
+		text += "."
 	}
 	if c != kernel.Dot {
 		text += fmt.Sprintf("\nCeiling of the comparison %v: %.1f·10⁹ terms/s (its operations on registers alone). The ranking reached %.1f%% of it.",
