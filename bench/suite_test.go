@@ -108,14 +108,15 @@ func TestQuick(t *testing.T) {
 		assert.Positive(t, r.Values["sec/op"], r.Name)
 		for unit, v := range r.Values {
 			assert.Positive(t, v, "%s %s", r.Name, unit)
-			if strings.HasPrefix(unit, "pct-") {
-				assert.Less(t, v, 300.0, "%s %s", r.Name, unit)
-			}
 		}
 		switch family, _, _ := strings.Cut(r.Name, "/"); family {
 		case "Panel":
 			assert.Contains(t, r.Values, "pct-peak")
-			assert.Contains(t, r.Values, "GFLOP/s")
+			rate := "GFLOP/s"
+			if strings.Contains(r.Name, "compare=int8") {
+				rate = "GOP/s"
+			}
+			assert.Contains(t, r.Values, rate)
 			assert.Contains(t, r.Values, "GB/s")
 		case "Evaluate":
 			assert.Contains(t, r.Values, "queries/s")
