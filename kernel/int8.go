@@ -38,10 +38,10 @@ func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) I
 	inverse, fineStep := 1/step, step/Fine
 	fineInverse := 1 / fineStep
 	for i, v := range x {
-		c := math.RoundToEven(max(-127, min(127, v*inverse)))
+		c := clampedRound(v * inverse)
 		back := c * step
 		rest := v - back
-		f := math.RoundToEven(max(-127, min(127, rest*fineInverse)))
+		f := clampedRound(rest * fineInverse)
 		fineBack := f * fineStep
 		r.Norm += back * back
 		r.FineNorm += fineBack * fineBack
@@ -57,6 +57,18 @@ func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) I
 	r.Residual += 2 * U64 * r.Norm // the roundings of back
 	r.FineResidual += 2 * U64 * (r.Norm + r.FineNorm)
 	return r
+}
+
+// clampedRound returns the whole number next to v, at most 127 in size.
+func clampedRound(v float64) float64 {
+	if v > 127 {
+		return 127
+	}
+	if v < -127 {
+		return -127
+	}
+	const unit = 1.5 * (1 << 52) // sums with it have no fraction
+	return float64(v+unit) - unit
 }
 
 func bytesOf(words []float32) []uint8 {

@@ -86,15 +86,21 @@ func (c *coordinates) query(out []float64, x []float32) {
 
 // rotate multiplies every group of spread entries with the Hadamard matrix of ±1.
 func rotate(x []float64) {
+	// Four numbers at a time stay in registers, for two of the four rounds.
+	four := func(a, b, c, d float64) (float64, float64, float64, float64) {
+		a, b, c, d = a+b, a-b, c+d, c-d
+		return a + c, b + d, a - c, b - d
+	}
 	for ; len(x) >= spread; x = x[spread:] {
 		g := (*[spread]float64)(x)
-		for h := 1; h < spread; h *= 2 {
-			for i := 0; i < spread; i += 2 * h {
-				for j := i; j < i+h; j++ {
-					g[j], g[j+h] = g[j]+g[j+h], g[j]-g[j+h]
-				}
-			}
-		}
+		g[0], g[1], g[2], g[3] = four(g[0], g[1], g[2], g[3])
+		g[4], g[5], g[6], g[7] = four(g[4], g[5], g[6], g[7])
+		g[8], g[9], g[10], g[11] = four(g[8], g[9], g[10], g[11])
+		g[12], g[13], g[14], g[15] = four(g[12], g[13], g[14], g[15])
+		g[0], g[4], g[8], g[12] = four(g[0], g[4], g[8], g[12])
+		g[1], g[5], g[9], g[13] = four(g[1], g[5], g[9], g[13])
+		g[2], g[6], g[10], g[14] = four(g[2], g[6], g[10], g[14])
+		g[3], g[7], g[11], g[15] = four(g[3], g[7], g[11], g[15])
 	}
 }
 
@@ -170,7 +176,9 @@ func step(largest float64) float64 {
 
 func largest(x []float64) (m float64) {
 	for _, v := range x {
-		m = max(m, math.Abs(v))
+		if v = math.Abs(v); v > m {
+			m = v
+		}
 	}
 	return m
 }
@@ -249,13 +257,13 @@ func (f *features) sampleInt8(c *crew, p pass) bool {
 	return float64(undecided) < mostUndecided*float64(len(psi)*len(phi))
 }
 
-// norm64 returns an upper bound of ‖x‖.
+// norm64 returns an upper bound of ‖x‖; len(x) is a multiple of 4.
 func norm64(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v * v
+	var a, b, c, d float64
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d = a+x[0]*x[0], b+x[1]*x[1], c+x[2]*x[2], d+x[3]*x[3]
 	}
-	return math.Sqrt(sum) * outward
+	return math.Sqrt(a+b+c+d) * outward
 }
 
 // packInt8 makes the panels of the int8 screen, in ascending order of the largest entry of b, which sets the
