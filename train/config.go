@@ -35,9 +35,10 @@ type Config struct {
 	ZSamples int
 	LambdaZ  float64
 
-	Regulariser string
-	LambdaReg   float64
-	Dropout     float64
+	Regulariser   string
+	LambdaReg     float64
+	Dropout       float64
+	EntityDropout float64
 
 	Optimiser    string
 	LearningRate float64
@@ -214,6 +215,7 @@ func (c *Config) Options() []Option {
 		{"regulariser", "`regulariser`: none, frobenius, n3 or dura", choice(&c.Regulariser, noRegulariser, frobeniusRegulariser, n3Regulariser, duraRegulariser)},
 		{"lambda_reg", "`weight` λ_reg of the regulariser", number(&c.LambdaReg, 0, 1e6)},
 		{"dropout", "`probability` of dropping an entry of a query's ψ", number(&c.Dropout, 0, 0.99)},
+		{"entity_dropout", "`probability` of dropping an entry of a query's anchor", number(&c.EntityDropout, 0, 0.99)},
 
 		{"optimiser", "`optimiser`: adam, adagrad or sgd", choice(&c.Optimiser, adamOptimiser, adagradOptimiser, sgdOptimiser)},
 		{"learning_rate", "learning `rate` η", number(&c.LearningRate, 0, 1e3)},

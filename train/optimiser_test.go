@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -83,8 +84,14 @@ func TestClip(t *testing.T) {
 // Dropout leaves the mean as it is, takes the same entries in both directions, and its gradients are
 // those of the loss with what was dropped.
 func TestDropout(t *testing.T) {
+	for _, p := range [][2]float64{{0.3, 0}, {0, 0.4}, {0.3, 0.4}} {
+		t.Run(fmt.Sprintf("queries %v, anchors %v", p[0], p[1]), func(t *testing.T) { checkDropout(t, p[0], p[1]) })
+	}
+}
+
+func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 	c := Default()
-	c.Dim, c.Batch, c.Dropout = 5, 12, 0.3
+	c.Dim, c.Batch, c.Dropout, c.EntityDropout = 5, 12, ofQuery, ofAnchor
 	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
 	s := tr.stepper
 	var sum, dropped float64
@@ -93,7 +100,7 @@ func TestDropout(t *testing.T) {
 		for i := range x {
 			x[i] = 1
 		}
-		s.drop(&s.scratch[0], x, 1, 2, q)
+		s.drop(&s.scratch[0], x, 0.3, useDropout, 1, 2, q)
 		for _, v := range x {
 			sum += float64(v)
 			if v == 0 {

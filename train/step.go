@@ -52,6 +52,7 @@ type stepScratch struct {
 	symmetric *kernel.Symmetric
 	objective objective
 	pcg       *rand.PCG
+	anchor    []float32
 }
 
 // group is a run of queries with the same side and relation, no longer than groupSize. The gradients
@@ -65,7 +66,7 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 		backend: b, product: b.NewProduct(threads), scratch: make([]stepScratch, threads)}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	for i := range s.scratch {
-		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0)}
+		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0), nil}
 	}
 	return s
 }
@@ -174,21 +175,31 @@ func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) err
 		c, g := &s.scratch[t], s.groups[i]
 		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
-			s.constants[q] = c.towers.query(s.psi.Row(q), s.entity(w.queries[q].Anchor))
-			s.drop(c, s.psi.Row(q), epoch, step, q)
+			s.constants[q] = c.towers.query(s.psi.Row(q), s.anchor(c, w.queries[q].Anchor, epoch, step, q))
+			s.drop(c, s.psi.Row(q), s.config.Dropout, useDropout, epoch, step, q)
 		}
 	})
 }
 
-// drop puts zeros in the place of entries of x with the probability of the dropout, and
-// scales the others up. The same query of the same step drops the same entries again.
-func (s *stepper) drop(c *stepScratch, x []float32, epoch, step, query int) {
-	if s.config.Dropout == 0 {
+// anchor returns the packed A of a query's anchor, with entries dropped.
+func (s *stepper) anchor(c *stepScratch, e int32, epoch, step, query int) []float32 {
+	if s.config.EntityDropout == 0 {
+		return s.entity(e)
+	}
+	c.anchor = append(c.anchor[:0], s.entity(e)...)
+	s.drop(c, c.anchor, s.config.EntityDropout, useEntityDropout, epoch, step, query)
+	return c.anchor
+}
+
+// drop puts zeros in the place of entries of x with probability p, and scales the others up.
+// The same use by the same query of the same step drops the same entries again.
+func (s *stepper) drop(c *stepScratch, x []float32, p float64, use uint64, epoch, step, query int) {
+	if p == 0 {
 		return
 	}
-	stream(c.pcg, s.config.Seed, useDropout, epoch, step, query)
+	stream(c.pcg, s.config.Seed, use, epoch, step, query)
 	const bits = 16
-	limit := uint64(s.config.Dropout * (1 << bits))
+	limit := uint64(p * (1 << bits))
 	scale := float32(1 / (1 - float64(limit)/(1<<bits)))
 	for i := 0; i < len(x); i += 64 / bits {
 		r := c.pcg.Uint64()
@@ -362,11 +373,12 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
-			s.drop(c, gradient, epoch, step, q)
+			s.drop(c, gradient, s.config.Dropout, useDropout, epoch, step, q)
 			if q < w.main {
 				dc -= dura // of dura·‖A‖² = −dura·c
 			}
-			c.towers.gradient(gradient[:s.width()], s.entity(w.queries[q].Anchor), gradient, dc)
+			c.towers.gradient(gradient[:s.width()], s.anchor(c, w.queries[q].Anchor, epoch, step, q), gradient, dc)
+			s.drop(c, gradient[:s.width()], s.config.EntityDropout, useEntityDropout, epoch, step, q)
 		}
 		c.towers.end(s.relations[i*n : (i+1)*n])
 	})

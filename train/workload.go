@@ -164,6 +164,7 @@ const (
 	useIndependent
 	useZ
 	useDropout
+	useEntityDropout
 )
 
 // prepare makes the workload of a step from its positives. It is valid until the next call.
