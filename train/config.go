@@ -25,12 +25,13 @@ type Config struct {
 	Distribution  string
 	Filter        bool
 
-	Loss        string
-	Gamma       float64
-	LambdaNeg   float64
-	Adversarial float64
-	Smoothing   float64
-	Subsampling bool
+	Loss          string
+	Gamma         float64
+	LambdaNeg     float64
+	Adversarial   float64
+	Smoothing     float64
+	Subsampling   bool
+	AnswerWeights bool
 
 	ZSamples int
 	LambdaZ  float64
@@ -135,6 +136,9 @@ func (c *Config) Check() error {
 // checkKvsAll says which options need single positives, where there are queries.
 func (c *Config) checkKvsAll() error {
 	if c.Negatives != kvsAllNegatives {
+		if c.AnswerWeights {
+			return errors.New("answer_weights weighs queries with several answers: set negatives to kvsall")
+		}
 		return nil
 	}
 	switch {
@@ -208,6 +212,7 @@ func (c *Config) Options() []Option {
 		{"adversarial", "self-adversarial `temperature` α of the losses paper and margin; 0 weighs all negatives alike", number(&c.Adversarial, 0, 1e3)},
 		{"smoothing", "label smoothing `ε` of the losses softmax and bce", number(&c.Smoothing, 0, 0.999)},
 		{"subsampling", "weigh positives by 1/√(count of (h, r) + count of (r, t)), as the RotatE code does", (*truth)(&c.Subsampling)},
+		{"answer_weights", "weigh each query of kvsall by the number of its training answers, so that all triples weigh alike", (*truth)(&c.AnswerWeights)},
 
 		{"z_samples", "`number` k of Z-samples of a positive and side, from the Z-patterns of those of its negatives that train does not know; 0 for none", whole(&c.ZSamples, 0, 1<<20)},
 		{"lambda_z", "`weight` λ_Z of the Z-samples", number(&c.LambdaZ, 0, 1e6)},

@@ -53,6 +53,7 @@ var recipes = map[string]func(*Config){
 	},
 	"kvsall": func(c *Config) {
 		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = kvsAllNegatives, bceLoss, 4, 0.1, 2
+		c.AnswerWeights, c.EntityDropout = true, 0.1
 	},
 	"bernoulli": func(c *Config) {
 		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 9, bernoulliDistribution, marginLoss

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -298,6 +299,7 @@ func TestGradients(t *testing.T) {
 			c.Distribution, c.Subsampling, c.Gamma = degreeDistribution, true, 4
 		}},
 		{"kvsall", func(c *Config) { c.Negatives = kvsAllNegatives }},
+		{"kvsall, weighted", func(c *Config) { c.Negatives, c.AnswerWeights = kvsAllNegatives, true }},
 		{"kvsall, smoothed, frobenius, Z", func(c *Config) {
 			c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = kvsAllNegatives, 0.2, 3, 3
 			c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.3
@@ -335,18 +337,28 @@ func TestGradients(t *testing.T) {
 // With kvsall, an epoch asks every distinct query once, in batches that have no query twice, and the
 // positives are the training triples that answer them.
 func TestKvsAllWorkload(t *testing.T) {
+	for _, weighted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("answer weights %v", weighted), func(t *testing.T) { checkKvsAllWorkload(t, weighted) })
+	}
+}
+
+func checkKvsAllWorkload(t *testing.T, weighted bool) {
 	g := randomGraph(12, 3, 60, 3)
 	c := Default()
-	c.Dim, c.Batch, c.Negatives = 3, 7, kvsAllNegatives
+	c.Dim, c.Batch, c.Negatives, c.AnswerWeights = 3, 7, kvsAllNegatives, weighted
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	tr := trainerFor(t, c, g, backends[0], 2)
-	want, positives := map[kg.Query]int{}, map[kg.Triple]int{}
+	want, answers, positives := map[kg.Query]int{}, map[kg.Query]int{}, map[kg.Triple]int{}
 	for _, triple := range g.Splits[kg.Train] {
+		if positives[triple] > 0 {
+			continue
+		}
 		positives[triple] = 2
 		for _, side := range []kg.Side{kg.Tail, kg.Head} {
 			q, _ := triple.Query(side)
 			want[q] = 1
+			answers[q]++
 		}
 	}
 	require.Equal(t, len(want), tr.items())
@@ -360,7 +372,11 @@ func TestKvsAllWorkload(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, w.weights, len(batch))
 		for i, q := range w.queries {
-			require.Equal(t, 1/float64(len(batch)), w.weights[i])
+			share := 1 / float64(len(batch))
+			if weighted {
+				share = float64(answers[q]) / float64(len(w.positives))
+			}
+			require.Equal(t, share, w.weights[i])
 			asked[q]++
 		}
 		for _, triple := range w.positives {

@@ -187,9 +187,15 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 	})
 	w.main = len(w.queries)
 	var answers []int32
+	var sum float64
 	for _, q := range w.queries {
-		w.weights = append(w.weights, 1/float64(w.main))
 		answers = trainAnswers(answers[:0], p.known.Answers(q))
+		weight := 1.0
+		if p.config.AnswerWeights {
+			weight = float64(len(answers))
+		}
+		sum += weight
+		w.weights = append(w.weights, weight)
 		for _, e := range answers {
 			t := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
 			if q.Side == kg.Head {
@@ -197,6 +203,9 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 			}
 			w.positives = append(w.positives, t)
 		}
+	}
+	for i := range w.weights {
+		w.weights[i] /= sum
 	}
 	return w, p.complete(ctx, 0, epoch, step) // all queries share a block
 }
