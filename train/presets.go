@@ -32,7 +32,7 @@ var bestRows = map[string]func(*Config){
 		c.Dim, c.Epochs, c.Batch = 32, 48, 128
 		c.Negatives, c.AnswerWeights = kvsAllNegatives, true
 		c.Dropout, c.EntityDropout = 0.3, 0.1
-		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 4
+		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 8
 	},
 }
 
