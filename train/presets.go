@@ -34,6 +34,12 @@ var bestRows = map[string]func(*Config){
 		c.Dropout, c.EntityDropout = 0.3, 0.1
 		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 8
 	},
+	"fb15k-237": func(c *Config) {
+		c.Dim, c.Epochs, c.Batch = 20, 36, 256
+		c.Negatives, c.NegativeCount = sharedNegatives, 2048
+		c.Dropout, c.EntityDropout = 0.3, 0.3
+		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 4
+	},
 }
 
 // Presets returns the names that Preset takes, the rows of both kinds after the kinds.
