@@ -61,6 +61,12 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 			if err != nil {
 				return fmt.Errorf("benchmark %s: %w", x.Name, err)
 			}
+			if result.N == 0 {
+				if _, err := fmt.Fprintf(w, "# %s was skipped: what it needs is not there\n", x.Name); err != nil {
+					return err
+				}
+				continue
+			}
 			if _, err := fmt.Fprintf(w, "Benchmark%s-%d\t%s\n", x.Name, threads(), result); err != nil {
 				return err
 			}
