@@ -16,6 +16,7 @@ var allowed = map[string][]string{
 	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
 
 	"AVX512VNNI": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI"},
+	"AMX":        {"AVX", "AVX2", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AMXTILE", "AMXINT8"},
 }
 
 var (
@@ -26,7 +27,8 @@ var (
 
 // TestInstructions reads the generated assembly: a kernel uses no more than its suffix says,
 // leaves the registers of the Go ABI alone, mixes no legacy SSE into AVX code and ends in
-// VZEROUPPER.
+// VZEROUPPER. Instructions spelt in bytes, each below its comment, are those of AMX alone, whose
+// tiles are configured first and released last.
 func TestInstructions(t *testing.T) {
 	files, err := filepath.Glob("*_amd64.s")
 	if err != nil || len(files) == 0 {
@@ -40,6 +42,7 @@ func TestInstructions(t *testing.T) {
 		}
 		defer f.Close()
 		var name, suffix, previous string
+		var tiles []string // AMX instructions of the function
 		var required []string
 		scanner := bufio.NewScanner(f)
 		for line := 1; scanner.Scan(); line++ {
@@ -52,7 +55,7 @@ func TestInstructions(t *testing.T) {
 				functions++
 				name = strings.TrimPrefix(strings.Fields(text)[1], "·")
 				name = name[:strings.Index(name, "(")]
-				suffix = ""
+				suffix, tiles = "", nil
 				for s := range allowed {
 					if strings.HasSuffix(name, s) {
 						suffix = s
@@ -67,6 +70,8 @@ func TestInstructions(t *testing.T) {
 					}
 				}
 				required = nil
+			case strings.HasPrefix(text, "// T") || strings.HasPrefix(text, "// LDTILECFG"):
+				tiles = append(tiles, strings.Fields(text)[1])
 			case text == "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "#") || strings.HasSuffix(text, ":"):
 			default:
 				mnemonic := strings.Fields(text)[0]
@@ -79,8 +84,14 @@ func TestInstructions(t *testing.T) {
 				if vector.MatchString(text) && !strings.HasPrefix(mnemonic, "V") && !strings.HasPrefix(mnemonic, "K") {
 					complain("legacy SSE")
 				}
+				if (mnemonic == "BYTE") && suffix != "AMX" {
+					complain("an instruction in bytes")
+				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {
 					complain("no VZEROUPPER before RET")
+				}
+				if mnemonic == "RET" && suffix == "AMX" && (tiles[0] != "LDTILECFG" || tiles[len(tiles)-1] != "TILERELEASE") {
+					complain("tiles that are not configured first and released last")
 				}
 				previous = mnemonic
 			}

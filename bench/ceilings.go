@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,19 +22,24 @@ func ceilings(s *suite) []Benchmark {
 			return nil
 		}})
 	}
+	type loop struct {
+		of      string
+		ceiling kernel.Ceiling
+		flops   float64 // of what the ceiling counts
+	}
 	for _, backend := range s.backends {
-		for _, loop := range []struct {
-			of      string
-			ceiling kernel.Ceiling
-			flops   float64 // of what the ceiling counts
-		}{
+		loops := []loop{
 			{"fma32", backend.Terms(kernel.Dot), 2}, {"l1", backend.Terms(kernel.L1), flops(kernel.L1)},
 			{"group-norm", backend.Terms(kernel.GroupNorm), flops(kernel.GroupNorm)}, {"phase", backend.Terms(kernel.Phase), flops(kernel.Phase)},
 			{"fma64", backend.FMA64(), 1}, {"muladd64", backend.MulAdd64(), 1}, {"int8", backend.Int8(), 1},
-		} {
+		}
+		if backend.FastInt16() {
+			loops = append(loops, loop{"int8-tiles", backend.Int8Tiles(), 1})
+		}
+		for _, loop := range loops {
 			for _, n := range counts {
 				unit := "GFLOP/s"
-				if loop.of == "int8" {
+				if strings.HasPrefix(loop.of, "int8") {
 					unit = "GOP/s"
 				}
 				add(name("Ceiling", "tier", backend.Tier, "of", loop.of, "threads", n), s.best(backend) && loop.of == "fma32", unit, loop.flops, n, loop.ceiling)

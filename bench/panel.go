@@ -36,6 +36,9 @@ func panels(s *suite) []Benchmark {
 		if backend.FastInt8() {
 			compared = append(slices.Clone(compared), kernel.Int8)
 		}
+		if backend.FastInt16() {
+			compared = append(slices.Clone(compared), kernel.Int16)
+		}
 		for _, c := range compared {
 			for _, k := range []int{200, 342, 1000, 1482, 2000} {
 				list = append(list, Benchmark{
@@ -55,9 +58,13 @@ func panels(s *suite) []Benchmark {
 // panel is a call of Panel over k dimensions.
 func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
 	dimensions, vectors := k, randoms
-	if c == kernel.Int8 {
+	switch c {
+	case kernel.Int8:
 		k = (k + kernel.WordBytes - 1) / kernel.WordBytes
 		dimensions, vectors = k*kernel.WordBytes, randomBytes
+	case kernel.Int16: // two codes of a byte each
+		k = (2*k/kernel.WordBytes + c.Unit() - 1) / c.Unit() * c.Unit()
+		dimensions, vectors = k*kernel.WordBytes/2, randomBytes
 	}
 	mr := backend.MR(c)
 	block := backend.QueryBlock(c, k)
@@ -83,10 +90,15 @@ func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
 		},
 		bytes: float64(4 * size),
 	}
-	if c == kernel.Int8 {
+	switch c {
+	case kernel.Int8:
 		o.others = map[string]float64{"GOP/s": 2 * terms / 1e9}
 		o.limits = []share{{"pct-peak", 2 * terms, newLimit(backend.Int8())}}
-	} else {
+	case kernel.Int16:
+		const products = 3 // of coarse and fine codes
+		o.others = map[string]float64{"GOP/s": products * 2 * terms / 1e9}
+		o.limits = []share{{"pct-peak", products * 2 * terms, newLimit(backend.Int8Tiles())}}
+	default:
 		o.flops = terms * flops(c)
 		o.limits = []share{{"pct-peak", terms, newLimit(backend.Terms(c))}}
 	}

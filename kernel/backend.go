@@ -15,6 +15,7 @@ type Backend struct {
 	compare   [numComparisons]comparer
 	rootError float64 // relative error of the square root in GroupNorm's panels
 	fastInt8  bool    // Int8 is in assembly
+	fastInt16 bool    // Int16 is in assembly
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
@@ -37,7 +38,8 @@ const Chunk = 128
 // memory that a goroutine uses again and again.
 type Tile struct {
 	// Scores[i*NR+j] is the float32 score of query i and candidate j; in a strip that was dropped,
-	// a value below the query's Drop that is no less than the score.
+	// a value below the query's Drop that is no less than the score. The rows after those of the last
+	// strip are scratch memory of Int16.
 	Scores []float32
 	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side), in
 	// the order of the truths.
@@ -54,11 +56,11 @@ type Tile struct {
 
 // NewTile returns a tile for up to queries queries with up to truths truths.
 func (b *Backend) NewTile(queries, truths int) *Tile {
-	return &Tile{Scores: AlignedFloat32(queries * b.NR), Undecided: make([]uint64, 2*(truths+1)), alive: make([]uint8, queries)}
+	return &Tile{Scores: AlignedFloat32((queries + int16MR) * b.NR), Undecided: make([]uint64, 2*(truths+1)), alive: make([]uint8, queries)}
 }
 
-// Panel scores queries, in strips of MR(c) ([strips][k][MR], PackRows), against a panel of NR
-// candidates ([k][NR]), and counts. The truths of query i are rows[i] ≤ t < rows[i+1], an interval
+// Panel scores queries, in strips of MR(c) ([strips][k][MR], PackRows; for Int16 PackTiles), against a
+// panel of NR candidates ([k][NR]), and counts. The truths of query i are rows[i] ≤ t < rows[i+1], an interval
 // lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly −Inf and hi +Inf. For every truth,
 // better[t] goes up by the number of candidates j with bit j of valid set and a score > hi, and
 // those with neither score > hi nor score < lo become a pair in tile.Undecided. Meanwhile ahead,
@@ -66,9 +68,13 @@ func (b *Backend) NewTile(queries, truths int) *Tile {
 func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
 	mr := b.compare[c].mr
 	n := (len(rows) - 1) / mr
+	chunk, scratch := Chunk, 0
+	if c == Int16 {
+		chunk, scratch = k, mr
+	}
 	truths := int(rows[len(rows)-1])
 	if k < 1 || k%c.Unit() != 0 || n < 1 || n*mr != len(rows)-1 || len(strips) < n*k*mr || len(panel) < k*b.NR ||
-		len(tile.Scores) < n*mr*b.NR || rows[0] < 0 || len(ends) < 2*truths || len(better) < truths ||
+		len(tile.Scores) < (n*mr+scratch)*b.NR || rows[0] < 0 || len(ends) < 2*truths || len(better) < truths ||
 		len(tile.Undecided) < 2*(truths+1) || len(tile.alive) < n || (tile.Drop != nil && len(tile.Drop) < n*mr) {
 		panic(fmt.Sprintf("kernel: Panel(%s): k = %d, strips %d, panel %d, rows %d, ends %d, better %d, truths %d, room %d and %d, drop %d: too short",
 			c, k, len(strips), len(panel), len(rows), len(ends), len(better), truths, len(tile.Scores), len(tile.Undecided), len(tile.Drop)))
@@ -86,8 +92,8 @@ func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int
 	if len(ahead) > 0 {
 		next, step = uintptr(unsafe.Pointer(&ahead[0])), (4*len(ahead)+n*k/4)/(n*k/4+1)
 	}
-	for from := 0; from < k; from += Chunk {
-		terms := min(Chunk, k-from)
+	for from := 0; from < k; from += chunk {
+		terms := min(chunk, k-from)
 		if drop != nil {
 			for _, a := range tile.alive[:n] {
 				tile.Dropped += int64(1 - a)
@@ -109,7 +115,7 @@ const PairWidth = 32
 
 // Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
 // out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
-// of PairWidth. There is none for Int8.
+// of PairWidth. There is none for Int8 and Int16.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	checkPair(len(out), PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {

@@ -18,6 +18,7 @@ var backends = [...]*Backend{
 			GroupNorm: {4, asm.NormPanel4x16AVX2, asm.PairNormAVX2, asm.NormPeakAVX2, 128},
 			Phase:     {4, asm.PhasePanel4x16AVX2, asm.PairPhaseAVX2, asm.PhasePeakAVX2, 128},
 			Int8:      int8Generic(16),
+			Int16:     int16Generic(16),
 		},
 		rootError: 1.5 * 0x1p-12, // VRSQRTPS
 		matMul:    asm.MatMul8AVX2,
@@ -37,8 +38,10 @@ var backends = [...]*Backend{
 			GroupNorm: {6, asm.NormPanel6x48AVX512, asm.PairNormAVX512, asm.NormPeakAVX512, 384},
 			Phase:     {6, asm.PhasePanel6x48AVX512, asm.PairPhaseAVX512, asm.PhasePeakAVX512, 384},
 			Int8:      int8PanelAVX512(),
+			Int16:     int16PanelAVX512(),
 		},
 		fastInt8:  cpuid.CPU.Supports(cpuid.AVX512VNNI),
+		fastInt16: hasTiles,
 		rootError: 0x1p-14, // VRSQRT14PS
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
@@ -56,6 +59,16 @@ func int8PanelAVX512() comparer {
 		return int8Generic(48)
 	}
 	return comparer{mr: 9, panel: asm.Int8Panel9x48AVX512VNNI}
+}
+
+// hasTiles tells that the processor has AMX for bytes and that the system lets this process use it.
+var hasTiles = cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXINT8) && allowTiles()
+
+func int16PanelAVX512() comparer {
+	if !hasTiles {
+		return int16Generic(48)
+	}
+	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
 }
 
 func pairInt8AVX512() func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {

@@ -102,7 +102,11 @@ func (p *panelCase) pack() {
 	p.packedQueries, p.packedPanel = guarded[float32](len(p.q)*p.k), guarded[float32](p.k*p.b.NR)
 	for i, q := range p.q {
 		for t, v := range q {
-			p.packedQueries[(i/mr*p.k+t)*mr+i%mr] = v
+			at := (i/mr*p.k+t)*mr + i%mr
+			if p.c == Int16 { // whole rows of a tile
+				at = (i/mr*p.k+t/16*16)*mr + i%mr*16 + t%16
+			}
+			p.packedQueries[at] = v
 		}
 	}
 	for j, e := range p.e {

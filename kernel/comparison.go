@@ -19,12 +19,17 @@ const (
 	// bytes of ψ or four unsigned bytes of φ, kept in a float32 whose value means nothing (CodeInt8).
 	// The sum must not leave the range of int32; as a score it is rounded to float32.
 	Int8
+	// Int16 is the screen of Dot with coarse and fine codes (CodeInt8, without an offset) of both: k
+	// terms are words like those of Int8, all bytes signed, the coarse codes c first and then as many
+	// fine codes f. The score is Σ c c' + Σ (c f' + f c')/Fine, without the products of fine codes: the
+	// two sums, the quotient and their sum are rounded to float32. Sums must not leave the range of int32.
+	Int16
 	numComparisons
 )
 
-var comparisonNames = [numComparisons]string{"dot", "l1", "group-norm", "phase", "int8"}
+var comparisonNames = [numComparisons]string{"dot", "l1", "group-norm", "phase", "int8", "int16"}
 
-// String returns "dot", "l1", "group-norm", "phase" or "int8".
+// String returns "dot", "l1", "group-norm", "phase", "int8" or "int16".
 func (c Comparison) String() string {
 	if c < numComparisons {
 		return comparisonNames[c]
@@ -36,16 +41,19 @@ func (c Comparison) String() string {
 // relative error: L1 and GroupNorm.
 func (c Comparison) Distance() bool { return c == L1 || c == GroupNorm }
 
-// Unit is the number of consecutive terms that are compared together.
+// Unit is the number of terms that are compared together; a call has a multiple of them.
 func (c Comparison) Unit() int {
-	if c == GroupNorm || c == Phase {
+	switch c {
+	case GroupNorm, Phase:
 		return 2
+	case Int16:
+		return 2 * tileWords
 	}
 	return 1
 }
 
 // falling tells that a score never rises as terms are added.
-func (c Comparison) falling() bool { return c != Dot && c != Int8 }
+func (c Comparison) falling() bool { return c == L1 || c == GroupNorm || c == Phase }
 
 // panelFunc and pairFunc are the signatures of the kernels; package asm documents them.
 type (

@@ -16,6 +16,7 @@ var generic = &Backend{
 		GroupNorm: {genericMR, panelGeneric(GroupNorm), pairGeneric(GroupNorm), peakGeneric(GroupNorm), peakGenericTerms},
 		Phase:     {genericMR, panelGeneric(Phase), pairGeneric(Phase), peakGeneric(Phase), peakGenericTerms},
 		Int8:      int8Generic(genericNR),
+		Int16:     int16Generic(genericNR),
 	},
 	rootError: U32,
 	matMul:    matMulGeneric,

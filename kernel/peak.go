@@ -88,6 +88,15 @@ func (b *Backend) Int8() Ceiling {
 	return Ceiling{2 * float64(a.perRound) * 4, onRegisters(a.int8, peakBytes[:])}
 }
 
+// Int8Tiles is the rate of products of signed bytes on AMX tiles, added up in 32 bits: two operations each.
+// It is there where FastInt16 is.
+func (b *Backend) Int8Tiles() Ceiling {
+	return Ceiling{tileOperations, onRegisters(tilePeak, peakTiles[:])}
+}
+
+// tileOperations are those of a round of tilePeak: six products of tiles.
+const tileOperations = 6 * 2 * 16 * 16 * 64
+
 // arithmetic holds the loops of a tier that are not those of a comparison.
 type arithmetic struct {
 	fma64, mulAdd64 func(n int, x *float64)
@@ -112,6 +121,7 @@ var (
 	peakOperands   [64]float32
 	peakOperands64 [16]float64
 	peakBytes      [3 * 64]byte
+	peakTiles      [2 * 16 * 64]byte
 )
 
 func init() {
@@ -123,6 +133,9 @@ func init() {
 	}
 	for i := range peakBytes {
 		peakBytes[i] = byte(i*37 + 11)
+	}
+	for i := range peakTiles {
+		peakTiles[i] = byte(i*37 + i/64*29 + 11)
 	}
 }
 

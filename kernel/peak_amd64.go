@@ -20,3 +20,5 @@ func int8AVX512() func(n int, x *byte) {
 	}
 	return asm.Int8PeakAVX512
 }
+
+var tilePeak = asm.Int8PeakAMX

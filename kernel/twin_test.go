@@ -47,6 +47,21 @@ func twinUpdate(c Comparison, score float32, q, e []float32) float32 {
 }
 
 func twinScore(c Comparison, q, e []float32) float32 {
+	if c == Int16 {
+		products := func(x, y []float32) (sum int64) {
+			for t := range x {
+				for shift := 0; shift < 32; shift += 8 {
+					sum += int64(int8(math.Float32bits(x[t])>>shift)) * int64(int8(math.Float32bits(y[t])>>shift))
+				}
+			}
+			return sum
+		}
+		half := len(q) / 2
+		coarse := products(q[:half], e[:half])
+		fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
+		part := float32(fine) * float32(1.0/254)
+		return float32(coarse) + part
+	}
 	if c == Int8 {
 		sum := int32(0)
 		for t := range q {

@@ -101,9 +101,12 @@ func (s *sweeper) setRowEnds(row, block int) {
 		slack = math.Inf(1)
 	}
 	band := 0.0
-	if s.f.compare == kernel.Int8 {
+	switch s.f.compare {
+	case kernel.Int8:
 		s.fineBands[row] = (s.product(row, 0, s.fineBand(row, block), norm) + slack) * outward
 		relative, absolute = 0, s.int8Band(row, block)
+	case kernel.Int16:
+		relative, absolute = 0, s.int16Band(row, block)
 	}
 	if !s.f.compare.Distance() {
 		band = s.product(row, relative, absolute, norm) * outward
@@ -121,8 +124,8 @@ func (s *sweeper) setRowEnds(row, block int) {
 			lo, hi = lo-band, hi+band
 		}
 		lo, hi = lo-margin, hi+margin
-		if s.f.compare == kernel.Int8 {
-			lo, hi = s.int8Ends(row, block, lo, hi)
+		if s.f.coded() {
+			lo, hi = s.codeEnds(row, block, lo, hi)
 		}
 		if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
 			lo, hi = math.Inf(-1), math.Inf(1)

@@ -111,7 +111,7 @@ func (s *sweeper) decideFine(p int, row int32, pairs []uint64, removed [NumFilte
 	for _, c := range s.classes {
 		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
 	}
-	s.backend.PairInt8(s.fineScores, s.fine[int(row)*stride:int(row+1)*stride], f.codes(), stride, s.places)
+	s.backend.PairInt8(s.fineScores, s.codes[int(row)*stride:int(row+1)*stride], f.codes(), stride, s.places)
 	band := s.fineBands[row] // decides nothing if it is infinite or NaN
 	open := 0
 	for i, c := range s.classes {

@@ -339,7 +339,11 @@ func TestExact(t *testing.T) {
 					for _, o := range []Options{
 						{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 40 * featureBytes(d*(d+1))},
 						{Threads: 2, Screen: Int8Screen}, {Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: Int16Screen}, {Threads: 1, Screen: Int16Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
 					} {
+						if sameTwin(b, o.Screen) {
+							continue
+						}
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
@@ -351,6 +355,11 @@ func TestExact(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sameTwin tells that a tier screens with the portable twin that the generic tier is tested with.
+func sameTwin(b *kernel.Backend, s Screen) bool {
+	return s == Int16Screen && !b.FastInt16() && b.Tier != kernel.Generic
 }
 
 // vectorKinds fill the tables of the models of vectors.
@@ -468,8 +477,11 @@ func TestExactVectors(t *testing.T) {
 					return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
 				})
 				for _, b := range backends {
-					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}} {
-						if o.Screen == Int8Screen && m.Tower(kg.Tail).Compare != kernel.Dot {
+					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen}} {
+						if o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
+							continue
+						}
+						if sameTwin(b, o.Screen) {
 							continue
 						}
 						o.Backend = b

@@ -20,7 +20,8 @@ type features struct {
 	norms      []float64 // ‖φ‖ by row
 	sizes      []float64 // the model's size by row
 	nr         int
-	compare    kernel.Comparison // of the panels: the tower's, or Int8 for Dot
+	screen     Screen
+	compare    kernel.Comparison // of the panels: the tower's, or Int8 or Int16 for Dot
 	panels     []float32
 	orderOf    []int32 // the order of φ's entries in the panels
 	order      []int32 // row of a position
@@ -28,9 +29,9 @@ type features struct {
 	blockNorms []float64
 	blockSizes []float64
 
-	// With Int8.
+	// With Int8 and Int16.
 	coordinates *coordinates
-	int8Blocks  []int8Block
+	codeBlocks  []codeBlock
 }
 
 // blockPanels is the number of panels that share one pair of thresholds per truth.
@@ -43,7 +44,9 @@ func featureBytes(width int) int64 {
 }
 
 // mostTerms is the most words that a candidate may take in the panels, codes for single pairs included.
-func mostTerms(width int) int { return max(width, int8Words(width)+int8Stride(width)) }
+func mostTerms(width int) int {
+	return max(width, int8Words(width)+int8Stride(width), int16Terms(width))
+}
 
 func pairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
@@ -67,11 +70,14 @@ func (f *features) measure(x []float32) float64 { return norm(x[:f.tower.Width])
 
 // terms is the number of terms of a candidate in the panels.
 func (f *features) terms() int {
-	if f.compare == kernel.Int8 {
-		return int8Words(f.tower.Width)
+	if f.coded() {
+		return f.layout().terms
 	}
 	return f.tower.Width
 }
+
+// coded tells that the panels hold codes.
+func (f *features) coded() bool { return f.compare == kernel.Int8 || f.compare == kernel.Int16 }
 
 func (f *features) panelCount() int { return (f.n + f.nr - 1) / f.nr }
 
@@ -102,10 +108,10 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	if err != nil {
 		return err
 	}
-	f.compare = p.tower.Compare
-	if f.sampleInt8(c, p) {
-		f.compare = kernel.Int8
-		if err := f.packInt8(ctx, c); err != nil {
+	f.compare, f.screen = p.tower.Compare, f.chooseScreen(c, p)
+	if f.screen != Float32Screen {
+		f.compare = f.screen.comparison()
+		if err := f.packCodes(ctx, c); err != nil {
 			return err
 		}
 	} else {
@@ -120,7 +126,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 		}
 		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
 	}
-	if f.compare == kernel.Int8 {
+	if f.coded() {
 		return nil
 	}
 	if first == 0 || len(f.orderOf) != p.tower.Width {

@@ -59,7 +59,7 @@ func FuzzExact(f *testing.F) {
 			return -score(q.Anchor, q.Relation, e)
 		})
 		for _, b := range backends {
-			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(widestTower(m)), Screen: Screen(seed % 3)}
+			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(widestTower(m)), Screen: Screen(seed % 4)}
 			got, err := Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
 			require.Equal(t, want, got.Ranks, "%s, %s", how.name, b.Tier)

@@ -46,7 +46,7 @@ type Report struct {
 	// Queries counts the ranks, UniqueQueries the different (h, r, ?) and (?, r, t) among them.
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
-	// Screen is the arithmetic of the first stage: float32, int8, or auto where both occurred.
+	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto where several occurred.
 	Screen string `json:"screen"`
 	// Rescored counts the pairs that each stage after the first had to decide.
 	Rescored Rescored `json:"rescored"`

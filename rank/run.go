@@ -70,8 +70,8 @@ type Stats struct {
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the candidates that the stage before left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage: Float32Screen, Int8Screen, or AutoScreen where
-	// some candidates were screened with one and some with the other.
+	// Screen is the arithmetic of the first stage, or AutoScreen where some candidates were screened
+	// with one and some with another.
 	Screen Screen
 	// Pack is the time for features and panels, Rank all the rest from the first query on. Decide is
 	// the part of Rank for what the first stage left undecided, as a mean over the threads.
@@ -106,14 +106,19 @@ func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms
 	for _, t := range towers {
 		n := b.QueryBlock(t.Compare, t.Width)
 		strips = max(strips, n*t.Width)
-		if screen.int8For(t, b) {
-			n = max(n, b.QueryBlock(kernel.Int8, int8Words(t.Width)))
+		for _, c := range screen.codes(t, b) {
+			n = max(n, b.QueryBlock(c.comparison(), c.terms(t.Width)))
 		}
 		queries, terms = max(queries, n), max(terms, n*pairPad(t.Width))
 	}
 	for _, t := range towers {
-		if screen.int8For(t, b) { // codes packed, and by rows, of which the last is packed from its middle
-			strips = max(strips, queries*(int8Words(t.Width)+int8Stride(t.Width))+int8Words(t.Width))
+		for _, c := range screen.codes(t, b) { // codes packed, and by rows
+			switch c {
+			case Int8Screen: // of all queries; the last is packed from its middle
+				strips = max(strips, queries*(int8Words(t.Width)+int8Stride(t.Width))+int8Words(t.Width))
+			case Int16Screen: // of a strip
+				strips = max(strips, (queries+b.MR(kernel.Int16))*int16Terms(t.Width))
+			}
 		}
 	}
 	return queries, terms, strips
@@ -227,13 +232,9 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 			}
 			filled := time.Now()
 			stats.Pack += filled.Sub(start)
-			used := Float32Screen
-			if f.compare == kernel.Int8 {
-				used = Int8Screen
-			}
 			if ps.first == 0 && first == 0 {
-				stats.Screen = used
-			} else if stats.Screen != used {
+				stats.Screen = f.screen
+			} else if stats.Screen != f.screen {
 				stats.Screen = AutoScreen
 			}
 			if err := sweep(ctx, c, ps, f); err != nil {

@@ -28,9 +28,9 @@ type sweeper struct {
 	drop    []float32 // no score below matters
 	ids     []int32   // 0, 1, 2, …
 
-	// With the int8 screen.
-	int8       []int8Query
-	fine       []float32 // fine and coarse codes, [row][int8Stride]
+	// With codes.
+	coded      []codedQuery
+	codes      []float32 // fine and coarse codes, [row][int8Stride], with Int8
 	fineBands  []float64 // of the rows, over the block of panels
 	fineScores []int32
 	places     []int32 // positions of the rescored rows
@@ -170,8 +170,8 @@ func (s *sweeper) prepare(ctx context.Context, it item) bool {
 
 // packStrips packs ψ of the block's queries for the kernel.
 func (s *sweeper) packStrips() {
-	if s.f.compare == kernel.Int8 {
-		s.packInt8()
+	if s.f.coded() {
+		s.packCodes()
 		return
 	}
 	f, mr, width := s.f, s.backend.MR(s.f.compare), s.f.tower.Width

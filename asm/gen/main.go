@@ -2,7 +2,8 @@
 //
 // Each file of this module is one family of kernels and generates one .s file with its Go
 // stubs. A kernel's name ends in the instruction set that it uses and that a caller must have
-// found through cpuid: AVX2 (with FMA), AVX512 (F, BW, DQ, VL) or AVX512VNNI.
+// found through cpuid: AVX2 (with FMA), AVX512 (F, BW, DQ, VL), AVX512VNNI or AMX (AVX512 and tiles of
+// bytes).
 package main
 
 import (
@@ -30,6 +31,7 @@ func main() {
 		emit func(*build.Context)
 	}{
 		{"panel", panels},
+		{"tiles", tiles},
 		{"pairs", pairs},
 		{"matmul", matMuls},
 		{"frobenius", frobeniusColumns},

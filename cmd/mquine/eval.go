@@ -87,8 +87,8 @@ and tells what share of that the ranking reached.`,
 	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
 	addConvention(cmd, &e.convention)
 	e.compute.addWithDevices(cmd, &e.gpus)
-	addChoice(cmd, &e.screen, "screen", "arithmetic of the CPU's first stage for dot `products`: auto, float32 or int8; it changes the speed and never a result",
-		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen)
+	addChoice(cmd, &e.screen, "screen", "arithmetic of the CPU's first stage for dot `products`: auto, float32, int8 or int16; it changes the speed and never a result",
+		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false, "measure the share of the processor's peak")
 	flags.StringVar(&e.jsonFile, "json", "", "`file` for all results as JSON")
 	flags.StringVar(&e.ranksFile, "ranks", "", "`file` for the ranks of all queries, tab-separated")

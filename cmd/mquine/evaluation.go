@@ -211,9 +211,9 @@ func (e *evaluation) announce(w io.Writer, s *subject, x *kg.Index, triples int,
 // conclude says what was done.
 func conclude(w io.Writer, s rank.Stats, candidates int) {
 	pairs := int64(s.UniqueQueries) * int64(candidates)
-	stages := "float32"
-	if s.Screen != rank.Float32Screen {
-		stages = fmt.Sprintf("bytes left %s to pairs of bytes, which", plural(int(s.Rescored.Int8), "pair"))
+	stages := s.Screen.String()
+	if s.Rescored.Int8 > 0 {
+		stages = fmt.Sprintf("int8 left %s to pairs of bytes, which", plural(int(s.Rescored.Int8), "pair"))
 	}
 	fmt.Fprintf(w, "ranked in %s: %s, %s; %s left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
 		s.Rank.Round(time.Millisecond), plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank), stages,
