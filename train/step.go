@@ -21,7 +21,7 @@ type stepper struct {
 	scratch []stepScratch
 
 	phi, psi   kernel.Matrix // features and queries
-	dPhi, dPsi kernel.Matrix
+	dPhi, dPsi kernel.Matrix // of Φ, the rows of blocks alone
 	scores     kernel.Matrix // of a block; then ∂L/∂f
 	constants  []float64     // c of each query
 	dConstants []float64
@@ -53,6 +53,7 @@ type stepScratch struct {
 	objective objective
 	pcg       *rand.PCG
 	anchor    []float32
+	row       []float32 // gradient of a feature row
 }
 
 // group is a run of queries with the same side and relation, no longer than groupSize. The gradients
@@ -66,7 +67,7 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 		backend: b, product: b.NewProduct(threads), scratch: make([]stepScratch, threads)}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	for i := range s.scratch {
-		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0), nil}
+		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0), nil, kernel.AlignedFloat32(2 * s.width())}
 	}
 	return s
 }
@@ -84,7 +85,6 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
 	stages := []func() error{
 		func() error { return s.features(ctx, w) },
 		func() error { return s.queries(ctx, w, epoch, step) },
-		func() error { return s.scorePairs(ctx, w) },
 	}
 	for _, b := range w.blocks {
 		stages = append(stages, func() error { return s.block(ctx, w, b) })
@@ -94,8 +94,6 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
-		func() error { return s.pairGradients(ctx, w) },
-		func() error { return s.rowGradients(ctx, w) },
 		func() error { return s.queryGradients(ctx, w, epoch, step) },
 		func() error { return s.collect(ctx, w) },
 	)
@@ -120,7 +118,7 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
 func (s *stepper) prepare(w *workload) {
 	f := 2 * s.width()
 	size(&s.phi, len(w.rows), f)
-	size(&s.dPhi, len(w.rows), f)
+	size(&s.dPhi, w.blockRows(), f)
 	size(&s.psi, len(w.queries), f)
 	size(&s.dPsi, len(w.queries), f)
 	s.constants = resize(s.constants, len(w.queries))
@@ -177,6 +175,9 @@ func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) err
 		for q := g.first; q < g.last; q++ {
 			s.constants[q] = c.towers.query(s.psi.Row(q), s.anchor(c, w.queries[q].Anchor, epoch, step, q))
 			s.drop(c, s.psi.Row(q), s.config.Dropout, useDropout, epoch, step, q)
+			for k := w.pairs[q]; k < w.pairs[q+1]; k++ {
+				s.pairs[k] = float32(s.backend.Dot(s.psi.Row(q), s.phi.Row(int(w.pairRows[k]))))
+			}
 		}
 	})
 }
@@ -212,17 +213,6 @@ func (s *stepper) drop(c *stepScratch, x []float32, p float64, use uint64, epoch
 			r >>= bits
 		}
 	}
-}
-
-func (s *stepper) scorePairs(ctx context.Context, w *workload) error {
-	if len(w.pairRows) == 0 {
-		return nil
-	}
-	return kernel.Parallel(ctx, s.threads, len(w.queries), func(_, i int) {
-		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
-			s.pairs[k] = float32(s.backend.Dot(s.psi.Row(i), s.phi.Row(int(w.pairRows[k]))))
-		}
-	})
 }
 
 // block scores the queries of a block, takes their losses and the gradients of Ψ and Φ.
@@ -314,56 +304,10 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	})
 }
 
-// pairGradients adds the pairs' parts to the gradients of Ψ and Φ.
-func (s *stepper) pairGradients(ctx context.Context, w *workload) error {
-	blocked, blockRows := 0, 0 // queries and rows that have gradients by now
-	for _, b := range w.blocks {
-		blocked, blockRows = b.lastQuery, b.lastRow
-	}
-	if len(w.pairRows) == 0 {
-		return nil // all is in blocks
-	}
-	err := kernel.Parallel(ctx, s.threads, len(w.queries), func(_, i int) {
-		out := s.dPsi.Row(i)
-		if i >= blocked {
-			clear(out)
-		}
-		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
-			s.backend.Axpy(out, s.pairs[k], s.phi.Row(int(w.pairRows[k])))
-		}
-	})
-	if err != nil {
-		return err
-	}
-	s.pairQuery = resize(s.pairQuery, len(w.pairRows))
-	for i := range w.queries {
-		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
-			s.pairQuery[k] = int32(i)
-		}
-	}
-	s.byRow.build(len(w.rows), w.pairRows)
-	return kernel.Parallel(ctx, s.threads, len(w.rows), func(_, r int) {
-		out := s.dPhi.Row(r)
-		if r >= blockRows {
-			clear(out)
-		}
-		for _, k := range s.byRow.of(r) {
-			s.backend.Axpy(out, s.pairs[k], s.psi.Row(int(s.pairQuery[k])))
-		}
-	})
-}
-
-// rowGradients takes the gradients of Φ to packed entities, in their place.
-func (s *stepper) rowGradients(ctx context.Context, w *workload) error {
-	return kernel.Parallel(ctx, s.threads, len(w.rows), func(t, i int) {
-		g := s.dPhi.Row(i)
-		s.scratch[t].symmetric.Gradient(g[:s.width()], g, s.entity(w.rows[i]))
-	})
-}
-
-// queryGradients takes the gradients of Ψ to packed anchors, in their place, and to relations.
+// queryGradients takes the gradients of Ψ to packed anchors, in their place, and to relations. Those
+// of a block's queries are there; the pairs' parts are added.
 func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step int) error {
-	n := s.relationSize()
+	n, blocked := s.relationSize(), w.blockQueries()
 	dura := 0.0
 	if s.config.Regulariser == duraRegulariser {
 		dura = s.config.LambdaReg / float64(len(w.positives))
@@ -373,6 +317,12 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
+			if q >= blocked {
+				clear(gradient)
+			}
+			for k := w.pairs[q]; k < w.pairs[q+1]; k++ {
+				s.backend.Axpy(gradient, s.pairs[k], s.phi.Row(int(w.pairRows[k])))
+			}
 			s.drop(c, gradient, s.config.Dropout, useDropout, epoch, step, q)
 			if q < w.main {
 				dc -= dura // of dura·‖A‖² = −dura·c
@@ -382,6 +332,24 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 		}
 		c.towers.end(s.relations[i*n : (i+1)*n])
 	})
+}
+
+// rowGradient takes the gradient of feature row i to the packed entity. That of a block's row is
+// there; the pairs' parts are added.
+func (s *stepper) rowGradient(c *stepScratch, w *workload, i int) []float32 {
+	g := c.row
+	if i < s.dPhi.Rows {
+		g = s.dPhi.Row(i)
+	} else {
+		clear(g)
+	}
+	if len(w.pairRows) > 0 {
+		for _, k := range s.byRow.of(i) {
+			s.backend.Axpy(g, s.pairs[k], s.psi.Row(int(s.pairQuery[k])))
+		}
+	}
+	c.symmetric.Gradient(c.row[:s.width()], g, s.entity(w.rows[i]))
+	return c.row[:s.width()]
 }
 
 // collect adds up the gradients of each entity and each relation, and those of the regulariser.
@@ -397,18 +365,28 @@ func (s *stepper) collect(ctx context.Context, w *workload) error {
 	}
 	s.touched = s.byRelation.distinct(s.touched[:0], s.relationCount(), s.keys)
 
+	if len(w.pairRows) > 0 {
+		s.pairQuery = resize(s.pairQuery, len(w.pairRows))
+		for i := range w.queries {
+			for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
+				s.pairQuery[k] = int32(i)
+			}
+		}
+		s.byRow.build(len(w.rows), w.pairRows)
+	}
+
 	s.regulariser.count(w.positives)
 	n, perRelation := s.width(), s.relationSize()
 	size(&s.gradient, len(s.entities), n)
 	size(&s.relationGradient, len(s.touched), perRelation)
 	s.penalties = resize(s.penalties, len(s.entities)+len(s.touched))
-	err := kernel.Parallel(ctx, s.threads, len(s.penalties), func(_, k int) {
+	err := kernel.Parallel(ctx, s.threads, len(s.penalties), func(t, k int) {
 		if k < len(s.entities) {
 			e, out := s.entities[k], s.gradient.Row(k)
 			clear(out)
 			for _, i := range s.byEntity.of(int(e)) {
 				if int(i) < len(w.rows) {
-					s.backend.Axpy(out, 1, s.dPhi.Row(int(i))[:n])
+					s.backend.Axpy(out, 1, s.rowGradient(&s.scratch[t], w, int(i)))
 				} else {
 					s.backend.Axpy(out, 1, s.dPsi.Row(int(i) - len(w.rows))[:n])
 				}
@@ -423,8 +401,8 @@ func (s *stepper) collect(ctx context.Context, w *workload) error {
 		}
 		d2 := s.dim * s.dim
 		s.penalties[k] = 0
-		for i, t := range s.tensors[1:] {
-			s.penalties[k] += s.regulariser.relation(out[i*d2:(i+1)*d2], t[int(r)*d2:(int(r)+1)*d2], r)
+		for i, tensor := range s.tensors[1:] {
+			s.penalties[k] += s.regulariser.relation(out[i*d2:(i+1)*d2], tensor[int(r)*d2:(int(r)+1)*d2], r)
 		}
 	})
 	s.regulariser.forget(w.positives)

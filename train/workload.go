@@ -41,6 +41,21 @@ type workload struct {
 // block is a run of main queries and a run of feature rows, all scored against each other.
 type block struct{ query, lastQuery, row, lastRow int }
 
+// blockQueries and blockRows return how many queries and feature rows are in blocks: the first ones.
+func (w *workload) blockQueries() int {
+	if len(w.blocks) == 0 {
+		return 0
+	}
+	return w.blocks[len(w.blocks)-1].lastQuery
+}
+
+func (w *workload) blockRows() int {
+	if len(w.blocks) == 0 {
+		return 0
+	}
+	return w.blocks[len(w.blocks)-1].lastRow
+}
+
 // preparer makes workloads.
 type preparer struct {
 	config  *Config
