@@ -67,17 +67,28 @@ func (o *optimiser) rate(stepsPerEpoch int) float64 {
 	return c.LearningRate
 }
 
-// move makes a step along the gradients of s.
-func (o *optimiser) move(ctx context.Context, s *stepper, rate float64) error {
-	scale := 1.0
+// mover moves a row of a tensor against its gradient, which it may change.
+type mover func(table, row int, gradient []float32)
+
+// begin begins a step in which the rows move one by one. It is nil if that has to wait for the norm
+// of all gradients; then there is move.
+func (o *optimiser) begin(b *kernel.Backend, rate float64) mover {
 	if o.config.Clip > 0 {
-		norm, err := s.gradientNorm(ctx)
-		if err != nil {
-			return err
-		}
-		if norm > o.config.Clip {
-			scale = o.config.Clip / norm
-		}
+		return nil
+	}
+	o.step++
+	return func(table, row int, gradient []float32) { o.moveRow(b, &o.tables[table], row, gradient, rate, 1) }
+}
+
+// move makes a step along the gradients of s, clipped.
+func (o *optimiser) move(ctx context.Context, s *stepper, rate float64) error {
+	norm, err := s.gradientNorm(ctx)
+	if err != nil {
+		return err
+	}
+	scale := 1.0
+	if norm > o.config.Clip {
+		scale = o.config.Clip / norm
 	}
 	o.step++
 	n, d2 := len(s.entities), s.dim*s.dim

@@ -64,7 +64,7 @@ func TestClip(t *testing.T) {
 	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
 	w, err := tr.preparer.prepare(t.Context(), tr.triples[:20], 0, 0)
 	require.NoError(t, err)
-	require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0))
+	require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 	var before []float32
 	for _, tensor := range tr.model.Tensors() {
 		before = append(before, tensor...)
@@ -114,7 +114,7 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 	w, err := tr.preparer.prepare(t.Context(), tr.triples[:12], 0, 0)
 	require.NoError(t, err)
 	loss := func() float64 {
-		require.NoError(t, s.run(t.Context(), w, 0, 0))
+		require.NoError(t, s.run(t.Context(), w, 0, 0, nil))
 		return s.loss.Total
 	}
 	loss()

@@ -37,8 +37,8 @@ type stepper struct {
 	byRelation csr // groups by relation
 	keys       []int32
 
-	// What has a gradient, in ascending order, and the gradients: packed A, and all matrices of a
-	// relation one after the other.
+	// What has a gradient, in ascending order, and the gradients, unless they are moved at once: packed
+	// A, and all matrices of a relation one after the other.
 	entities, touched          []int32
 	gradient, relationGradient kernel.Matrix
 	regulariser                *regulariser
@@ -54,6 +54,7 @@ type stepScratch struct {
 	pcg       *rand.PCG
 	anchor    []float32
 	row       []float32 // gradient of a feature row
+	gradient  []float32 // of an entity or a relation
 }
 
 // group is a run of queries with the same side and relation, no longer than groupSize. The gradients
@@ -67,7 +68,7 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 		backend: b, product: b.NewProduct(threads), scratch: make([]stepScratch, threads)}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	for i := range s.scratch {
-		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0), nil, kernel.AlignedFloat32(2 * s.width())}
+		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0), nil, kernel.AlignedFloat32(2 * s.width()), kernel.AlignedFloat32(max(s.width(), s.relationSize()))}
 	}
 	return s
 }
@@ -79,8 +80,10 @@ func (s *stepper) entity(e int32) []float32 {
 	return s.tensors[0][int(e)*s.width() : (int(e)+1)*s.width()]
 }
 
-// run computes the loss and the gradients of w, the workload of a step.
-func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
+// run computes the loss and the gradients of w, the workload of a step. It hands the gradients to move,
+// while they are in a near cache, or keeps them if move is nil. There are none of a loss that is
+// not finite.
+func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, move mover) error {
 	s.prepare(w)
 	stages := []func() error{
 		func() error { return s.features(ctx, w) },
@@ -95,14 +98,13 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
 		func() error { return s.queryGradients(ctx, w, epoch, step) },
-		func() error { return s.collect(ctx, w) },
 	)
 	for _, stage := range stages {
 		if err := stage(); err != nil {
 			return err
 		}
 	}
-	s.loss.Fit, s.loss.Z = 0, 0
+	s.loss.Fit, s.loss.Z, s.loss.Regulariser = 0, 0, 0
 	for i, l := range s.losses {
 		if i < w.main {
 			s.loss.Fit += l
@@ -110,8 +112,13 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int) error {
 			s.loss.Z += l
 		}
 	}
-	s.loss.Total = s.loss.Fit + s.loss.Z + s.loss.Regulariser
-	return nil
+	s.loss.Total = s.loss.Fit + s.loss.Z
+	if s.loss.Total-s.loss.Total != 0 {
+		return nil
+	}
+	err := s.collect(ctx, w, move)
+	s.loss.Total += s.loss.Regulariser
+	return err
 }
 
 // prepare sizes the memory and groups the queries.
@@ -353,7 +360,8 @@ func (s *stepper) rowGradient(c *stepScratch, w *workload, i int) []float32 {
 }
 
 // collect adds up the gradients of each entity and each relation, and those of the regulariser.
-func (s *stepper) collect(ctx context.Context, w *workload) error {
+// Nothing but the gradient of a row needs its parameters here, so that they may move meanwhile.
+func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
 	s.keys = append(s.keys[:0], w.rows...)
 	for _, q := range w.queries {
 		s.keys = append(s.keys, q.Anchor)
@@ -377,24 +385,36 @@ func (s *stepper) collect(ctx context.Context, w *workload) error {
 
 	s.regulariser.count(w.positives)
 	n, perRelation := s.width(), s.relationSize()
-	size(&s.gradient, len(s.entities), n)
-	size(&s.relationGradient, len(s.touched), perRelation)
+	if move == nil {
+		size(&s.gradient, len(s.entities), n)
+		size(&s.relationGradient, len(s.touched), perRelation)
+	}
 	s.penalties = resize(s.penalties, len(s.entities)+len(s.touched))
 	err := kernel.Parallel(ctx, s.threads, len(s.penalties), func(t, k int) {
+		c := &s.scratch[t]
 		if k < len(s.entities) {
-			e, out := s.entities[k], s.gradient.Row(k)
+			e, out := s.entities[k], c.gradient[:n]
+			if move == nil {
+				out = s.gradient.Row(k)
+			}
 			clear(out)
 			for _, i := range s.byEntity.of(int(e)) {
 				if int(i) < len(w.rows) {
-					s.backend.Axpy(out, 1, s.rowGradient(&s.scratch[t], w, int(i)))
+					s.backend.Axpy(out, 1, s.rowGradient(c, w, int(i)))
 				} else {
 					s.backend.Axpy(out, 1, s.dPsi.Row(int(i) - len(w.rows))[:n])
 				}
 			}
 			s.penalties[k] = s.regulariser.entity(out, s.entity(e), e, s.dim)
+			if move != nil {
+				move(0, int(e), out)
+			}
 			return
 		}
-		r, out := s.touched[k-len(s.entities)], s.relationGradient.Row(k-len(s.entities))
+		r, out := s.touched[k-len(s.entities)], c.gradient[:perRelation]
+		if move == nil {
+			out = s.relationGradient.Row(k - len(s.entities))
+		}
 		clear(out)
 		for _, i := range s.byRelation.of(int(r)) {
 			s.backend.Axpy(out, 1, s.relations[int(i)*perRelation:(int(i)+1)*perRelation])
@@ -402,11 +422,14 @@ func (s *stepper) collect(ctx context.Context, w *workload) error {
 		d2 := s.dim * s.dim
 		s.penalties[k] = 0
 		for i, tensor := range s.tensors[1:] {
-			s.penalties[k] += s.regulariser.relation(out[i*d2:(i+1)*d2], tensor[int(r)*d2:(int(r)+1)*d2], r)
+			g := out[i*d2 : (i+1)*d2]
+			s.penalties[k] += s.regulariser.relation(g, tensor[int(r)*d2:(int(r)+1)*d2], r)
+			if move != nil {
+				move(1+i, int(r), g)
+			}
 		}
 	})
 	s.regulariser.forget(w.positives)
-	s.loss.Regulariser = 0
 	for _, p := range s.penalties {
 		s.loss.Regulariser += p
 	}

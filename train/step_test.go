@@ -327,7 +327,7 @@ func TestGradients(t *testing.T) {
 				}
 				w, err := tr.prepare(t.Context(), items, 0)
 				require.NoError(t, err)
-				require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0))
+				require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 				checkGradients(t, tr, w)
 			}
 		})
@@ -411,7 +411,7 @@ func TestKvsAllWithoutNegatives(t *testing.T) {
 		tr := trainerFor(t, c, g, backends[0], 1)
 		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3, 4, 5}, 0)
 		require.NoError(t, err)
-		require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0))
+		require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 		checkGradients(t, tr, w)
 	}
 }

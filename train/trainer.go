@@ -226,15 +226,18 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		if err != nil {
 			return Epoch{}, err
 		}
-		if err := t.stepper.run(ctx, w, t.epoch, step); err != nil {
+		rate = t.optimiser.rate(steps)
+		move := t.optimiser.begin(t.machine.Backend, rate)
+		if err := t.stepper.run(ctx, w, t.epoch, step, move); err != nil {
 			return Epoch{}, err
 		}
 		if l := t.stepper.loss; math.IsNaN(l.Total) || math.IsInf(l.Total, 0) {
 			return Epoch{}, t.blowUp(step, l)
 		}
-		rate = t.optimiser.rate(steps)
-		if err := t.optimiser.move(ctx, t.stepper, rate); err != nil {
-			return Epoch{}, err
+		if move == nil {
+			if err := t.optimiser.move(ctx, t.stepper, rate); err != nil {
+				return Epoch{}, err
+			}
 		}
 		sum.add(t.stepper.loss, float64(last-first))
 		if t.machine.Progress != nil {
