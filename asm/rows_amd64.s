@@ -367,3 +367,17 @@ entries:
 	JNE     entries
 	VZEROUPPER
 	RET
+
+// func PrefetchAVX2(p *float32, lines int)
+// Requires: AVX, MMX+
+TEXT ·PrefetchAVX2(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), AX
+	MOVQ lines+8(FP), CX
+
+line:
+	PREFETCHT1 (AX)
+	ADDQ       $0x40, AX
+	SUBQ       $0x00000001, CX
+	JNE        line
+	VZEROUPPER
+	RET

@@ -18,6 +18,8 @@ type rowKernels struct {
 	sum     func(x *float32, n int, lanes *[sumLanes]float32)
 	adam    func(w, m, v, g *float32, n int, s *float32)
 	adagrad func(w, v, g *float32, n int, s *float32)
+	// prefetch asks for cache lines to come into L2; nil in the generic tier.
+	prefetch func(p *float32, lines int)
 }
 
 const (

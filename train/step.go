@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -48,6 +49,7 @@ type stepper struct {
 
 // stepScratch is the memory of a goroutine.
 type stepScratch struct {
+	ahead     *kernel.Ahead // fetches during the products of towers and symmetric
 	towers    *towers
 	symmetric *kernel.Symmetric
 	objective objective
@@ -63,12 +65,21 @@ type group struct{ first, last int }
 
 const groupSize = 16
 
+// How many products of small matrices a feature row, its gradient, a query and its gradient take:
+// what is wanted for the next one comes between them.
+const featureProducts, queryProducts, queryGradientProducts = 1, 4, 9
+
 func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
 	s := &stepper{config: c, threads: threads, known: known, tensors: tensors, dim: c.Dim,
 		backend: b, product: b.NewProduct(threads), scratch: make([]stepScratch, threads)}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	for i := range s.scratch {
-		s.scratch[i] = stepScratch{newTowers(b, c.Dim), b.NewSymmetric(c.Dim), objective{config: c, backend: b}, rand.NewPCG(0, 0), nil, kernel.AlignedFloat32(2 * s.width()), kernel.AlignedFloat32(max(s.width(), s.relationSize()))}
+		ahead := b.NewAhead()
+		s.scratch[i] = stepScratch{
+			ahead: ahead, towers: newTowers(ahead.Backend, c.Dim), symmetric: ahead.NewSymmetric(c.Dim),
+			objective: objective{config: c, backend: b}, pcg: rand.NewPCG(0, 0),
+			row: kernel.AlignedFloat32(2 * s.width()), gradient: kernel.AlignedFloat32(max(s.width(), s.relationSize())),
+		}
 	}
 	return s
 }
@@ -171,7 +182,14 @@ func resize[T any](x []T, n int) []T {
 
 func (s *stepper) features(ctx context.Context, w *workload) error {
 	return kernel.Parallel(ctx, s.threads, len(w.rows), func(t, i int) {
-		s.scratch[t].symmetric.Features(s.phi.Row(i), s.entity(w.rows[i]))
+		c := &s.scratch[t]
+		c.ahead.Forget()
+		if next := i + s.threads; next < len(w.rows) {
+			c.ahead.Want(s.phi.Row(next))
+			c.ahead.Want(s.entity(w.rows[next]))
+			c.ahead.Over(featureProducts, s.dim)
+		}
+		c.symmetric.Features(s.phi.Row(i), s.entity(w.rows[i]))
 	})
 }
 
@@ -180,6 +198,13 @@ func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) err
 		c, g := &s.scratch[t], s.groups[i]
 		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
+			c.ahead.Forget()
+			if next := s.after(i, q); next < len(w.queries) {
+				c.ahead.Want(s.psi.Row(next))
+				c.ahead.Want(s.entity(w.queries[next].Anchor))
+			}
+			s.wantPair(c, w, q)
+			c.ahead.Over(queryProducts, s.dim)
 			s.constants[q] = c.towers.query(s.psi.Row(q), s.anchor(c, w.queries[q].Anchor, epoch, step, q))
 			s.drop(c, s.psi.Row(q), s.config.Dropout, useDropout, epoch, step, q)
 			for k := w.pairs[q]; k < w.pairs[q+1]; k++ {
@@ -187,6 +212,25 @@ func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) err
 			}
 		}
 	})
+}
+
+// after returns the query that the goroutine with query q of group i is likely to have next, or a
+// number beyond the last.
+func (s *stepper) after(i, q int) int {
+	if q+1 < s.groups[i].last {
+		return q + 1
+	}
+	if i+s.threads < len(s.groups) {
+		return s.groups[i+s.threads].first
+	}
+	return math.MaxInt
+}
+
+// wantPair asks for the features of the first pair of query q.
+func (s *stepper) wantPair(c *stepScratch, w *workload, q int) {
+	if k := w.pairs[q]; k < w.pairs[q+1] {
+		c.ahead.Want(s.phi.Row(int(w.pairRows[k])))
+	}
 }
 
 // anchor returns the packed A of a query's anchor, with entries dropped.
@@ -324,6 +368,13 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
+			c.ahead.Forget()
+			if next := s.after(i, q); next < len(w.queries) {
+				s.wantPair(c, w, next)
+				c.ahead.Want(s.dPsi.Row(next))
+				c.ahead.Want(s.entity(w.queries[next].Anchor))
+				c.ahead.Over(queryGradientProducts, s.dim)
+			}
 			if q >= blocked {
 				clear(gradient)
 			}
@@ -357,6 +408,23 @@ func (s *stepper) rowGradient(c *stepScratch, w *workload, i int) []float32 {
 	}
 	c.symmetric.Gradient(c.row[:s.width()], g, s.entity(w.rows[i]))
 	return c.row[:s.width()]
+}
+
+// wantEntity asks for what the gradient of entity e is made of, of a row's pairs the first.
+func (s *stepper) wantEntity(c *stepScratch, w *workload, e int32) {
+	for _, i := range s.byEntity.of(int(e)) {
+		i := int(i)
+		switch {
+		case i >= len(w.rows):
+			c.ahead.Want(s.dPsi.Row(i - len(w.rows))[:s.width()])
+		case i < s.dPhi.Rows:
+			c.ahead.Want(s.dPhi.Row(i))
+		default:
+			c.ahead.Want(s.psi.Row(int(s.pairQuery[s.byRow.of(i)[0]])))
+		}
+	}
+	c.ahead.Want(s.entity(e))
+	c.ahead.Over(featureProducts, s.dim)
 }
 
 // collect adds up the gradients of each entity and each relation, and those of the regulariser.
@@ -396,6 +464,10 @@ func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
 			e, out := s.entities[k], c.gradient[:n]
 			if move == nil {
 				out = s.gradient.Row(k)
+			}
+			c.ahead.Forget()
+			if next := k + s.threads; next < len(s.entities) {
+				s.wantEntity(c, w, s.entities[next])
 			}
 			clear(out)
 			for _, i := range s.byEntity.of(int(e)) {

@@ -20,6 +20,9 @@ func rowKernels(c *build.Context) {
 		c.sum()
 		c.adam()
 		c.adagrad()
+		if c.lanes == 8 {
+			c.prefetch()
+		}
 	})
 }
 
@@ -191,6 +194,16 @@ entry by entry,
 		c.VDIVPS(v, g, g)
 		c.VSUBPS(g, w, w)
 		c.VMOVUPS(w, at(r[0], i))
+	})
+	c.end()
+}
+
+func (c vectors) prefetch() {
+	c.begin("PrefetchAVX2", "func(p *float32, lines int)", "asks for so many cache lines, that of p and those after it, to come into L2. Requires lines > 0.")
+	p, n := c.param("p"), c.param("lines")
+	c.loop("line", n, 1, func() {
+		c.PREFETCHT1(operand.Mem{Base: p})
+		c.ADDQ(operand.Imm(64), p)
 	})
 	c.end()
 }
