@@ -66,6 +66,18 @@ func (m *matrixModel) Tower(kg.Side) Tower {
 	return Tower{Compare: Dot, Width: 2 * Triangle(m.config.Dim)}
 }
 
+// SquareTowers tells whether m is MQuinE or MQuadE, so that its towers can be made from its tensors
+// (entity, Rʰ, Rᵗ and, of MQuinE, Rᶜ) by others than its workers, and returns the κ of their slack
+// κ(a₀ + a₁n)² (docs/numerics.md, section 4).
+func SquareTowers(m Model) (kappa float64, ok bool) {
+	if _, ok := m.(*matrixModel); !ok {
+		return 0, false
+	}
+	return squareKappa(m.Config().Dim), true
+}
+
+func squareKappa(d int) float64 { return kernel.Gamma(10*d+16, kernel.U64) }
+
 func (m *matrixModel) EntityRow(e int32) []float32 {
 	p := Triangle(m.config.Dim)
 	return m.tensors[0][int(e)*p : (int(e)+1)*p]
@@ -222,7 +234,7 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 		at++
 	}
 	// docs/numerics.md, section 4: everything but the rounding to float32 is at most κ(a₀ + a₁n)².
-	kappa := kernel.Gamma(10*w.d+16, kernel.U64)
+	kappa := squareKappa(w.d)
 	a0 := anchorNorm * r.headNorm
 	a1 := r.tailNorm + anchorNorm*r.crossNorm
 	return Slack{kappa * a0 * a0, 2 * kappa * a0 * a1, kappa * a1 * a1}

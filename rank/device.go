@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -14,11 +15,12 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Ranking on GPUs (docs/decisions/0006). The devices share the candidates. A goroutine prepares a
-// block of queries as for the CPU: ψ and the intervals of the truths. Every device then screens its
-// candidates, decides what the screen leaves by float64 scores, and judges the known answers; what
-// is still undecided comes back for the reference. Unfiltered counts and the known answers to
-// take out of them are each exact by themselves, whatever stage decided.
+// Ranking on GPUs (docs/decisions/0006). The devices share the candidates. A block of queries has its
+// ψ and the intervals of its truths from the goroutine that sends it, as for the CPU, or where the
+// model allows from the device itself. Every device then screens its candidates, decides what the
+// screen leaves by float64 scores, and judges the known answers; what is still undecided comes back
+// for the reference. Unfiltered counts and the known answers to take out of them are each exact by
+// themselves, whatever stage decided.
 
 const (
 	// deviceBlock and deviceTruths bound a block of queries.
@@ -47,9 +49,11 @@ type share struct {
 	device   *cuda.Device
 	stream   *cuda.Stream
 	event    *cuda.Event
+	staged   [2]*cuda.Event // a half of staging is copied
 	screens  *cuda.Screens
 	stages   *cuda.Stages
-	room     int // candidates
+	towers   *cuda.Towers // nil where the host makes φ and ψ
+	room     int          // candidates
 	first, n int
 	k        int
 	half     bool // quantised for the tensor cores
@@ -59,7 +63,7 @@ type share struct {
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, same, centre, factor, inverse     *cuda.Memory
 	blocksHalf, blocksSingle                  *cuda.Memory
-	mean                                      []float64
+	tensors                                   [4]*cuda.Memory // the model's, with towers
 	memory                                    []*cuda.Memory
 }
 
@@ -75,6 +79,10 @@ func newDeviceRun(r *run, o Options) (_ *deviceRun, err error) {
 			d.close()
 		}
 	}()
+	r.onDevices = true
+	if r.kappa, r.constructs, err = constructs(r.model, o.Devices); err != nil {
+		return nil, err
+	}
 	k := devicePad(widestTower(r.model))
 	room := (sliceSize(r.model, o) + len(o.Devices) - 1) / len(o.Devices)
 	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
@@ -84,8 +92,10 @@ func newDeviceRun(r *run, o Options) (_ *deviceRun, err error) {
 		if s.stream, err = device.NewStream(); err != nil {
 			return nil, err
 		}
-		if s.event, err = device.NewEvent(); err != nil {
-			return nil, err
+		for _, e := range []**cuda.Event{&s.event, &s.staged[0], &s.staged[1]} {
+			if *e, err = device.NewEvent(); err != nil {
+				return nil, err
+			}
 		}
 		if s.screens, err = cuda.NewScreens(device); err != nil {
 			return nil, err
@@ -111,8 +121,54 @@ func newDeviceRun(r *run, o Options) (_ *deviceRun, err error) {
 			}
 			s.memory = append(s.memory, *m.to)
 		}
+		if d.constructs {
+			if err = s.sendModel(r.model); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return d, nil
+}
+
+// constructs tells whether devices make the model's φ and ψ from its parameters, which then lie in
+// their memory, in at most half of what is free, and κ of the slack.
+func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
+	kappa, ok = model.SquareTowers(m)
+	if !ok || m.Config().Dim > cuda.MaxTowerDim {
+		return 0, false, nil
+	}
+	var bytes int64
+	for _, t := range m.Tensors() {
+		bytes += 4 * int64(len(t))
+	}
+	for _, d := range devices {
+		free, err := d.Free()
+		if err != nil {
+			return 0, false, err
+		}
+		if bytes > free/2 {
+			return 0, false, nil
+		}
+	}
+	return kappa, true, nil
+}
+
+// sendModel brings the model's parameters to the device, and the kernels that make φ and ψ from them.
+func (s *share) sendModel(m model.Model) (err error) {
+	if s.towers, err = cuda.NewTowers(s.device, m.Config().Dim); err != nil {
+		return err
+	}
+	for i, t := range m.Tensors() {
+		if s.tensors[i], err = s.device.Alloc(4 * int64(len(t))); err != nil {
+			return err
+		}
+		s.memory = append(s.memory, s.tensors[i])
+		err = s.feed(context.Background(), s.tensors[i], len(t), 4, func(part []float32, from int) { copy(part, t[from:]) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const stagingBytes = 8 << 20
@@ -129,8 +185,10 @@ func (d *deviceRun) close() {
 			_ = m.Free()
 		}
 		_ = s.staging.Free()
-		if s.event != nil {
-			_ = s.event.Close()
+		for _, e := range []*cuda.Event{s.event, s.staged[0], s.staged[1]} {
+			if e != nil {
+				_ = e.Close()
+			}
 		}
 		if s.stream != nil {
 			_ = s.stream.Close()
@@ -142,9 +200,13 @@ func (d *deviceRun) close() {
 func (d *deviceRun) member(w int, f *features) (*sweeper, []*lane, error) {
 	if d.blocks[w] == nil {
 		width := widestTower(d.model)
+		rows := deviceBlock
+		if d.constructs {
+			rows = 0
+		}
 		d.blocks[w] = &sweeper{
 			run: d.run, f: f, worker: d.model.NewWorker(d.backend),
-			psi: kernel.AlignedFloat32(deviceBlock * pairPad(width)), norms: make([]float64, deviceBlock), slacks: make([]model.Slack, deviceBlock),
+			psi: kernel.AlignedFloat32(rows * pairPad(width)), norms: make([]float64, deviceBlock), slacks: make([]model.Slack, deviceBlock),
 			rowOf: make([]int32, deviceTruths), rows: make([]int32, deviceBlock+1),
 			low: make([]float64, deviceTruths), high: make([]float64, deviceTruths), better: make([]int32, deviceTruths), tally: make([]tally, deviceTruths),
 			reference: make([]float64, deviceTruths), scored: make([]bool, deviceTruths),
@@ -175,11 +237,11 @@ func (d *deviceRun) fail(err error, cancel context.CancelFunc) {
 func (d *deviceRun) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	factor := d.balance(ps, f, c.member(0).worker)
+	b := d.balance(ps, f, d.model.NewWorker(d.backend))
 	err := kernel.Parallel(inner, len(d.shares), len(d.shares), func(_, i int) {
 		s := d.shares[i]
 		s.first, s.n = f.n*i/len(d.shares), f.n*(i+1)/len(d.shares)-f.n*i/len(d.shares)
-		if err := s.upload(inner, d.run, f, factor); err != nil {
+		if err := s.upload(inner, d.run, f, b); err != nil {
 			d.fail(err, cancel)
 		}
 	})
@@ -210,44 +272,54 @@ func (d *deviceRun) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 	return err
 }
 
-// balance returns a power of two for each term (in the order of f.orderOf) that brings φ's and ψ's
-// entries to one size, from samples of both: the product of the norms, and with it the screen's
-// band, becomes small. Any powers are right.
-func (d *deviceRun) balance(ps pass, f *features, w model.Worker) []float32 {
-	width := f.tower.Width
-	factor := make([]float32, devicePad(width))
-	for t := range factor {
-		factor[t] = 1
+// balance is what the tensor cores' operands are made with, by position in f.orderOf: μ, and a power of
+// two for each term.
+type balance struct {
+	mean, factor, inverse []float32
+}
+
+// balance finds the mean of the candidates, and the powers that bring φ's and ψ's entries to one size,
+// from samples of both: the product of the norms, and with it the screen's band, becomes small. Any
+// mean and any powers are right.
+func (d *deviceRun) balance(ps pass, f *features, w model.Worker) balance {
+	width, k := f.tower.Width, devicePad(f.tower.Width)
+	b := balance{make([]float32, k), make([]float32, k), make([]float32, k)}
+	for t := range k {
+		b.factor[t], b.inverse[t] = 1, 1
 	}
 	if f.tower.Compare != kernel.Dot {
-		return factor
+		return b
 	}
 	spread, mean, query := make([]float64, width), make([]float64, width), make([]float64, width)
-	const sample = 1024
+	const sample = 256
 	n := 0.0
+	row := make([]float32, width)
 	for i := 0; i < f.n; i += (f.n + sample - 1) / sample {
 		n++
-		for t, v := range f.row(int32(i))[:width] {
+		w.Features(ps.side, ps.relation, int32(f.first+i), row)
+		for t, v := range row {
 			delta := float64(v) - mean[t]
 			mean[t] += delta / n
 			spread[t] += delta * (float64(v) - mean[t])
 		}
 	}
-	psi := make([]float32, width)
 	count := ps.last - ps.first
 	for i := 0; i < count; i += (count + 63) / 64 {
-		w.Query(d.plan.queries[ps.first+i].Query, psi)
-		for t, v := range psi {
+		w.Query(d.plan.queries[ps.first+i].Query, row)
+		for t, v := range row {
 			query[t] += float64(v) * float64(v)
 		}
 	}
 	for at, t := range f.orderOf {
+		if m := float32(mean[t]); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
+			b.mean[at] = m
+		}
 		// In the square: the quotient of the sizes.
 		if e := math.Round(math.Log2(query[t]/spread[t]) / 4); math.Abs(e) <= 30 {
-			factor[at] = float32(math.Ldexp(1, int(e)))
+			b.factor[at], b.inverse[at] = float32(math.Ldexp(1, int(e))), float32(math.Ldexp(1, -int(e)))
 		}
 	}
-	return factor
+	return b
 }
 
 // send copies values to device memory through p, of which it uses the bytes from at on, and returns
@@ -267,71 +339,62 @@ func (s *share) sync() error {
 	return s.event.Wait(context.Background()) // short: what is asked is bounded by the staging memory
 }
 
-// upload brings the share's features to its device, in the order of ‖φ‖.
-func (s *share) upload(ctx context.Context, r *run, f *features, factor []float32) error {
-	width := f.tower.Width
-	s.k = devicePad(width)
+// feed copies n rows of rowBytes each to dst, which fill writes. While some are copied, the next are
+// written.
+func (s *share) feed(ctx context.Context, dst *cuda.Memory, n int, rowBytes int64, fill func(part []float32, from int)) error {
+	const half = stagingBytes / 2
+	each := max(1, int(half/rowBytes))
+	for at, turn := 0, 0; at < n; at, turn = at+each, 1-turn {
+		if err := cmp.Or(ctx.Err(), s.staged[turn].Wait(context.Background())); err != nil {
+			return err
+		}
+		bytes := int64(min(each, n-at)) * rowBytes
+		fill(cuda.View[float32](s.staging, int64(turn*half), int(bytes/4)), at)
+		if err := cmp.Or(s.stream.CopyTo(dst, int64(at)*rowBytes, s.staging, int64(turn*half), bytes), s.stream.Record(s.staged[turn])); err != nil {
+			return err
+		}
+	}
+	return s.sync()
+}
+
+// upload brings what a share knows of its candidates to its device, in the order of the features.
+func (s *share) upload(ctx context.Context, r *run, f *features, b balance) error {
+	s.k = devicePad(f.tower.Width)
 	s.half = f.tower.Compare == kernel.Dot
 	s.useSingle.Store(false)
-	rowBytes := int64(4 * s.k)
-	if err := s.stream.Fill(s.phi, int64(s.n)*rowBytes, min(s.phi.Bytes()-int64(s.n)*rowBytes, cuda.CandidateTile*rowBytes), 0); err != nil {
-		return err
-	}
-	perCopy := max(1, int(int64(stagingBytes)/rowBytes))
-	for at := 0; at < s.n; at += perCopy {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		n := min(perCopy, s.n-at)
-		view := cuda.View[float32](s.staging, 0, n*s.k)
-		for i := range n {
-			permute(view[i*s.k:(i+1)*s.k], f.row(f.order[s.first+at+i]), f.orderOf)
-		}
-		if err := s.stream.CopyTo(s.phi, int64(at)*rowBytes, s.staging, 0, int64(n)*rowBytes); err != nil {
-			return err
-		}
-		if err := s.sync(); err != nil {
-			return err
-		}
-	}
-	at := int64(0)
-	var err error
-	step := func(next int64, e error) {
-		at = next
-		err = cmp.Or(err, e)
-	}
 	order := f.order[s.first : s.first+s.n]
-	step(send(s.stream, s.norms, s.staging, at, s.n, func(v []float64) {
-		for i, row := range order {
-			v[i] = f.norms[row]
-		}
-	}))
-	step(send(s.stream, s.sizes, s.staging, at, s.n, func(v []float64) {
-		for i, row := range order {
-			v[i] = f.sizes[row]
-		}
-	}))
-	step(send(s.stream, s.entity, s.staging, at, s.n, func(v []int32) {
+	at, err := send(s.stream, s.entity, s.staging, 0, s.n, func(v []int32) {
 		for i, row := range order {
 			v[i] = row + int32(f.first)
 		}
-	}))
-	step(send(s.stream, s.same, s.staging, at, s.n, func(v []int32) {
+	})
+	if err != nil {
+		return err
+	}
+	_, err = send(s.stream, s.same, s.staging, at, s.n, func(v []int32) {
 		for i, row := range order {
 			v[i] = row + int32(f.first)
 			if r.reps != nil {
 				v[i] = r.reps[v[i]]
 			}
 		}
-	}))
-	if err = cmp.Or(err, s.sync()); err != nil {
+	})
+	if err = cmp.Or(err, s.sync(), s.clearPadding(s.phi, int64(4*s.k))); err != nil {
+		return err
+	}
+	fill := s.sendFeatures
+	if s.towers != nil {
+		fill = s.construct
+	}
+	norms, sizes, err := fill(ctx, r, f, order)
+	if err != nil {
 		return err
 	}
 	blocks := make([]cuda.Block, s.room/cuda.BlockCandidates)
-	for i, row := range order {
+	for i := range order {
 		b := &blocks[i/cuda.BlockCandidates]
-		n := kernel.RoundUp32(f.norms[row])
-		b.B[3], b.Norm, b.Size = max(b.B[3], n), max(b.Norm, n), max(b.Size, kernel.RoundUp32(f.sizes[row]))
+		n := kernel.RoundUp32(norms[i])
+		b.B[3], b.Norm, b.Size = max(b.B[3], n), max(b.Norm, n), max(b.Size, kernel.RoundUp32(sizes[i]))
 	}
 	if _, err = send(s.stream, s.blocksSingle, s.staging, 0, len(blocks), func(v []cuda.Block) { copy(v, blocks) }); err != nil {
 		return err
@@ -342,7 +405,51 @@ func (s *share) upload(ctx context.Context, r *run, f *features, factor []float3
 	if !s.half {
 		return nil
 	}
-	return s.quantise(f, order, blocks, factor)
+	return s.quantise(f, blocks, b)
+}
+
+// clearPadding zeroes what fills up the last tile behind the candidates' rows.
+func (s *share) clearPadding(m *cuda.Memory, rowBytes int64) error {
+	at := int64(s.n) * rowBytes
+	return s.stream.Fill(m, at, min(m.Bytes()-at, cuda.CandidateTile*rowBytes), 0)
+}
+
+// sendFeatures copies φ from the host, and returns ‖φ‖ and the sizes by position.
+func (s *share) sendFeatures(ctx context.Context, _ *run, f *features, order []int32) (norms, sizes []float64, err error) {
+	err = s.feed(ctx, s.phi, s.n, int64(4*s.k), func(part []float32, from int) {
+		for i := range len(part) / s.k {
+			permute(part[i*s.k:(i+1)*s.k], f.row(order[from+i]), f.orderOf)
+		}
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	norms, sizes = make([]float64, s.n), make([]float64, s.n)
+	for i, row := range order {
+		norms[i], sizes[i] = f.norms[row], f.sizes[row]
+	}
+	at, err := send(s.stream, s.norms, s.staging, 0, s.n, func(v []float64) { copy(v, norms) })
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = send(s.stream, s.sizes, s.staging, at, s.n, func(v []float64) { copy(v, sizes) })
+	return norms, sizes, cmp.Or(err, s.sync())
+}
+
+// construct makes φ on the device, and returns ‖φ‖ and the sizes by position.
+func (s *share) construct(_ context.Context, r *run, _ *features, _ []int32) (norms, sizes []float64, err error) {
+	bytes := int64(8 * s.n)
+	err = cmp.Or(
+		s.towers.Features(s.stream, cuda.Construct{Entities: s.tensors[0].At(0), Entity: s.entity.At(0), Out: s.phi.At(0), Norms: s.norms.At(0), Sizes: s.sizes.At(0),
+			N: int32(s.n), Dim: int32(r.model.Config().Dim), K: int32(s.k)}),
+		s.stream.CopyFrom(s.staging, 0, s.norms, 0, bytes),
+		s.stream.CopyFrom(s.staging, bytes, s.sizes, 0, bytes),
+		s.sync(),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	return slices.Clone(cuda.View[float64](s.staging, 0, s.n)), slices.Clone(cuda.View[float64](s.staging, bytes, s.n)), nil
 }
 
 // permute writes the entries of row in the order of terms, and zeros behind them.
@@ -353,51 +460,26 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise makes the operands of the tensor cores: centred on the mean of the candidates and
-// balanced.
-func (s *share) quantise(f *features, order []int32, blocks []cuda.Block, factor []float32) error {
-	width := f.tower.Width
-	mean := make([]float64, width)
-	for _, row := range order {
-		for t, v := range f.row(row)[:width] {
-			mean[t] += float64(v)
-		}
-	}
-	s.mean = make([]float64, s.k)
-	for at, t := range f.orderOf {
-		if m := float32(mean[t] / float64(max(1, len(order)))); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
-			s.mean[at] = float64(m)
-		}
-	}
+// quantise makes the operands of the tensor cores: centred and balanced.
+func (s *share) quantise(f *features, blocks []cuda.Block, b balance) error {
 	at := int64(0)
 	var err error
-	step := func(next int64, e error) {
-		at = next
-		err = cmp.Or(err, e)
-	}
-	step(send(s.stream, s.centre, s.staging, at, s.k, func(v []float32) {
-		for i, m := range s.mean {
-			v[i] = float32(m)
+	for _, v := range []struct {
+		to   *cuda.Memory
+		from []float32
+	}{{s.centre, b.mean}, {s.factor, b.factor}, {s.inverse, b.inverse}} {
+		if at, err = send(s.stream, v.to, s.staging, at, s.k, func(to []float32) { copy(to, v.from) }); err != nil {
+			return err
 		}
-	}))
-	step(send(s.stream, s.factor, s.staging, at, s.k, func(v []float32) { copy(v, factor) }))
-	step(send(s.stream, s.inverse, s.staging, at, s.k, func(v []float32) {
-		for i, x := range factor[:s.k] {
-			v[i] = 1 / x
-		}
-	}))
-	if err != nil {
-		return err
 	}
-	rowBytes := int64(2 * s.k)
-	if err := s.stream.Fill(s.halves, int64(s.n)*rowBytes, min(s.halves.Bytes()-int64(s.n)*rowBytes, cuda.CandidateTile*rowBytes), 0); err != nil {
+	if err := s.clearPadding(s.halves, int64(2*s.k)); err != nil {
 		return err
 	}
 	if err := s.stream.Fill(s.scales, 0, s.scales.Bytes(), 0); err != nil {
 		return err
 	}
 	err = s.stages.Quantise(s.stream, cuda.Quantise{Rows: s.phi.At(0), Centre: s.centre.At(0), Factor: s.factor.At(0), Out: s.halves.At(0), Scales: s.scales.At(0),
-		Sizes: s.sizes3.At(0), N: int32(s.n), Width: int32(width), Stride: int32(s.k), K: int32(s.k)})
+		Sizes: s.sizes3.At(0), N: int32(s.n), Width: int32(f.tower.Width), Stride: int32(s.k), K: int32(s.k)})
 	if err != nil {
 		return err
 	}
@@ -432,12 +514,12 @@ func (d *deviceRun) block(ctx context.Context, w int, it item, f *features) erro
 	if err != nil {
 		return err
 	}
-	if !s.prepare(ctx, it) {
+	if s.begin(it); !d.constructs && !s.compute(ctx) {
 		return ctx.Err()
 	}
 	known := s.knownAnswers(f.first == 0)
 	for _, l := range lanes {
-		if err := l.send(ctx, s); err != nil {
+		if err := l.send(s); err != nil {
 			return err
 		}
 	}

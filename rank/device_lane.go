@@ -9,6 +9,8 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 )
 
 // lane is one goroutine's work on one device.
@@ -25,7 +27,9 @@ type lane struct {
 
 	psi, halves, scales, sizes, rows, pairRows, first, row  *cuda.Memory
 	ends, interval, answer, same, counts, list, rest, known *cuda.Memory
-	memory                                                  []*cuda.Memory
+	// Where the device makes φ and ψ: the block's queries, and truths that are not among its candidates.
+	asked, far, farPhi, farNorms, farSizes *cuda.Memory
+	memory                                 []*cuda.Memory
 }
 
 const (
@@ -34,6 +38,10 @@ const (
 	// restChunk is the number of pairs that come back at a time.
 	restChunk = 1 << 15
 )
+
+// farTruths is the number of truths that are not among a device's candidates whose φ it makes at a
+// time. A test makes it smaller.
+var farTruths = 512
 
 // Where the counters lie in counts, in numbers of 4 bytes.
 const (
@@ -54,14 +62,21 @@ func newLane(s *share, k int) (l *lane, err error) {
 		return l, err
 	}
 	rows, truths := int64(deviceBlock), int64(deviceTruths)
-	in := 4*rows*int64(k) + rows*(int64(unsafe.Sizeof(cuda.PairRow{})+unsafe.Sizeof(cuda.Row{}))+8) + truths*(16+8+12) + 1024
+	pair := int64(unsafe.Sizeof(cuda.Pair{}))
+	in := rows*4 + truths*12 + 1024
+	far := int64(0)
+	if s.towers != nil {
+		far = int64(farTruths)
+		in += rows*int64(unsafe.Sizeof(cuda.Query{})) + truths*(pair+4) + truths/far*32
+	} else {
+		in += rows*(4*int64(k)+int64(unsafe.Sizeof(cuda.PairRow{}))) + truths*16
+	}
 	if l.in, err = s.device.Pin(max(in, knownChunk*int64(unsafe.Sizeof(cuda.Known{})))); err != nil {
 		return l, err
 	}
-	if l.out, err = s.device.Pin(max(4*int64(countsN), restChunk*int64(unsafe.Sizeof(cuda.Pair{})), 28*rows)); err != nil {
+	if l.out, err = s.device.Pin(max(4*int64(countsN), restChunk*pair)); err != nil {
 		return l, err
 	}
-	pair := int64(unsafe.Sizeof(cuda.Pair{}))
 	for _, m := range []struct {
 		to    **cuda.Memory
 		bytes int64
@@ -70,6 +85,7 @@ func newLane(s *share, k int) (l *lane, err error) {
 		{&l.rows, rows * int64(unsafe.Sizeof(cuda.Row{}))}, {&l.pairRows, rows * int64(unsafe.Sizeof(cuda.PairRow{}))},
 		{&l.first, 4 * (rows + 1)}, {&l.row, 4 * truths}, {&l.ends, 8 * truths}, {&l.interval, 16 * truths}, {&l.answer, 4 * truths}, {&l.same, 4 * truths},
 		{&l.counts, 4 * int64(countsN)}, {&l.list, int64(deviceList) * pair}, {&l.rest, int64(deviceList) * pair}, {&l.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
+		{&l.asked, rows * int64(unsafe.Sizeof(cuda.Query{}))}, {&l.far, 4 * far}, {&l.farPhi, 4 * far * int64(k)}, {&l.farNorms, 8 * far}, {&l.farSizes, 8 * far},
 	} {
 		if *m.to, err = s.device.Alloc(m.bytes); err != nil {
 			return l, err
@@ -119,23 +135,11 @@ func put[T any](l *lane, dst *cuda.Memory, n int, fill func([]T)) error {
 }
 
 // send brings the block's queries and truths to the device.
-func (l *lane) send(ctx context.Context, s *sweeper) error {
-	sh, n, truths := l.share, len(s.queries), len(s.truths)
+func (l *lane) send(s *sweeper) error {
+	n, truths := len(s.queries), len(s.truths)
 	rows := (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile
-	k := sh.k
-	l.single = !sh.half || sh.useSingle.Load()
+	l.single = !l.share.half || l.share.useSingle.Load()
 	err := cmp.Or(
-		put(l, l.psi, rows*k, func(v []float32) {
-			for i := range n {
-				permute(v[i*k:(i+1)*k], s.row(i), s.f.orderOf)
-			}
-			clear(v[n*k:])
-		}),
-		put(l, l.pairRows, n, func(v []cuda.PairRow) {
-			for i := range v {
-				v[i] = cuda.PairRow{Norm: s.norms[i], Slack: s.slacks[i]}
-			}
-		}),
 		put(l, l.first, rows+1, func(v []int32) {
 			copy(v, s.rows[:n+1])
 			for i := n; i <= rows; i++ {
@@ -143,11 +147,6 @@ func (l *lane) send(ctx context.Context, s *sweeper) error {
 			}
 		}),
 		put(l, l.row, truths, func(v []int32) { copy(v, s.rowOf) }),
-		put(l, l.interval, 2*truths, func(v []float64) {
-			for t := range truths {
-				v[2*t], v[2*t+1] = s.low[t], s.high[t]
-			}
-		}),
 		put(l, l.answer, truths, func(v []int32) {
 			for t := range v {
 				v[t] = s.truths[t].answer
@@ -158,113 +157,137 @@ func (l *lane) send(ctx context.Context, s *sweeper) error {
 				v[t] = s.rep(s.truths[t].answer)
 			}
 		}),
+		l.stream.Fill(l.psi, int64(4*n*l.share.k), int64(4*(rows-n)*l.share.k), 0),
 	)
 	if err != nil {
 		return err
 	}
-	var scales []float32
-	var sizes [][3]float64
-	if !l.single {
-		// What the quantisation takes off decides the band.
+	if l.share.towers != nil {
+		err = l.constructQueries(s)
+	} else {
+		err = l.sendQueries(s)
+	}
+	return cmp.Or(err, l.prepareRows(s, rows))
+}
+
+// sendQueries copies ψ and the truths' intervals.
+func (l *lane) sendQueries(s *sweeper) error {
+	k := l.share.k
+	return cmp.Or(
+		put(l, l.psi, len(s.queries)*k, func(v []float32) {
+			for i := range s.queries {
+				permute(v[i*k:(i+1)*k], s.row(i), s.f.orderOf)
+			}
+		}),
+		put(l, l.pairRows, len(s.queries), func(v []cuda.PairRow) {
+			for i := range v {
+				v[i] = cuda.PairRow{Norm: s.norms[i], Slack: s.slacks[i]}
+			}
+		}),
+		put(l, l.interval, 2*len(s.truths), func(v []float64) {
+			for t := range s.truths {
+				v[2*t], v[2*t+1] = s.low[t], s.high[t]
+			}
+		}),
+	)
+}
+
+// constructQueries makes ψ and the truths' intervals on the device.
+func (l *lane) constructQueries(s *sweeper) error {
+	sh := l.share
+	dim := int32(s.model.Config().Dim)
+	err := cmp.Or(
+		put(l, l.asked, len(s.queries), func(v []cuda.Query) {
+			for i, q := range s.queries {
+				v[i] = cuda.Query{Anchor: q.Anchor, Relation: q.Relation}
+				if q.Side == kg.Head {
+					v[i].Side = 1
+				}
+			}
+		}),
+		sh.towers.Queries(l.stream, cuda.ConstructQueries{Entities: sh.tensors[0].At(0), Head: sh.tensors[1].At(0), Tail: sh.tensors[2].At(0), Cross: sh.tensors[3].At(0),
+			Queries: l.asked.At(0), Out: l.psi.At(0), Rows: l.pairRows.At(0), Kappa: s.kappa, N: int32(len(s.queries)), Dim: dim, K: int32(sh.k)}),
+	)
+	if err != nil {
+		return err
+	}
+	var near, far []cuda.Pair
+	for t, tr := range s.truths {
+		if p := s.position(tr.answer) - sh.first; p >= 0 && p < sh.n {
+			near = append(near, cuda.Pair{Truth: uint32(t), Other: uint32(p)})
+		} else {
+			far = append(far, cuda.Pair{Truth: uint32(t), Other: uint32(len(far) % farTruths)})
+		}
+	}
+	a := l.decide(s, 0)
+	a.Scored = l.interval.At(0)
+	score := func(list []cuda.Pair) error {
+		a.Count = uint32(len(list))
+		return cmp.Or(put(l, l.list, len(list), func(v []cuda.Pair) { copy(v, list) }), sh.stages.Truths(l.stream, a))
+	}
+	if err := score(near); err != nil {
+		return err
+	}
+	a.Phi, a.Norms, a.Sizes = l.farPhi.At(0), l.farNorms.At(0), l.farSizes.At(0)
+	for ; len(far) > 0; far = far[min(farTruths, len(far)):] {
+		list := far[:min(farTruths, len(far))]
 		err := cmp.Or(
-			l.stream.Fill(l.halves, 0, int64(2*rows*k), 0),
-			sh.stages.Quantise(l.stream, cuda.Quantise{Rows: l.psi.At(0), Factor: sh.inverse.At(0), Out: l.halves.At(0), Scales: l.scales.At(0),
-				Sizes: l.sizes.At(0), N: int32(n), Width: int32(s.f.tower.Width), Stride: int32(k), K: int32(k)}),
-			l.stream.CopyFrom(l.out, 0, l.sizes, 0, int64(24*n)),
-			l.stream.CopyFrom(l.out, int64(24*n), l.scales, 0, int64(4*n)),
+			put(l, l.far, len(list), func(v []int32) {
+				for i, p := range list {
+					v[i] = s.truths[p.Truth].answer
+				}
+			}),
+			sh.towers.Features(l.stream, cuda.Construct{Entities: sh.tensors[0].At(0), Entity: l.far.At(0), Out: a.Phi, Norms: a.Norms, Sizes: a.Sizes,
+				N: int32(len(list)), Dim: dim, K: int32(sh.k)}),
+			score(list),
 		)
 		if err != nil {
 			return err
 		}
-		if err := l.wait(ctx); err != nil {
-			return err
-		}
-		sizes, scales = cuda.View[[3]float64](l.out, 0, n), cuda.View[float32](l.out, int64(24*n), n)
 	}
-	screenRows, ends := make([]cuda.Row, rows), make([]float32, 2*truths)
-	for i := range n {
-		if l.single {
-			screenRows[i] = s.singleRow(i, k, ends)
-		} else {
-			screenRows[i] = s.halfRow(i, k, ends, sh, sizes[i], scales[i])
-		}
+	return nil
+}
+
+// position returns the place of an entity in the order of the candidates in memory, or a negative
+// number.
+func (s *sweeper) position(entity int32) int {
+	if at := int(entity) - s.f.first; at >= 0 && at < s.f.n {
+		return int(s.f.place[at])
 	}
-	return cmp.Or(
-		put(l, l.rows, rows, func(v []cuda.Row) { copy(v, screenRows) }),
-		put(l, l.ends, 2*truths, func(v []float32) { copy(v, ends) }),
-	)
+	return math.MinInt32
 }
 
 // deviceVariant is the tensor-core screen that rankings use.
 const deviceVariant = cuda.Half128
 
-// halfRow is what the tensor-core screen knows about a row, whose truths' ends it sets; norms are those
-// of the balanced ψ, its rounding error, and the rounded one (docs/numerics.md, section 10).
-func (s *sweeper) halfRow(row, k int, ends []float32, sh *share, norms [3]float64, scale float32) cuda.Row {
-	relative, absolute := cuda.HalfError(deviceVariant, k)
-	// ψ·μ, which the candidates' scores lack.
-	shift, size := 0.0, 0.0
-	psi := s.row(row)
-	for at, t := range s.f.orderOf {
-		p := float64(psi[t]) * sh.mean[at]
-		shift += p
-		size += math.Abs(p)
+// prepareRows makes what the screen knows about the queries, filled up to rows.
+func (l *lane) prepareRows(s *sweeper, rows int) error {
+	sh, n, c := l.share, len(s.queries), s.f.tower.Compare
+	a := cuda.Prepare{Psi: l.psi.At(0), Queries: l.pairRows.At(0), First: l.first.At(0), Interval: l.interval.At(0), Rows: l.rows.At(0), Ends: l.ends.At(0),
+		N: int32(n), Padded: int32(rows), K: int32(sh.k), Compare: int32(c), Centring: 2 * kernel.Gamma(sh.k+1, kernel.U64)}
+	a.Rounding, a.Subnormal = roundingOf(s.f.tower)
+	if l.single {
+		a.Relative, a.Absolute = cuda.SingleError(c, sh.k)
+		a.Relative *= outward
+		return sh.stages.Rows(l.stream, a)
 	}
-	r := s.screenRow(row, absolute+2*kernel.Gamma(k+1, kernel.U64)*size)
-	r.A[0], r.A[1], r.A[2] = kernel.RoundUp32(norms[1]*outward), kernel.RoundUp32(norms[2]*outward), kernel.RoundUp32(relative*norms[2]*outward)
-	r.Norm, r.Scale = kernel.RoundUp32(norms[0]), scale
-	s.screenEnds(row, &r, ends, func(lo, hi float64) (float64, float64) { return lo - shift, hi - shift })
-	return r
+	a.Relative, a.Absolute = cuda.HalfError(deviceVariant, sh.k)
+	a.Centre, a.Scales, a.Sizes = sh.centre.At(0), l.scales.At(0), l.sizes.At(0)
+	return cmp.Or(
+		l.stream.Fill(l.halves, int64(2*n*sh.k), int64(2*(rows-n)*sh.k), 0),
+		sh.stages.Quantise(l.stream, cuda.Quantise{Rows: l.psi.At(0), Factor: sh.inverse.At(0), Out: l.halves.At(0), Scales: l.scales.At(0),
+			Sizes: l.sizes.At(0), N: int32(n), Width: int32(s.f.tower.Width), Stride: int32(sh.k), K: int32(sh.k)}),
+		sh.stages.Rows(l.stream, a),
+	)
 }
 
-// singleRow is the same for the float32 screens.
-func (s *sweeper) singleRow(row, k int, ends []float32) cuda.Row {
-	c := s.f.tower.Compare
-	relative, absolute := cuda.SingleError(c, k)
-	relative *= outward
-	r := s.screenRow(row, absolute)
-	r.Norm = kernel.RoundUp32(s.norms[row])
-	if c.Distance() {
-		for i := range r.S {
-			r.S[i] = kernel.RoundUp32(s.slacks[row][i] * (1 + relative) * outward)
-		}
-		s.screenEnds(row, &r, ends, func(lo, hi float64) (float64, float64) { return lo*(1+relative) - absolute, hi*(1-relative) + absolute })
-		return r
+// roundingOf bounds what the rounding of ψ and φ to float32 changes in a dot product, by
+// relative ‖ψ‖‖φ‖ + absolute (‖ψ‖ + ‖φ‖ + 1). The slack of other comparisons includes it.
+func roundingOf(t model.Tower) (relative, absolute float64) {
+	if t.Compare != kernel.Dot {
+		return 0, 0
 	}
-	r.A[3] = kernel.RoundUp32(float64(r.A[3]) + relative*s.norms[row]*outward)
-	s.screenEnds(row, &r, ends, func(lo, hi float64) (float64, float64) { return lo, hi })
-	return r
-}
-
-// screenRow has the model's slack, an absolute error, and for a dot product the rounding of ψ and φ to
-// float32, as sweeper.product has it.
-func (s *sweeper) screenRow(row int, absolute float64) cuda.Row {
-	var r cuda.Row
-	if s.f.tower.Compare == kernel.Dot {
-		tiny := 0x1p-149 * math.Sqrt(float64(s.f.tower.Width))
-		r.A[3] = kernel.RoundUp32(((2*kernel.U32+kernel.U32*kernel.U32)*s.norms[row] + tiny) * outward)
-		absolute += tiny * (s.norms[row] + 1)
-	}
-	for i, v := range s.slacks[row] {
-		r.S[i] = kernel.RoundUp32(v * outward)
-	}
-	r.S[0] = kernel.RoundUp32((s.slacks[row][0] + absolute) * outward)
-	return r
-}
-
-// screenEnds sets the ends of a row's truths, and the lowest.
-func (s *sweeper) screenEnds(row int, r *cuda.Row, ends []float32, shape func(lo, hi float64) (float64, float64)) {
-	r.Low = float32(math.Inf(1))
-	for t := s.rows[row]; t < s.rows[row+1]; t++ {
-		lo, hi := shape(s.low[t], s.high[t])
-		margin := 8 * kernel.U64 * (math.Abs(s.low[t]) + math.Abs(s.high[t]) + math.Abs(lo) + math.Abs(hi))
-		lo, hi = lo-margin, hi+margin
-		if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
-			lo, hi = math.Inf(-1), math.Inf(1)
-		}
-		ends[2*t], ends[2*t+1] = kernel.RoundDown32(lo), kernel.RoundUp32(hi)
-		r.Low = min(r.Low, ends[2*t])
-	}
+	return 2*kernel.U32 + kernel.U32*kernel.U32, 0x1p-149 * math.Sqrt(float64(t.Width))
 }
 
 // decide is the argument of the float64 stage for candidates from a position of the share on.
@@ -280,9 +303,7 @@ func (l *lane) decide(s *sweeper, from int) cuda.Decide {
 		Room: uint32(deviceList), Count: uint32(deviceList), K: int32(sh.k), Compare: int32(c), Truths: int32(len(s.truths)),
 		Relative: kernel.PairError(c, sh.k),
 	}
-	if c == kernel.Dot {
-		a.Rounding, a.Subnormal = 2*kernel.U32+kernel.U32*kernel.U32, 0x1p-149*math.Sqrt(float64(s.f.tower.Width))
-	}
+	a.Rounding, a.Subnormal = roundingOf(s.f.tower)
 	return a
 }
 
@@ -341,10 +362,8 @@ func (l *lane) count(ctx context.Context, s *sweeper) error {
 		itself := 0
 		for t := range s.truths {
 			s.tally[t].add(counts[betterAt+t], counts[equalAt+t])
-			if at := int(s.truths[t].answer) - s.f.first; at >= 0 && at < s.f.n {
-				if p := int(s.f.place[at]) - sh.first - from; p >= 0 && p < n {
-					itself++
-				}
+			if p := s.position(s.truths[t].answer) - sh.first - from; p >= 0 && p < n {
+				itself++
 			}
 		}
 		s.undecided.Add(int64(listed) - int64(itself))

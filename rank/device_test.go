@@ -75,6 +75,56 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
+// Truths among the candidates of another device or another slice, and more of them than a device makes
+// the features of at a time.
+func TestDevicesConstruct(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 10))
+	g := randomGraph(rng, 150, 2, 200, 20, 40)
+	defer func(n int) { farTruths = n }(farTruths)
+	farTruths = 7
+	index := kg.NewIndex(g)
+	for _, name := range []string{"mquine", "mquade"} {
+		m := newModel(t, name, 5, g, 7, checkpointKinds[0])
+		o := Options{Backend: backends[0], Threads: 2}
+		want, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		o.Devices, o.FeatureMemory = devices, 70*featureBytes(widestTower(m))
+		got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		require.Equal(t, want.Ranks, got.Ranks, name)
+	}
+}
+
+// Which models a device makes the features of.
+func TestConstructs(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	g := randomGraph(rand.New(rand.NewPCG(7, 11)), 150, 2, 20, 20, 20)
+	const tooLarge = 20
+	for _, c := range []struct {
+		model string
+		d     int
+		want  bool
+	}{{"mquine", tooLarge - 1, true}, {"mquade", 6, true}, {"mquine", tooLarge, false}, {"distmult", 7, false}, {"mquine", cuda.MaxTowerDim + 1, false}} {
+		m := newModel(t, c.model, c.d, g, 7, vectorKinds[0])
+		driver.Reset("memory")
+		if c.d == tooLarge { // one byte less than twice its parameters
+			bytes := 0
+			for _, x := range m.Tensors() {
+				bytes += 4 * len(x)
+			}
+			driver.Set("memory", int64(2*bytes-1))
+		}
+		_, ok, err := constructs(m, devices)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, ok, "%s d = %d", c.model, c.d)
+	}
+}
+
 // Lists that are too short for all candidates: the same ranks, in more launches.
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)

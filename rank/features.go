@@ -52,14 +52,21 @@ func pairPad(width int) int {
 	return (width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
 }
 
-// newFeatures reserves memory for up to n candidates.
-func newFeatures(b *kernel.Backend, width, n int) *features {
-	padded := (n + b.NR - 1) / b.NR * b.NR
-	return &features{
-		nr:   b.NR,
-		rows: kernel.AlignedFloat32(n * pairPad(width)), panels: kernel.AlignedFloat32(padded * mostTerms(width)),
+// newFeatures reserves memory for up to n candidates: for devices without panels, and without rows
+// where these make φ themselves.
+func newFeatures(r *run, width, n int) *features {
+	f := &features{
+		nr:    r.backend.NR,
 		norms: make([]float64, n), sizes: make([]float64, n), order: make([]int32, n), place: make([]int32, n),
 	}
+	if !r.constructs {
+		f.rows = kernel.AlignedFloat32(n * pairPad(width))
+	}
+	if !r.onDevices {
+		padded := (n + f.nr - 1) / f.nr * f.nr
+		f.panels = kernel.AlignedFloat32(padded * mostTerms(width))
+	}
+	return f
 }
 
 // stride is the length of a row: the width padded with zeros to kernel.PairWidth.
@@ -97,8 +104,14 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	const each = 256
 	items := (n + each - 1) / each
 	err := kernel.Parallel(ctx, len(c.sweepers), items, func(w, item int) {
-		worker := c.member(w).worker
 		c.run.phases.enter(featuresPhase)
+		if f.rows == nil {
+			for i := item * each; i < min((item+1)*each, n); i++ {
+				f.norms[i] = norm(c.run.model.EntityRow(int32(first + i))) // any order will do
+			}
+			return
+		}
+		worker := c.member(w).worker
 		for i := item * each; i < min((item+1)*each, n) && ctx.Err() == nil; i++ {
 			phi := f.row(int32(i))
 			f.sizes[i] = worker.Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
@@ -117,6 +130,12 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	} else {
 		f.sortBy(f.norms)
 	}
+	if first == 0 || len(f.orderOf) != p.tower.Width {
+		f.orderOf = f.orderTerms()
+	}
+	if f.panels == nil {
+		return nil
+	}
 	perBlock := blockPanels * f.nr
 	f.blockNorms, f.blockSizes = f.blockNorms[:0], f.blockSizes[:0]
 	for at := 0; at < n; at += perBlock {
@@ -128,9 +147,6 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	}
 	if f.coded() {
 		return nil
-	}
-	if first == 0 || len(f.orderOf) != p.tower.Width {
-		f.orderOf = f.orderTerms()
 	}
 	return kernel.Parallel(ctx, len(c.sweepers), f.panelCount(), func(_, p int) {
 		c.run.phases.enter(packPhase)

@@ -22,8 +22,8 @@ type Options struct {
 	Sides []kg.Side
 	// Backend runs the kernels.
 	Backend *kernel.Backend
-	// Devices, if there are any, count instead of the backend, which still makes the features, the queries
-	// and the reference scores.
+	// Devices, if there are any, count instead of the backend, which still makes the reference scores,
+	// and the features and the queries of most models.
 	Devices []*cuda.Device
 	// Threads is the number of goroutines that compute; results do not depend on it.
 	Threads int
@@ -202,6 +202,9 @@ type run struct {
 	reps    []int32
 	plan    *plan
 	phases  *phases
+	// onDevices: the backend counts nothing. constructs: nor does it make φ and ψ, with kappa in the slack.
+	onDevices, constructs bool
+	kappa                 float64
 
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
@@ -222,7 +225,7 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 	r.phases = newPhases(ctx)
 	defer pprof.SetGoroutineLabels(ctx)
 	candidates, size := r.model.Config().Entities, sliceSize(r.model, o)
-	f := newFeatures(r.backend, widestTower(r.model), size)
+	f := newFeatures(r, widestTower(r.model), size)
 	c := &crew{run: r, features: f, sweepers: make([]*sweeper, o.Threads)}
 	for _, ps := range r.plan.passes {
 		f.tower = ps.tower

@@ -134,19 +134,16 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 
 // prepare computes ψ of the block's queries and the intervals of their truths; false if ctx ended.
 func (s *sweeper) prepare(ctx context.Context, it item) bool {
-	s.phases.enter(queryPhase)
-	f := s.f
+	s.begin(it)
+	return s.compute(ctx)
+}
+
+// begin takes up a block of queries.
+func (s *sweeper) begin(it item) {
 	s.queries = s.plan.queries[it.first:it.last]
 	base := s.queries[0].first
 	s.truths = s.plan.truths[base:s.queries[len(s.queries)-1].last]
-	clear(s.psi)
 	for i, q := range s.queries {
-		if ctx.Err() != nil {
-			return false
-		}
-		psi := s.row(i)
-		s.slacks[i] = s.worker.Query(q.Query, psi[:f.tower.Width])
-		s.norms[i] = f.measure(psi)
 		for t := q.first; t < q.last; t++ {
 			s.rowOf[t-base] = int32(i)
 		}
@@ -159,6 +156,20 @@ func (s *sweeper) prepare(ctx context.Context, it item) bool {
 	clear(s.tally[:len(s.truths)])
 	clear(s.scored[:len(s.truths)])
 	s.pending = s.pending[:0]
+}
+
+// compute makes ψ of the block's queries and the intervals of their truths; false if ctx ended.
+func (s *sweeper) compute(ctx context.Context) bool {
+	s.phases.enter(queryPhase)
+	clear(s.psi)
+	for i, q := range s.queries {
+		if ctx.Err() != nil {
+			return false
+		}
+		psi := s.row(i)
+		s.slacks[i] = s.worker.Query(q.Query, psi[:s.f.tower.Width])
+		s.norms[i] = s.f.measure(psi)
+	}
 	for t, tr := range s.truths {
 		if ctx.Err() != nil {
 			return false

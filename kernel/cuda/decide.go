@@ -37,7 +37,9 @@ type Decide struct {
 	Known Pointer
 	// Rest has room for Room pairs that stay undecided. Rested (uint32) goes up by their number, even
 	// beyond the room.
-	Rest, Rested       Pointer
+	Rest, Rested Pointer
+	// Scored gets low, high (float64) of what is only scored.
+	Scored             Pointer
 	Room, Count        uint32
 	K, Compare, Truths int32
 	_                  int32
@@ -61,10 +63,30 @@ type Quantise struct {
 	N, Width, Stride, K int32
 }
 
+// Prepare is the argument of the kernel that makes the Rows and Ends of a screen.
+type Prepare struct {
+	// Psi has rows of K float32 entries, Queries a PairRow for each.
+	Psi, Queries Pointer
+	// Centre (float32) was taken off the candidates' rows; Scales and Sizes are what Quantise made of
+	// Psi's. All are 0 for the float32 screens.
+	Centre, Scales, Sizes Pointer
+	// First and Interval are those of Decide.
+	First, Interval Pointer
+	// Rows gets N rows and, up to Padded, such as have no truths; Ends lo, hi (float32) of every truth.
+	Rows, Ends            Pointer
+	N, Padded, K, Compare int32
+	// Relative and Absolute bound the error of a screen's score, as HalfError and SingleError have it.
+	Relative, Absolute float64
+	// Rounding ‖ψ‖‖φ‖ + Subnormal (‖ψ‖ + ‖φ‖ + 1) bounds that of the rounding of ψ and φ to float32,
+	// Centring that of ψ·Centre relative to the sum of its terms' sizes.
+	Rounding, Subnormal, Centring float64
+}
+
 // Stages are the kernels around the screens.
 type Stages struct {
-	device                 *Device
-	pairs, known, quantise *Kernel
+	device               *Device
+	pairs, known, truths *Kernel
+	quantise, rows       *Kernel
 }
 
 // NewStages compiles them for a device.
@@ -78,14 +100,21 @@ func NewStages(d *Device) (*Stages, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.pairs, err = pairs.Kernel("decide_pairs", 256, 0); err != nil {
+	rows, err := d.Load("rows")
+	if err != nil {
 		return nil, err
 	}
-	if s.known, err = pairs.Kernel("decide_known", 256, 0); err != nil {
-		return nil, err
-	}
-	if s.quantise, err = quantise.Kernel("quantise", 256, 0); err != nil {
-		return nil, err
+	for _, k := range []struct {
+		to   **Kernel
+		of   *Module
+		name string
+	}{
+		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"}, {&s.truths, pairs, "score_truths"},
+		{&s.quantise, quantise, "quantise"}, {&s.rows, rows, "prepare_rows"},
+	} {
+		if *k.to, err = k.of.Kernel(k.name, 256, 0); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -98,6 +127,17 @@ func (x *Stages) Pairs(s *Stream, a Decide) error {
 // Known decides known answers.
 func (x *Stages) Known(s *Stream, a Decide) error {
 	return launch(s, x.known, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
+}
+
+// Truths scores Count entries of List, a truth and the position of its answer, and writes the truths'
+// intervals to Scored, by truth.
+func (x *Stages) Truths(s *Stream, a Decide) error {
+	return launch(s, x.truths, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
+}
+
+// Rows makes what a screen knows about queries.
+func (x *Stages) Rows(s *Stream, a Prepare) error {
+	return launch(s, x.rows, (int(a.Padded)+7)/8, 1, &a)
 }
 
 // Quantise makes fp16 rows.

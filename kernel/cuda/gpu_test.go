@@ -37,7 +37,9 @@ func TestGPUScreensOfHardOperands(t *testing.T) { conformHard(openGPU(t)) }
 // The driver's compiler spills nothing either.
 func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
-	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.quantise}
+	towers, err := NewTowers(r.d, MaxTowerDim)
+	require.NoError(r.t, err)
+	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.truths, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
 	for _, h := range r.screens.half {
 		kernels = append(kernels, h.kernel)
 	}

@@ -30,6 +30,7 @@ struct Decide {
 	const Known* known;          // of decide_known: what to decide
 	Pair* rest;                  // what stays undecided; of decide_known (truth, index)
 	u32* rested;                 // its number, even if it exceeds
+	double* scored;              // low, high of what score_truths and score_pairs score
 	u32 room;
 	u32 count;                   // entries of list at most, or of known
 	int k, compare, truths;
@@ -76,6 +77,16 @@ __device__ double pair_band(const Decide& d, u32 row, u32 position, double score
 	double slack = r.slack[0] + n * (r.slack[1] + n * r.slack[2]);
 	w = (w + slack) * outward + 0x1p-52 * fabs(score);
 	return w < 1.0 / 0.0 && r.norm < 1.0 / 0.0 ? w : 1.0 / 0.0;
+}
+
+// Writes the interval of a truth's query and a position to an entry of d.scored.
+__device__ void write_interval(const Decide& d, Pair p, u32 entry) {
+	const double infinite = 1.0 / 0.0;
+	u32 row = d.row[p.truth];
+	double score = pair_score(d, row, p.other), w = pair_band(d, row, p.other, score);
+	if (threadIdx.x % 32 != 0) return;
+	d.scored[2 * entry] = w < infinite ? score - w : -infinite;
+	d.scored[2 * entry + 1] = w < infinite ? score + w : infinite;
 }
 
 enum Verdict { Worse, Better, Equal, Open, Itself };
@@ -125,4 +136,11 @@ extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
 				if (a.filters >> f & 1) atomicAdd(&(v == Better ? d.better : d.equal)[f * d.truths + t], 1);
 		}
 	}
+}
+
+// A warp takes every so many-th entry of the list, a truth and the position of its answer, and writes
+// the truth's interval.
+extern "C" __global__ void __launch_bounds__(256) score_truths(const Decide d) {
+	u32 warps = gridDim.x * 8;
+	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) write_interval(d, d.list[i], d.list[i].truth);
 }

@@ -124,6 +124,10 @@ inline float __fadd_rd(float a, float b) { return -__fadd_ru(-a, -b); }
 inline float __fmul_ru(float a, float b) { return round_up((long double)a * b); }
 inline float __fmaf_ru(float a, float b, float c) { return round_up((long double)a * b + c); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+inline float __double2float_ru(double x) {
+	float f = (float)x;
+	return (double)f < x ? nextafterf(f, INFINITY) : f;
+}
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
