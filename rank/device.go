@@ -234,7 +234,13 @@ func (d *deviceRun) fail(err error, cancel context.CancelFunc) {
 }
 
 // sweep ranks the queries of a pass against the candidates of f.
-func (d *deviceRun) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
+func (d *deviceRun) sweep(ctx context.Context, _ *crew, ps pass, f *features) error {
+	return d.eachBlock(ctx, ps, f, deviceBlock, d.block)
+}
+
+// eachBlock brings the candidates of f to the devices and calls do for every block of queries of the
+// pass, with the number of the goroutine.
+func (d *deviceRun) eachBlock(ctx context.Context, ps pass, f *features, size int, do func(context.Context, int, item, *features) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := d.balance(ps, f, d.model.NewWorker(d.backend))
@@ -245,31 +251,25 @@ func (d *deviceRun) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 			d.fail(err, cancel)
 		}
 	})
-	if d.err != nil {
-		return d.err
-	}
-	if err != nil {
+	if err = cmp.Or(d.err, err); err != nil {
 		return err
 	}
 	var items []item
 	queries := d.plan.queries
 	for at := ps.first; at < ps.last; {
 		to := at + 1
-		for to < ps.last && to-at < deviceBlock && queries[to].last-queries[at].first <= maxBlockTruths {
+		for to < ps.last && to-at < size && queries[to].last-queries[at].first <= maxBlockTruths {
 			to++
 		}
 		items = append(items, item{first: at, last: to})
 		at = to
 	}
 	err = kernel.Parallel(inner, len(d.lanes), len(items), func(w, i int) {
-		if err := d.block(inner, w, items[i], f); err != nil {
+		if err := do(inner, w, items[i], f); err != nil {
 			d.fail(err, cancel)
 		}
 	})
-	if d.err != nil {
-		return d.err
-	}
-	return err
+	return cmp.Or(d.err, err)
 }
 
 // balance is what the tensor cores' operands are made with, by position in f.orderOf: μ, and a power of

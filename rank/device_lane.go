@@ -74,7 +74,7 @@ func newLane(s *share, k int) (l *lane, err error) {
 	if l.in, err = s.device.Pin(max(in, knownChunk*int64(unsafe.Sizeof(cuda.Known{})))); err != nil {
 		return l, err
 	}
-	if l.out, err = s.device.Pin(max(4*int64(countsN), restChunk*pair)); err != nil {
+	if l.out, err = s.device.Pin(max(4*int64(countsN), restChunk*(pair+16))); err != nil {
 		return l, err
 	}
 	for _, m := range []struct {
@@ -136,17 +136,9 @@ func put[T any](l *lane, dst *cuda.Memory, n int, fill func([]T)) error {
 
 // send brings the block's queries and truths to the device.
 func (l *lane) send(s *sweeper) error {
-	n, truths := len(s.queries), len(s.truths)
-	rows := (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile
-	l.single = !l.share.half || l.share.useSingle.Load()
+	truths := len(s.truths)
 	err := cmp.Or(
-		put(l, l.first, rows+1, func(v []int32) {
-			copy(v, s.rows[:n+1])
-			for i := n; i <= rows; i++ {
-				v[i] = int32(truths)
-			}
-		}),
-		put(l, l.row, truths, func(v []int32) { copy(v, s.rowOf) }),
+		l.sendQueries(s),
 		put(l, l.answer, truths, func(v []int32) {
 			for t := range v {
 				v[t] = s.truths[t].answer
@@ -157,21 +149,55 @@ func (l *lane) send(s *sweeper) error {
 				v[t] = s.rep(s.truths[t].answer)
 			}
 		}),
-		l.stream.Fill(l.psi, int64(4*n*l.share.k), int64(4*(rows-n)*l.share.k), 0),
 	)
 	if err != nil {
 		return err
 	}
-	if l.share.towers != nil {
-		err = l.constructQueries(s)
+	if s.constructs {
+		err = l.scoreTruths(s)
 	} else {
-		err = l.sendQueries(s)
+		err = l.sendIntervals(s)
 	}
-	return cmp.Or(err, l.prepareRows(s, rows))
+	return cmp.Or(err, l.prepareRows(s))
 }
 
-// sendQueries copies ψ and the truths' intervals.
+// padded is a number of queries in whole tiles.
+func padded(n int) int { return (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile }
+
+// sendQueries brings the block's queries, with the numbers of their truths.
 func (l *lane) sendQueries(s *sweeper) error {
+	n, rows, truths, k := len(s.queries), padded(len(s.queries)), len(s.truths), l.share.k
+	l.single = !l.share.half || l.share.useSingle.Load()
+	err := cmp.Or(
+		put(l, l.first, rows+1, func(v []int32) {
+			copy(v, s.rows[:n+1])
+			for i := n; i <= rows; i++ {
+				v[i] = int32(truths)
+			}
+		}),
+		put(l, l.row, truths, func(v []int32) { copy(v, s.rowOf) }),
+		l.stream.Fill(l.psi, int64(4*n*k), int64(4*(rows-n)*k), 0),
+	)
+	if err != nil {
+		return err
+	}
+	if s.constructs {
+		err = l.constructPsi(s)
+	} else {
+		err = l.sendPsi(s)
+	}
+	if err != nil || l.single {
+		return err
+	}
+	return cmp.Or(
+		l.stream.Fill(l.halves, int64(2*n*k), int64(2*(rows-n)*k), 0),
+		l.share.stages.Quantise(l.stream, cuda.Quantise{Rows: l.psi.At(0), Factor: l.share.inverse.At(0), Out: l.halves.At(0), Scales: l.scales.At(0),
+			Sizes: l.sizes.At(0), N: int32(n), Width: int32(s.f.tower.Width), Stride: int32(k), K: int32(k)}),
+	)
+}
+
+// sendPsi copies ψ.
+func (l *lane) sendPsi(s *sweeper) error {
 	k := l.share.k
 	return cmp.Or(
 		put(l, l.psi, len(s.queries)*k, func(v []float32) {
@@ -184,19 +210,22 @@ func (l *lane) sendQueries(s *sweeper) error {
 				v[i] = cuda.PairRow{Norm: s.norms[i], Slack: s.slacks[i]}
 			}
 		}),
-		put(l, l.interval, 2*len(s.truths), func(v []float64) {
-			for t := range s.truths {
-				v[2*t], v[2*t+1] = s.low[t], s.high[t]
-			}
-		}),
 	)
 }
 
-// constructQueries makes ψ and the truths' intervals on the device.
-func (l *lane) constructQueries(s *sweeper) error {
+// sendIntervals copies the truths' intervals.
+func (l *lane) sendIntervals(s *sweeper) error {
+	return put(l, l.interval, 2*len(s.truths), func(v []float64) {
+		for t := range s.truths {
+			v[2*t], v[2*t+1] = s.low[t], s.high[t]
+		}
+	})
+}
+
+// constructPsi makes ψ on the device.
+func (l *lane) constructPsi(s *sweeper) error {
 	sh := l.share
-	dim := int32(s.model.Config().Dim)
-	err := cmp.Or(
+	return cmp.Or(
 		put(l, l.asked, len(s.queries), func(v []cuda.Query) {
 			for i, q := range s.queries {
 				v[i] = cuda.Query{Anchor: q.Anchor, Relation: q.Relation}
@@ -206,11 +235,14 @@ func (l *lane) constructQueries(s *sweeper) error {
 			}
 		}),
 		sh.towers.Queries(l.stream, cuda.ConstructQueries{Entities: sh.tensors[0].At(0), Head: sh.tensors[1].At(0), Tail: sh.tensors[2].At(0), Cross: sh.tensors[3].At(0),
-			Queries: l.asked.At(0), Out: l.psi.At(0), Rows: l.pairRows.At(0), Kappa: s.kappa, N: int32(len(s.queries)), Dim: dim, K: int32(sh.k)}),
+			Queries: l.asked.At(0), Out: l.psi.At(0), Rows: l.pairRows.At(0), Kappa: s.kappa, N: int32(len(s.queries)), Dim: int32(s.model.Config().Dim), K: int32(sh.k)}),
 	)
-	if err != nil {
-		return err
-	}
+}
+
+// scoreTruths makes the truths' intervals on the device, and φ of those that are not among its
+// candidates.
+func (l *lane) scoreTruths(s *sweeper) error {
+	sh := l.share
 	var near, far []cuda.Pair
 	for t, tr := range s.truths {
 		if p := s.position(tr.answer) - sh.first; p >= 0 && p < sh.n {
@@ -238,7 +270,7 @@ func (l *lane) constructQueries(s *sweeper) error {
 				}
 			}),
 			sh.towers.Features(l.stream, cuda.Construct{Entities: sh.tensors[0].At(0), Entity: l.far.At(0), Out: a.Phi, Norms: a.Norms, Sizes: a.Sizes,
-				N: int32(len(list)), Dim: dim, K: int32(sh.k)}),
+				N: int32(len(list)), Dim: int32(s.model.Config().Dim), K: int32(sh.k)}),
 			score(list),
 		)
 		if err != nil {
@@ -260,25 +292,20 @@ func (s *sweeper) position(entity int32) int {
 // deviceVariant is the tensor-core screen that rankings use.
 const deviceVariant = cuda.Half128
 
-// prepareRows makes what the screen knows about the queries, filled up to rows.
-func (l *lane) prepareRows(s *sweeper, rows int) error {
-	sh, n, c := l.share, len(s.queries), s.f.tower.Compare
+// prepareRows makes what the screen knows about the queries.
+func (l *lane) prepareRows(s *sweeper) error {
+	sh, c := l.share, s.f.tower.Compare
 	a := cuda.Prepare{Psi: l.psi.At(0), Queries: l.pairRows.At(0), First: l.first.At(0), Interval: l.interval.At(0), Rows: l.rows.At(0), Ends: l.ends.At(0),
-		N: int32(n), Padded: int32(rows), K: int32(sh.k), Compare: int32(c), Centring: 2 * kernel.Gamma(sh.k+1, kernel.U64)}
+		N: int32(len(s.queries)), Padded: int32(padded(len(s.queries))), K: int32(sh.k), Compare: int32(c), Centring: 2 * kernel.Gamma(sh.k+1, kernel.U64)}
 	a.Rounding, a.Subnormal = roundingOf(s.f.tower)
 	if l.single {
 		a.Relative, a.Absolute = cuda.SingleError(c, sh.k)
 		a.Relative *= outward
-		return sh.stages.Rows(l.stream, a)
+	} else {
+		a.Relative, a.Absolute = cuda.HalfError(deviceVariant, sh.k)
+		a.Centre, a.Scales, a.Sizes = sh.centre.At(0), l.scales.At(0), l.sizes.At(0)
 	}
-	a.Relative, a.Absolute = cuda.HalfError(deviceVariant, sh.k)
-	a.Centre, a.Scales, a.Sizes = sh.centre.At(0), l.scales.At(0), l.sizes.At(0)
-	return cmp.Or(
-		l.stream.Fill(l.halves, int64(2*n*sh.k), int64(2*(rows-n)*sh.k), 0),
-		sh.stages.Quantise(l.stream, cuda.Quantise{Rows: l.psi.At(0), Factor: sh.inverse.At(0), Out: l.halves.At(0), Scales: l.scales.At(0),
-			Sizes: l.sizes.At(0), N: int32(n), Width: int32(s.f.tower.Width), Stride: int32(sh.k), K: int32(sh.k)}),
-		sh.stages.Rows(l.stream, a),
-	)
+	return sh.stages.Rows(l.stream, a)
 }
 
 // roundingOf bounds what the rounding of ψ and φ to float32 changes in a dot product, by
@@ -318,28 +345,32 @@ func (l *lane) limit(c kernel.Comparison) float32 {
 	return kernel.Overflow
 }
 
+// screen begins the screening of n of the share's candidates from a position on.
+func (l *lane) screen(s *sweeper, from, n, capacity int) error {
+	sh := l.share
+	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
+	blocks := int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.Block{}))
+	a := cuda.Screen{
+		Psi: l.psi.At(0), Phi: at(sh.phi, 4*sh.k), Rows: l.rows.At(0), Blocks: sh.blocksSingle.At(blocks),
+		First: l.first.At(0), Ends: l.ends.At(0), Better: l.counts.At(4 * int64(betterAt)), List: l.list.At(0), Listed: l.counts.At(4 * int64(listedAt)),
+		Capacity: uint32(capacity), K: int32(sh.k), Candidates: int32(n), Limit: l.limit(s.f.tower.Compare),
+	}
+	if err := l.stream.Fill(l.counts, 0, l.counts.Bytes(), 0); err != nil {
+		return err
+	}
+	if l.single {
+		return sh.screens.Single(l.stream, s.f.tower.Compare, a, len(s.queries))
+	}
+	a.Psi, a.Phi, a.Scales, a.Blocks = l.halves.At(0), at(sh.halves, 2*sh.k), at(sh.scales, 4), sh.blocksHalf.At(blocks)
+	return sh.screens.Half(l.stream, deviceVariant, a, len(s.queries))
+}
+
 // count counts the share's candidates for every truth of the block.
 func (l *lane) count(ctx context.Context, s *sweeper) error {
 	sh := l.share
 	for from := 0; from < sh.n; {
 		n := min(l.span, sh.n-from)
-		screen := cuda.Screen{
-			Psi: l.psi.At(0), Phi: sh.phi.At(int64(from) * int64(4*sh.k)), Rows: l.rows.At(0),
-			Blocks: sh.blocksSingle.At(int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.Block{}))),
-			First:  l.first.At(0), Ends: l.ends.At(0), Better: l.counts.At(4 * int64(betterAt)), List: l.list.At(0), Listed: l.counts.At(4 * int64(listedAt)),
-			Capacity: uint32(deviceList), K: int32(sh.k), Candidates: int32(n), Limit: l.limit(s.f.tower.Compare),
-		}
-		if err := l.stream.Fill(l.counts, 0, l.counts.Bytes(), 0); err != nil {
-			return err
-		}
-		var err error
-		if l.single {
-			err = sh.screens.Single(l.stream, s.f.tower.Compare, screen, len(s.queries))
-		} else {
-			screen.Psi, screen.Phi, screen.Scales = l.halves.At(0), sh.halves.At(int64(from)*int64(2*sh.k)), sh.scales.At(4*int64(from))
-			screen.Blocks = sh.blocksHalf.At(int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.Block{})))
-			err = sh.screens.Half(l.stream, deviceVariant, screen, len(s.queries))
-		}
+		err := l.screen(s, from, n, deviceList)
 		if err = cmp.Or(err, sh.stages.Pairs(l.stream, l.decide(s, from)), l.stream.CopyFrom(l.out, 0, l.counts, 0, l.counts.Bytes())); err != nil {
 			return err
 		}

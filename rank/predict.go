@@ -45,6 +45,9 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	for i, q := range distinct {
 		plan.queries[i].Query = q
 	}
+	if len(o.Devices) > 0 {
+		plan.addThresholds()
+	}
 	plan.passes = newPasses(m, plan.queries)
 	reps, err := representatives(ctx, m, o.Threads)
 	if err != nil {
@@ -56,7 +59,16 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	if o.Progress != nil {
 		defer p.report(o.Progress)()
 	}
-	if err := p.eachSlice(ctx, o, new(Stats), p.sweep); err != nil {
+	sweep := p.sweep
+	if len(o.Devices) > 0 {
+		d, err := newDeviceRun(p.run, o)
+		if err != nil {
+			return nil, err
+		}
+		defer d.close()
+		sweep = (&devicePredictor{d, p}).sweep
+	}
+	if err := p.eachSlice(ctx, o, new(Stats), sweep); err != nil {
 		return nil, err
 	}
 	out := make([][]Prediction, len(queries))
@@ -112,20 +124,7 @@ func (p *predictor) sweepBlock(ctx context.Context, s *sweeper, scratch *predict
 	for i := range s.rows {
 		s.rows[i] = int32(min(i, len(s.queries)))
 	}
-	for len(scratch.lists) < len(s.queries) {
-		scratch.lists = append(scratch.lists, shortlist{})
-	}
-	lists := scratch.lists[:len(s.queries)]
-	for row := range lists {
-		l := &lists[row]
-		l.reset(p.k)
-		if f.first > 0 {
-			kept := &p.kept[at+row]
-			l.items, l.threshold = append(l.items, kept.items...), kept.threshold
-			l.prune()
-		}
-		s.low[row], s.high[row] = l.threshold, l.threshold
-	}
+	lists := p.open(s, scratch, at)
 	s.tile.Drop = nil
 	if f.tower.Compare.Distance() {
 		s.tile.Drop = s.drop // setEnds fills it
@@ -161,9 +160,34 @@ func (p *predictor) sweepBlock(ctx context.Context, s *sweeper, scratch *predict
 		}
 		s.done.Add(int64(len(s.queries)) * int64(bits.OnesCount64(valid)))
 	}
-	last := f.first+f.n == p.model.Config().Entities
+	p.close(ctx, s, scratch, at)
+}
+
+// open returns the lists of the prepared queries, of which at is the first, and makes their
+// thresholds the intervals of the rows.
+func (p *predictor) open(s *sweeper, scratch *predictScratch, at int) []shortlist {
+	for len(scratch.lists) < len(s.queries) {
+		scratch.lists = append(scratch.lists, shortlist{})
+	}
+	lists := scratch.lists[:len(s.queries)]
 	for row := range lists {
 		l := &lists[row]
+		l.reset(p.k)
+		if s.f.first > 0 {
+			kept := &p.kept[at+row]
+			l.items, l.threshold = append(l.items, kept.items...), kept.threshold
+			l.prune()
+		}
+		s.low[row], s.high[row] = l.threshold, l.threshold
+	}
+	return lists
+}
+
+// close keeps the lists for the next slice, or decides them after the last; false if ctx ended.
+func (p *predictor) close(ctx context.Context, s *sweeper, scratch *predictScratch, at int) bool {
+	last := s.f.first+s.f.n == p.model.Config().Entities
+	for row := range s.queries {
+		l := &scratch.lists[row]
 		l.prune()
 		p.rescore(s, scratch, row, l)
 		l.prune()
@@ -172,29 +196,37 @@ func (p *predictor) sweepBlock(ctx context.Context, s *sweeper, scratch *predict
 			continue
 		}
 		if !p.decide(ctx, s, row, l) {
-			return
+			return false
 		}
 		p.kept[at+row] = shortlist{}
 		p.best[at+row] = p.predictions(s.queries[row].Query, l.items)
 	}
+	return true
 }
 
 // enter adds the candidates in the given lanes of a panel to the list of a row; false if ctx ended.
 func (p *predictor) enter(ctx context.Context, s *sweeper, scratch *predictScratch, row, panel int, lanes uint64) bool {
-	f, l := s.f, &scratch.lists[row]
+	f := s.f
 	for ; lanes != 0; lanes &= lanes - 1 {
 		lane := bits.TrailingZeros64(lanes)
 		e := f.order[panel*f.nr+lane] + int32(f.first)
-		if p.filterKnown && s.filtersOfAnswer(s.index.Answers(s.queries[row].Query), e) != 0 {
-			continue
-		}
 		low, high := s.tileInterval(row, panel/blockPanels, s.tile.Scores[row*f.nr+lane])
-		l.add(contender{entity: e, low: low, high: high})
-		if l.full() && !p.shrink(ctx, s, scratch, row, l) {
+		if !p.add(ctx, s, scratch, row, contender{entity: e, low: low, high: high}) {
 			return false
 		}
 	}
 	return true
+}
+
+// add adds a candidate to the list of a row, unless it is known and such are left out; false if ctx
+// ended.
+func (p *predictor) add(ctx context.Context, s *sweeper, scratch *predictScratch, row int, c contender) bool {
+	if p.filterKnown && s.filtersOfAnswer(s.index.Answers(s.queries[row].Query), c.entity) != 0 {
+		return true
+	}
+	l := &scratch.lists[row]
+	l.add(c)
+	return !l.full() || p.shrink(ctx, s, scratch, row, l)
 }
 
 // shrink makes room in a list, by stages: in the end the reference chooses k. False if ctx ended.

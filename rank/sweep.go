@@ -160,6 +160,20 @@ func (s *sweeper) begin(it item) {
 
 // compute makes ψ of the block's queries and the intervals of their truths; false if ctx ended.
 func (s *sweeper) compute(ctx context.Context) bool {
+	if !s.computePsi(ctx) {
+		return false
+	}
+	for t, tr := range s.truths {
+		if ctx.Err() != nil {
+			return false
+		}
+		s.low[t], s.high[t] = s.truthInterval(int(s.rowOf[t]), tr.answer)
+	}
+	return true
+}
+
+// computePsi makes ψ of the block's queries; false if ctx ended.
+func (s *sweeper) computePsi(ctx context.Context) bool {
 	s.phases.enter(queryPhase)
 	clear(s.psi)
 	for i, q := range s.queries {
@@ -169,12 +183,6 @@ func (s *sweeper) compute(ctx context.Context) bool {
 		psi := s.row(i)
 		s.slacks[i] = s.worker.Query(q.Query, psi[:s.f.tower.Width])
 		s.norms[i] = s.f.measure(psi)
-	}
-	for t, tr := range s.truths {
-		if ctx.Err() != nil {
-			return false
-		}
-		s.low[t], s.high[t] = s.truthInterval(int(s.rowOf[t]), tr.answer)
 	}
 	return true
 }

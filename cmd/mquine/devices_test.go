@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel/cuda/standin"
+	"github.com/mquine/mquine/kg"
 )
 
 // process runs the command as a process of its own, which opens the driver anew.
@@ -63,7 +64,21 @@ func TestGPUs(t *testing.T) {
 	require.Len(t, info.GPUs, 2)
 	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"}, info.GPUs[1])
 
+	predict := []string{"predict", "--model", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}
+	g, err := kg.Open(t.Context(), w.data)
+	require.NoError(t, err)
+	predict[6] = g.Entities.Label(0)
+	predicted := succeed(t, append(predict, "--backend", "generic")...).stdout
+	o := process(t, append(predict, "--backend", "cuda", "--devices", "0,1")...)
+	assert.Equal(t, predicted, o.stdout)
+	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
+	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
+
 	t.Setenv("STANDIN_LOSE", "3")
+	process(t, append(predict, "--backend", "cuda")...).requireSentence(t, exitFailed, "the GPU is lost to this process")
+	o = process(t, predict...)
+	assert.Equal(t, predicted, o.stdout)
+	assert.Contains(t, o.stderr, "note: the processor computes: cuda: GPU 0 (Stand-in)")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "the GPU is lost to this process")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
 	assert.Contains(t, process(t, with()...).stderr, "note: the processor computes: cuda: GPU 0 (Stand-in)")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ the columns.`,
   mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
   printf 'steroid\tisa\t?\n' | mquine predict --model ./checkpoint --data umls --in -`,
 		Args:    noArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return p.check(cmd) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return cmp.Or(p.check(cmd), p.gpus.check(p.compute)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -53,7 +54,7 @@ the columns.`,
 	flags.StringVar(&p.in, "in", "", "`file` of queries, \"-\" for standard input")
 	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers of a query")
 	flags.BoolVar(&p.filterKnown, "filter-known", false, "leave out the answers that the data set has")
-	p.compute.add(cmd)
+	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
 }
 
@@ -61,6 +62,7 @@ the columns.`,
 type prediction struct {
 	inputs
 	compute
+	gpus
 	head, tail, relation string
 	in                   string
 	k                    int
@@ -88,6 +90,11 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	if err != nil {
 		return err
 	}
+	devices, err := p.gpus.open(p.compute, log)
+	if err != nil {
+		return err
+	}
+	defer closeDevices(devices)
 	s, err := p.inputs.open(ctx)
 	if err != nil {
 		return err
@@ -110,8 +117,18 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		return err
 	}
 	meter := newMeter(log)
-	lists, err := rank.Predict(ctx, s.checkpoint.Model, kg.NewIndex(s.graph), queries, p.k, p.filterKnown,
-		rank.Options{Backend: backend, Threads: p.threads, Progress: meter.ranking})
+	if len(devices) > 0 {
+		fmt.Fprintf(log, "on %s\n", deviceNames(devices))
+	}
+	index := kg.NewIndex(s.graph)
+	options := rank.Options{Backend: backend, Devices: devices, Threads: p.threads, Progress: meter.ranking}
+	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
+	if err != nil && len(devices) > 0 && p.backend == autoBackend && ctx.Err() == nil {
+		meter.clear()
+		noteNoGPU(log, err)
+		options.Devices = nil
+		lists, err = rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
+	}
 	meter.clear()
 	if err != nil {
 		return err

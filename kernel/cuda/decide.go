@@ -84,9 +84,9 @@ type Prepare struct {
 
 // Stages are the kernels around the screens.
 type Stages struct {
-	device               *Device
-	pairs, known, truths *Kernel
-	quantise, rows       *Kernel
+	device                 *Device
+	pairs, known, truths   *Kernel
+	scores, quantise, rows *Kernel
 }
 
 // NewStages compiles them for a device.
@@ -109,7 +109,7 @@ func NewStages(d *Device) (*Stages, error) {
 		of   *Module
 		name string
 	}{
-		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"}, {&s.truths, pairs, "score_truths"},
+		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"}, {&s.truths, pairs, "score_truths"}, {&s.scores, pairs, "score_pairs"},
 		{&s.quantise, quantise, "quantise"}, {&s.rows, rows, "prepare_rows"},
 	} {
 		if *k.to, err = k.of.Kernel(k.name, 256, 0); err != nil {
@@ -133,6 +133,11 @@ func (x *Stages) Known(s *Stream, a Decide) error {
 // intervals to Scored, by truth.
 func (x *Stages) Truths(s *Stream, a Decide) error {
 	return launch(s, x.truths, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
+}
+
+// Scores writes the intervals of the pairs that a screen listed to Scored, in the order of the list.
+func (x *Stages) Scores(s *Stream, a Decide) error {
+	return launch(s, x.scores, 8*x.device.Multiprocessors, 1, &a)
 }
 
 // Rows makes what a screen knows about queries.

@@ -39,7 +39,7 @@ func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
 	towers, err := NewTowers(r.d, MaxTowerDim)
 	require.NoError(r.t, err)
-	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.truths, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
+	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.truths, r.stages.scores, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
 	for _, h := range r.screens.half {
 		kernels = append(kernels, h.kernel)
 	}

@@ -144,3 +144,9 @@ extern "C" __global__ void __launch_bounds__(256) score_truths(const Decide d) {
 	u32 warps = gridDim.x * 8;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) write_interval(d, d.list[i], d.list[i].truth);
 }
+
+// The same for the pairs that a screen listed, by their places in the list.
+extern "C" __global__ void __launch_bounds__(256) score_pairs(const Decide d) {
+	u32 n = min(*d.listed, d.count), warps = gridDim.x * 8;
+	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += warps) write_interval(d, d.list[i], i);
+}

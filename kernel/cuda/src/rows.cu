@@ -71,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(256) prepare_rows(const Prepare p) 
 	for (int t = p.first[row] + lane; t < p.first[row + 1]; t += 32) {
 		double from = p.interval[2 * t], to = p.interval[2 * t + 1], lo = from - shift, hi = to - shift;
 		if (distance) lo = from * (1 + p.relative) - p.absolute, hi = to * (1 - p.relative) + p.absolute;
-		double margin = 0x1p-50 * (fabs(from) + fabs(to) + fabs(lo) + fabs(hi));
-		lo -= margin, hi += margin;
-		if (!(lo > -infinite && hi < infinite)) lo = -infinite, hi = infinite;
+		lo -= 0x1p-50 * (fabs(from) + fabs(lo)), hi += 0x1p-50 * (fabs(to) + fabs(hi));
+		if (!(lo > -infinite)) lo = -infinite;
+		if (!(hi < infinite)) hi = infinite;
 		float least = -up(-lo);
 		p.ends[2 * t] = least, p.ends[2 * t + 1] = up(hi);
 		low = least < low ? least : low;
