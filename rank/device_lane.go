@@ -289,9 +289,6 @@ func (s *sweeper) position(entity int32) int {
 	return math.MinInt32
 }
 
-// deviceVariant is the tensor-core screen that rankings use.
-const deviceVariant = cuda.Half128
-
 // prepareRows makes what the screen knows about the queries.
 func (l *lane) prepareRows(s *sweeper) error {
 	sh, c := l.share, s.f.tower.Compare
@@ -302,7 +299,7 @@ func (l *lane) prepareRows(s *sweeper) error {
 		a.Relative, a.Absolute = cuda.SingleError(c, sh.k)
 		a.Relative *= outward
 	} else {
-		a.Relative, a.Absolute = cuda.HalfError(deviceVariant, sh.k)
+		a.Relative, a.Absolute = cuda.HalfError(sh.device.HalfVariant(), sh.k)
 		a.Centre, a.Scales, a.Sizes = sh.centre.At(0), l.scales.At(0), l.sizes.At(0)
 	}
 	return sh.stages.Rows(l.stream, a)
@@ -362,7 +359,7 @@ func (l *lane) screen(s *sweeper, from, n, capacity int) error {
 		return sh.screens.Single(l.stream, s.f.tower.Compare, a, len(s.queries))
 	}
 	a.Psi, a.Phi, a.Scales, a.Blocks = l.halves.At(0), at(sh.halves, 2*sh.k), at(sh.scales, 4), sh.blocksHalf.At(blocks)
-	return sh.screens.Half(l.stream, deviceVariant, a, len(s.queries))
+	return sh.screens.Half(l.stream, sh.device.HalfVariant(), a, len(s.queries))
 }
 
 // count counts the share's candidates for every truth of the block.

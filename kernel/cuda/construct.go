@@ -1,5 +1,7 @@
 package cuda
 
+import "github.com/mquine/mquine/kernel/cuda/internal/shape"
+
 // Construct is the argument of the kernel that makes φ of MQuinE and MQuadE.
 type Construct struct {
 	// Entities has rows of Dim (Dim+1)/2 float32 parameters, Entity (int32) the entity of each row of Out.
@@ -42,11 +44,11 @@ func NewTowers(d *Device, dim int) (*Towers, error) {
 		return nil, err
 	}
 	t := &Towers{}
-	matrix := 8 * dim * dim
-	if t.features, err = m.Kernel("construct_features", 256, matrix); err != nil {
+	features, queries := shape.Towers(dim)
+	if t.features, err = m.Kernel("construct_features", shape.Threads, features); err != nil {
 		return nil, err
 	}
-	if t.queries, err = m.Kernel("construct_queries", 256, 3*matrix+matrix/2); err != nil {
+	if t.queries, err = m.Kernel("construct_queries", shape.Threads, queries); err != nil {
 		return nil, err
 	}
 	return t, nil

@@ -40,10 +40,7 @@ func TestGPUKernelsSpillNothing(t *testing.T) {
 	towers, err := NewTowers(r.d, MaxTowerDim)
 	require.NoError(r.t, err)
 	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.truths, r.stages.scores, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
-	for _, h := range r.screens.half {
-		kernels = append(kernels, h.kernel)
-	}
-	kernels = append(kernels, r.screens.single[:]...)
+	kernels = append(append(kernels, r.screens.half[:]...), r.screens.single[:]...)
 	for _, k := range kernels {
 		registers, local, static, err := k.Usage()
 		require.NoError(t, err)
@@ -148,7 +145,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 		k := devicePadding(s.width)
 		work := 2 * float64(s.queries) * float64(s.candidates) * float64(k)
 		name := fmt.Sprintf("q=%d/e=%d/f=%d", s.queries, s.candidates, s.width)
-		for variant, v := range []string{"half_128", "half_128_chains", "half_256"} {
+		for variant, v := range []string{"half_128", "half_128_chains", "half_256", "half_128_small"} {
 			b.Run("kernel="+v+"/"+name, func(b *testing.B) {
 				r := openGPU(b)
 				a := r.benchScreen(s.queries, s.candidates, k, true)

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda/internal/shape"
 )
 
 // Candidates of one Block, and the multiple that the numbers of queries and candidates are filled up
 // to.
 const (
 	BlockCandidates = 128
-	QueryTile       = 128
+	QueryTile       = shape.QueryTile
 	CandidateTile   = 256
 )
 
@@ -74,16 +75,8 @@ const comparisons = int(kernel.Phase) + 1
 // Screens are the counting kernels of a device.
 type Screens struct {
 	device *Device
-	half   [3]halfScreen
+	half   [halfVariants]*Kernel
 	single [comparisons]*Kernel
-}
-
-// halfScreen is a tensor-core screen: its tile of candidates, and the terms that it adds up in one
-// chain, 0 for all.
-type halfScreen struct {
-	kernel *Kernel
-	tile   int
-	chain  int
 }
 
 // Variants of the tensor-core screen.
@@ -91,11 +84,19 @@ const (
 	Half128       = iota // 128 × 128 tiles, two blocks on a multiprocessor
 	Half128Chains        // the same, chains of 256 terms added in float32
 	Half256              // 128 × 256 tiles
+	Half128Small         // as Half128, in two thirds of the shared memory
 	halfVariants
 )
 
-// halfShared is the dynamic shared memory of a tile of n candidates with so many stages.
-func halfShared(n, stages int) int { return stages * (QueryTile + n) * 64 }
+// HalfVariant is the variant for a device: Half128, or Half128Small where two blocks of the former do
+// not fit in the shared memory of a multiprocessor, as on cards of 8.6 and 8.9.
+func (i Info) HalfVariant() int {
+	const reserved = 1024 // by the driver, for each block; static is less than 4 KiB
+	if 2*(shape.Halves[Half128].Shared()+4096+reserved) <= i.SharedMemory+reserved {
+		return Half128
+	}
+	return Half128Small
+}
 
 // NewScreens compiles the screens of dot products on tensor cores, and all in float32, for a device.
 func NewScreens(d *Device) (*Screens, error) {
@@ -108,16 +109,10 @@ func NewScreens(d *Device) (*Screens, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, v := range [halfVariants]struct {
-		name         string
-		tile, stages int
-		chain        int
-	}{{"count_half_128", 128, 3, 0}, {"count_half_128_chains", 128, 4, 256}, {"count_half_256", 256, 3, 0}} {
-		k, err := half.Kernel(v.name, 256, halfShared(v.tile, v.stages))
-		if err != nil {
+	for i, h := range shape.Halves {
+		if s.half[i], err = half.Kernel(h.Name, shape.Threads, h.Shared()); err != nil {
 			return nil, err
 		}
-		s.half[i] = halfScreen{k, v.tile, v.chain}
 	}
 	for i, name := range [comparisons]string{"count_dot", "count_l1", "count_group_norm", "count_phase"} {
 		if s.single[i], err = single.Kernel(name, 256, 0); err != nil {
@@ -129,14 +124,13 @@ func NewScreens(d *Device) (*Screens, error) {
 
 // Half launches a variant of the tensor-core screen over so many rows of queries.
 func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
-	h := x.half[variant]
-	return x.launch(s, h.kernel, h.tile, a, queries)
+	return x.launch(s, x.half[variant], shape.Halves[variant].Tile, a, queries)
 }
 
 // HalfError bounds the error of Half's scores over k terms relative to the product of the norms of
 // the fp16 rows, and absolutely (docs/numerics.md, section 10).
 func HalfError(variant, k int) (relative, absolute float64) {
-	chain := [halfVariants]int{0, 256, 0}[variant]
+	chain := shape.Halves[variant].Chain
 	if chain == 0 || chain > k {
 		chain = k
 	}

@@ -51,6 +51,13 @@ func TestList(t *testing.T) {
 	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1, SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
 }
 
+// Two blocks of the screen fit on a multiprocessor of every card.
+func TestHalfVariant(t *testing.T) {
+	for shared, want := range map[int]int{163 << 10: Half128, 99 << 10: Half128Small, 227 << 10: Half128} {
+		assert.Equal(t, want, Info{SharedMemory: shared}.HalfVariant(), shared)
+	}
+}
+
 func TestWhatIsMissing(t *testing.T) {
 	f := useStandin(t)
 	for _, c := range []struct {

@@ -2,8 +2,8 @@
 
 // Command gen compiles the CUDA C++ files with NVRTC 11.8, which Debian packages (libnvrtc11.2 and
 // libnvrtc-builtins11.8, section non-free), and writes their PTX. With -check it compiles them for
-// every supported architecture instead, prints what each kernel takes, and fails if one spills
-// registers to memory.
+// every supported architecture instead, prints what each kernel takes and how many of its blocks fit on a
+// multiprocessor, and fails if one spills registers to memory or takes too much.
 package main
 
 import (
@@ -15,15 +15,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/ebitengine/purego"
 
+	"github.com/mquine/mquine/kernel/cuda/internal/shape"
 	"github.com/mquine/mquine/kernel/cuda/internal/source"
 )
 
 // architectures are those that kernels are compiled for with -check: A100, RTX 30, H100.
+// They are the keys of multiprocessors.
 var architectures = []string{"sm_80", "sm_86", "sm_90"}
+
+// reportDim is the dimension of the matrices whose shared memory is reported, that of the paper's largest
+// model.
+const reportDim = 38
 
 func main() {
 	check := flag.Bool("check", false, "compile for all architectures and print what the kernels take")
@@ -68,7 +75,7 @@ var (
 )
 
 func report(n *nvrtc, files []source.File) error {
-	var spills []string
+	var faults []string
 	for _, arch := range architectures {
 		for _, f := range files {
 			options := append([]string{"--gpu-architecture=" + arch, "-Xptxas=-v"}, source.Options[1:]...)
@@ -82,13 +89,20 @@ func report(n *nvrtc, files []source.File) error {
 					kernels++
 				}
 				if m := spilled.FindStringSubmatch(line); m != nil && (m[1] != "0" || m[2] != "0") {
-					spills = append(spills, fmt.Sprintf("%s for %s: %s", kernel, arch, m[0]))
+					faults = append(faults, fmt.Sprintf("%s for %s: %s", kernel, arch, m[0]))
 				}
 				if m := used.FindStringSubmatch(line); m != nil {
 					if m[2] == "" {
 						m[2] = "0"
 					}
-					fmt.Printf("%s %-24s %3s registers, %5s bytes of static shared memory\n", arch, kernel, m[1], m[2])
+					registers, _ := strconv.Atoi(m[1])
+					static, _ := strconv.Atoi(m[2])
+					shared := static + shape.Dynamic(kernel, reportDim)
+					blocks := multiprocessors[arch].fit(registers, shared)
+					fmt.Printf("%s %-24s %3d registers, %6d bytes of shared memory, blocks on an SM: %d\n", arch, kernel, registers, shared, blocks)
+					if blocks < atLeast(kernel, arch) {
+						faults = append(faults, fmt.Sprintf("%s for %s: %d blocks fit on an SM, fewer than %d", kernel, arch, blocks, atLeast(kernel, arch)))
+					}
 				}
 			}
 			if want := strings.Count(f.Text, `extern "C" __global__`); kernels != want {
@@ -96,8 +110,8 @@ func report(n *nvrtc, files []source.File) error {
 			}
 		}
 	}
-	if spills != nil {
-		return errors.New("kernels spill registers:\n" + strings.Join(spills, "\n"))
+	if faults != nil {
+		return errors.New("kernels spill registers or take too much of an SM:\n" + strings.Join(faults, "\n"))
 	}
 	return nil
 }

@@ -136,3 +136,4 @@ struct HalfTile {
 extern "C" __global__ void __launch_bounds__(256, 2) count_half_128(const Screen s) { HalfTile<128, 3, 0>::count(s); }
 extern "C" __global__ void __launch_bounds__(256, 1) count_half_128_chains(const Screen s) { HalfTile<128, 4, 256>::count(s); }
 extern "C" __global__ void __launch_bounds__(256, 1) count_half_256(const Screen s) { HalfTile<256, 3, 0>::count(s); }
+extern "C" __global__ void __launch_bounds__(256, 2) count_half_128_small(const Screen s) { HalfTile<128, 2, 0>::count(s); }
