@@ -37,11 +37,12 @@ var deviceList = 5 << 18
 // deviceRun is a ranking on devices.
 type deviceRun struct {
 	*run
-	shares []*share
-	lanes  [][]*lane // by goroutine, by device
-	blocks []*sweeper
-	queue  sync.Mutex // guards err
-	err    error
+	slicing slicing
+	slots   []*slot
+	lanes   [][]*lane // by goroutine, by device
+	blocks  []*sweeper
+	queue   sync.Mutex // guards err
+	err     error
 }
 
 // share is a device and its part of the candidates in memory: positions first ≤ p < first+n.
@@ -79,55 +80,73 @@ func newDeviceRun(r *run, o Options) (_ *deviceRun, err error) {
 			d.close()
 		}
 	}()
-	r.onDevices = true
-	if r.kappa, r.constructs, err = constructs(r.model, o.Devices); err != nil {
+	if d.slicing, err = newSlicing(r.model, o, len(r.plan.passes) > 1); err != nil {
 		return nil, err
 	}
-	k := devicePad(widestTower(r.model))
-	room := (sliceSize(r.model, o) + len(o.Devices) - 1) / len(o.Devices)
+	r.onDevices, r.constructs, r.kappa = true, d.slicing.constructs, d.slicing.kappa
+	room := (d.slicing.size + len(o.Devices) - 1) / len(o.Devices)
 	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
-	for _, device := range o.Devices {
-		s := &share{device: device, room: room}
-		d.shares = append(d.shares, s)
-		if s.stream, err = device.NewStream(); err != nil {
-			return nil, err
-		}
-		for _, e := range []**cuda.Event{&s.event, &s.staged[0], &s.staged[1]} {
-			if *e, err = device.NewEvent(); err != nil {
-				return nil, err
+	for i := range d.slicing.buffers {
+		to := &slot{f: newFeatures(r, widestTower(r.model), d.slicing.size)}
+		d.slots = append(d.slots, to)
+		for j, device := range o.Devices {
+			s := &share{device: device, room: room}
+			to.shares = append(to.shares, s)
+			if i > 0 {
+				first := d.slots[0].shares[j]
+				s.screens, s.stages, s.towers, s.tensors = first.screens, first.stages, first.towers, first.tensors
 			}
-		}
-		if s.screens, err = cuda.NewScreens(device); err != nil {
-			return nil, err
-		}
-		if s.stages, err = cuda.NewStages(device); err != nil {
-			return nil, err
-		}
-		if s.staging, err = device.Pin(max(stagingBytes, int64(24*room))); err != nil {
-			return nil, err
-		}
-		blocks := int64(room / cuda.BlockCandidates)
-		for _, m := range []struct {
-			to    **cuda.Memory
-			bytes int64
-		}{
-			{&s.phi, 4 * int64(room) * int64(k)}, {&s.halves, 2 * int64(room) * int64(k)}, {&s.scales, 4 * int64(room)}, {&s.sizes3, 24 * int64(room)},
-			{&s.norms, 8 * int64(room)}, {&s.sizes, 8 * int64(room)}, {&s.entity, 4 * int64(room)}, {&s.same, 4 * int64(room)},
-			{&s.centre, 4 * int64(k)}, {&s.factor, 4 * int64(k)}, {&s.inverse, 4 * int64(k)},
-			{&s.blocksHalf, int64(unsafe.Sizeof(cuda.Block{})) * blocks}, {&s.blocksSingle, int64(unsafe.Sizeof(cuda.Block{})) * blocks},
-		} {
-			if *m.to, err = device.Alloc(m.bytes); err != nil {
-				return nil, err
-			}
-			s.memory = append(s.memory, *m.to)
-		}
-		if d.constructs {
-			if err = s.sendModel(r.model); err != nil {
+			if err = s.reserve(r); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return d, nil
+}
+
+// reserve makes what a share needs on its device: with kernels and the model's parameters, unless it has
+// those of another.
+func (s *share) reserve(r *run) (err error) {
+	if s.stream, err = s.device.NewStream(); err != nil {
+		return err
+	}
+	for _, e := range []**cuda.Event{&s.event, &s.staged[0], &s.staged[1]} {
+		if *e, err = s.device.NewEvent(); err != nil {
+			return err
+		}
+	}
+	room, k := int64(s.room), int64(devicePad(widestTower(r.model)))
+	if s.staging, err = s.device.Pin(max(stagingBytes, 24*room)); err != nil {
+		return err
+	}
+	block := int64(unsafe.Sizeof(cuda.Block{}))
+	for _, m := range []struct {
+		to    **cuda.Memory
+		bytes int64
+	}{
+		{&s.phi, 4 * room * k}, {&s.halves, 2 * room * k}, {&s.scales, 4 * room}, {&s.sizes3, 24 * room},
+		{&s.norms, 8 * room}, {&s.sizes, 8 * room}, {&s.entity, 4 * room}, {&s.same, 4 * room},
+		{&s.centre, 4 * k}, {&s.factor, 4 * k}, {&s.inverse, 4 * k},
+		{&s.blocksHalf, block * (room / cuda.BlockCandidates)}, {&s.blocksSingle, block * (room / cuda.BlockCandidates)},
+	} {
+		if *m.to, err = s.device.Alloc(m.bytes); err != nil {
+			return err
+		}
+		s.memory = append(s.memory, *m.to)
+	}
+	if s.screens != nil {
+		return nil
+	}
+	if s.screens, err = cuda.NewScreens(s.device); err != nil {
+		return err
+	}
+	if s.stages, err = cuda.NewStages(s.device); err != nil {
+		return err
+	}
+	if r.constructs {
+		return s.sendModel(r.model)
+	}
+	return nil
 }
 
 // constructs tells whether devices make the model's φ and ψ from its parameters, which then lie in
@@ -180,24 +199,30 @@ func (d *deviceRun) close() {
 			l.close()
 		}
 	}
-	for _, s := range d.shares {
-		for _, m := range s.memory {
-			_ = m.Free()
-		}
-		_ = s.staging.Free()
-		for _, e := range []*cuda.Event{s.event, s.staged[0], s.staged[1]} {
-			if e != nil {
-				_ = e.Close()
-			}
-		}
-		if s.stream != nil {
-			_ = s.stream.Close()
+	for _, slot := range d.slots {
+		for _, s := range slot.shares {
+			s.close()
 		}
 	}
 }
 
-// member returns the sweeper and the lanes of a goroutine.
-func (d *deviceRun) member(w int, f *features) (*sweeper, []*lane, error) {
+func (s *share) close() {
+	for _, m := range s.memory {
+		_ = m.Free()
+	}
+	_ = s.staging.Free()
+	for _, e := range []*cuda.Event{s.event, s.staged[0], s.staged[1]} {
+		if e != nil {
+			_ = e.Close()
+		}
+	}
+	if s.stream != nil {
+		_ = s.stream.Close()
+	}
+}
+
+// member returns the sweeper and the lanes of a goroutine, for the candidates in a slot.
+func (d *deviceRun) member(w int, sl *slot) (*sweeper, []*lane, error) {
 	if d.blocks[w] == nil {
 		width := widestTower(d.model)
 		rows := deviceBlock
@@ -205,20 +230,24 @@ func (d *deviceRun) member(w int, f *features) (*sweeper, []*lane, error) {
 			rows = 0
 		}
 		d.blocks[w] = &sweeper{
-			run: d.run, f: f, worker: d.model.NewWorker(d.backend),
+			run: d.run, worker: d.model.NewWorker(d.backend),
 			psi: kernel.AlignedFloat32(rows * pairPad(width)), norms: make([]float64, deviceBlock), slacks: make([]model.Slack, deviceBlock),
 			rowOf: make([]int32, deviceTruths), rows: make([]int32, deviceBlock+1),
 			low: make([]float64, deviceTruths), high: make([]float64, deviceTruths), better: make([]int32, deviceTruths), tally: make([]tally, deviceTruths),
 			reference: make([]float64, deviceTruths), scored: make([]bool, deviceTruths),
 			phi: kernel.AlignedFloat32(pairPad(width)), scores: make([]float64, 1),
 		}
-		for _, s := range d.shares {
+		for _, s := range sl.shares {
 			l, err := newLane(s, devicePad(width))
 			d.lanes[w] = append(d.lanes[w], l)
 			if err != nil {
 				return nil, nil, err
 			}
 		}
+	}
+	d.blocks[w].f = sl.f
+	for i, l := range d.lanes[w] {
+		l.share = sl.shares[i]
 	}
 	return d.blocks[w], d.lanes[w], nil
 }
@@ -231,45 +260,6 @@ func (d *deviceRun) fail(err error, cancel context.CancelFunc) {
 		d.err = err
 	}
 	cancel()
-}
-
-// sweep ranks the queries of a pass against the candidates of f.
-func (d *deviceRun) sweep(ctx context.Context, _ *crew, ps pass, f *features) error {
-	return d.eachBlock(ctx, ps, f, deviceBlock, d.block)
-}
-
-// eachBlock brings the candidates of f to the devices and calls do for every block of queries of the
-// pass, with the number of the goroutine.
-func (d *deviceRun) eachBlock(ctx context.Context, ps pass, f *features, size int, do func(context.Context, int, item, *features) error) error {
-	inner, cancel := context.WithCancel(ctx)
-	defer cancel()
-	b := d.balance(ps, f, d.model.NewWorker(d.backend))
-	err := kernel.Parallel(inner, len(d.shares), len(d.shares), func(_, i int) {
-		s := d.shares[i]
-		s.first, s.n = f.n*i/len(d.shares), f.n*(i+1)/len(d.shares)-f.n*i/len(d.shares)
-		if err := s.upload(inner, d.run, f, b); err != nil {
-			d.fail(err, cancel)
-		}
-	})
-	if err = cmp.Or(d.err, err); err != nil {
-		return err
-	}
-	var items []item
-	queries := d.plan.queries
-	for at := ps.first; at < ps.last; {
-		to := at + 1
-		for to < ps.last && to-at < size && queries[to].last-queries[at].first <= maxBlockTruths {
-			to++
-		}
-		items = append(items, item{first: at, last: to})
-		at = to
-	}
-	err = kernel.Parallel(inner, len(d.lanes), len(items), func(w, i int) {
-		if err := do(inner, w, items[i], f); err != nil {
-			d.fail(err, cancel)
-		}
-	})
-	return cmp.Or(d.err, err)
 }
 
 // balance is what the tensor cores' operands are made with, by position in f.orderOf: μ, and a power of
@@ -357,8 +347,10 @@ func (s *share) feed(ctx context.Context, dst *cuda.Memory, n int, rowBytes int6
 	return s.sync()
 }
 
-// upload brings what a share knows of its candidates to its device, in the order of the features.
-func (s *share) upload(ctx context.Context, r *run, f *features, b balance) error {
+// upload brings what a share knows of its candidates to its device, in the order of the features: part
+// i of n of them.
+func (s *share) upload(ctx context.Context, r *run, f *features, b balance, i, n int) error {
+	s.first, s.n = f.n*i/n, f.n*(i+1)/n-f.n*i/n
 	s.k = devicePad(f.tower.Width)
 	s.half = f.tower.Compare == kernel.Dot
 	s.useSingle.Store(false)
@@ -509,15 +501,15 @@ func (s *share) quantise(f *features, blocks []cuda.Block, b balance) error {
 }
 
 // block ranks a block of queries on all devices.
-func (d *deviceRun) block(ctx context.Context, w int, it item, f *features) error {
-	s, lanes, err := d.member(w, f)
+func (d *deviceRun) block(ctx context.Context, w int, it item, sl *slot) error {
+	s, lanes, err := d.member(w, sl)
 	if err != nil {
 		return err
 	}
 	if s.begin(it); !d.constructs && !s.compute(ctx) {
 		return ctx.Err()
 	}
-	known := s.knownAnswers(f.first == 0)
+	known := s.knownAnswers(s.f.first == 0)
 	for _, l := range lanes {
 		if err := l.send(s); err != nil {
 			return err
@@ -536,8 +528,8 @@ func (d *deviceRun) block(ctx context.Context, w int, it item, f *features) erro
 		return ctx.Err()
 	}
 	s.addCounts()
-	s.done.Add(int64(len(s.queries)) * int64(f.n))
-	s.compared.Add(int64(len(s.truths)) * int64(f.n))
+	s.done.Add(int64(len(s.queries)) * int64(s.f.n))
+	s.compared.Add(int64(len(s.truths)) * int64(s.f.n))
 	return nil
 }
 

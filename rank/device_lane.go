@@ -77,22 +77,40 @@ func newLane(s *share, k int) (l *lane, err error) {
 	if l.out, err = s.device.Pin(max(4*int64(countsN), restChunk*(pair+16))); err != nil {
 		return l, err
 	}
-	for _, m := range []struct {
-		to    **cuda.Memory
-		bytes int64
-	}{
-		{&l.psi, 4 * rows * int64(k)}, {&l.halves, 2 * rows * int64(k)}, {&l.scales, 4 * rows}, {&l.sizes, 24 * rows},
-		{&l.rows, rows * int64(unsafe.Sizeof(cuda.Row{}))}, {&l.pairRows, rows * int64(unsafe.Sizeof(cuda.PairRow{}))},
-		{&l.first, 4 * (rows + 1)}, {&l.row, 4 * truths}, {&l.ends, 8 * truths}, {&l.interval, 16 * truths}, {&l.answer, 4 * truths}, {&l.same, 4 * truths},
-		{&l.counts, 4 * int64(countsN)}, {&l.list, int64(deviceList) * pair}, {&l.rest, int64(deviceList) * pair}, {&l.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
-		{&l.asked, rows * int64(unsafe.Sizeof(cuda.Query{}))}, {&l.far, 4 * far}, {&l.farPhi, 4 * far * int64(k)}, {&l.farNorms, 8 * far}, {&l.farSizes, 8 * far},
-	} {
+	for _, m := range l.pieces(k, int(far)) {
 		if *m.to, err = s.device.Alloc(m.bytes); err != nil {
 			return l, err
 		}
 		l.memory = append(l.memory, *m.to)
 	}
 	return l, nil
+}
+
+// piece is device memory to be reserved.
+type piece struct {
+	to    **cuda.Memory
+	bytes int64
+}
+
+// pieces are the memory of a lane, whose device makes φ of so many far truths at a time.
+func (l *lane) pieces(k, farTruths int) []piece {
+	rows, truths, far, width := int64(deviceBlock), int64(deviceTruths), int64(farTruths), int64(k)
+	pair := int64(unsafe.Sizeof(cuda.Pair{}))
+	return []piece{
+		{&l.psi, 4 * rows * width}, {&l.halves, 2 * rows * width}, {&l.scales, 4 * rows}, {&l.sizes, 24 * rows},
+		{&l.rows, rows * int64(unsafe.Sizeof(cuda.Row{}))}, {&l.pairRows, rows * int64(unsafe.Sizeof(cuda.PairRow{}))},
+		{&l.first, 4 * (rows + 1)}, {&l.row, 4 * truths}, {&l.ends, 8 * truths}, {&l.interval, 16 * truths}, {&l.answer, 4 * truths}, {&l.same, 4 * truths},
+		{&l.counts, 4 * int64(countsN)}, {&l.list, int64(deviceList) * pair}, {&l.rest, int64(deviceList) * pair}, {&l.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
+		{&l.asked, rows * int64(unsafe.Sizeof(cuda.Query{}))}, {&l.far, 4 * far}, {&l.farPhi, 4 * far * width}, {&l.farNorms, 8 * far}, {&l.farSizes, 8 * far},
+	}
+}
+
+// laneBytes is the device memory of a lane.
+func laneBytes(k, farTruths int) (sum int64) {
+	for _, p := range new(lane).pieces(k, farTruths) {
+		sum += p.bytes
+	}
+	return sum
 }
 
 // close waits for what is under way and gives everything back.

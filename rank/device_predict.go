@@ -31,13 +31,14 @@ type devicePredictor struct {
 	p *predictor
 }
 
-func (d *devicePredictor) sweep(ctx context.Context, _ *crew, ps pass, f *features) error {
-	return d.eachBlock(ctx, ps, f, max(1, min(deviceBlock, maxShortlisted/d.p.k)), d.block)
+// predict makes all lists.
+func (d *devicePredictor) predict(ctx context.Context, o Options) error {
+	return d.eachSlice(ctx, o, new(Stats), max(1, min(deviceBlock, maxShortlisted/d.p.k)), d.block)
 }
 
 // block lets the candidates of all devices compete for the lists of a block of queries.
-func (d *devicePredictor) block(ctx context.Context, w int, it item, f *features) error {
-	s, lanes, err := d.member(w, f)
+func (d *devicePredictor) block(ctx context.Context, w int, it item, sl *slot) error {
+	s, lanes, err := d.member(w, sl)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (d *devicePredictor) block(ctx context.Context, w int, it item, f *features
 	if !d.p.close(ctx, s, &d.p.scratch[w], it.first) {
 		return ctx.Err()
 	}
-	s.done.Add(int64(len(s.queries)) * int64(f.n))
+	s.done.Add(int64(len(s.queries)) * int64(s.f.n))
 	return nil
 }
 

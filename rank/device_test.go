@@ -5,7 +5,9 @@ package rank
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -125,6 +127,129 @@ func TestConstructs(t *testing.T) {
 	}
 }
 
+// Candidates that do not fit in a device's memory come slice by slice, through two buffers: the same
+// ranks and predictions.
+func TestDevicesStream(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 12))
+	const entities, fit = 1000, 700
+	g := randomGraph(rng, entities, 2, 2000, 10, 10)
+	index := kg.NewIndex(g)
+	for _, c := range []struct {
+		model   string
+		d       int
+		kind    checkpointKind
+		devices int
+	}{{"mquine", 4, checkpointKinds[0], 1}, {"complex", 5, vectorKinds[0], 1}, {"rotate", 5, vectorKinds[0], 2}} {
+		m := newModel(t, c.model, c.d, g, 7, c.kind)
+		k := devicePad(widestTower(m))
+		o := Options{Backend: backends[0], Threads: 2}
+		want, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		queries := []kg.Query{{Side: kg.Tail, Relation: 0, Anchor: 3}, {Side: kg.Head, Relation: 1, Anchor: 4}}
+		lists, err := Predict(context.Background(), m, index, queries, 20, true, o)
+		require.NoError(t, err)
+
+		o.Devices = devices[:c.devices]
+		whole, err := newSlicing(m, o, false)
+		require.NoError(t, err)
+		require.Equal(t, slicing{entities, 1, whole.constructs, whole.kappa}, whole)
+		far := 0
+		if whole.constructs {
+			far = farTruths
+		}
+		held := (2*laneBytes(k, far) + int64(fit/c.devices+2*cuda.CandidateTile)*candidateBytes(k)) * 16 / 15
+		driver.Set("memory", held)
+		x, err := newSlicing(m, o, false)
+		require.NoError(t, err)
+		require.Equal(t, 2, x.buffers, c.model)
+		require.Less(t, x.size, entities, c.model)
+		got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		require.Equal(t, want.Ranks, got.Ranks, c.model)
+		predicted, err := Predict(context.Background(), m, index, queries, 20, true, o)
+		require.NoError(t, err)
+		require.Equal(t, lists, predicted, c.model)
+
+		driver.Set("memory", held/8)
+		var full *cuda.MemoryError
+		_, err = Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.ErrorAs(t, err, &full, c.model)
+		driver.Reset("memory")
+		bytes, _, streams := driver.Held()
+		require.Zero(t, bytes, "device memory is left")
+		require.Zero(t, streams, "streams are left")
+	}
+}
+
+// watchedModel tells when its features of an entity are asked for.
+type watchedModel struct {
+	model.Model
+	asked func(e int32)
+}
+
+type watchedWorker struct {
+	model.Worker
+	asked func(e int32)
+}
+
+func (m watchedModel) NewWorker(b *kernel.Backend) model.Worker {
+	return watchedWorker{m.Model.NewWorker(b), m.asked}
+}
+
+func (w watchedWorker) Features(side kg.Side, relation, e int32, phi []float32) float64 {
+	w.asked(e)
+	return w.Worker.Features(side, relation, e, phi)
+}
+
+// While a slice is screened, the next is prepared, and no more than that.
+func TestDevicesPrepareAhead(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const entities, size = 120, 40
+	g := randomGraph(rand.New(rand.NewPCG(7, 13)), entities, 2, 200, 10, 1)
+	asked := [entities / size]chan struct{}{}
+	var once [entities / size]sync.Once
+	for i := range asked {
+		asked[i] = make(chan struct{})
+	}
+	m := watchedModel{newModel(t, "distmult", 5, g, 7, vectorKinds[0]), func(e int32) { once[e/size].Do(func() { close(asked[e/size]) }) }}
+	o := Options{Backend: backends[0], Threads: 1, Devices: devices, FeatureMemory: 2 * size * candidateBytes(devicePad(5))}
+	tr := g.Splits[kg.Test][0]
+	r := newRun(m, kg.NewIndex(g), o, newPlan(m, []Rank{{Triple: tr, Side: kg.Tail}}))
+	d, err := newDeviceRun(r, o)
+	require.NoError(t, err)
+	defer d.close()
+	require.Equal(t, slicing{size: size, buffers: 2}, d.slicing)
+	var screened []int
+	err = d.eachSlice(t.Context(), o, new(Stats), deviceBlock, func(ctx context.Context, _ int, _ item, sl *slot) error {
+		at := sl.f.first / size
+		screened = append(screened, at)
+		if at+1 < len(asked) {
+			select {
+			case <-asked[at+1]:
+			case <-time.After(time.Minute):
+				t.Error("the next slice waits for this one")
+			}
+		}
+		if at+2 < len(asked) {
+			select {
+			case <-asked[at+2]:
+				t.Error("a slice has no buffer of its own")
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 2}, screened)
+}
+
 // Lists that are too short for all candidates: the same ranks, in more launches.
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)
@@ -157,13 +282,22 @@ func TestDeviceFaults(t *testing.T) {
 	g := randomGraph(rng, 60, 2, 200, 20, 20)
 	index := kg.NewIndex(g)
 	m := newModel(t, "mquine", 3, g, 3, checkpointKinds[0])
+	memory := int64(0) // all candidates at once, or three slices through two buffers
 	run := func(devices []*cuda.Device) error {
-		_, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: backends[0], Threads: 1, Devices: devices})
+		_, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: backends[0], Threads: 1, Devices: devices, FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
 	require.NoError(t, run(devices))
-	for _, fault := range []struct{ name, want string }{{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}} {
+	for i, fault := range []struct{ name, want string }{
+		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+	} {
+		if i == 2 {
+			memory = 40 * candidateBytes(devicePad(widestTower(m)))
+			_, slices := Memory(m, Options{Backend: backends[0], Devices: devices, FeatureMemory: memory})
+			require.Equal(t, 3, slices)
+		}
 		failures := 0
 		for n := int64(1); ; n++ {
 			driver.Set(fault.name, n)

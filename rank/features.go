@@ -103,7 +103,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	f.first, f.n = first, n
 	const each = 256
 	items := (n + each - 1) / each
-	err := kernel.Parallel(ctx, len(c.sweepers), items, func(w, item int) {
+	err := kernel.Parallel(ctx, len(c.workers), items, func(w, item int) {
 		c.run.phases.enter(featuresPhase)
 		if f.rows == nil {
 			for i := item * each; i < min((item+1)*each, n); i++ {
@@ -111,7 +111,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 			}
 			return
 		}
-		worker := c.member(w).worker
+		worker := c.worker(w)
 		for i := item * each; i < min((item+1)*each, n) && ctx.Err() == nil; i++ {
 			phi := f.row(int32(i))
 			f.sizes[i] = worker.Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
@@ -130,7 +130,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	} else {
 		f.sortBy(f.norms)
 	}
-	if first == 0 || len(f.orderOf) != p.tower.Width {
+	if first == 0 || f.panels == nil || len(f.orderOf) != p.tower.Width {
 		f.orderOf = f.orderTerms()
 	}
 	if f.panels == nil {

@@ -59,16 +59,16 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	if o.Progress != nil {
 		defer p.report(o.Progress)()
 	}
-	sweep := p.sweep
 	if len(o.Devices) > 0 {
 		d, err := newDeviceRun(p.run, o)
 		if err != nil {
 			return nil, err
 		}
 		defer d.close()
-		sweep = (&devicePredictor{d, p}).sweep
-	}
-	if err := p.eachSlice(ctx, o, new(Stats), sweep); err != nil {
+		if err := (&devicePredictor{d, p}).predict(ctx, o); err != nil {
+			return nil, err
+		}
+	} else if err := p.eachSlice(ctx, o, new(Stats), p.sweep); err != nil {
 		return nil, err
 	}
 	out := make([][]Prediction, len(queries))

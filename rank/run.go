@@ -28,7 +28,8 @@ type Options struct {
 	// Threads is the number of goroutines that compute; results do not depend on it.
 	Threads int
 	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
-	// are ranked slice by slice. 0 means DefaultFeatureMemory.
+	// are ranked slice by slice. 0 means DefaultFeatureMemory. With Devices, it bounds what they hold, as
+	// their own memory does.
 	FeatureMemory int64
 	// Screen is the first stage of dot products on the backend.
 	Screen Screen
@@ -93,6 +94,12 @@ type Rescored struct {
 // Memory tells what a ranking will allocate for features and for the scratch memory of its threads,
 // and in how many slices it ranks the candidates.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
+	if len(o.Devices) > 0 {
+		if x, err := newSlicing(m, o, false); err == nil {
+			bytes = int64(x.buffers) * int64(x.size) * candidateBytes(devicePad(widestTower(m)))
+			return bytes, (m.Config().Entities + x.size - 1) / x.size
+		}
+	}
 	n := sliceSize(m, o)
 	_, terms, strips := blockSizes(m, o.Backend, o.Screen)
 	scratch := 4 * int64(terms+strips)
@@ -177,16 +184,17 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if o.Progress != nil {
 		defer r.report(o.Progress)()
 	}
-	sweep := r.sweep
 	if len(o.Devices) > 0 {
 		d, err := newDeviceRun(r, o)
 		if err != nil {
 			return nil, err
 		}
 		defer d.close()
-		sweep = d.sweep
-	}
-	if err := r.eachSlice(ctx, o, &res.Stats, sweep); err != nil {
+		res.Stats.Screen = Float32Screen
+		if err := d.eachSlice(ctx, o, &res.Stats, deviceBlock, d.block); err != nil {
+			return nil, err
+		}
+	} else if err := r.eachSlice(ctx, o, &res.Stats, r.sweep); err != nil {
 		return nil, err
 	}
 	res.Stats.Rescored = Rescored{r.coarse.Load(), r.undecided.Load(), r.referenced.Load()}
@@ -226,7 +234,7 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 	defer pprof.SetGoroutineLabels(ctx)
 	candidates, size := r.model.Config().Entities, sliceSize(r.model, o)
 	f := newFeatures(r, widestTower(r.model), size)
-	c := &crew{run: r, features: f, sweepers: make([]*sweeper, o.Threads)}
+	c := &crew{run: r, features: f, sweepers: make([]*sweeper, o.Threads), workers: make([]model.Worker, o.Threads)}
 	for _, ps := range r.plan.passes {
 		f.tower = ps.tower
 		for first := 0; first < candidates; first += size {
@@ -259,16 +267,25 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 	return nil
 }
 
-// crew holds the sweepers of a ranking, one for each goroutine, made when there is work for it.
+// crew holds the sweepers of a ranking and their workers, one for each goroutine, made when there is work
+// for it.
 type crew struct {
 	run      *run
 	features *features
-	sweepers []*sweeper
+	sweepers []*sweeper // nil on devices, which have their own
+	workers  []model.Worker
+}
+
+func (c *crew) worker(w int) model.Worker {
+	if c.workers[w] == nil {
+		c.workers[w] = c.run.model.NewWorker(c.run.backend)
+	}
+	return c.workers[w]
 }
 
 func (c *crew) member(w int) *sweeper {
 	if c.sweepers[w] == nil {
-		c.sweepers[w] = newSweeper(c.run, c.features, c.run.model.NewWorker(c.run.backend))
+		c.sweepers[w] = newSweeper(c.run, c.features, c.worker(w))
 	}
 	return c.sweepers[w]
 }
