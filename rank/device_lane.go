@@ -349,7 +349,7 @@ func (l *lane) decide(s *sweeper, from int) cuda.Decide {
 	return a
 }
 
-// limits are the norms' product, or sum, from which a screen may overflow.
+// limit is the norms' product, or sum, from which a screen may overflow.
 func (l *lane) limit(c kernel.Comparison) float32 {
 	switch c {
 	case kernel.L1:
