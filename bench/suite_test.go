@@ -113,7 +113,7 @@ func TestQuick(t *testing.T) {
 		case "Panel":
 			assert.Contains(t, r.Values, "pct-peak")
 			rate := "GFLOP/s"
-			if strings.Contains(r.Name, "compare=int8") {
+			if strings.Contains(r.Name, "compare=int") { // int8, int16
 				rate = "GOP/s"
 			}
 			assert.Contains(t, r.Values, rate)

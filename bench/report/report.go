@@ -365,7 +365,7 @@ type ceiling struct {
 
 var ceilingNames = map[string]string{
 	"fma32": "float32 multiply-add, fused", "l1": "L1 distance, float32", "group-norm": "group norm, float32", "phase": "phase, float32",
-	"fma64": "float64 multiply-add, fused", "muladd64": "float64 multiply, then add", "int8": "int8 multiply-add",
+	"fma64": "float64 multiply-add, fused", "muladd64": "float64 multiply, then add", "int8": "int8 multiply-add", "int8-tiles": "int8 multiply-add, tiles of AMX",
 	"read-l1": "reading the L1 cache", "read-l2": "reading the L2 cache", "read-l3": "reading the L3 cache", "read-dram": "reading memory",
 }
 
