@@ -44,6 +44,28 @@ func TestEvalSameRanks(t *testing.T) {
 	assert.Equal(t, 1+2*40, lines)
 }
 
+// TestEvalScreens ranks with every screen of dot products; other comparisons have none to choose.
+func TestEvalScreens(t *testing.T) {
+	w := newWorkplace(t)
+	var first string
+	for _, screen := range []string{"auto", "float32", "int8", "int16"} {
+		path := w.path("ranks.tsv")
+		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", path, "--screen", screen)
+		if screen != "auto" {
+			require.Contains(t, o.stderr, "; "+screen+" left ")
+		}
+		ranks, err := os.ReadFile(path)
+		require.NoError(t, err)
+		if first == "" {
+			first = string(ranks)
+		}
+		require.Equal(t, first, string(ranks), screen)
+	}
+	succeed(t, "init", "--model", "transe-l1", "--dim", "6", "--data", w.data, "--out", w.path("transe"))
+	mquine(t, "eval", "--model", w.path("transe"), "--data", w.data, "--screen", "int8").
+		requireSentence(t, exitFailed, "--screen int8 is for dot products, and transe-l1 compares by l1: leave it out")
+}
+
 // TestEvalFixture compares with the integers that another program computed in float64.
 func TestEvalFixture(t *testing.T) {
 	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")

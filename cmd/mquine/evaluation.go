@@ -73,6 +73,9 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	defer closeDevices(devices)
+	if len(devices) > 0 && e.screen != rank.AutoScreen {
+		return fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: leave it out, or set --backend to an instruction set", e.screen)
+	}
 	loading := time.Now()
 	s, err := e.inputs.open(ctx)
 	if err != nil {
@@ -90,6 +93,9 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	m := s.checkpoint.Model
+	if compare := m.Tower(kg.Tail).Compare; compare != kernel.Dot && e.screen != rank.AutoScreen {
+		return fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out", e.screen, m.Config().Model, compare)
+	}
 	report := &rank.Report{
 		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities, Protocol: string(e.protocol),
 		Model: m.Config().Model, Dim: m.Config().Dim,
