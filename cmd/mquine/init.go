@@ -134,8 +134,8 @@ func (i *initialisation) rank(ctx context.Context, out, log io.Writer, m model.M
 	result := rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 	left := ranking.Stats.Rescored
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
-undecided    %s pairs after float32, %s after float64, of %s queries
+undecided    %s pairs after the %s screen, %s after float64, of %s queries
 `, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), comma(m.Config().Entities),
-		humanize.Comma(left.Float64), humanize.Comma(left.Reference), comma(ranking.Stats.Queries))
+		humanize.Comma(left.Float64), ranking.Stats.Screen, humanize.Comma(left.Reference), comma(ranking.Stats.Queries))
 	return err
 }
