@@ -1,0 +1,143 @@
+package rank
+
+import (
+	"context"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// The scores of the int16 panels are within int16Band of the exact products of the float32 rows. Without any one of its
+// terms, but for those of ψ·μ and of the fine sum's roundings, some case here would not be.
+func TestInt16Band(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const n, queries = 1000, 20
+	plain := func(rng *rand.Rand, x []float32) { normal(rng, x, 0.3) }
+	// Rows that the rotation turns into whole codes of one sign: no residuals, and sums beyond 2²⁴.
+	whole := func(rng *rand.Rand, x []float32) {
+		codes := make([]float64, len(x))
+		for i := range codes {
+			codes[i] = 127 - float64(rng.IntN(4))
+		}
+		codes[0] = 127
+		rotate(codes)
+		groups := len(x) / spread
+		for t := range x {
+			x[t] = float32(codes[t%groups*spread+t/groups])
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		d        int
+		psi, phi func(*rand.Rand, []float32)
+		rotated  bool // without center and weights
+	}{
+		{"one dimension", 1, plain, plain, false},
+		{"two dimensions", 2, plain, plain, false},
+		{"random", 40, plain, plain, false},
+		{"an outlier in each row", 50, plain, func(rng *rand.Rand, x []float32) {
+			plain(rng, x)
+			x[rng.IntN(len(x))] *= 1e5
+		}, false},
+		{"sizes apart", 20, plain, func(rng *rand.Rand, x []float32) { normal(rng, x, math.Exp(8*rng.NormFloat64())) }, false},
+		{"far from 0", 8, plain, func(rng *rand.Rand, x []float32) {
+			for i := range x {
+				x[i] = float32(1e4 + rng.NormFloat64()*1e-2)
+			}
+		}, false},
+		{"whole codes", 1536, whole, whole, true},
+		{"whole codes of queries", 1536, whole, plain, true},
+		{"whole codes of candidates", 1536, plain, whole, true},
+	} {
+		g := randomGraph(rand.New(rand.NewPCG(3, 16)), n+queries, 1, 0, 0, 0)
+		ranks := make([]Rank, queries)
+		for i := range ranks {
+			ranks[i] = Rank{Triple: kg.Triple{Head: int32(n + i), Tail: int32(i)}, Side: kg.Tail}
+		}
+		m := newModel(t, "distmult", c.d, g, 1, checkpointKind{fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
+			for e := range n + queries {
+				fill := c.phi
+				if e >= n {
+					fill = c.psi
+				}
+				fill(rng, ts[0][e*c.d:(e+1)*c.d])
+			}
+			for i := range ts[1] {
+				ts[1][i] = 1
+			}
+		}})
+		for _, b := range backends {
+			if sameTwin(b, Int16Screen) {
+				continue
+			}
+			r := newRun(m, kg.NewIndex(g), Options{Backend: b}, newPlan(m, ranks))
+			r.screen = Int16Screen
+			f, all := newFeatures(r, c.d, n), r.plan.passes[0]
+			f.tower = all.tower
+			one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
+			require.NoError(t, f.fill(context.Background(), one, all, 0, n))
+			require.Equal(t, Int16Screen, f.screen)
+			if c.rotated {
+				clear(f.coordinates.center)
+				f.coordinates.norm = 0
+				for t := range c.d {
+					f.coordinates.forward[t], f.coordinates.inverse[t] = 1.0/4, 1.0/4
+				}
+				require.NoError(t, f.packCodes(context.Background(), one))
+			}
+			s, mr := one.member(0), b.MR(kernel.Int16)
+			wrong := 0
+			for first := all.first; first < all.last; first += mr {
+				require.True(t, s.prepare(context.Background(), item{first: first, last: min(first+mr, all.last)}))
+				s.packStrips()
+				for p := range f.panelCount() {
+					block := p / blockPanels
+					s.setEnds(block)
+					panel, valid := f.panel(p)
+					b.Panel(kernel.Int16, s.tile, s.strips, panel, f.terms(), s.rows[:mr+1], s.ends, s.better, valid, nil)
+					for row := range s.queries {
+						// A part of the lanes, in turn: sums of big numbers take long.
+						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
+							q := s.coded[row]
+							score := exactSum(q.center, q.step, f.codeBlocks[block].step, float64(s.tile.Scores[row*f.nr+lane]))
+							want := exactDot(s.row(row)[:c.d], f.row(f.order[p*f.nr+lane]))
+							miss, _ := score.Sub(score, want).Float64()
+							if !(math.Abs(miss) <= s.int16Band(row, block)) {
+								wrong++
+							}
+						}
+					}
+				}
+			}
+			assert.Zero(t, wrong, "%s, %s: scores outside their bands", c.name, b.Tier)
+		}
+	}
+}
+
+// bigFloat holds sums and products of numbers of ordinary size exactly.
+func bigFloat(x float64) *big.Float { return new(big.Float).SetPrec(500).SetFloat64(x) }
+
+// exactSum returns a + xyz.
+func exactSum(a, x, y, z float64) *big.Float {
+	product := bigFloat(x)
+	product.Mul(product, bigFloat(y))
+	product.Mul(product, bigFloat(z))
+	return product.Add(product, bigFloat(a))
+}
+
+func exactDot(x, y []float32) *big.Float {
+	sum := bigFloat(0)
+	for i, v := range x {
+		sum.Add(sum, bigFloat(float64(v)*float64(y[i])))
+	}
+	return sum
+}
