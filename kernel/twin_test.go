@@ -59,7 +59,7 @@ func twinScore(c Comparison, q, e []float32) float32 {
 		half := len(q) / 2
 		coarse := products(q[:half], e[:half])
 		fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
-		part := float32(fine) * float32(1.0/254)
+		part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
 		return float32(coarse) + part
 	}
 	if c == Int8 {
