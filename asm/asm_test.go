@@ -84,13 +84,13 @@ func TestInstructions(t *testing.T) {
 				if vector.MatchString(text) && !strings.HasPrefix(mnemonic, "V") && !strings.HasPrefix(mnemonic, "K") {
 					complain("legacy SSE")
 				}
-				if (mnemonic == "BYTE") && suffix != "AMX" {
+				if mnemonic == "BYTE" && suffix != "AMX" {
 					complain("an instruction in bytes")
 				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {
 					complain("no VZEROUPPER before RET")
 				}
-				if mnemonic == "RET" && suffix == "AMX" && (tiles[0] != "LDTILECFG" || tiles[len(tiles)-1] != "TILERELEASE") {
+				if mnemonic == "RET" && suffix == "AMX" && (len(tiles) == 0 || tiles[0] != "LDTILECFG" || tiles[len(tiles)-1] != "TILERELEASE") {
 					complain("tiles that are not configured first and released last")
 				}
 				previous = mnemonic

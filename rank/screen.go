@@ -58,7 +58,7 @@ func (s Screen) codes(t model.Tower, b *kernel.Backend) (list []Screen) {
 // mostUndecided is the share of the sampled pairs that a screen may leave under AutoScreen. What the
 // int8 screen leaves costs the next stage some three times what a float32 panel needs for it, of which bytes save
 // three quarters; and panels leave more than the sample, as a block shares one step. What the int16 screen
-// leaves goes to float64, which costs some forty times as much as a float32 panel.
+// leaves goes to float64, which costs some fifty times as much as a float32 panel.
 var mostUndecided = [...]float64{Int8Screen: 0.15, Int16Screen: 0.01}
 
 // chooseScreen chooses the screen of dot products for the candidates of f, in a pass, and for one in
