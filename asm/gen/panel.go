@@ -204,17 +204,11 @@ func (c panel) emit(set string) {
 	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.score, drop, even))
 	c.Pragma("noescape")
 
-	// The state of the loop over strips lives in memory: counting wants the registers.
-	state := func(param string) operand.Mem {
-		m := c.AllocLocal(8)
-		c.MOVQ(c.Load(c.Param(param), c.GP64()), m)
-		return m
-	}
-	qAt, stripsLeft, scoresAt := state("q"), state("strips"), state("scores")
-	rowsAt, outAt, aheadAt := state("rows"), state("undecided"), state("ahead")
+	qAt, stripsLeft, scoresAt := c.state("q"), c.state("strips"), c.state("scores")
+	rowsAt, outAt, aheadAt := c.state("rows"), c.state("undecided"), c.state("ahead")
 	var dropAt, aliveAt operand.Mem
 	if c.falling {
-		dropAt, aliveAt = state("drop"), state("alive")
+		dropAt, aliveAt = c.state("drop"), c.state("alive")
 	}
 
 	c.Label("strip")
@@ -324,6 +318,14 @@ func (c panel) emit(set string) {
 	c.Store(out, c.ReturnIndex(0))
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// state copies a parameter to memory, where the state of the loop over strips lives: counting wants
+// the registers.
+func (c panel) state(param string) operand.Mem {
+	m := c.AllocLocal(8)
+	c.MOVQ(c.Load(c.Param(param), c.GP64()), m)
+	return m
 }
 
 // ifNotNil runs emit if the pointer in memory is not nil.

@@ -149,13 +149,8 @@ func int16Panel(c *build.Context) {
 	doc(c, fmt.Sprintf(int16Doc, name, tileRows16, nr))
 	c.Pragma("noescape")
 
-	state := func(param string) operand.Mem {
-		m := c.AllocLocal(8)
-		c.MOVQ(c.Load(c.Param(param), c.GP64()), m)
-		return m
-	}
-	qAt, stripsLeft, scoresAt := state("q"), state("strips"), state("scores")
-	rowsAt, outAt, aheadAt := state("rows"), state("undecided"), state("ahead")
+	qAt, stripsLeft, scoresAt := p.state("q"), p.state("strips"), p.state("scores")
+	rowsAt, outAt, aheadAt := p.state("rows"), p.state("undecided"), p.state("ahead")
 
 	// Half of the words of a candidate, in bytes of the panel: where the fine codes begin.
 	scratchAt, fineAt := c.AllocLocal(8), c.AllocLocal(8)
