@@ -327,6 +327,23 @@ func TestTuning(t *testing.T) {
 	assert.Equal(t, want, withoutTime(t, dir))
 }
 
+// The trials are written last: a search that ends before that does the job again, with what follows from it.
+func TestTuningWritesTrialsLast(t *testing.T) {
+	dir := createTuning(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n", Plan{Seed: 3, Rungs: 1, Trials: 1})
+	obstacle := filepath.Join(dir, bestConfigName)
+	require.NoError(t, os.Mkdir(obstacle, 0o700))
+	s := openTuning(t, dir, machineOf(t, 1))
+	require.Error(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+
+	require.NoError(t, os.Remove(obstacle))
+	s = openTuning(t, dir, machineOf(t, 1))
+	require.NoError(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+	assert.FileExists(t, obstacle)
+	assert.Equal(t, 1, strings.Count(withoutTime(t, dir), "\n"))
+}
+
 // A trial that blows up is a failed one, and the search goes on.
 func TestTuningFailures(t *testing.T) {
 	dir := createTuning(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n", Plan{Seed: 1, Rungs: 2})

@@ -260,8 +260,20 @@ func (t *Tuning) Config(trial int) Config { return t.search.configs[trial-1] }
 
 func (t *Tuning) RunDir(trial int) string { return t.path(fmt.Sprintf("trial-%03d", trial)) }
 
-// write writes the trials, their plot and the best configuration.
+// write writes the plot, the best configuration and the trials. The trials come last: a search that is
+// killed before it does their last job again, and with it the other files.
 func (t *Tuning) write() error {
+	if err := t.plot(); err != nil {
+		return err
+	}
+	if best := t.Ranked()[0]; best.Failed == "" {
+		c := t.Config(best.Trial)
+		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
+			best.Trial, t.Graph.Name, best.Metric, best.Value, best.Epochs, c.Epochs)
+		if err := writeFile(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
+			return err
+		}
+	}
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	encoder.SetEscapeHTML(false)
@@ -270,21 +282,7 @@ func (t *Tuning) write() error {
 			return err
 		}
 	}
-	if err := writeFile(t.path(trialsName), lines.Bytes()); err != nil {
-		return err
-	}
-	if err := t.plot(); err != nil {
-		return err
-	}
-	ranked := t.Ranked()
-	if len(ranked) == 0 || ranked[0].Failed != "" {
-		return nil
-	}
-	best := ranked[0]
-	c := t.Config(best.Trial)
-	head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
-		best.Trial, t.Graph.Name, best.Metric, best.Value, best.Epochs, c.Epochs)
-	return writeFile(t.path(bestConfigName), append([]byte(head), c.YAML()...))
+	return writeFile(t.path(trialsName), lines.Bytes())
 }
 
 // Ranked returns the trials, each as it is at the last rung that it came to, the best first and
