@@ -121,6 +121,10 @@ func (c *Config) Check() error {
 			return fmt.Errorf("%s is %v: it must be from %v to %v", o.Key, *number.value, number.least, number.most)
 		}
 	}
+	if c.Optimiser == adamOptimiser && c.Beta1 >= math.Sqrt(c.Beta2) {
+		return fmt.Errorf("beta1: %v is not below the square root of beta2, %.4g, and Adam would move rows without a gradient faster and faster: lower beta1, or raise beta2",
+			c.Beta1, math.Sqrt(c.Beta2))
+	}
 	if c.ZSamples > 0 && c.Negatives == independentNegatives && !c.Filter {
 		return fmt.Errorf("z_samples: %d needs negatives that are no training triples, whose Z-patterns are sampled: set filter to true", c.ZSamples)
 	}

@@ -3,19 +3,26 @@ package train
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/mquine/mquine/kernel"
 )
 
 // optimiser moves parameters against their gradients.
 //
-// A row without a gradient rests. When Adam (Kingma and Ba 2014) comes to it again, its moments first
-// decay by the steps that it missed, as they would have without gradients; what it would have moved
-// meanwhile is left out. Bias is corrected by the step of the whole training.
+// Adam (Kingma and Ba 2014) moves every row in every step, also those without a gradient. Here these
+// rest: what they missed is made up for before they are next used, and at the end of an epoch
+// (docs/training.md).
 type optimiser struct {
-	config *Config
-	step   int // done
-	tables []parameterTable
+	config  *Config
+	backend *kernel.Backend
+	threads int
+	step    int     // done, or that of now
+	rate    float64 // learning rate of the step
+	tables  []parameterTable
+	zeros   []float32
+	// sizes has, for every step since all rows were up to date, the factor of m/√v in Adam's movement.
+	sizes []float64
 }
 
 // parameterTable is a tensor as rows, with the state of each. Moments that an optimiser does not
@@ -25,14 +32,15 @@ type parameterTable struct {
 	width         int
 	values        []float32
 	first, second []float32
-	last          []float32 // step of the last gradient of each row, a whole number
+	last          []int // with Adam, the step of each row's moments
 }
 
-// maxSteps is the number of steps that a float32 counts exactly.
-const maxSteps = 1 << 24
+func (t *parameterTable) row(values []float32, i int) []float32 {
+	return values[i*t.width : (i+1)*t.width]
+}
 
-func newOptimiser(c *Config, names []string, tensors [][]float32, widths []int) *optimiser {
-	o := &optimiser{config: c}
+func newOptimiser(c *Config, m Machine, names []string, tensors [][]float32, widths []int) *optimiser {
+	o := &optimiser{config: c, backend: m.Backend, threads: m.Threads, zeros: make([]float32, slices.Max(widths))}
 	for i, values := range tensors {
 		t := parameterTable{name: names[i], width: widths[i], values: values}
 		if c.Optimiser != sgdOptimiser {
@@ -40,15 +48,15 @@ func newOptimiser(c *Config, names []string, tensors [][]float32, widths []int) 
 		}
 		if c.Optimiser == adamOptimiser {
 			t.first = make([]float32, len(values))
-			t.last = make([]float32, len(values)/widths[i])
+			t.last = make([]int, len(values)/widths[i])
 		}
 		o.tables = append(o.tables, t)
 	}
 	return o
 }
 
-// rate returns the learning rate of the next step, with so many steps in an epoch.
-func (o *optimiser) rate(stepsPerEpoch int) float64 {
+// nextRate returns the learning rate of the next step, with so many steps in an epoch.
+func (o *optimiser) nextRate(stepsPerEpoch int) float64 {
 	c := o.config
 	now, end := float64(o.step)/float64(stepsPerEpoch), float64(c.Epochs)
 	if now < c.Warmup {
@@ -67,60 +75,122 @@ func (o *optimiser) rate(stepsPerEpoch int) float64 {
 	return c.LearningRate
 }
 
-// mover moves a row of a tensor against its gradient, which it may change.
-type mover func(table, row int, gradient []float32)
-
-// begin begins a step in which the rows move one by one. It is nil if that has to wait for the norm
-// of all gradients; then there is move.
-func (o *optimiser) begin(b *kernel.Backend, rate float64) mover {
-	if o.config.Clip > 0 {
-		return nil
-	}
+// begin begins the next step, with so many steps in an epoch.
+func (o *optimiser) begin(stepsPerEpoch int) {
+	o.rate = o.nextRate(stepsPerEpoch)
 	o.step++
-	return func(table, row int, gradient []float32) { o.moveRow(b, &o.tables[table], row, gradient, rate, 1) }
+	c, t := o.config, float64(o.step)
+	o.sizes = append(o.sizes, o.rate*math.Sqrt(1-math.Pow(c.Beta2, t))/(1-math.Pow(c.Beta1, t)))
 }
 
-// move makes a step along the gradients of s, clipped.
-func (o *optimiser) move(ctx context.Context, s *stepper, rate float64) error {
+// atOnce tells whether rows move one by one, each as soon as it has its gradient. They cannot where
+// that has to wait for the norm of all gradients; then there is moveAll.
+func (o *optimiser) atOnce() bool { return o.config.Clip == 0 }
+
+// moveAll makes the step along the gradients of s, clipped.
+func (o *optimiser) moveAll(ctx context.Context, s *stepper) error {
 	norm, err := s.gradientNorm(ctx)
 	if err != nil {
 		return err
 	}
-	scale := 1.0
-	if norm > o.config.Clip {
-		scale = o.config.Clip / norm
-	}
-	o.step++
+	scale := min(1, o.config.Clip/norm)
 	n, d2 := len(s.entities), s.dim*s.dim
-	return kernel.Parallel(ctx, s.threads, n+len(s.touched), func(_, k int) {
+	return kernel.Parallel(ctx, o.threads, n+len(s.touched), func(_, k int) {
+		move := func(table, row int, gradient []float32) {
+			if scale < 1 {
+				o.backend.Scale(gradient, float32(scale))
+			}
+			o.move(table, row, gradient)
+		}
 		if k < n {
-			o.moveRow(s.backend, &o.tables[0], int(s.entities[k]), s.gradient.Row(k), rate, scale)
+			move(0, int(s.entities[k]), s.gradient.Row(k))
 			return
 		}
 		g := s.relationGradient.Row(k - n)
 		for i := range o.tables[1:] {
-			o.moveRow(s.backend, &o.tables[1+i], int(s.touched[k-n]), g[i*d2:(i+1)*d2], rate, scale)
+			move(1+i, int(s.touched[k-n]), g[i*d2:(i+1)*d2])
 		}
 	})
 }
 
-// moveRow changes row i of a table by its gradient, which it may scale.
-func (o *optimiser) moveRow(b *kernel.Backend, t *parameterTable, i int, gradient []float32, rate, scale float64) {
-	first, last := i*t.width, (i+1)*t.width
-	c, values := o.config, t.values[first:last]
-	if scale != 1 {
-		b.Scale(gradient, float32(scale))
-	}
+// move moves a row of a table, which is up to date, against its gradient.
+func (o *optimiser) move(table, row int, gradient []float32) {
+	c, t := o.config, &o.tables[table]
+	values := t.row(t.values, row)
 	switch c.Optimiser {
 	case sgdOptimiser:
-		b.Axpy(values, float32(-rate), gradient)
+		o.backend.Axpy(values, float32(-o.rate), gradient)
 	case adagradOptimiser:
-		b.Adagrad(values, t.second[first:last], gradient, kernel.AdagradStep{Rate: float32(rate), Epsilon: float32(c.Epsilon)})
+		o.backend.Adagrad(values, t.row(t.second, row), gradient, kernel.AdagradStep{Rate: float32(o.rate), Epsilon: float32(c.Epsilon)})
 	case adamOptimiser:
-		missed := o.step - int(t.last[i]) - 1
-		t.last[i] = float32(o.step)
-		step := kernel.NewAdamStep(rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
-		b.Adam(values, t.first[first:last], t.second[first:last], gradient, step)
+		missed := o.step - t.last[row] - 1
+		t.last[row] = o.step
+		step := kernel.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
+		o.backend.Adam(values, t.row(t.first, row), t.row(t.second, row), gradient, step)
+	}
+}
+
+// wake brings a row of a table up to date, but for its moments: it moves by what it missed since its
+// last gradient, before the step of now.
+func (o *optimiser) wake(table, row int) {
+	if o.config.Optimiser == adamOptimiser {
+		o.makeUp(&o.tables[table], row, o.step-1)
+	}
+}
+
+// makeUp moves a row by the steps without a gradient after that of its moments, up to the given one.
+//
+// i steps after it the moments are β₁ⁱm and β₂ⁱv, so that all of them move along m/√v, by the sum of
+// the sizes times (β₁/√β₂)ⁱ. Only ε does not go with it: it is that of the first of these steps.
+func (o *optimiser) makeUp(t *parameterTable, row, until int) {
+	missed := until - t.last[row]
+	if missed <= 0 {
+		return
+	}
+	c := o.config
+	const negligible = 1e-15
+	first := len(o.sizes) - (o.step - t.last[row])
+	ratio := c.Beta1 / math.Sqrt(c.Beta2)
+	sum, power := 0.0, 1.0
+	for _, size := range o.sizes[first : first+missed] {
+		if power *= ratio; power < negligible {
+			break
+		}
+		sum += power * size
+	}
+	o.backend.Adam(t.row(t.values, row), t.row(t.first, row), t.row(t.second, row), o.zeros[:t.width], kernel.AdamStep{
+		Keep1: 1, Keep2: 1, Rate: float32(sum), Spread: 1,
+		Epsilon: float32(c.Epsilon * math.Sqrt(1-math.Pow(c.Beta2, float64(t.last[row]+1)))),
+	})
+}
+
+// settle brings all rows up to date, with their moments.
+func (o *optimiser) settle(ctx context.Context) error {
+	defer func() { o.sizes = o.sizes[:0] }()
+	for i := range o.tables {
+		t := &o.tables[i]
+		err := kernel.Parallel(ctx, o.threads, len(t.last), func(_, row int) {
+			if missed := float64(o.step - t.last[row]); missed > 0 {
+				o.makeUp(t, row, o.step)
+				o.backend.Scale(t.row(t.first, row), float32(math.Pow(o.config.Beta1, missed)))
+				o.backend.Scale(t.row(t.second, row), float32(math.Pow(o.config.Beta2, missed)))
+				t.last[row] = o.step
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume takes the optimiser, settled, to a step.
+func (o *optimiser) resume(step int) {
+	o.step = step
+	for _, t := range o.tables {
+		for row := range t.last {
+			t.last[row] = step
+		}
 	}
 }
 

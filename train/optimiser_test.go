@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,33 +12,71 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// A row that rests has the moments that Adam with zero gradients would have given it, and its bias is
-// corrected by the step of the whole training.
-func TestAdamAfterRest(t *testing.T) {
-	c := Default()
-	backend := machineOf(t, 1).Backend
-	values := []float32{1, -2, 0.5}
-	o := newOptimiser(&c, []string{"x"}, [][]float32{values}, []int{3})
-	want := [3]float64{1, -2, 0.5}
-	var m, v [3]float64
-	gradients := map[int][3]float64{1: {0.3, -1, 2}, 2: {-0.2, 0.5, 0}, 6: {1, 1, -1}}
-	for step := 1; step <= 6; step++ {
-		o.step = step
-		g, given := gradients[step]
-		for i := range want {
-			m[i] = c.Beta1*m[i] + (1-c.Beta1)*g[i]
-			v[i] = c.Beta2*v[i] + (1-c.Beta2)*g[i]*g[i]
-			if given {
-				mean, spread := m[i]/(1-math.Pow(c.Beta1, float64(step))), v[i]/(1-math.Pow(c.Beta2, float64(step)))
-				want[i] -= 0.1 * mean / (math.Sqrt(spread) + c.Epsilon)
+// Rows that are woken before they are used, and settled at the end of an epoch, have the values that
+// Adam with zero gradients in the steps between would have given them, and so do their moments.
+func TestAdamMakesUp(t *testing.T) {
+	const rows, width, stepsPerEpoch = 5, 3, 40
+	rng := rand.New(rand.NewPCG(5, 0))
+	for _, test := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"as by default", func(*Config) {}},
+		{"warm-up and cosine", func(c *Config) { c.Warmup, c.Decay = 1.5, cosineDecay }},
+		{"short memory", func(c *Config) { c.Beta1, c.Beta2 = 0.5, 0.9 }},
+		{"long memory", func(c *Config) { c.Beta1, c.Beta2 = 0.99, 0.9999 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := Default()
+			c.Epochs = 5
+			test.change(&c)
+			values := make([]float32, rows*width)
+			want, m, v := make([]float64, rows*width), make([]float64, rows*width), make([]float64, rows*width)
+			for i := range values {
+				values[i] = rng.Float32()
+				want[i] = float64(values[i])
 			}
-		}
-		if given {
-			o.moveRow(backend, &o.tables[0], 0, []float32{float32(g[0]), float32(g[1]), float32(g[2])}, 0.1, 1)
-		}
-		for i := range want {
-			assert.InDelta(t, want[i], values[i], 1e-5, "step %d", step)
-		}
+			o := newOptimiser(&c, machineOf(t, 2), []string{"x"}, [][]float32{values}, []int{width})
+			check := func(row int) {
+				t.Helper()
+				for i := row * width; i < (row+1)*width; i++ {
+					require.InDelta(t, want[i], values[i], 2e-6, "row %d after %d steps", row, o.step)
+				}
+			}
+			for step := 1; step <= c.Epochs*stepsPerEpoch; step++ {
+				o.begin(stepsPerEpoch)
+				for row := range rows {
+					gradient := make([]float32, width)
+					// Row 0 has a gradient in every step, row 4 hardly ever.
+					if given := rng.IntN(1<<(2*row)) == 0; given {
+						for i := range gradient {
+							gradient[i] = float32(rng.NormFloat64())
+						}
+						o.wake(0, row)
+						check(row)
+						o.move(0, row, append([]float32(nil), gradient...))
+					}
+					for i := range gradient {
+						k, g := row*width+i, float64(gradient[i])
+						m[k] = c.Beta1*m[k] + (1-c.Beta1)*g
+						v[k] = c.Beta2*v[k] + (1-c.Beta2)*g*g
+						mean, spread := m[k]/(1-math.Pow(c.Beta1, float64(step))), v[k]/(1-math.Pow(c.Beta2, float64(step)))
+						want[k] -= o.rate * mean / (math.Sqrt(spread) + c.Epsilon)
+					}
+				}
+				if step%stepsPerEpoch > 0 {
+					continue
+				}
+				require.NoError(t, o.settle(t.Context()))
+				for row := range rows {
+					check(row)
+				}
+				for k := range m {
+					require.InDelta(t, m[k], o.tables[0].first[k], 1e-6)
+					require.InDelta(t, v[k], o.tables[0].second[k], 1e-6)
+				}
+			}
+		})
 	}
 }
 
@@ -46,7 +85,7 @@ func TestLearningRate(t *testing.T) {
 	c.LearningRate, c.Epochs, c.Warmup = 1, 10, 2
 	at := func(decay string, step int) float64 {
 		c.Decay = decay
-		return (&optimiser{config: &c, step: step}).rate(5)
+		return (&optimiser{config: &c, step: step}).nextRate(5)
 	}
 	for step := range 10 {
 		assert.InDelta(t, float64(step+1)/10, at(noDecay, step), 1e-12)
@@ -60,7 +99,7 @@ func TestLearningRate(t *testing.T) {
 // A gradient that is longer than the limit is scaled to it.
 func TestClip(t *testing.T) {
 	c := Default()
-	c.Dim, c.Batch, c.Optimiser, c.Clip, c.Dropout = 3, 20, sgdOptimiser, 1e-3, 0
+	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, sgdOptimiser, 1, 1e-3, 0
 	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
 	w, err := tr.preparer.prepare(t.Context(), tr.triples[:20], 0, 0)
 	require.NoError(t, err)
@@ -69,7 +108,8 @@ func TestClip(t *testing.T) {
 	for _, tensor := range tr.model.Tensors() {
 		before = append(before, tensor...)
 	}
-	require.NoError(t, tr.optimiser.move(t.Context(), tr.stepper, 1))
+	tr.optimiser.begin(1)
+	require.NoError(t, tr.optimiser.moveAll(t.Context(), tr.stepper))
 	var moved float64
 	for _, tensor := range tr.model.Tensors() {
 		for i, v := range tensor {

@@ -35,10 +35,19 @@ var bestRows = map[string]func(*Config){
 		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 8
 	},
 	"fb15k-237": func(c *Config) {
-		c.Dim, c.Epochs, c.Batch = 20, 36, 256
-		c.Negatives, c.NegativeCount = sharedNegatives, 2048
-		c.Dropout, c.EntityDropout = 0.3, 0.3
-		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 4
+		c.Dim, c.Epochs, c.Batch = 32, 12, 512
+		c.Negatives, c.NegativeCount = sharedNegatives, 1024
+		c.InitDeviation = 0.05
+		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.03
+		c.Dropout, c.EntityDropout = 0, 0.3
+		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
+	},
+	"wn18rr": func(c *Config) {
+		c.Dim, c.Epochs, c.Batch = 20, 12, 512
+		c.Negatives, c.AnswerWeights = kvsAllNegatives, true
+		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.005
+		c.Dropout, c.EntityDropout = 0, 0.1
+		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
 	},
 }
 

@@ -14,14 +14,13 @@ import (
 // stateFormat names the format of state.safetensors: the tensors of model.safetensors with prefixes,
 // and counts in the metadata. Random numbers need no state, because every draw is made from
 // the seed, the epoch, the step and the query.
-const stateFormat = "mquine-state/1"
+const stateFormat = "mquine-state/2"
 
 // The prefixes of the tensors.
 const (
 	valuePrefix   = "parameter."
 	firstPrefix   = "moment1."
 	secondPrefix  = "moment2."
-	lastPrefix    = "last_step."
 	averagePrefix = "average."
 )
 
@@ -38,7 +37,6 @@ func (t *Trainer) stateTensors() []safetensors.Float32 {
 		add(valuePrefix, table.values, shape)
 		add(firstPrefix, table.first, shape)
 		add(secondPrefix, table.second, shape)
-		add(lastPrefix, table.last, shape[:1])
 		if t.average != nil {
 			add(averagePrefix, t.average.Tensors()[i], shape)
 		}
@@ -102,6 +100,7 @@ func (r *Run) restore() error {
 		}
 		copy(t.Values, values)
 	}
-	r.trainer.epoch, r.trainer.optimiser.step = r.progress.epoch, r.progress.steps
+	r.trainer.epoch = r.progress.epoch
+	r.trainer.optimiser.resume(r.progress.steps)
 	return nil
 }

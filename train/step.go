@@ -91,12 +91,13 @@ func (s *stepper) entity(e int32) []float32 {
 	return s.tensors[0][int(e)*s.width() : (int(e)+1)*s.width()]
 }
 
-// run computes the loss and the gradients of w, the workload of a step. It hands the gradients to move,
-// while they are in a near cache, or keeps them if move is nil. There are none of a loss that is
-// not finite.
-func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, move mover) error {
+// run computes the loss and the gradients of w, the workload of a step. It wakes the rows that it uses,
+// and has each moved while its gradient is in a near cache, or keeps the gradients if o is nil or
+// wants them all first. There are none of a loss that is not finite.
+func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, o *optimiser) error {
 	s.prepare(w)
 	stages := []func() error{
+		func() error { return s.wake(ctx, o) },
 		func() error { return s.features(ctx, w) },
 		func() error { return s.queries(ctx, w, epoch, step) },
 	}
@@ -127,12 +128,15 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, move mo
 	if s.loss.Total-s.loss.Total != 0 {
 		return nil
 	}
-	err := s.collect(ctx, w, move)
+	if o != nil && !o.atOnce() {
+		o = nil
+	}
+	err := s.collect(ctx, w, o)
 	s.loss.Total += s.loss.Regulariser
 	return err
 }
 
-// prepare sizes the memory and groups the queries.
+// prepare sizes the memory, groups the queries and lists what they use.
 func (s *stepper) prepare(w *workload) {
 	f := 2 * s.width()
 	size(&s.phi, len(w.rows), f)
@@ -156,6 +160,34 @@ func (s *stepper) prepare(w *workload) {
 		s.groups = append(s.groups, group{i, i + 1})
 	}
 	s.relations = resize(s.relations, len(s.groups)*s.relationSize())
+
+	s.keys = append(s.keys[:0], w.rows...)
+	for _, q := range w.queries {
+		s.keys = append(s.keys, q.Anchor)
+	}
+	s.entities = s.byEntity.distinct(s.entities[:0], s.entityCount(), s.keys)
+	s.keys = s.keys[:0]
+	for _, g := range s.groups {
+		s.keys = append(s.keys, w.queries[g.first].Relation)
+	}
+	s.touched = s.byRelation.distinct(s.touched[:0], s.relationCount(), s.keys)
+}
+
+// wake has o bring the rows up to date that the step uses.
+func (s *stepper) wake(ctx context.Context, o *optimiser) error {
+	if o == nil {
+		return nil
+	}
+	n := len(s.entities)
+	return kernel.Parallel(ctx, s.threads, n+len(s.touched), func(_, k int) {
+		if k < n {
+			o.wake(0, int(s.entities[k]))
+			return
+		}
+		for i := range s.tensors[1:] {
+			o.wake(1+i, int(s.touched[k-n]))
+		}
+	})
 }
 
 // relationSize is the number of parameters of a relation.
@@ -427,20 +459,10 @@ func (s *stepper) wantEntity(c *stepScratch, w *workload, e int32) {
 	c.ahead.Over(featureProducts, s.dim)
 }
 
-// collect adds up the gradients of each entity and each relation, and those of the regulariser.
+// collect adds up the gradients of each entity and each relation, and those of the regulariser, for
+// o to move them, or to keep.
 // Nothing but the gradient of a row needs its parameters here, so that they may move meanwhile.
-func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
-	s.keys = append(s.keys[:0], w.rows...)
-	for _, q := range w.queries {
-		s.keys = append(s.keys, q.Anchor)
-	}
-	s.entities = s.byEntity.distinct(s.entities[:0], s.entityCount(), s.keys)
-	s.keys = s.keys[:0]
-	for _, g := range s.groups {
-		s.keys = append(s.keys, w.queries[g.first].Relation)
-	}
-	s.touched = s.byRelation.distinct(s.touched[:0], s.relationCount(), s.keys)
-
+func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error {
 	if len(w.pairRows) > 0 {
 		s.pairQuery = resize(s.pairQuery, len(w.pairRows))
 		for i := range w.queries {
@@ -453,7 +475,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
 
 	s.regulariser.count(w.positives)
 	n, perRelation := s.width(), s.relationSize()
-	if move == nil {
+	if o == nil {
 		size(&s.gradient, len(s.entities), n)
 		size(&s.relationGradient, len(s.touched), perRelation)
 	}
@@ -462,7 +484,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
 		c := &s.scratch[t]
 		if k < len(s.entities) {
 			e, out := s.entities[k], c.gradient[:n]
-			if move == nil {
+			if o == nil {
 				out = s.gradient.Row(k)
 			}
 			c.ahead.Forget()
@@ -478,13 +500,13 @@ func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
 				}
 			}
 			s.penalties[k] = s.regulariser.entity(out, s.entity(e), e, s.dim)
-			if move != nil {
-				move(0, int(e), out)
+			if o != nil {
+				o.move(0, int(e), out)
 			}
 			return
 		}
 		r, out := s.touched[k-len(s.entities)], c.gradient[:perRelation]
-		if move == nil {
+		if o == nil {
 			out = s.relationGradient.Row(k - len(s.entities))
 		}
 		clear(out)
@@ -496,8 +518,8 @@ func (s *stepper) collect(ctx context.Context, w *workload, move mover) error {
 		for i, tensor := range s.tensors[1:] {
 			g := out[i*d2 : (i+1)*d2]
 			s.penalties[k] += s.regulariser.relation(g, tensor[int(r)*d2:(int(r)+1)*d2], r)
-			if move != nil {
-				move(1+i, int(r), g)
+			if o != nil {
+				o.move(1+i, int(r), g)
 			}
 		}
 	})

@@ -100,9 +100,6 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if c.Negatives == kvsAllNegatives {
 		t.queries = distinctQueries(t.triples)
 	}
-	if steps := t.steps(); c.Epochs > maxSteps/steps {
-		return nil, fmt.Errorf("%d epochs of %d steps are more than the %d steps that can be counted: lower epochs, or raise batch", c.Epochs, steps, maxSteps)
-	}
 	if t.model, err = initialModel(ctx, &t.config, g); err != nil {
 		return nil, err
 	}
@@ -115,7 +112,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 		return nil, err
 	}
 	t.stepper = newStepper(&t.config, m.Backend, m.Threads, t.known, tensors)
-	t.optimiser = newOptimiser(&t.config, names, tensors, widths)
+	t.optimiser = newOptimiser(&t.config, m, names, tensors, widths)
 	if c.Average > 0 {
 		copies := make([][]float32, len(tensors))
 		for i := range tensors {
@@ -218,7 +215,6 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 
 	var sum Loss // of the items
 	steps := t.steps()
-	rate := 0.0
 	for step := range steps {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))
@@ -226,16 +222,15 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		if err != nil {
 			return Epoch{}, err
 		}
-		rate = t.optimiser.rate(steps)
-		move := t.optimiser.begin(t.machine.Backend, rate)
-		if err := t.stepper.run(ctx, w, t.epoch, step, move); err != nil {
+		t.optimiser.begin(steps)
+		if err := t.stepper.run(ctx, w, t.epoch, step, t.optimiser); err != nil {
 			return Epoch{}, err
 		}
 		if l := t.stepper.loss; math.IsNaN(l.Total) || math.IsInf(l.Total, 0) {
 			return Epoch{}, t.blowUp(step, l)
 		}
-		if move == nil {
-			if err := t.optimiser.move(ctx, t.stepper, rate); err != nil {
+		if !t.optimiser.atOnce() {
+			if err := t.optimiser.moveAll(ctx, t.stepper); err != nil {
 				return Epoch{}, err
 			}
 		}
@@ -244,6 +239,9 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
 			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.triples), sum.over(float64(last)), time.Since(start)})
 		}
+	}
+	if err := t.optimiser.settle(ctx); err != nil {
+		return Epoch{}, err
 	}
 	for i, tensor := range t.model.Tensors() {
 		for k, v := range tensor {
@@ -258,7 +256,7 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	t.takeAverage()
 	seconds := time.Since(start).Seconds()
 	return Epoch{
-		Epoch: t.epoch, Loss: sum.over(float64(len(t.order))), LearningRate: rate,
+		Epoch: t.epoch, Loss: sum.over(float64(len(t.order))), LearningRate: t.optimiser.rate,
 		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
 	}, nil
 }
