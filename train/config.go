@@ -20,10 +20,11 @@ type Config struct {
 
 	Epochs, Batch int
 
-	Negatives     string
-	NegativeCount int
-	Distribution  string
-	Filter        bool
+	Negatives       string
+	NegativeCount   int
+	AnchorNegatives bool
+	Distribution    string
+	Filter          bool
 
 	Loss          string
 	Gamma         float64
@@ -128,6 +129,9 @@ func (c *Config) Check() error {
 	if c.ZSamples > 0 && c.Negatives == independentNegatives && !c.Filter {
 		return fmt.Errorf("z_samples: %d needs negatives that are no training triples, whose Z-patterns are sampled: set filter to true", c.ZSamples)
 	}
+	if c.AnchorNegatives && c.Negatives != sharedNegatives {
+		return fmt.Errorf("anchor_negatives adds to the negatives that a batch shares, and negatives is %s: set one or the other", c.Negatives)
+	}
 	if err := c.checkKvsAll(); err != nil {
 		return err
 	}
@@ -207,6 +211,7 @@ func (c *Config) Options() []Option {
 
 		{"negatives", "`candidates` of a query: all entities, with one answer (all) or with all its training answers at once (kvsall), some shared by a batch and side, or independent ones", choice(&c.Negatives, allNegatives, kvsAllNegatives, sharedNegatives, independentNegatives)},
 		{"negative_count", "`number` of drawn negatives, for a batch and side or for a positive and side", whole(&c.NegativeCount, 1, 1<<24)},
+		{"anchor_negatives", "with shared negatives, the anchors of the batch's queries on that side too", (*truth)(&c.AnchorNegatives)},
 		{"distribution", "`distribution` of drawn negatives: uniform, degree (to the power of 3/4), or bernoulli (uniform, on one drawn side of each positive, as TransH has it)", choice(&c.Distribution, uniformDistribution, degreeDistribution, bernoulliDistribution)},
 		{"filter", "leave known training answers out of the negatives", (*truth)(&c.Filter)},
 

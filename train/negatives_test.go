@@ -1,6 +1,7 @@
 package train
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -101,6 +102,32 @@ func TestSharedNegatives(t *testing.T) {
 	}
 	for e, n := range counts {
 		assert.InDelta(t, 400, n, 5*math.Sqrt(400), "entity %d", e)
+	}
+}
+
+// The anchors of a side come to its drawn negatives, each entity once.
+func TestAnchorNegatives(t *testing.T) {
+	config := func(anchors bool) func(*Config) {
+		return func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 6, anchors }
+	}
+	drawn, triples := preparerOf(t, config(false))
+	p, _ := preparerOf(t, config(true))
+	for step := range 20 {
+		want, err := drawn.prepare(t.Context(), triples[:5], 0, step)
+		require.NoError(t, err)
+		w, err := p.prepare(t.Context(), triples[:5], 0, step)
+		require.NoError(t, err)
+		require.Len(t, w.blocks, 2)
+		for i, b := range w.blocks {
+			candidates := map[int32]bool{}
+			for _, e := range want.rows[want.blocks[i].row:want.blocks[i].lastRow] {
+				candidates[e] = true
+			}
+			for _, q := range w.queries[b.query:b.lastQuery] {
+				candidates[q.Anchor] = true
+			}
+			assert.Equal(t, slices.Sorted(maps.Keys(candidates)), w.rows[b.row:b.lastRow])
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ var recipes = map[string]func(*Config){
 	"softmax over all": func(c *Config) { c.Average, c.ZSamples = 0.6, 2 },
 	"paper":            func(c *Config) { paperRows[4].apply(c); c.NegativeCount, c.ZSamples = 20, 6 },
 	"shared": func(c *Config) {
-		c.Negatives, c.NegativeCount, c.Distribution = sharedNegatives, 30, degreeDistribution
+		c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Distribution = sharedNegatives, 30, true, degreeDistribution
 		c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = adagradOptimiser, 0.05, true, 3, true, 0.5
 		c.Warmup, c.Decay = 1, cosineDecay
 	},

@@ -279,6 +279,7 @@ func TestGradients(t *testing.T) {
 		{"more rows than a vector has", func(c *Config) { c.Dim, c.Batch = 9, 4 }},
 		{"one dimension", func(c *Config) { c.Dim = 1 }},
 		{"shared softmax", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 5 }},
+		{"shared softmax, anchors", func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 4, true }},
 		{"more shared than there are", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 50 }},
 		{"bce over all", func(c *Config) { c.Loss, c.Gamma, c.Smoothing = bceLoss, 2, 0.1 }},
 		{"margin, shared, adversarial", func(c *Config) {

@@ -316,6 +316,13 @@ func (p *preparer) addBlocks(tails, epoch, step int) {
 			stream(p.scratch[0].pcg, p.seed, useShared, epoch, step, side)
 			first := len(w.rows)
 			w.rows = p.sampler.shared(w.rows, p.config.NegativeCount, p.taken, p.scratch[0].rng)
+			if p.config.AnchorNegatives {
+				for _, q := range w.queries[queries[0]:queries[1]] {
+					w.rows = append(w.rows, q.Anchor)
+				}
+				slices.Sort(w.rows[first:])
+				w.rows = w.rows[:first+len(slices.Compact(w.rows[first:]))]
+			}
 			w.blocks = append(w.blocks, block{queries[0], queries[1], first, len(w.rows)})
 		}
 	}
