@@ -39,6 +39,7 @@ type Config struct {
 
 	Regulariser   string
 	LambdaReg     float64
+	RegWarmup     int
 	Dropout       float64
 	EntityDropout float64
 
@@ -228,6 +229,7 @@ func (c *Config) Options() []Option {
 
 		{"regulariser", "`regulariser`: none, frobenius, n3 or dura", choice(&c.Regulariser, noRegulariser, frobeniusRegulariser, n3Regulariser, duraRegulariser)},
 		{"lambda_reg", "`weight` λ_reg of the regulariser", number(&c.LambdaReg, 0, 1e6)},
+		{"reg_warmup", "number of `epochs` in which λ_reg rises from 0 to its value, by as much in each; 0 for none", whole(&c.RegWarmup, 0, 1_000_000)},
 		{"dropout", "`probability` of dropping an entry of a query's ψ", number(&c.Dropout, 0, 0.99)},
 		{"entity_dropout", "`probability` of dropping an entry of a query's anchor", number(&c.EntityDropout, 0, 0.99)},
 

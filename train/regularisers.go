@@ -11,18 +11,26 @@ import "github.com/mquine/mquine/kg"
 type regulariser struct {
 	kind   string
 	lambda float64
-	// How often the batch's positives have each entity and relation, and the factor of one time.
+	warmup int     // epochs in which lambda rises
+	factor float64 // λ_reg/B of the step
+	// How often the batch's positives have each entity and relation.
 	entities, relations []int32
-	factor              float64
 }
 
 func newRegulariser(c *Config, entities, relations int) *regulariser {
-	return &regulariser{kind: c.Regulariser, lambda: c.LambdaReg, entities: make([]int32, entities), relations: make([]int32, relations)}
+	return &regulariser{kind: c.Regulariser, lambda: c.LambdaReg, warmup: c.RegWarmup, entities: make([]int32, entities), relations: make([]int32, relations)}
+}
+
+// begin begins a step with so many positives.
+func (r *regulariser) begin(epoch, positives int) {
+	r.factor = r.lambda / float64(positives)
+	if epoch+1 < r.warmup {
+		r.factor *= float64(epoch+1) / float64(r.warmup)
+	}
 }
 
 // count counts the positives of a batch, and forget makes the counts zero again.
 func (r *regulariser) count(positives []kg.Triple) {
-	r.factor = r.lambda / float64(len(positives))
 	for _, t := range positives {
 		r.entities[t.Head]++
 		r.entities[t.Tail]++

@@ -50,6 +50,7 @@ var recipes = map[string]func(*Config){
 		c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Distribution = sharedNegatives, 30, true, degreeDistribution
 		c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = adagradOptimiser, 0.05, true, 3, true, 0.5
 		c.Warmup, c.Decay = 1, cosineDecay
+		c.Regulariser, c.RegWarmup = n3Regulariser, 2
 	},
 	"kvsall": func(c *Config) {
 		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = kvsAllNegatives, bceLoss, 4, 0.1, 2

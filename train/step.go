@@ -96,6 +96,7 @@ func (s *stepper) entity(e int32) []float32 {
 // wants them all first. There are none of a loss that is not finite.
 func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, o *optimiser) error {
 	s.prepare(w)
+	s.regulariser.begin(epoch, len(w.positives))
 	stages := []func() error{
 		func() error { return s.wake(ctx, o) },
 		func() error { return s.features(ctx, w) },
@@ -393,7 +394,7 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 	n, blocked := s.relationSize(), w.blockQueries()
 	dura := 0.0
 	if s.config.Regulariser == duraRegulariser {
-		dura = s.config.LambdaReg / float64(len(w.positives))
+		dura = s.regulariser.factor
 	}
 	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
 		c, g := &s.scratch[t], s.groups[i]
@@ -529,7 +530,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 	}
 	if s.config.Regulariser == duraRegulariser {
 		for _, c := range s.constants[:w.main] {
-			s.loss.Regulariser -= c * s.config.LambdaReg / float64(len(w.positives))
+			s.loss.Regulariser -= c * s.regulariser.factor
 		}
 	}
 	return err

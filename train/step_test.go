@@ -250,7 +250,7 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
 			sum += power(relation(i+1, t.Relation), n)
 		}
 	}
-	return c.LambdaReg * sum / float64(len(w.positives))
+	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives)) // of the first epoch
 }
 
 // trainerFor returns a trainer whose parameters are not symmetric in any way.
@@ -286,7 +286,9 @@ func TestGradients(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = sharedNegatives, 6, marginLoss, 3, 0.7, true
 		}},
 		{"dura", func(c *Config) { c.Regulariser, c.LambdaReg = duraRegulariser, 0.3 }},
+		{"dura, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = duraRegulariser, 0.9, 3 }},
 		{"n3", func(c *Config) { c.Regulariser, c.LambdaReg = n3Regulariser, 0.3 }},
+		{"n3, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = n3Regulariser, 0.6, 2 }},
 		{"paper", func(c *Config) {
 			paperRows[0].apply(c)
 			c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.Gamma = 4, 14, 7, 5, 2
@@ -333,6 +335,26 @@ func TestGradients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// λ_reg rises by as much in each epoch of its warm-up.
+func TestRegWarmup(t *testing.T) {
+	g := randomGraph(8, 3, 40, 3)
+	penalty := func(warmup, epoch int) float64 {
+		c := Default()
+		c.Dim, c.Batch, c.Regulariser, c.RegWarmup = 3, 14, duraRegulariser, warmup
+		tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
+		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3}, 0)
+		require.NoError(t, err)
+		require.NoError(t, tr.stepper.run(t.Context(), w, epoch, 0, nil))
+		return tr.stepper.loss.Regulariser
+	}
+	whole := penalty(0, 0)
+	require.NotZero(t, whole)
+	for epoch, share := range []float64{0.25, 0.5, 0.75, 1, 1, 1} {
+		assert.InEpsilon(t, share*whole, penalty(4, epoch), 1e-12)
+	}
+	assert.Equal(t, whole, penalty(1, 0))
 }
 
 // With kvsall, an epoch asks every distinct query once, in batches that have no query twice, and the
