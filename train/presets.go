@@ -34,21 +34,32 @@ var bestRows = map[string]func(*Config){
 		c.Dropout, c.EntityDropout = 0.3, 0.1
 		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 8
 	},
+	"codex-m": func(c *Config) {
+		c.Dim, c.Epochs, c.Batch = 32, 20, 256
+		c.Negatives, c.AnswerWeights = kvsAllNegatives, true
+		c.InitDeviation = 0.05
+		c.Dropout, c.EntityDropout = 0.3, 0.1
+		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 4
+	},
 	"fb15k-237": func(c *Config) {
 		c.Dim, c.Epochs, c.Batch = 32, 12, 512
-		c.Negatives, c.NegativeCount = sharedNegatives, 1024
-		c.InitDeviation = 0.05
+		c.Negatives, c.NegativeCount = sharedNegatives, 4096
+		c.InitDeviation = 0.02
 		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.03
 		c.Dropout, c.EntityDropout = 0, 0.3
 		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
 	},
-	"wn18rr": func(c *Config) {
-		c.Dim, c.Epochs, c.Batch = 20, 12, 512
-		c.Negatives, c.AnswerWeights = kvsAllNegatives, true
-		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.005
-		c.Dropout, c.EntityDropout = 0, 0.1
-		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
-	},
+	"wn18":   wordNet,
+	"wn18rr": wordNet,
+}
+
+func wordNet(c *Config) {
+	c.Dim, c.Epochs, c.Batch = 32, 14, 512
+	c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 2048, true
+	c.InitDeviation = 0.02
+	c.Regulariser, c.LambdaReg, c.RegWarmup = frobeniusRegulariser, 0.05, 8
+	c.Dropout, c.EntityDropout = 0, 0.1
+	c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
 }
 
 // Presets returns the names that Preset takes, the rows of both kinds after the kinds.

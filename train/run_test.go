@@ -286,7 +286,7 @@ func TestPresets(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, best.Check())
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `take one of its rows by name, as in best:codex-s`)
+	require.ErrorContains(t, err, `take one of its rows by name, as in best:codex-m`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }

@@ -71,7 +71,7 @@ func TestTuneUsage(t *testing.T) {
 		{[]string{"--data", data, "--space", space, "--budget", "2"}, exitUsage, `--budget "2": must be a time above 0, such as 90m, 2h or 1h30m`},
 		{[]string{"--data", data, "--space", space, "--budget", "-1h"}, exitUsage, "must be a time above 0"},
 		{[]string{"--data", data, "--space", space, "--trials", "0"}, exitUsage, "must be a whole number of at least 1"},
-		{[]string{"--data", data, "--space", space, "--trials", "3", "--preset", "best"}, exitFailed, "as in best:codex-s"},
+		{[]string{"--data", data, "--space", space, "--trials", "3", "--preset", "best"}, exitFailed, "as in best:codex-m"},
 		{[]string{"--data", data, "--space", "none.yaml", "--budget", "1h"}, exitFailed, "reading none.yaml: no such file"},
 		{[]string{"--data", "nowhere/at/all", "--space", space, "--budget", "1h"}, exitFailed, "nowhere/at/all"},
 		{[]string{"--data", data, "--space", spaceFile(t, "dim: 3\n\ndropuot: {min: 0, max: 0.5}\n"), "--budget", "1h"}, exitFailed, `space.yaml:3: unknown option "dropuot": the nearest is dropout`},
