@@ -53,6 +53,7 @@ var bestRows = map[string]func(*Config){
 	"wn18rr": wordNet,
 }
 
+// wordNet is for WordNet, whose entities have few triples and whose relations are symmetric in part.
 func wordNet(c *Config) {
 	c.Dim, c.Epochs, c.Batch = 32, 14, 512
 	c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 2048, true
