@@ -17,6 +17,7 @@ var allowed = map[string][]string{
 
 	"AVX512VNNI": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI"},
 	"AMX":        {"AVX", "AVX2", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AMXTILE", "AMXINT8"},
+	"AMXBF16":    {"AVX", "CMOV", "MMX+", "AMXTILE", "AMXBF16"},
 }
 
 var (
@@ -84,13 +85,13 @@ func TestInstructions(t *testing.T) {
 				if vector.MatchString(text) && !strings.HasPrefix(mnemonic, "V") && !strings.HasPrefix(mnemonic, "K") {
 					complain("legacy SSE")
 				}
-				if mnemonic == "BYTE" && suffix != "AMX" {
+				if mnemonic == "BYTE" && !strings.HasPrefix(suffix, "AMX") {
 					complain("an instruction in bytes")
 				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {
 					complain("no VZEROUPPER before RET")
 				}
-				if mnemonic == "RET" && suffix == "AMX" && (len(tiles) == 0 || tiles[0] != "LDTILECFG" || tiles[len(tiles)-1] != "TILERELEASE") {
+				if mnemonic == "RET" && strings.HasPrefix(suffix, "AMX") && (len(tiles) == 0 || tiles[0] != "LDTILECFG" || tiles[len(tiles)-1] != "TILERELEASE") {
 					complain("tiles that are not configured first and released last")
 				}
 				previous = mnemonic

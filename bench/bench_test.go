@@ -31,6 +31,9 @@ func BenchmarkSmall(b *testing.B)     { family(b) }
 func BenchmarkRows(b *testing.B)      { family(b) }
 func BenchmarkTrainStep(b *testing.B) { family(b) }
 
+func BenchmarkSplitProduct(b *testing.B)   { family(b) }
+func BenchmarkSplitTrainStep(b *testing.B) { family(b) }
+
 var all = sync.OnceValues(bench.All)
 
 // family runs the benchmarks of the family that b's name has, with -short those of the quick subset.

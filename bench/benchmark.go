@@ -40,7 +40,7 @@ var families = []func(*suite) []Benchmark{
 	ceilings,
 	panels, pairs, matrices, packing, // kernels
 	towers,
-	products, smallProducts, rowOperations, // of training
+	products, splitProducts, smallProducts, rowOperations, // of training
 	loads, opens, // jobs
 	evaluations,
 	predictions,

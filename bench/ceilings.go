@@ -36,6 +36,9 @@ func ceilings(s *suite) []Benchmark {
 		if backend.FastInt16() {
 			loops = append(loops, loop{"int8-tiles", backend.Int8Tiles(), 1})
 		}
+		if backend.HasSplitProducts() {
+			loops = append(loops, loop{"bfloat16-tiles", backend.BFloat16Tiles(), 1})
+		}
 		for _, loop := range loops {
 			for _, n := range counts {
 				unit := "GFLOP/s"

@@ -18,42 +18,68 @@ import (
 // products multiplies the matrices of a training step: the scores of a batch of queries against
 // shared candidates, and the two products of their gradients, packing included.
 func products(s *suite) []Benchmark {
-	const queries, features = 2048, 1482
 	var list []Benchmark
 	for _, backend := range s.backends {
-		for _, candidates := range []int{1024, 14541} {
-			if backend.Tier == kernel.Generic && candidates > 2000 {
-				continue // minutes
-			}
-			for _, product := range []string{"scores", "queries", "candidates"} {
-				list = append(list, Benchmark{
-					Name:  name("Product", "tier", backend.Tier, "of", product, "n", candidates, "k", features),
-					Quick: product == "scores" && candidates == 1024 && s.best(backend),
-					run: func(ctx context.Context, b *testing.B) error {
-						p := backend.NewProduct(1)
-						psi, phi, w := randomMatrix(queries, features), randomMatrix(candidates, features), randomMatrix(queries, candidates)
-						out := map[string]kernel.Matrix{"scores": w, "queries": psi, "candidates": phi}[product]
-						out = kernel.NewMatrix(out.Rows, out.Cols)
-						var failed error
-						multiply := map[string]func() error{
-							"scores":     func() error { return p.NT(ctx, out, psi, phi, false) },
-							"queries":    func() error { return p.NN(ctx, out, w, phi, false) },
-							"candidates": func() error { return p.TN(ctx, out, w, psi, false) },
-						}[product]
-						terms := float64(queries) * float64(candidates) * features
-						operation{
-							call: func() {
-								if err := multiply(); err != nil {
-									failed = err
-								}
-							},
-							flops:  2 * terms,
-							limits: []share{{"pct-peak", terms, newLimit(backend.Terms(kernel.Dot))}},
-						}.measure(b)
-						return failed
-					},
-				})
-			}
+		one := newLimit(backend.Terms(kernel.Dot))
+		list = append(list, productsOf(s, "Product", backend, backend.NewProduct, func(terms float64) []share {
+			return []share{{"pct-peak", terms, one}}
+		})...)
+	}
+	return list
+}
+
+// splitProducts are products in bfloat16. pct-peak sets the three products that one takes against the matrix
+// unit's ceiling, pct-fma the one against that of fused multiply-adds.
+func splitProducts(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		if !backend.HasSplitProducts() {
+			continue
+		}
+		const parts = 3
+		tiles, fma := newLimit(backend.BFloat16Tiles()), newLimit(backend.Terms(kernel.Dot))
+		list = append(list, productsOf(s, "SplitProduct", backend, backend.NewSplitProduct, func(terms float64) []share {
+			return []share{{"pct-peak", parts * 2 * terms, tiles}, {"pct-fma", terms, fma}}
+		})...)
+	}
+	return list
+}
+
+func productsOf(s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *kernel.Product, limits func(terms float64) []share) []Benchmark {
+	const queries, features = 2048, 1482
+	var list []Benchmark
+	for _, candidates := range []int{1024, 14541} {
+		if backend.Tier == kernel.Generic && candidates > 2000 {
+			continue // minutes
+		}
+		for _, product := range []string{"scores", "queries", "candidates"} {
+			list = append(list, Benchmark{
+				Name:  name(family, "tier", backend.Tier, "of", product, "n", candidates, "k", features),
+				Quick: product == "scores" && candidates == 1024 && s.best(backend),
+				run: func(ctx context.Context, b *testing.B) error {
+					p := newProduct(1)
+					psi, phi, w := randomMatrix(queries, features), randomMatrix(candidates, features), randomMatrix(queries, candidates)
+					out := map[string]kernel.Matrix{"scores": w, "queries": psi, "candidates": phi}[product]
+					out = kernel.NewMatrix(out.Rows, out.Cols)
+					var failed error
+					multiply := map[string]func() error{
+						"scores":     func() error { return p.NT(ctx, out, psi, phi, false) },
+						"queries":    func() error { return p.NN(ctx, out, w, phi, false) },
+						"candidates": func() error { return p.TN(ctx, out, w, psi, false) },
+					}[product]
+					terms := float64(queries) * float64(candidates) * features
+					operation{
+						call: func() {
+							if err := multiply(); err != nil {
+								failed = err
+							}
+						},
+						flops:  2 * terms,
+						limits: limits(terms),
+					}.measure(b)
+					return failed
+				},
+			})
 		}
 	}
 	return list
@@ -141,13 +167,13 @@ func randomMatrix(rows, cols int) kernel.Matrix {
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	var list []Benchmark
-	for _, z := range []int{0, 32} {
+	add := func(family string, z int, products string) {
 		if _, err := kg.DataDir(); z > 0 && err != nil {
-			continue // random graphs have no patterns
+			return // random graphs have no patterns
 		}
 		backend := s.backends[0]
 		list = append(list, Benchmark{
-			Name:  name("TrainStep", "tier", backend.Tier, "zsamples", z),
+			Name:  name(family, "tier", backend.Tier, "zsamples", z),
 			Quick: z == 0,
 			run: func(ctx context.Context, b *testing.B) error {
 				if shapes[z] == nil {
@@ -160,19 +186,24 @@ func trainingSteps(s *suite) []Benchmark {
 					}
 					shapes[z] = g
 				}
-				return trainingStep(ctx, b, backend, shapes[z], z)
+				return trainingStep(ctx, b, backend, shapes[z], z, products)
 			},
 		})
+	}
+	add("TrainStep", 0, "float32")
+	add("TrainStep", 32, "float32")
+	if s.backends[0].HasSplitProducts() {
+		add("SplitTrainStep", 0, "bfloat16")
 	}
 	return list
 }
 
-func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int) error {
+func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int, products string) error {
 	const d, batch, negatives = 38, 1024, 1024
 	const steps = 16 // of a round
 	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
 	c := train.Default()
-	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter = d, batch, "shared", negatives, 0, z, z > 0
+	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter, c.Products = d, batch, "shared", negatives, 0, z, z > 0, products
 	ceiling := newThreadsLimit(backend.Terms(kernel.Dot), threads())
 	before := ceiling.sample()
 	var stop context.CancelFunc

@@ -21,6 +21,7 @@ type Backend struct {
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
 	pairInt8  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
 	gemm      gemm
+	split     gemm // of split products, or nothing
 	small     smallKernels
 	rows      rowKernels
 	weights   weightKernels

@@ -48,6 +48,7 @@ var backends = [...]*Backend{
 		frobenius: asm.FrobeniusColumnsAVX512,
 		pairInt8:  pairInt8AVX512(),
 		gemm:      gemmAVX512,
+		split:     splitProducts(),
 		small:     smallKernels{8, asm.MatMulStrip8AVX512, asm.Transpose8AVX2, asm.UnpackTriangleAVX2, asm.PackTriangleAVX2, asm.AddTransposeAVX2},
 		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, adagrad: asm.AdagradAVX512, prefetch: asm.PrefetchAVX2},
 		weights:   weightKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},

@@ -94,6 +94,12 @@ func (b *Backend) Int8Tiles() Ceiling {
 	return Ceiling{tileOperations, onRegisters(tilePeak, peakTiles[:])}
 }
 
+// BFloat16Tiles is the rate of products of bfloat16 on AMX tiles, added up in float32: two operations each. It is
+// there where HasSplitProducts is.
+func (b *Backend) BFloat16Tiles() Ceiling {
+	return Ceiling{tileOperations / 2, onRegisters(splitTilePeak, peakTiles[:])}
+}
+
 // tileOperations are those of a round of tilePeak: six products of tiles.
 const tileOperations = 6 * 2 * 16 * 16 * 64
 

@@ -21,4 +21,4 @@ func int8AVX512() func(n int, x *byte) {
 	return asm.Int8PeakAVX512
 }
 
-var tilePeak = asm.Int8PeakAMX
+var tilePeak, splitTilePeak = asm.Int8PeakAMX, asm.BFloat16PeakAMXBF16

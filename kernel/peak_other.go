@@ -4,5 +4,5 @@ package kernel
 
 var arithmetics = [...]arithmetic{Generic: genericArithmetic}
 
-// tilePeak is never called: there is no AMX.
-var tilePeak func(n int, x *byte)
+// These are never called: there is no AMX.
+var tilePeak, splitTilePeak func(n int, x *byte)

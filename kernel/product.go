@@ -41,16 +41,16 @@ func (m Matrix) check(name string) {
 // Every entry of a product is a sum over chunks of ProductChunk terms in ascending order; a chunk
 // is one chain of fused multiply-adds from 0 (in the generic tier of products and sums rounded
 // separately) with ascending terms. So the result depends neither on the number of threads nor on
-// the blocking, and AVX2 and AVX-512 agree bit for bit.
+// the blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct has its own sums.
 //
 // A Product is scratch memory and may be used for one product at a time. It allocates only when a
 // product is larger than those before.
 type Product struct {
-	backend *Backend
+	gemm    *gemm
 	team    *team
 	left    []float32   // packed rows of the left factor, [strips][k][mr]
 	right   []float32   // packed columns of the right factor, [panels][k][nr]
-	edges   [][]float32 // a tile for every worker
+	scratch [][]float32 // of every worker: a tile, or what is packed with zeros
 
 	// The product under way, c (+)= l·r, and the block of it.
 	c                    Matrix
@@ -58,6 +58,7 @@ type Product struct {
 	add                  bool
 	row, col, term       int
 	rows, cols, terms    int
+	packed               int // terms with those that are zeros
 	strips, panels       int // of the block
 	stripGroups          int
 	packWork, multiplier func(worker, item int)
@@ -72,6 +73,8 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr int
+	unit   int // of terms, whose multiples are packed
+	strips int // of an item: of 256 terms, they fit in L2
 	tile   func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 	// Packing of mr and nr vectors that are rows, or columns, of a matrix.
 	packRows, packCols [2]func(dst, src *float32, stride, k int)
@@ -82,15 +85,16 @@ const (
 	ProductChunk = 256
 
 	productBlock = 4096 // rows and columns that are packed at once: 4 MiB each
-	itemStrips   = 24   // strips of an item: with mr = 6 and 256 terms 144 KiB in L2
 	itemColumns  = 256  // columns of an item
 )
 
 // NewProduct returns scratch memory for products on the given number of threads.
-func (b *Backend) NewProduct(threads int) *Product {
-	p := &Product{backend: b, team: newTeam(threads)}
+func (b *Backend) NewProduct(threads int) *Product { return newProduct(&b.gemm, threads) }
+
+func newProduct(g *gemm, threads int) *Product {
+	p := &Product{gemm: g, team: newTeam(threads)}
 	for range p.team.threads() {
-		p.edges = append(p.edges, AlignedFloat32(b.gemm.mr*b.gemm.nr))
+		p.scratch = append(p.scratch, AlignedFloat32(max(g.mr, g.nr)*max(ProductChunk, g.mr)))
 	}
 	p.packWork, p.multiplier = p.pack, p.multiply
 	return p
@@ -138,10 +142,10 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 		}
 		return ctx.Err()
 	}
-	g := &p.backend.gemm
+	g := p.gemm
 	p.c, p.l, p.r = c, l, r
 	defer func() { p.c, p.l, p.r = Matrix{}, operand{}, operand{} }()
-	terms := min(k, ProductChunk)
+	terms := roundUp(min(k, ProductChunk), g.unit)
 	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*terms+16)
 	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*terms+16)
 	for p.col = 0; p.col < n; p.col += productBlock {
@@ -149,11 +153,12 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 		p.panels = (p.cols + g.nr - 1) / g.nr
 		for p.term = 0; p.term < k; p.term += ProductChunk {
 			p.terms = min(ProductChunk, k-p.term)
+			p.packed = roundUp(p.terms, g.unit)
 			p.add = add || p.term > 0
 			for p.row = 0; p.row < m; p.row += productBlock {
 				p.rows = min(productBlock, m-p.row)
 				p.strips = (p.rows + g.mr - 1) / g.mr
-				p.stripGroups = (p.strips + itemStrips - 1) / itemStrips
+				p.stripGroups = (p.strips + g.strips - 1) / g.strips
 				items := p.stripGroups
 				if p.row == 0 {
 					items += p.panelGroups()
@@ -180,87 +185,93 @@ func room(x []float32, n int) []float32 {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-func (p *Product) itemPanels() int  { return max(1, itemColumns/p.backend.gemm.nr) }
+func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
 // pack packs a group of strips or, beyond these, of panels.
-func (p *Product) pack(_, item int) {
-	g := &p.backend.gemm
+func (p *Product) pack(worker, item int) {
+	g := p.gemm
 	if item < p.stripGroups {
-		for s := item * itemStrips; s < min((item+1)*itemStrips, p.strips); s++ {
-			p.packVectors(p.left[s*p.terms*g.mr:], g.mr, g.packRows, p.l, p.row+s*g.mr, p.row+p.rows)
+		for s := item * g.strips; s < min((item+1)*g.strips, p.strips); s++ {
+			p.packVectors(worker, p.left[s*p.packed*g.mr:], g.mr, g.packRows, p.l, p.row+s*g.mr, p.row+p.rows)
 		}
 		return
 	}
 	item -= p.stripGroups
 	n := p.itemPanels()
 	for s := item * n; s < min((item+1)*n, p.panels); s++ {
-		p.packVectors(p.right[s*p.terms*g.nr:], g.nr, g.packCols, p.r, p.col+s*g.nr, p.col+p.cols)
+		p.packVectors(worker, p.right[s*p.packed*g.nr:], g.nr, g.packCols, p.r, p.col+s*g.nr, p.col+p.cols)
 	}
 }
 
-// packVectors interleaves the terms of the chunk of width vectors from the given one on:
-// dst[t*width+i] is term t of the i-th, 0 for those beyond end.
-func (p *Product) packVectors(dst []float32, width int, kernels [2]func(dst, src *float32, stride, k int), o operand, from, end int) {
+// packVectors packs the terms of the chunk of width vectors from the given one on, with zeros for the
+// vectors beyond end and the terms beyond the chunk.
+func (p *Product) packVectors(worker int, dst []float32, width int, kernels [2]func(dst, src *float32, stride, k int), o operand, from, end int) {
 	count := min(width, end-from)
-	dst = dst[:p.terms*width]
+	whole := count == width && p.terms == p.packed
+	src, stride := p.scratch[worker][:width*p.packed], p.packed
 	switch {
-	case count == width && o.columns:
-		kernels[1](&dst[0], &o.Data[p.term*o.Stride+from], o.Stride, p.terms)
-	case count == width:
-		kernels[0](&dst[0], &o.Data[from*o.Stride+p.term], o.Stride, p.terms)
+	case whole && o.columns:
+		src, stride = o.Data[p.term*o.Stride+from:], o.Stride
+	case whole:
+		src, stride = o.Data[from*o.Stride+p.term:], o.Stride
 	case o.columns:
+		stride = width
+		clear(src)
 		for t := range p.terms {
-			row := dst[t*width : (t+1)*width]
-			clear(row[copy(row, o.Data[(p.term+t)*o.Stride+from:][:count]):])
+			copy(src[t*width:], o.Data[(p.term+t)*o.Stride+from:][:count])
 		}
 	default:
-		clear(dst)
+		clear(src)
 		for i := range count {
-			for t, v := range o.Data[(from+i)*o.Stride+p.term:][:p.terms] {
-				dst[t*width+i] = v
-			}
+			copy(src[i*stride:], o.Data[(from+i)*o.Stride+p.term:][:p.terms])
 		}
 	}
+	kernels[btoi(o.columns)](&dst[0], &src[0], stride, p.packed)
 }
 
 // multiply computes the part of c of one group of strips and one of panels.
 func (p *Product) multiply(worker, item int) {
-	g := &p.backend.gemm
+	g := p.gemm
 	n := p.itemPanels()
-	first := item / p.panelGroups() * itemStrips
-	strips := min(itemStrips, p.strips-first)
-	row, left := p.row+first*g.mr, p.left[first*p.terms*g.mr:]
+	first := item / p.panelGroups() * g.strips
+	strips := min(g.strips, p.strips-first)
+	row, left := p.row+first*g.mr, p.left[first*p.packed*g.mr:]
 	whole := min(strips*g.mr, p.row+p.rows-row) / g.mr
 	from := item % p.panelGroups() * n
 	for q := from; q < min(from+n, p.panels); q++ {
-		right := &p.right[q*p.terms*g.nr]
+		right := &p.right[q*p.packed*g.nr]
 		col := p.col + q*g.nr
 		cols := min(g.nr, p.col+p.cols-col)
 		s := 0
 		if cols == g.nr && whole > 0 {
 			// The next panel meanwhile comes into L2, spread over the strips; that of the next item
 			// may be another goroutine's. An address, not a pointer: it may run past the end.
-			next := min((q+1)*p.terms*g.nr, len(p.right)-1)
-			step := (4*p.terms*g.nr + whole*p.terms/4) / (whole*p.terms/4 + 1)
-			g.tile(&left[0], right, p.terms, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, btoi(p.add),
+			next := min((q+1)*p.packed*g.nr, len(p.right)-1)
+			step := (4*p.packed*g.nr + whole*p.packed/4) / (whole*p.packed/4 + 1)
+			g.tile(&left[0], right, p.packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, btoi(p.add),
 				uintptr(unsafe.Pointer(&p.right[next])), step)
 			s = whole
 		}
 		for ; s < strips; s++ {
-			edge := p.edges[worker]
-			g.tile(&left[s*p.terms*g.mr], right, p.terms, 1, &edge[0], g.nr, 0, uintptr(unsafe.Pointer(right)), 0)
-			for i := range min(g.mr, p.row+p.rows-row-s*g.mr) {
-				dst := p.c.Data[(row+s*g.mr+i)*p.c.Stride+col:][:cols]
-				if !p.add {
-					copy(dst, edge[i*g.nr:])
-					continue
-				}
-				for j := range dst {
-					dst[j] += edge[i*g.nr+j]
-				}
-			}
+			p.edge(p.scratch[worker][:g.mr*g.nr], &left[s*p.packed*g.mr], right, row+s*g.mr, col, cols)
 		}
+	}
+}
+
+// edge computes a tile of which not all rows or columns are in c.
+func (p *Product) edge(tile []float32, left, right *float32, row, col, cols int) {
+	g := p.gemm
+	rows := min(g.mr, p.row+p.rows-row)
+	if p.add {
+		clear(tile)
+		for i := range rows {
+			copy(tile[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
+		}
+	}
+	g.tile(left, right, p.packed, 1, &tile[0], g.nr, btoi(p.add), uintptr(unsafe.Pointer(right)), 0)
+	for i := range rows {
+		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], tile[i*g.nr:])
 	}
 }
 

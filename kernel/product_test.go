@@ -80,78 +80,85 @@ func twinProduct(tier Tier, k int, x, y func(t int) float32) (sum float32, add f
 // number of threads, between guard pages.
 func TestProduct(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		for _, form := range forms {
-			t.Run(form.name, func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(1, uint64(b.Tier)))
-				products := []*Product{b.NewProduct(1), b.NewProduct(3)}
-				g := b.gemm
-				check := func(m, n, k int, value func() float32) {
-					shape := func(vectors int, columns bool) (int, int) {
-						if columns {
-							return k, vectors
-						}
-						return vectors, k
+		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
+			return twinProduct(b.Tier, k, x, y)
+		})
+	})
+}
+
+// conformProduct compares products with a twin, which returns an entry and a function that adds it to what
+// was there.
+func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32, func(float32) float32)) {
+	for _, form := range forms {
+		t.Run(form.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, seed))
+			products := []*Product{newProduct(g, 1), newProduct(g, 3)}
+			check := func(m, n, k int, value func() float32) {
+				shape := func(vectors int, columns bool) (int, int) {
+					if columns {
+						return k, vectors
 					}
-					rows, cols := shape(m, form.columns[0])
-					x := guardedMatrix(rng, rows, cols, cols+rng.IntN(3), value)
-					rows, cols = shape(n, form.columns[1])
-					y := guardedMatrix(rng, rows, cols, cols+rng.IntN(3), value)
-					before := guardedMatrix(rng, m, n, n+rng.IntN(3), value)
-					c := before
-					c.Data = guarded[float32](len(before.Data))
-					for round := range 4 {
-						add, p := round%2 == 1, products[round/2]
-						copy(c.Data, before.Data)
-						require.NoError(t, form.compute(p, t.Context(), c, x, y, add))
-						for i := range m {
-							for j := range c.Stride {
-								if i == m-1 && j >= n {
-									break
+					return vectors, k
+				}
+				rows, cols := shape(m, form.columns[0])
+				x := guardedMatrix(rng, rows, cols, cols+rng.IntN(3), value)
+				rows, cols = shape(n, form.columns[1])
+				y := guardedMatrix(rng, rows, cols, cols+rng.IntN(3), value)
+				before := guardedMatrix(rng, m, n, n+rng.IntN(3), value)
+				c := before
+				c.Data = guarded[float32](len(before.Data))
+				for round := range 4 {
+					add, p := round%2 == 1, products[round/2]
+					copy(c.Data, before.Data)
+					require.NoError(t, form.compute(p, t.Context(), c, x, y, add))
+					for i := range m {
+						for j := range c.Stride {
+							if i == m-1 && j >= n {
+								break
+							}
+							at := i*c.Stride + j
+							want := before.Data[at]
+							if j < n {
+								sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) }, func(t int) float32 { return form.right(y, j, t) })
+								if want = sum; add {
+									want = plus(before.Data[at])
 								}
-								at := i*c.Stride + j
-								want := before.Data[at]
-								if j < n {
-									sum, plus := twinProduct(b.Tier, k, func(t int) float32 { return form.left(x, i, t) }, func(t int) float32 { return form.right(y, j, t) })
-									if want = sum; add {
-										want = plus(before.Data[at])
-									}
-								}
-								if got := c.Data[at]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
-									require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m, n, k, add, i, j, want, got))
-								}
+							}
+							if got := c.Data[at]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m, n, k, add, i, j, want, got))
 							}
 						}
 					}
 				}
-				normal := func() float32 { return float32(rng.NormFloat64()) }
-				for m := 1; m <= 2*g.mr+1; m++ {
-					check(m, 1+rng.IntN(2*g.nr), 1+rng.IntN(40), normal)
-				}
-				for n := 1; n <= 2*g.nr+1; n++ {
-					check(1+rng.IntN(2*g.mr), n, 1+rng.IntN(40), normal)
-				}
-				for k := 0; k <= 40; k++ {
-					check(g.mr, g.nr, k, normal)
-					check(g.mr+1, g.nr+1, k, normal)
-				}
-				for _, k := range []int{255, 256, 257, 511, 512, 513} {
-					check(g.mr+2, g.nr+3, k, normal)
-				}
-				check(itemStrips*g.mr+1, g.nr, 3, normal)
-				check(2, itemColumns+g.nr+1, 3, normal)
-				check(productBlock+1, 2, 2, normal)
-				check(2, productBlock+1, 2, normal)
-				for range 20 {
-					check(g.mr, g.nr, 1+rng.IntN(20), func() float32 {
-						if rng.IntN(10) == 0 {
-							return special[rng.IntN(len(special))]
-						}
-						return normal()
-					})
-				}
-			})
-		}
-	})
+			}
+			normal := func() float32 { return float32(rng.NormFloat64()) }
+			for m := 1; m <= 2*g.mr+1; m++ {
+				check(m, 1+rng.IntN(2*g.nr), 1+rng.IntN(40), normal)
+			}
+			for n := 1; n <= 2*g.nr+1; n++ {
+				check(1+rng.IntN(2*g.mr), n, 1+rng.IntN(40), normal)
+			}
+			for k := 0; k <= 40; k++ {
+				check(g.mr, g.nr, k, normal)
+				check(g.mr+1, g.nr+1, k, normal)
+			}
+			for _, k := range []int{255, 256, 257, 511, 512, 513} {
+				check(g.mr+2, g.nr+3, k, normal)
+			}
+			check(g.strips*g.mr+1, g.nr, 3, normal)
+			check(2, itemColumns+g.nr+1, 3, normal)
+			check(productBlock+1, 2, 2, normal)
+			check(2, productBlock+1, 2, normal)
+			for range 20 {
+				check(g.mr, g.nr, 1+rng.IntN(20), func() float32 {
+					if rng.IntN(10) == 0 {
+						return special[rng.IntN(len(special))]
+					}
+					return normal()
+				})
+			}
+		})
+	}
 }
 
 // The error of a float32 product, against float64 sums, is that of chains of ProductChunk.

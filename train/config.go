@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -54,6 +55,8 @@ type Config struct {
 	InitDeviation float64
 	InitCross     string
 
+	Products string
+
 	ValidEvery int
 	StopMetric string
 	Patience   int
@@ -91,6 +94,9 @@ const (
 
 	identityCross = "identity"
 	zeroCross     = "zero"
+
+	floatProducts = "float32"
+	splitProducts = "bfloat16"
 )
 
 // Default returns the options of a training without a preset: full softmax on both sides, with known
@@ -104,7 +110,7 @@ func Default() Config {
 		LambdaZ:     1,
 		Regulariser: noRegulariser, LambdaReg: 0.01, Dropout: 0.2,
 		Optimiser: adamOptimiser, LearningRate: 3e-3, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Decay: noDecay,
-		InitDeviation: initialDeviation, InitCross: zeroCross,
+		InitDeviation: initialDeviation, InitCross: zeroCross, Products: floatProducts,
 		ValidEvery: 1, StopMetric: "mrr/both/all",
 	}
 }
@@ -138,6 +144,14 @@ func (c *Config) Check() error {
 	}
 	if _, err := parseMetric(c.StopMetric); err != nil {
 		return err
+	}
+	return nil
+}
+
+// CheckBackend says which options the kernels of this machine cannot do.
+func (c *Config) CheckBackend(b *kernel.Backend) error {
+	if c.Products == splitProducts && !b.HasSplitProducts() {
+		return fmt.Errorf("products: bfloat16 needs AMX (Intel Sapphire Rapids and later), which %s does not have here: set products to float32", b.Tier)
 	}
 	return nil
 }
@@ -244,6 +258,8 @@ func (c *Config) Options() []Option {
 
 		{"init_deviation", "standard `deviation` of the packed entries of A in E = A + Aᵀ at the start", number(&c.InitDeviation, 0, 1e3)},
 		{"init_cross", "`matrix` Rᶜ at the start: identity or zero; Rʰ and Rᵗ begin as the identity", choice(&c.InitCross, identityCross, zeroCross)},
+
+		{"products", "`arithmetic` of the products of queries with candidates and of their gradients: float32, or bfloat16, two of them for each number, several times as fast, on processors with AMX", choice(&c.Products, floatProducts, splitProducts)},
 
 		{"valid_every", "rank the validation split every so many `epochs`, and after the last; 0 for never", whole(&c.ValidEvery, 0, 1_000_000)},
 		{"stop_metric", "`metric` that names the best epoch: mrr or hits@10, side, filter, such as mrr/both/all", (*word)(&c.StopMetric)},

@@ -62,6 +62,15 @@ var recipes = map[string]func(*Config){
 	},
 }
 
+func init() {
+	backends, err := kernel.Available()
+	if err == nil && backends[0].HasSplitProducts() {
+		recipes["bfloat16"] = func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Products = sharedNegatives, 30, splitProducts
+		}
+	}
+}
+
 func recipe(change func(*Config)) Config {
 	c := Default()
 	change(&c)

@@ -71,7 +71,7 @@ const featureProducts, queryProducts, queryGradientProducts = 1, 4, 9
 
 func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
 	s := &stepper{config: c, threads: threads, known: known, tensors: tensors, dim: c.Dim,
-		backend: b, product: b.NewProduct(threads), scratch: make([]stepScratch, threads)}
+		backend: b, product: newProduct(c, b, threads), scratch: make([]stepScratch, threads)}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	for i := range s.scratch {
 		ahead := b.NewAhead()
@@ -82,6 +82,13 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 		}
 	}
 	return s
+}
+
+func newProduct(c *Config, b *kernel.Backend, threads int) *kernel.Product {
+	if c.Products == splitProducts {
+		return b.NewSplitProduct(threads)
+	}
+	return b.NewProduct(threads)
 }
 
 func (s *stepper) width() int { return s.dim * (s.dim + 1) / 2 }

@@ -82,6 +82,9 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if m.Backend == nil || m.Threads < 1 {
 		return nil, fmt.Errorf("train: Machine needs a backend and at least one thread")
 	}
+	if err := c.CheckBackend(m.Backend); err != nil {
+		return nil, err
+	}
 	all, err := g.Triples(kg.Train)
 	if err != nil {
 		return nil, err

@@ -2,8 +2,8 @@
 //
 // Each file of this module is one family of kernels and generates one .s file with its Go
 // stubs. A kernel's name ends in the instruction set that it uses and that a caller must have
-// found through cpuid: AVX2 (with FMA), AVX512 (F, BW, DQ, VL), AVX512VNNI or AMX (AVX512 and tiles of
-// bytes).
+// found through cpuid: AVX2 (with FMA), AVX512 (F, BW, DQ, VL), AVX512VNNI, AMX (AVX512 and tiles of
+// bytes) or AMXBF16 (tiles of bfloat16).
 package main
 
 import (
@@ -32,6 +32,7 @@ func main() {
 	}{
 		{"panel", panels},
 		{"tiles", tiles},
+		{"split", splits},
 		{"pairs", pairs},
 		{"matmul", matMuls},
 		{"frobenius", frobeniusColumns},

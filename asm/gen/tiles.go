@@ -24,6 +24,9 @@ const (
 // tile is a tile register.
 type tile uint8
 
+// amxTile is the feature of tiles as such.
+const amxTile = "AMXTILE"
+
 // Prefixes of a VEX instruction.
 const (
 	noPrefix = iota
@@ -34,7 +37,7 @@ const (
 
 // vex emits an instruction of map 0F38 as bytes: vvvv is the second source, bx tell that the SIB's
 // base and index are R8 to R15.
-func vex(c *build.Context, text string, uses []operand.Op, prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte) {
+func vex(c *build.Context, isa, text string, uses []operand.Op, prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte) {
 	first := byte(0xe2) // R, X, B (inverted), map 0F38
 	if highIndex {
 		first &^= 0x40
@@ -46,7 +49,7 @@ func vex(c *build.Context, text string, uses []operand.Op, prefix, vvvv, opcode 
 	for i, b := range append([]byte{0xc4, first, (^vvvv&15)<<3 | prefix, opcode}, rest...) {
 		instruction := &ir.Instruction{Opcode: "BYTE", Operands: []operand.Op{operand.Imm(uint64(b))}}
 		if i == 0 {
-			instruction.Inputs, instruction.ISA = uses, []string{"AMXTILE", "AMXINT8"}
+			instruction.Inputs, instruction.ISA = uses, []string{isa}
 		}
 		c.Instruction(instruction)
 	}
@@ -62,29 +65,45 @@ func (m strided) String() string {
 	return fmt.Sprintf("%d(%s)(%s*1)", m.disp, m.base.Asm(), m.stride.Asm())
 }
 
-func (m strided) emit(c *build.Context, text string, prefix byte, t tile) {
+func (m strided) emit(c *build.Context, instruction string, prefix byte, t tile) {
+	text := fmt.Sprintf("%s %s, tmm%d", instruction, m, t)
+	if prefix == prefixF3 {
+		text = fmt.Sprintf("%s tmm%d, %s", instruction, t, m)
+	}
 	base, stride := byte(m.base.PhysicalIndex()), byte(m.stride.PhysicalIndex())
 	d := uint32(m.disp)
-	vex(c, text, []operand.Op{m.base, m.stride}, prefix, 0, 0x4b, base >= 8, stride >= 8,
+	vex(c, amxTile, text, []operand.Op{m.base, m.stride}, prefix, 0, 0x4b, base >= 8, stride >= 8,
 		0x84|byte(t)<<3, (stride&7)<<3|base&7, byte(d), byte(d>>8), byte(d>>16), byte(d>>24))
 }
 
 func (m strided) load(c *build.Context, t tile) {
-	m.emit(c, fmt.Sprintf("TILELOADD %s, tmm%d", m, t), prefixF2, t)
+	m.emit(c, "TILELOADD", prefixF2, t)
+}
+
+// stream loads what is not wanted again soon, so that it does not take the place of other lines in L1.
+func (m strided) stream(c *build.Context, t tile) {
+	m.emit(c, "TILELOADDT1", prefix66, t)
 }
 
 func (m strided) store(c *build.Context, t tile) {
-	m.emit(c, fmt.Sprintf("TILESTORED tmm%d, %s", t, m), prefixF3, t)
+	m.emit(c, "TILESTORED", prefixF3, t)
 }
 
 // multiply adds to acc the products of the rows of a with the columns of b, signed bytes by signed
 // bytes, four in a word.
 func multiply(c *build.Context, acc, a, b tile) {
-	vex(c, fmt.Sprintf("TDPBSSD tmm%d, tmm%d, tmm%d", b, a, acc), nil, prefixF2, byte(b), 0x5e, false, false, 0xc0|byte(acc)<<3|byte(a))
+	vex(c, "AMXINT8", fmt.Sprintf("TDPBSSD tmm%d, tmm%d, tmm%d", b, a, acc), nil, prefixF2, byte(b), 0x5e, false, false, 0xc0|byte(acc)<<3|byte(a))
+}
+
+// multiplySplit adds to acc the products of the rows of a with the columns of b, bfloat16 by bfloat16, two in a
+// word: the first ones of the words in one chain of fused multiply-adds, the second ones in another, and
+// then their sum.
+func multiplySplit(c *build.Context, acc, a, b tile) {
+	vex(c, "AMXBF16", fmt.Sprintf("TDPBF16PS tmm%d, tmm%d, tmm%d", b, a, acc), nil, prefixF3, byte(b), 0x5c, false, false, 0xc0|byte(acc)<<3|byte(a))
 }
 
 func zeroTile(c *build.Context, t tile) {
-	vex(c, fmt.Sprintf("TILEZERO tmm%d", t), nil, prefixF2, 0, 0x49, false, false, 0xc0|byte(t)<<3)
+	vex(c, amxTile, fmt.Sprintf("TILEZERO tmm%d", t), nil, prefixF2, 0, 0x49, false, false, 0xc0|byte(t)<<3)
 }
 
 // configure makes all eight tiles 16 rows of 64 bytes; release gives them back, so that the state that the
@@ -92,11 +111,11 @@ func zeroTile(c *build.Context, t tile) {
 func configure(c *build.Context) {
 	at := reg.RAX
 	c.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol(shapesName), 0), at)
-	vex(c, "LDTILECFG (AX)", []operand.Op{at}, noPrefix, 0, 0x49, false, false, 0x00)
+	vex(c, amxTile, "LDTILECFG (AX)", []operand.Op{at}, noPrefix, 0, 0x49, false, false, 0x00)
 }
 
 func release(c *build.Context) {
-	vex(c, "TILERELEASE", nil, noPrefix, 0, 0x49, false, false, 0xc0)
+	vex(c, amxTile, "TILERELEASE", nil, noPrefix, 0, 0x49, false, false, 0xc0)
 }
 
 const shapesName = "tileShapes"
@@ -282,11 +301,16 @@ func int8TilePeak(c *build.Context) {
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 	c.AppendDatum(operand.F32(float32(1) / 254))
 
-	const name, chains = "Int8PeakAMX", 6
+	tilePeak(c, "Int8PeakAMX", "64 by 64 × 16 signed bytes", multiply)
+}
+
+// tilePeak emits the loop of one of the matrix unit's products.
+func tilePeak(c *build.Context, name, operands string, multiply func(c *build.Context, acc, a, b tile)) {
+	const chains = 6
 	function(c, name, "func(n int, x *byte)")
-	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × 64 by 64 × 16 signed bytes each, on
+	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each, on
 tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
-result but the time that it takes. Requires n > 0.`, name, chains))
+result but the time that it takes. Requires n > 0.`, name, chains, operands))
 	n := c.Load(c.Param("n"), c.GP64())
 	c.Load(c.Param("x"), reg.R8)
 	c.MOVQ(operand.U32(tileBytes), reg.R9)

@@ -148,6 +148,10 @@ func (t *training) config(cmd *cobra.Command) (c train.Config, err error) {
 }
 
 func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writer) error {
+	backend, err := t.compute.resolve()
+	if err != nil {
+		return err
+	}
 	dir := t.resume
 	if dir == "" {
 		c, err := t.config(cmd)
@@ -164,13 +168,12 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		if dir = t.out; dir == "" {
 			dir = g.Name + "-" + c.Model
 		}
+		if err := c.CheckBackend(backend); err != nil {
+			return err
+		}
 		if err := train.Create(dir, t.data, g, c); err != nil {
 			return err
 		}
-	}
-	backend, err := t.compute.resolve()
-	if err != nil {
-		return err
 	}
 	meter := newMeter(log)
 	show := &trainingLog{meter: meter, log: log}

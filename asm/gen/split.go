@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Products of float32 matrices in bfloat16 on the matrix unit of AMX. A number is the sum of two: the high
+// part is the nearest bfloat16, of two the one away from zero, and the low part that of the rest.
+
+const (
+	splitVectors = 2 * tileRows16 // of a strip or a panel
+	splitTerms   = 2 * tileWords  // that a block, and a tile, has
+	splitBlock   = splitVectors * splitTerms * 4
+	splitLow     = splitBlock / 2 // where the low parts begin
+	splitTile    = tileRows16 * tileBytes
+)
+
+const splitGemmDoc = `%[1]s multiplies strips of %[2]d rows by a panel of %[2]d columns, both split
+into two bfloat16 (SplitRows%[2]dAVX512, SplitColumns%[2]dAVX512):
+
+	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < %[2]d·strips, j < %[2]d, t < k
+
+without the products of two low parts. A chain, which begins with 0 or, if add is not 0, with the
+entry of c that was there, takes for every %[2]d terms in order the sum of the products of the low part of a
+with the high part of b, then of both high parts, then of high and low. The sum is that of even terms plus
+that of odd ones, each a chain of fused multiply-adds from 0 in ascending order. Subnormal numbers
+count as 0 and are made 0 everywhere.
+
+	a  [strips][k/%[2]d] blocks of SplitRows%[2]dAVX512
+	b  [k/%[2]d] blocks of SplitColumns%[2]dAVX512
+
+	ahead, step  as in Gemm8x48AVX512
+
+Requires k > 0, a multiple of %[2]d, strips > 0, cStride ≥ %[2]d; c overlaps neither a nor b.`
+
+// splits emits the products and the packing of their operands.
+func splits(c *build.Context) {
+	tileShapes(c)
+	splitConstants(c)
+	v := vectors{c, "AVX512", 16, c.ZMM}
+	v.splitRows()
+	v.splitColumns()
+	splitGemm(c)
+	tilePeak(c, "BFloat16PeakAMXBF16", "32 by 32 × 16 bfloat16", multiplySplit)
+}
+
+const (
+	splitHalfName = "splitHalf"
+	splitHighName = "splitHigh"
+	splitOddName  = "splitOddWords"
+)
+
+func splitConstants(c *build.Context) {
+	for _, constant := range []struct {
+		name  string
+		value uint32
+	}{{splitHalfName, 0x8000}, {splitHighName, 0xffff0000}} {
+		c.StaticGlobal(constant.name)
+		c.DataAttributes(attr.RODATA | attr.NOPTR)
+		c.AppendDatum(operand.U32(constant.value))
+	}
+	c.StaticGlobal(splitOddName)
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range splitTerms {
+		c.AppendDatum(operand.U16(2*i + 1))
+	}
+}
+
+// splitter holds the constants of split.
+type splitter struct {
+	vectors
+	half, high reg.VecVirtual
+}
+
+func (c vectors) splitter() splitter {
+	s := splitter{c, c.vec(), c.vec()}
+	c.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol(splitHalfName), 0), s.half)
+	c.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol(splitHighName), 0), s.high)
+	return s
+}
+
+// split returns the parts of 16 numbers, as the high halves of words; the low halves of low are anything.
+func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
+	high, low = s.vec(), s.vec()
+	s.VPADDD(s.half, x, high)
+	s.VPANDD(s.high, high, high)
+	s.VSUBPS(high, x, low)
+	s.VPADDD(s.half, low, low)
+	return high, low
+}
+
+// splitRows emits the packing of a block whose vectors are rows.
+func (c vectors) splitRows() {
+	c.begin(fmt.Sprintf("SplitRows%dAVX512", splitVectors), "func(dst, src *float32, stride int)", fmt.Sprintf(
+		`splits %[1]d rows of %[2]d float32 numbers, stride apart, into two bfloat16 each: the high part is the
+number rounded to the nearest, halves away from zero, and the low part what is left, rounded likewise. Those
+of row i lie together, as 16 words of two, at word 16·i of dst: first all high parts, then all low ones. A
+number beyond the range of bfloat16 has an infinite high part; a NaN must not have all of its
+bits 15 to 22 set.`, splitVectors, splitTerms))
+	dst, src, stride := c.param("dst"), c.param("src"), c.bytes("stride")
+	s := c.splitter()
+	odd := c.load(operand.NewDataAddr(operand.NewStaticSymbol(splitOddName), 0))
+	n := c.GP64()
+	c.MOVQ(operand.U32(splitVectors), n)
+	c.loop("row", n, 1, func() {
+		high0, low0 := s.split(c.load(at(src, 0)))
+		high1, low1 := s.split(c.load(at(src, 16)))
+		c.VPERMT2W(high1, odd, high0)
+		c.VPERMT2W(low1, odd, low0)
+		c.VMOVUPS(high0, operand.Mem{Base: dst})
+		c.VMOVUPS(low0, operand.Mem{Base: dst, Disp: splitLow})
+		c.ADDQ(stride, src)
+		c.ADDQ(operand.Imm(tileBytes), dst)
+	})
+	c.end()
+}
+
+// splitColumns emits the packing of a block whose vectors are columns.
+func (c vectors) splitColumns() {
+	c.begin(fmt.Sprintf("SplitColumns%dAVX512", splitVectors), "func(dst, src *float32, stride int)", fmt.Sprintf(
+		`splits %[2]d rows of %[1]d float32 numbers, stride apart, as SplitRows%[1]dAVX512 does. The words of dst have
+two numbers of one column, of row 2p in the low half and of row 2p+1 in the high half, those of columns j < 16
+at word 16·p + j and of the others at word 256 + 16·p + j − 16: first all high parts, then all low ones.`, splitVectors, splitTerms))
+	dst, src, stride := c.param("dst"), c.param("src"), c.bytes("stride")
+	s := c.splitter()
+	n := c.GP64()
+	c.MOVQ(operand.U32(splitTerms/2), n)
+	next := c.GP64()
+	c.loop("rows", n, 1, func() {
+		c.LEAQ(operand.Mem{Base: src, Index: stride, Scale: 1}, next)
+		for v := range 2 {
+			highEven, lowEven := s.split(c.load(at(src, 16*v)))
+			highOdd, lowOdd := s.split(c.load(at(next, 16*v)))
+			c.VPANDD(s.high, lowOdd, lowOdd)
+			for part, words := range [][2]reg.VecVirtual{{highEven, highOdd}, {lowEven, lowOdd}} {
+				c.VPSRLD(operand.Imm(16), words[0], words[0])
+				c.VPORD(words[0], words[1], words[1])
+				c.VMOVUPS(words[1], operand.Mem{Base: dst, Disp: part*splitLow + v*splitTile})
+			}
+		}
+		c.LEAQ(operand.Mem{Base: next, Index: stride, Scale: 1}, src)
+		c.ADDQ(operand.Imm(tileBytes), dst)
+	})
+	c.end()
+}
+
+// splitGemm keeps a tile of c in four tiles; the other four take the operands in turn.
+func splitGemm(c *build.Context) {
+	name := fmt.Sprintf("GemmSplit%[1]dx%[1]dAMXBF16", splitVectors)
+	function(c, name, "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)")
+	doc(c, fmt.Sprintf(splitGemmDoc, name, splitVectors))
+	c.Pragma("noescape")
+	configure(c)
+	var (
+		a, b          = reg.R8, reg.R9
+		upper, lower  = reg.R10, reg.R11 // rows of c
+		stride, words = reg.R12, reg.R13
+	)
+	c.Load(c.Param("a"), a)
+	c.Load(c.Param("c"), upper)
+	c.Load(c.Param("cStride"), stride)
+	c.SHLQ(operand.Imm(2), stride)
+	c.MOVQ(operand.U32(tileBytes), words)
+	strips := c.Load(c.Param("strips"), c.GP64())
+	ahead, step := c.Load(c.Param("ahead"), c.GP64()), c.Load(c.Param("step"), c.GP64())
+	below := func(of reg.Register, rows uint64, to reg.Register) {
+		c.MOVQ(stride, to)
+		c.SHLQ(operand.Imm(rows), to)
+		c.ADDQ(of, to)
+	}
+
+	c.Label("strip")
+	c.Load(c.Param("b"), b)
+	n := c.Load(c.Param("k"), c.GP64())
+	below(upper, 4, lower)
+	next := c.GP64() // rows of c that the next strip has
+	below(lower, 4, next)
+	part := func(of reg.GPPhysical, low, i int) strided {
+		return strided{of, words, int32(low*splitLow + i*splitTile)}
+	}
+	block := []strided{{upper, stride, 0}, {upper, stride, tileBytes}, {lower, stride, 0}, {lower, stride, tileBytes}}
+	add := c.Load(c.Param("add"), c.GP64())
+	c.TESTQ(add, add)
+	c.JEQ(operand.LabelRef("zero"))
+	for t, m := range block {
+		m.load(c, tile(t))
+	}
+	c.JMP(operand.LabelRef("terms"))
+	c.Label("zero")
+	for t := range block {
+		zeroTile(c, tile(t))
+	}
+	c.Label("terms")
+	left, right := []tile{4, 5}, []tile{6, 7}
+	load := func(of reg.GPPhysical, low int, into []tile) {
+		for i, t := range into {
+			if of == a {
+				part(of, low, i).stream(c, t) // the panel stays in L1
+			} else {
+				part(of, low, i).load(c, t)
+			}
+			c.PREFETCHT1(operand.Mem{Base: ahead})
+			c.ADDQ(step, ahead)
+			c.PREFETCHT0(operand.Mem{Base: next, Disp: i * tileBytes})
+		}
+		c.ADDQ(stride, next)
+	}
+	products := func() {
+		for i, x := range left {
+			for j, y := range right {
+				multiplySplit(c, tile(2*i+j), x, y)
+			}
+		}
+	}
+	load(a, 1, left)
+	load(b, 0, right)
+	products()
+	load(a, 0, left)
+	products()
+	load(b, 1, right)
+	products()
+	c.ADDQ(operand.U32(splitBlock), a)
+	c.ADDQ(operand.U32(splitBlock), b)
+	c.SUBQ(operand.Imm(splitTerms), n)
+	c.JNE(operand.LabelRef("terms"))
+	for t, m := range block {
+		m.store(c, tile(t))
+	}
+	below(lower, 4, upper)
+	c.DECQ(strips)
+	c.JNE(operand.LabelRef("strip"))
+	release(c)
+	c.VZEROUPPER()
+	c.RET()
+}
