@@ -6,8 +6,8 @@ import "github.com/mquine/mquine/kg"
 //
 //	frobenius  ‖H‖² + ‖T‖² + ‖Rʰ‖² + ‖Rᵗ‖² + ‖Rᶜ‖²
 //	n3         the same with Σ|x|³ of the entries for ‖·‖² (after Lacroix et al. 2018)
-//	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² (after Zhang et al. 2020); the last two
-//	           are the constants −c of the two queries, and left to the stepper
+//	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² + ‖Rᶜ‖² (after Zhang et al. 2020): the third
+//	           and the fourth are the constants −c of the two queries, and left to the stepper
 type regulariser struct {
 	kind   string
 	lambda float64
@@ -69,10 +69,10 @@ func (r *regulariser) entity(out, a []float32, e int32, d int) float64 {
 	return n * sum
 }
 
-// relation adds the gradient of a matrix of relation i to out and returns its penalty.
-func (r *regulariser) relation(out, matrix []float32, i int32) float64 {
+// relation adds the gradient of a matrix of relation i, rh, rt or rc, to out and returns its penalty.
+func (r *regulariser) relation(out, matrix []float32, i int32, which int) float64 {
 	n := r.factor * float64(r.relations[i])
-	if r.kind == noRegulariser || r.kind == duraRegulariser || n == 0 {
+	if r.kind == noRegulariser || r.kind == duraRegulariser && which != rc || n == 0 {
 		return 0
 	}
 	var sum float64

@@ -525,7 +525,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 		s.penalties[k] = 0
 		for i, tensor := range s.tensors[1:] {
 			g := out[i*d2 : (i+1)*d2]
-			s.penalties[k] += s.regulariser.relation(g, tensor[int(r)*d2:(int(r)+1)*d2], r)
+			s.penalties[k] += s.regulariser.relation(g, tensor[int(r)*d2:(int(r)+1)*d2], r, i)
 			if o != nil {
 				o.move(1+i, int(r), g)
 			}

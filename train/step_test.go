@@ -241,6 +241,9 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
 		case duraRegulariser:
 			sum += power(plainProduct(entity(t.Head), relation(1, t.Relation)), 2) + power(plainProduct(relation(2, t.Relation), entity(t.Tail)), 2)
 			sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
+			if c.Model == "mquine" {
+				sum += power(relation(3, t.Relation), 2)
+			}
 			continue
 		case n3Regulariser:
 			n = 3
@@ -286,6 +289,7 @@ func TestGradients(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = sharedNegatives, 6, marginLoss, 3, 0.7, true
 		}},
 		{"dura", func(c *Config) { c.Regulariser, c.LambdaReg = duraRegulariser, 0.3 }},
+		{"dura, mquade", func(c *Config) { c.Regulariser, c.LambdaReg, c.Model = duraRegulariser, 0.3, "mquade" }},
 		{"dura, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = duraRegulariser, 0.9, 3 }},
 		{"n3", func(c *Config) { c.Regulariser, c.LambdaReg = n3Regulariser, 0.3 }},
 		{"n3, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = n3Regulariser, 0.6, 2 }},
