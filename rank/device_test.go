@@ -77,6 +77,27 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
+// Tensor cores as bad as assumed pass the check by every class, and worse ones do not.
+func TestCheckDevices(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := randomGraph(rand.New(rand.NewPCG(7, 12)), 20, 2, 20, 20, 20)
+	o := Options{Backend: backends[0], Threads: 2, Devices: devices}
+	for _, name := range model.Names() {
+		m := newModel(t, name, 8, g, 7, vectorKinds[0])
+		require.NoError(t, CheckDevices(t.Context(), m, o), name)
+	}
+	m := newModel(t, "mquine", 8, g, 7, vectorKinds[0])
+	driver.Set("careless", 12)
+	err = CheckDevices(t.Context(), m, o)
+	assert.ErrorContains(t, err, "GPU 0 (Stand-in) ranks a small test graph by mquine otherwise than the processor")
+	driver.Reset("careless")
+	driver.Set("fail_launch", 5)
+	assert.ErrorContains(t, CheckDevices(t.Context(), m, o), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+}
+
 // Truths among the candidates of another device or another slice, and more of them than a device makes
 // the features of at a time.
 func TestDevicesConstruct(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
 )
 
 const cudaBackend = "cuda"
@@ -25,7 +28,7 @@ type gpus struct {
 // addWithDevices adds the flags of compute, with GPUs among the backends.
 func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	c.setDefaults()
-	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is the GPUs that --devices names, else the best instruction set; cuda are GPUs alone",
+	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is a GPU where there is one, else the best instruction set; cuda are GPUs alone",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices", "`numbers` of the GPUs that share the candidates, as mquine info lists them (default 0)")
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
@@ -62,13 +65,12 @@ func (g *gpus) check(c compute) error {
 }
 
 // open opens the GPUs that shall compute: none, where the backend is another, or auto on a machine
-// without one that can be used, which log is told.
+// without one that can be used, which log is told unless nobody asked for one and there is none.
 func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
-	// Until the kernels have been proven on a card, auto takes one only where the user names it.
-	named := len(g.indices) > 0 || os.Getenv(cuda.LibraryEnv) != ""
-	if c.backend != cudaBackend && !(c.backend == autoBackend && named) {
+	if c.backend != cudaBackend && c.backend != autoBackend {
 		return nil, nil
 	}
+	asked := len(g.indices) > 0 || os.Getenv(cuda.LibraryEnv) != ""
 	indices := g.indices
 	if len(indices) == 0 {
 		indices = []int{0}
@@ -81,12 +83,28 @@ func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
 			if c.backend == cudaBackend {
 				return nil, err
 			}
-			noteNoGPU(log, err)
+			if none := errors.Is(err, cuda.ErrNoDriver) || errors.Is(err, cuda.ErrNoGPU); asked || !none {
+				noteNoGPU(log, err)
+			}
 			return nil, nil
 		}
 		devices = append(devices, d)
 	}
 	return devices, nil
+}
+
+// prove has the GPUs rank a small graph as the processor does, each class of models anew. With auto, log is told
+// if they do not, and the processor computes.
+func (g *gpus) prove(ctx context.Context, c compute, m model.Model, o *rank.Options, log io.Writer) error {
+	if len(o.Devices) == 0 {
+		return nil
+	}
+	err := rank.CheckDevices(ctx, m, *o)
+	if err != nil && c.backend == autoBackend && ctx.Err() == nil {
+		noteNoGPU(log, err)
+		o.Devices, err = nil, nil
+	}
+	return err
 }
 
 func noteNoGPU(log io.Writer, err error) { fmt.Fprintf(log, "note: the processor computes: %v\n", err) }

@@ -58,6 +58,8 @@ func TestGPUs(t *testing.T) {
 	process(t, with("--backend", "cuda", "--devices", "0,2")...).requireSentence(t, exitFailed, "cuda: there is no GPU 2: the driver finds 2, numbered from 0")
 	process(t, with("--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
 	process(t, with("--devices", "0,0")...).requireSentence(t, exitUsage, "0 is given twice")
+	assert.Contains(t, process(t, with("--screen", "float32")...).stderr, "left 0 pairs")
+	assert.Equal(t, want, ranks())
 	process(t, with("--backend", "cuda", "--screen", "int8")...).requireSentence(t, exitFailed, "--screen int8 is for the processor, and GPUs have screens of their own")
 
 	var info struct{ GPUs []gpuInfo }
@@ -74,6 +76,17 @@ func TestGPUs(t *testing.T) {
 	assert.Equal(t, predicted, o.stdout)
 	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
 	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
+
+	// Tensor cores that round worse than the bands assume are found out, and their ranks not used.
+	t.Setenv("STANDIN_CARELESS", "12")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "GPU 0 (Stand-in) ranks a small test graph by mquine otherwise than the processor")
+	assert.NoFileExists(t, w.path("ranks.tsv"))
+	assert.Contains(t, process(t, with()...).stderr, "note: the processor computes: GPU 0 (Stand-in) ranks a small test graph")
+	assert.Equal(t, want, ranks())
+	o = process(t, predict...)
+	assert.Equal(t, predicted, o.stdout)
+	assert.Contains(t, o.stderr, "note: the processor computes: GPU 0")
+	t.Setenv("STANDIN_CARELESS", "0")
 
 	t.Setenv("STANDIN_LOSE", "3")
 	process(t, append(predict, "--backend", "cuda")...).requireSentence(t, exitFailed, "the GPU is lost to this process")

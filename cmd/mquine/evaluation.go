@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
 	"github.com/mquine/mquine/rank"
@@ -68,12 +69,13 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	devices, err := e.gpus.open(e.compute, log)
-	if err != nil {
-		return err
-	}
-	defer closeDevices(devices)
-	if len(devices) > 0 && e.screen != rank.AutoScreen {
+	var devices []*cuda.Device
+	if e.screen == rank.AutoScreen {
+		if devices, err = e.gpus.open(e.compute, log); err != nil {
+			return err
+		}
+		defer closeDevices(devices)
+	} else if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		return fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: leave it out, or set --backend to an instruction set", e.screen)
 	}
 	loading := time.Now()
@@ -117,6 +119,9 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 
 	meter := newMeter(log)
 	options := rank.Options{Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Screen: e.screen, Progress: meter.ranking}
+	if err := e.gpus.prove(ctx, e.compute, m, &options, log); err != nil {
+		return err
+	}
 	e.announce(log, s, index, len(triples), options)
 	var ceiling ceiling
 	tower := m.Tower(options.Sides[0])
@@ -124,7 +129,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	ranking, err := rank.Run(ctx, m, index, triples, options)
-	if err != nil && len(devices) > 0 && e.backend == autoBackend && ctx.Err() == nil {
+	if err != nil && len(options.Devices) > 0 && e.backend == autoBackend && ctx.Err() == nil {
 		meter.clear()
 		noteNoGPU(log, err)
 		options.Devices = nil
@@ -139,7 +144,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	}
 	stats := ranking.Stats
 	if len(options.Devices) > 0 {
-		report.Tier, report.Machine = cudaBackend, report.Machine+", "+deviceNames(devices)
+		report.Tier, report.Machine = cudaBackend, report.Machine+", "+deviceNames(options.Devices)
 	}
 	conclude(log, stats, report.Candidates)
 	report.Queries, report.UniqueQueries, report.Rescored = stats.Queries, stats.UniqueQueries, stats.Rescored

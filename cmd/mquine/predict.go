@@ -117,13 +117,16 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		return err
 	}
 	meter := newMeter(log)
-	if len(devices) > 0 {
-		fmt.Fprintf(log, "on %s\n", deviceNames(devices))
-	}
 	index := kg.NewIndex(s.graph)
 	options := rank.Options{Backend: backend, Devices: devices, Threads: p.threads, Progress: meter.ranking}
+	if err := p.gpus.prove(ctx, p.compute, s.checkpoint.Model, &options, log); err != nil {
+		return err
+	}
+	if len(options.Devices) > 0 {
+		fmt.Fprintf(log, "on %s\n", deviceNames(options.Devices))
+	}
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
-	if err != nil && len(devices) > 0 && p.backend == autoBackend && ctx.Err() == nil {
+	if err != nil && len(options.Devices) > 0 && p.backend == autoBackend && ctx.Err() == nil {
 		meter.clear()
 		noteNoGPU(log, err)
 		options.Devices = nil

@@ -74,6 +74,9 @@ type library struct {
 // ErrNoDriver is the error where the driver's library cannot be opened.
 var ErrNoDriver = errors.New("cuda: no NVIDIA driver")
 
+// ErrNoGPU is the error where the driver finds no GPU.
+var ErrNoGPU = errors.New("it finds no NVIDIA GPU")
+
 const defaultLibrary = "libcuda.so.1"
 
 // libraries are those opened so far, by path. A library stays open.
@@ -100,7 +103,7 @@ func open() (*library, error) {
 	switch r := l.Init(0); r {
 	case success:
 	case noDevice:
-		return nil, fmt.Errorf("cuda: %s is there, but it finds no NVIDIA GPU", path)
+		return nil, fmt.Errorf("cuda: %s is there, but %w", path, ErrNoGPU)
 	case stubLibrary:
 		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: install the NVIDIA driver, or name its library in %s", path, LibraryEnv)
 	default:

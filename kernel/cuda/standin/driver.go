@@ -18,9 +18,9 @@ type Driver struct {
 
 // defaults are what Set can change: how many devices there are, the driver's version, the devices' compute
 // capability and memory, the result of cuInit, and the n-th allocation or launch from now on that
-// fails, or launch that loses its device.
+// fails, or launch that loses its device; careless is how many bits more than assumed tensor cores lose.
 var defaults = map[string]int64{
-	"devices": 1, "driver": 12040, "capability": 90, "memory": 4 << 30, "init": 0, "fail_alloc": 0, "fail_launch": 0, "lose": 0,
+	"devices": 1, "driver": 12040, "capability": 90, "memory": 4 << 30, "init": 0, "fail_alloc": 0, "fail_launch": 0, "lose": 0, "careless": 0,
 }
 
 // Use makes package cuda use the stand-in until the end of the test.

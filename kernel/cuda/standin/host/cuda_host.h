@@ -39,6 +39,7 @@ struct Warp {
 };
 
 extern unsigned char* dynamic;
+extern int lost_bits; // setting careless
 Warp& warp();
 unsigned lane();
 // Return when every thread of the block, or every lane of the mask, has arrived.
@@ -163,7 +164,7 @@ inline void load_matrices(unsigned (&r)[4], const void* row) {
 // time aligned to the largest of them and of the accumulator, cut off after 24 bits, and so is the sum.
 // Of a number that is not 0, the power of two that is the last of its first 24 bits.
 inline double last_bit(double x) {
-	return __longlong_as_double((((__double_as_longlong(x) >> 52) & 0x7ff) - 23) << 52);
+	return __longlong_as_double((((__double_as_longlong(x) >> 52) & 0x7ff) - 23 + standin::lost_bits) << 52);
 }
 
 inline float add_truncated(float c, const double* products, int n) {

@@ -219,11 +219,14 @@ static std::map<std::string, long long>& settings() {
 	static std::map<std::string, long long> all = {
 		{"devices", 1}, {"driver", 12040}, {"capability", 90}, {"memory", 4LL << 30}, {"init", 0},
 		{"fail_alloc", 0}, {"fail_launch", 0}, {"lose", 0}, // at the n-th from now on; 0 is never
+		{"careless", 0}, // bits that a tensor core loses beyond what is assumed
 	};
 	return all;
 }
 
 static std::mutex mutex;
+
+int lost_bits;
 
 struct Stream;
 struct Event {
@@ -330,6 +333,7 @@ API standin_set(const char* name, long long value) {
 	std::lock_guard<std::mutex> guard(mutex);
 	if (!settings().count(name)) return InvalidValue;
 	settings()[name] = value;
+	lost_bits = (int)settings()["careless"];
 	return Success;
 }
 // What is still held, so that a test sees leaks: bytes of the devices, contexts, streams.
@@ -355,6 +359,7 @@ API cuInit(unsigned) {
 			if (const char* v = getenv(name.c_str())) s.second = atoll(v);
 		}
 	}
+	lost_bits = (int)settings()["careless"];
 	if (int r = (int)settings()["init"]) return r;
 	if (settings()["devices"] == 0) return NoDevice;
 	initialised = true;
