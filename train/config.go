@@ -171,8 +171,6 @@ func (c *Config) checkKvsAll() error {
 		return errors.New("distribution: bernoulli draws a side of each positive: with negatives kvsall, set it to uniform")
 	case c.Subsampling:
 		return errors.New("subsampling weighs positives, and negatives kvsall has queries: set subsampling to false")
-	case c.Regulariser == duraRegulariser:
-		return errors.New("regulariser: dura needs both queries of a positive: with negatives kvsall, choose another")
 	}
 	return nil
 }

@@ -221,7 +221,6 @@ func TestCreateRefuses(t *testing.T) {
 		"loss: margin takes one answer": func(c *Config) { c.Loss = marginLoss },
 		"distribution: bernoulli draws": func(c *Config) { c.Distribution = bernoulliDistribution },
 		"set subsampling to false":      func(c *Config) { c.Subsampling = true },
-		"dura needs both queries":       func(c *Config) { c.Regulariser = duraRegulariser },
 	} {
 		c := Default()
 		c.Negatives = kvsAllNegatives

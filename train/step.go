@@ -423,7 +423,7 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 			}
 			s.drop(c, gradient, s.config.Dropout, useDropout, epoch, step, q)
 			if q < w.main {
-				dc -= dura // of dura·‖A‖² = −dura·c
+				dc -= dura * w.halves[q] // of dura·‖A‖² = −dura·c
 			}
 			c.towers.gradient(gradient[:s.width()], s.anchor(c, w.queries[q].Anchor, epoch, step, q), gradient, dc)
 			s.drop(c, gradient[:s.width()], s.config.EntityDropout, useEntityDropout, epoch, step, q)
@@ -536,8 +536,8 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 		s.loss.Regulariser += p
 	}
 	if s.config.Regulariser == duraRegulariser {
-		for _, c := range s.constants[:w.main] {
-			s.loss.Regulariser -= c * s.regulariser.factor
+		for q, c := range s.constants[:w.main] {
+			s.loss.Regulariser -= c * s.regulariser.factor * w.halves[q]
 		}
 	}
 	return err

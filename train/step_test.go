@@ -232,14 +232,31 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
 		}
 		return sum
 	}
+	// How often a positive's tail query and head query are counted: with kvsall, the one that it answers twice.
+	halves := func(int) (tail, head float64) { return 1, 1 }
+	if c.Negatives == kvsAllNegatives {
+		var sides []kg.Side
+		for q, n := range w.halves {
+			for range int(n / 2) {
+				sides = append(sides, w.queries[q].Side)
+			}
+		}
+		halves = func(i int) (tail, head float64) {
+			if sides[i] == kg.Tail {
+				return 2, 0
+			}
+			return 0, 2
+		}
+	}
 	var sum float64
-	for _, t := range w.positives {
+	for i, t := range w.positives {
 		n := 2.0
 		switch c.Regulariser {
 		case noRegulariser:
 			continue
 		case duraRegulariser:
-			sum += power(plainProduct(entity(t.Head), relation(1, t.Relation)), 2) + power(plainProduct(relation(2, t.Relation), entity(t.Tail)), 2)
+			tail, head := halves(i)
+			sum += tail*power(plainProduct(entity(t.Head), relation(1, t.Relation)), 2) + head*power(plainProduct(relation(2, t.Relation), entity(t.Tail)), 2)
 			sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
 			if c.Model == "mquine" {
 				sum += power(relation(3, t.Relation), 2)
@@ -311,6 +328,7 @@ func TestGradients(t *testing.T) {
 			c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = kvsAllNegatives, 0.2, 3, 3
 			c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.3
 		}},
+		{"kvsall, dura", func(c *Config) { c.Negatives, c.Regulariser, c.LambdaReg = kvsAllNegatives, duraRegulariser, 0.3 }},
 		{"kvsall, bce, smoothed, mquade", func(c *Config) {
 			c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg, c.Model = kvsAllNegatives, bceLoss, 2, 0.1, 0.7, "mquade"
 		}},

@@ -24,6 +24,9 @@ type workload struct {
 	// weights add up to 1.
 	answers []int32
 	weights []float64
+	// halves says how often the regulariser dura counts each main query's half of the residual: once, and
+	// with kvsall, where the other half is another query's, twice for each answer.
+	halves []float64
 
 	// blocks are the parts that are scored densely.
 	blocks []block
@@ -218,6 +221,7 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 			}
 			w.positives = append(w.positives, t)
 		}
+		w.halves = append(w.halves, 2*float64(len(answers)))
 	}
 	for i := range w.weights {
 		w.weights[i] /= sum
@@ -239,7 +243,7 @@ func trainAnswers(dst []int32, known kg.Answers) []int32 {
 func (p *preparer) reset() *workload {
 	w := &p.work
 	w.positives = w.positives[:0]
-	w.queries, w.answers, w.weights = w.queries[:0], w.answers[:0], w.weights[:0]
+	w.queries, w.answers, w.weights, w.halves = w.queries[:0], w.answers[:0], w.weights[:0], w.halves[:0]
 	w.blocks, w.rows = w.blocks[:0], w.rows[:0]
 	w.pairs, w.pairRows, w.zWeights = w.pairs[:0], w.pairRows[:0], w.zWeights[:0]
 	return w
@@ -289,6 +293,7 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 			}
 			sum += weight
 			w.queries, w.answers, w.weights = append(w.queries, q), append(w.answers, answer), append(w.weights, weight)
+			w.halves = append(w.halves, 1)
 		}
 		if kg.Side(side) == kg.Tail {
 			tails = len(w.queries)
