@@ -65,6 +65,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	c := stepConfig(o.dim, stepBatch, stepNegatives)
+	c.Products = o.products
 	start, err := train.NewTrainer(ctx, c, g, machine)
 	if err != nil {
 		return err
@@ -95,7 +96,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	about := fmt.Sprintf("torch %s, %s features, %s Adam", t.started.Torch, how.Form, how.Adam)
-	return writeSteps(out, fmt.Sprintf("TrainStep/data=%s/dim=%d", g.Name, o.dim), machine, about, own, torch)
+	return writeSteps(out, fmt.Sprintf("TrainStep/data=%s/dim=%d/products=%s", g.Name, o.dim, o.products), machine, about, own, torch)
 }
 
 // newTorchStep starts torch_step.py with a graph's training triples and parameters.
