@@ -37,13 +37,13 @@ func splitProducts() gemm {
 // splitRows splits k terms of a strip's or a panel's vectors, which are rows. Right factors have the words of
 // SplitColumns32AVX512, left ones those of SplitRows32AVX512: for the other, tiles are transposed.
 func splitRows(dst, src *float32, stride, k int, transpose bool) {
-	var words [splitBlock]float32
 	for t := 0; t < k; t += splitVectors {
 		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t)
 		if !transpose {
 			asm.SplitRows32AVX512(to, from, stride)
 			continue
 		}
+		var words [splitBlock]float32
 		asm.SplitRows32AVX512(&words[0], from, stride)
 		transposeTiles(to, &words)
 	}
@@ -51,13 +51,13 @@ func splitRows(dst, src *float32, stride, k int, transpose bool) {
 
 // splitColumns is splitRows for vectors that are columns.
 func splitColumns(dst, src *float32, stride, k int, transpose bool) {
-	var words [splitBlock]float32
 	for t := 0; t < k; t += splitVectors {
 		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t*stride)
 		if !transpose {
 			asm.SplitColumns32AVX512(to, from, stride)
 			continue
 		}
+		var words [splitBlock]float32
 		asm.SplitColumns32AVX512(&words[0], from, stride)
 		transposeTiles(to, &words)
 	}

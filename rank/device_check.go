@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -11,32 +12,33 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// CheckDevices ranks a small graph by a checkpoint of m's class, made here, on each of o.Devices and on the
-// backend, and returns an error if an integer differs: what docs/numerics.md, section 10, assumes of a
-// card does not hold then, and it must not rank. Among the candidates are equal ones, ones that differ in the
-// last bits, and of every size from 2⁻⁶ to 2⁶.
+// CheckDevices ranks and predicts for a small graph, by a checkpoint of m's class and width that is made
+// here, on each of o.Devices and on the backend, and returns an error if anything differs: what
+// docs/numerics.md, section 10, assumes of a card does not hold then, and it must not rank. Most
+// candidates lie around a few rows, from half a row to its last bits away from them, so that
+// scores differ by as much as any excess of rounding.
 func CheckDevices(ctx context.Context, m model.Model, o Options) error {
-	small, err := probe(m.Config())
+	if len(o.Devices) == 0 {
+		return nil
+	}
+	p, err := newProbe(m.Config())
 	if err != nil {
 		return err
 	}
-	index := kg.NewIndex(small.graph)
 	o.Sides, o.Progress, o.FeatureMemory = nil, nil, 0
 	devices := o.Devices
-	rankOn := func(devices ...*cuda.Device) (*Ranking, error) {
-		o.Devices = devices
-		return Run(ctx, small.model, index, small.graph.Splits[kg.Test], o)
-	}
-	want, err := rankOn()
+	o.Devices = nil
+	wantRanks, wantBest, err := p.results(ctx, o)
 	if err != nil {
 		return err
 	}
 	for _, d := range devices {
-		got, err := rankOn(d)
+		o.Devices = []*cuda.Device{d}
+		ranks, best, err := p.results(ctx, o)
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(got.Ranks, want.Ranks) {
+		if !slices.Equal(ranks, wantRanks) || !slices.EqualFunc(best, wantBest, slices.Equal) {
 			return fmt.Errorf("GPU %d (%s) ranks a small test graph by %s otherwise than the processor, so its arithmetic is not what this program knows: take the processor with --backend %s",
 				d.Index, d.Name, m.Config().Model, o.Backend.Tier)
 		}
@@ -44,63 +46,82 @@ func CheckDevices(ctx context.Context, m model.Model, o Options) error {
 	return nil
 }
 
-// probed is what CheckDevices ranks.
-type probed struct {
+// probe is what CheckDevices ranks.
+type probe struct {
 	graph *kg.Graph
 	model model.Model
 }
 
-func probe(c model.Config) (p probed, err error) {
+// results are the ranks of the test split and the best candidates of its queries.
+func (p *probe) results(ctx context.Context, o Options) ([]Rank, [][]Prediction, error) {
+	index, triples := kg.NewIndex(p.graph), p.graph.Splits[kg.Test]
+	ranking, err := Run(ctx, p.model, index, triples, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	var queries []kg.Query
+	for i, t := range triples {
+		q, _ := t.Query(kg.Side(i % 2))
+		queries = append(queries, q)
+	}
+	const k = 10
+	best, err := Predict(ctx, p.model, index, queries, k, false, o)
+	return ranking.Ranks, best, err
+}
+
+func newProbe(c model.Config) (*probe, error) {
 	const (
 		entities, relations = 2*cuda.CandidateTile + 44, 3
 		triples, ranked     = 400, 48
+		centres             = 4
 	)
 	rng := rand.New(rand.NewPCG(1, 1))
-	p.graph = &kg.Graph{Name: "probe", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	g := &kg.Graph{Name: "probe", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range entities {
-		p.graph.Entities.Add(fmt.Sprint(e))
+		g.Entities.Add(fmt.Sprint(e))
 	}
 	for r := range relations {
-		p.graph.Relations.Add(fmt.Sprint(r))
+		g.Relations.Add(fmt.Sprint(r))
 	}
 	for i := range triples + ranked {
 		split := kg.Train
 		if i >= triples {
 			split = kg.Test
 		}
-		p.graph.Splits[split] = append(p.graph.Splits[split], kg.Triple{
+		g.Splits[split] = append(g.Splits[split], kg.Triple{
 			Head: rng.Int32N(entities), Relation: rng.Int32N(relations), Tail: rng.Int32N(entities)})
 	}
 	c.Entities, c.Relations = entities, relations
 	shapes, err := model.Shapes(c)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
 	var tensors [][]float32
 	for _, s := range shapes {
-		rows := s.Dims[0]
 		x := make([]float32, s.Len())
-		width := len(x) / rows
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		for e := entities / 4; rows == entities && e < entities; e++ {
-			row, like := x[e*width:(e+1)*width], x[e%(entities/4)*width:]
-			switch e % 4 {
+		width := len(x) / s.Dims[0]
+		for e := centres; s.Dims[0] == entities && e < entities; e++ {
+			row, centre := x[e*width:(e+1)*width], x[e%centres*width:]
+			switch e / centres % 8 {
 			case 0: // equal
-				copy(row, like)
-			case 1: // in nearly all bits
+				copy(row, centre)
+			case 1: // of another size
+				scale := math.Ldexp(1, rng.IntN(13)-6)
 				for i := range row {
-					row[i] = like[i] * (1 + float32(rng.IntN(5)-2)*0x1p-22)
+					row[i] *= float32(scale)
 				}
-			case 2:
+			default:
+				away := math.Exp2(-1 - 23*rng.Float64())
 				for i := range row {
-					row[i] *= float32(int(1)<<rng.IntN(13)) / 64
+					row[i] = centre[i] + float32(away*float64(row[i]))
 				}
 			}
 		}
 		tensors = append(tensors, x)
 	}
-	p.model, err = model.New(c, tensors)
-	return p, err
+	m, err := model.New(c, tensors)
+	return &probe{g, m}, err
 }

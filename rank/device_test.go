@@ -77,7 +77,7 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// Tensor cores as bad as assumed pass the check by every class, and worse ones do not.
+// Tensor cores as bad as assumed pass the check by every class, and ones that add with ten bits do not.
 func TestCheckDevices(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -90,10 +90,15 @@ func TestCheckDevices(t *testing.T) {
 		require.NoError(t, CheckDevices(t.Context(), m, o), name)
 	}
 	m := newModel(t, "mquine", 8, g, 7, vectorKinds[0])
-	driver.Set("careless", 12)
-	err = CheckDevices(t.Context(), m, o)
-	assert.ErrorContains(t, err, "GPU 0 (Stand-in) ranks a small test graph by mquine otherwise than the processor")
-	driver.Reset("careless")
+	for _, c := range []struct {
+		model string
+		d     int
+	}{{"mquine", 8}, {"mquade", 12}, {"complex", 100}, {"distmult", 200}, {"transe-l2", 60}} {
+		driver.Set("careless", 13)
+		err = CheckDevices(t.Context(), newModel(t, c.model, c.d, g, 7, vectorKinds[0]), o)
+		assert.ErrorContains(t, err, "GPU 0 (Stand-in) ranks a small test graph by "+c.model+" otherwise than the processor")
+		driver.Reset("careless")
+	}
 	driver.Set("fail_launch", 5)
 	assert.ErrorContains(t, CheckDevices(t.Context(), m, o), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }

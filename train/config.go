@@ -96,7 +96,7 @@ const (
 	zeroCross     = "zero"
 
 	floatProducts = "float32"
-	splitProducts = "bfloat16"
+	splitProducts = "bf16x2"
 )
 
 // Default returns the options of a training without a preset: full softmax on both sides, with known
@@ -139,6 +139,9 @@ func (c *Config) Check() error {
 	if c.AnchorNegatives && c.Negatives != sharedNegatives {
 		return fmt.Errorf("anchor_negatives adds to the negatives that a batch shares, and negatives is %s: set one or the other", c.Negatives)
 	}
+	if c.Regulariser == duraRegulariser && c.Distribution == bernoulliDistribution {
+		return errors.New("regulariser: dura takes both queries of a positive, and distribution bernoulli draws one: choose another of either")
+	}
 	if err := c.checkKvsAll(); err != nil {
 		return err
 	}
@@ -151,7 +154,7 @@ func (c *Config) Check() error {
 // CheckBackend says which options the kernels of this machine cannot do.
 func (c *Config) CheckBackend(b *kernel.Backend) error {
 	if c.Products == splitProducts && !b.HasSplitProducts() {
-		return fmt.Errorf("products: bfloat16 needs AMX (Intel Sapphire Rapids and later), which %s does not have here: set products to float32", b.Tier)
+		return fmt.Errorf("products: bf16x2 needs the matrix unit AMX (Intel Sapphire Rapids and later) and the backend avx512, and this is %s: train with products float32, or where both are", b.Tier)
 	}
 	return nil
 }
@@ -257,7 +260,7 @@ func (c *Config) Options() []Option {
 		{"init_deviation", "standard `deviation` of the packed entries of A in E = A + Aᵀ at the start", number(&c.InitDeviation, 0, 1e3)},
 		{"init_cross", "`matrix` Rᶜ at the start: identity or zero; Rʰ and Rᵗ begin as the identity", choice(&c.InitCross, identityCross, zeroCross)},
 
-		{"products", "`arithmetic` of the products of queries with candidates and of their gradients: float32, or bfloat16, two of them for each number, several times as fast, on processors with AMX", choice(&c.Products, floatProducts, splitProducts)},
+		{"products", "`arithmetic` of the products of queries with candidates and of their gradients: float32, or bf16x2, two bfloat16 for each number and two to three times as fast, on processors with AMX", choice(&c.Products, floatProducts, splitProducts)},
 
 		{"valid_every", "rank the validation split every so many `epochs`, and after the last; 0 for never", whole(&c.ValidEvery, 0, 1_000_000)},
 		{"stop_metric", "`metric` that names the best epoch: mrr or hits@10, side, filter, such as mrr/both/all", (*word)(&c.StopMetric)},

@@ -65,7 +65,7 @@ var recipes = map[string]func(*Config){
 func init() {
 	backends, err := kernel.Available()
 	if err == nil && backends[0].HasSplitProducts() {
-		recipes["bfloat16"] = func(c *Config) {
+		recipes["bf16x2"] = func(c *Config) {
 			c.Negatives, c.NegativeCount, c.Products = sharedNegatives, 30, splitProducts
 		}
 	}
@@ -228,6 +228,9 @@ func TestCreateRefuses(t *testing.T) {
 		change(&c)
 		require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), want)
 	}
+	c = Default()
+	c.Negatives, c.Distribution, c.Regulariser = independentNegatives, bernoulliDistribution, duraRegulariser
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura takes both queries of a positive")
 	g.Splits[kg.Valid] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, Default()), "has no validation triples: set valid_every to 0")
 	g.Splits[kg.Train] = nil

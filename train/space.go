@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mquine/mquine/kernel"
 )
 
 // Space is a configuration with some options left open, for a Search to choose.
@@ -39,8 +41,9 @@ const (
 	logScale    = "log"
 )
 
-// settled are the options that a space cannot leave open, since trials are compared by them.
-var settled = []string{"epochs", "valid_every", "stop_metric"}
+// settled are the options that a space cannot leave open, since trials are compared by them, or which this
+// machine must have.
+var settled = []string{"epochs", "valid_every", "stop_metric", "products"}
 
 // useTrial is the use of random numbers for trials, apart from those of a training.
 const useTrial uint64 = 1 << 32
@@ -79,7 +82,7 @@ func (s *Space) read(key, value *yaml.Node, name string) error {
 		return fmt.Errorf("%s:%d: %s needs a value, {choice: [a, b]} or {min: a, max: b, scale: log}", name, value.Line, o.Key)
 	}
 	if slices.Contains(settled, o.Key) {
-		return fmt.Errorf("%s:%d: %s needs a single value: trials are compared by it", name, value.Line, o.Key)
+		return fmt.Errorf("%s:%d: %s needs a single value: trials must agree in it", name, value.Line, o.Key)
 	}
 	d := dimension{key: o.Key}
 	given := map[string]bool{}
@@ -160,6 +163,9 @@ func (d *dimension) read(c Config, key, value *yaml.Node, name string) error {
 	}
 	return nil
 }
+
+// CheckBackend is that of the trials' configurations.
+func (s *Space) CheckBackend(b *kernel.Backend) error { return s.fixed.CheckBackend(b) }
 
 // YAML writes the space as ReadSpace reads it, with all options.
 func (s *Space) YAML() []byte {

@@ -332,7 +332,7 @@ func TestGradients(t *testing.T) {
 		{"kvsall, bce, smoothed, mquade", func(c *Config) {
 			c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg, c.Model = kvsAllNegatives, bceLoss, 2, 0.1, 0.7, "mquade"
 		}},
-		{"bfloat16", func(c *Config) { c.Products = splitProducts }},
+		{"bf16x2", func(c *Config) { c.Products = splitProducts }},
 		{"bernoulli", func(c *Config) {
 			c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 4, bernoulliDistribution, paperLoss
 			c.Gamma = 3

@@ -206,7 +206,7 @@ func TestReadSpace(t *testing.T) {
 		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
 		"filter: {min: false, max: true}":            "x.yaml:1: filter: it has no range: give a list of values",
 		"batch: [64, 128]":                           "x.yaml:1: batch needs a value, {choice: [a, b]} or",
-		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: trials are compared by it",
+		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: trials must agree in it",
 		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: stop_metric needs a single value",
 		"dim: 7":                                     "x.yaml: every option has a single value, so there is nothing to search",
 		"":                                           "x.yaml: every option has a single value",

@@ -101,7 +101,7 @@ commit.`,
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint of your own")
 	f.BoolVar(&o.all, "all", false, "all rows of the comparison")
 	f.BoolVar(&o.steps, "steps", false, "training steps of MQuinE in place of an evaluation: --data and --dim")
-	f.StringVar(&o.products, "products", "float32", "`arithmetic` of the large products of mquine's steps: float32, or bfloat16 (AMX)")
+	f.StringVar(&o.products, "products", "float32", "`arithmetic` of the large products of mquine's steps: float32, or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; an interval needs 6")
@@ -117,8 +117,8 @@ func (o *options) check() error {
 	switch {
 	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
 		return errors.New("--steps trains MQuinE: give it --data and --dim alone")
-	case o.products != "float32" && (o.products != "bfloat16" || !o.steps):
-		return errors.New("--products is float32 or, with --steps, bfloat16")
+	case o.products != "float32" && (o.products != "bf16x2" || !o.steps):
+		return errors.New("--products is float32 or, with --steps, bf16x2")
 	case o.steps:
 	case o.all == one || o.all && (o.row != row{} || o.checkpoint != ""):
 		return errors.New("give --data with --model and --dim, --data with --checkpoint, or --all")

@@ -137,6 +137,7 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 		return err
 	}
 	c := stepConfig(dim, len(triples), g.Entities.Len())
+	c.Products = o.products
 	c.Optimiser, c.LearningRate, c.InitCross, c.InitDeviation = "sgd", 1, "identity", 0.3
 	trainer, err := train.NewTrainer(ctx, c, g, m)
 	if err != nil {

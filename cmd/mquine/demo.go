@@ -87,6 +87,7 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	if err != nil {
 		return err
 	}
+	e.backend = backend.Tier.String() // no GPU: it is done before one is ready
 	start, c := time.Now(), demoConfig()
 	m, err := trainDemo(ctx, log, c, g, train.Machine{Backend: backend, Threads: e.threads})
 	if err != nil {

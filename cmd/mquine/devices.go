@@ -14,7 +14,6 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
-	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -93,18 +92,16 @@ func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
 	return devices, nil
 }
 
-// prove has the GPUs rank a small graph as the processor does, each class of models anew. With auto, log is told
-// if they do not, and the processor computes.
-func (g *gpus) prove(ctx context.Context, c compute, m model.Model, o *rank.Options, log io.Writer) error {
-	if len(o.Devices) == 0 {
-		return nil
+// orProcessor returns the error of GPUs, or with auto gives them back, tells log and returns nil: the processor
+// is to compute.
+func (c compute) orProcessor(ctx context.Context, err error, o *rank.Options, log io.Writer) error {
+	if err == nil || len(o.Devices) == 0 || c.backend != autoBackend || ctx.Err() != nil {
+		return err
 	}
-	err := rank.CheckDevices(ctx, m, *o)
-	if err != nil && c.backend == autoBackend && ctx.Err() == nil {
-		noteNoGPU(log, err)
-		o.Devices, err = nil, nil
-	}
-	return err
+	noteNoGPU(log, err)
+	closeDevices(o.Devices)
+	o.Devices = nil
+	return nil
 }
 
 func noteNoGPU(log io.Writer, err error) { fmt.Fprintf(log, "note: the processor computes: %v\n", err) }

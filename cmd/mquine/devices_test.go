@@ -60,6 +60,7 @@ func TestGPUs(t *testing.T) {
 	process(t, with("--devices", "0,0")...).requireSentence(t, exitUsage, "0 is given twice")
 	assert.Contains(t, process(t, with("--screen", "float32")...).stderr, "left 0 pairs")
 	assert.Equal(t, want, ranks())
+	process(t, with("--devices", "0", "--peak")...).requireSentence(t, exitFailed, "--peak measures the processor, and GPUs have ceilings of their own")
 	process(t, with("--backend", "cuda", "--screen", "int8")...).requireSentence(t, exitFailed, "--screen int8 is for the processor, and GPUs have screens of their own")
 
 	var info struct{ GPUs []gpuInfo }
@@ -78,7 +79,7 @@ func TestGPUs(t *testing.T) {
 	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
 
 	// Tensor cores that round worse than the bands assume are found out, and their ranks not used.
-	t.Setenv("STANDIN_CARELESS", "12")
+	t.Setenv("STANDIN_CARELESS", "13")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "GPU 0 (Stand-in) ranks a small test graph by mquine otherwise than the processor")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
 	assert.Contains(t, process(t, with()...).stderr, "note: the processor computes: GPU 0 (Stand-in) ranks a small test graph")

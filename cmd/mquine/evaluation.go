@@ -70,12 +70,16 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	var devices []*cuda.Device
-	if e.screen == rank.AutoScreen {
+	asked := e.backend == cudaBackend || len(e.gpus.indices) > 0
+	switch {
+	case e.screen == rank.AutoScreen && !e.peak:
 		if devices, err = e.gpus.open(e.compute, log); err != nil {
 			return err
 		}
 		defer closeDevices(devices)
-	} else if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
+	case asked && e.peak:
+		return errors.New("--peak measures the processor, and GPUs have ceilings of their own: leave it out, or set --backend to an instruction set")
+	case asked:
 		return fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: leave it out, or set --backend to an instruction set", e.screen)
 	}
 	loading := time.Now()
@@ -119,7 +123,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 
 	meter := newMeter(log)
 	options := rank.Options{Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Screen: e.screen, Progress: meter.ranking}
-	if err := e.gpus.prove(ctx, e.compute, m, &options, log); err != nil {
+	if err := e.orProcessor(ctx, rank.CheckDevices(ctx, m, options), &options, log); err != nil {
 		return err
 	}
 	e.announce(log, s, index, len(triples), options)
@@ -129,11 +133,11 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	ranking, err := rank.Run(ctx, m, index, triples, options)
-	if err != nil && len(options.Devices) > 0 && e.backend == autoBackend && ctx.Err() == nil {
+	if err != nil && len(options.Devices) > 0 {
 		meter.clear()
-		noteNoGPU(log, err)
-		options.Devices = nil
-		ranking, err = rank.Run(ctx, m, index, triples, options)
+		if err = e.orProcessor(ctx, err, &options, log); err == nil {
+			ranking, err = rank.Run(ctx, m, index, triples, options)
+		}
 	}
 	meter.clear()
 	if err != nil {

@@ -119,18 +119,18 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	meter := newMeter(log)
 	index := kg.NewIndex(s.graph)
 	options := rank.Options{Backend: backend, Devices: devices, Threads: p.threads, Progress: meter.ranking}
-	if err := p.gpus.prove(ctx, p.compute, s.checkpoint.Model, &options, log); err != nil {
+	if err := p.orProcessor(ctx, rank.CheckDevices(ctx, s.checkpoint.Model, options), &options, log); err != nil {
 		return err
 	}
 	if len(options.Devices) > 0 {
 		fmt.Fprintf(log, "on %s\n", deviceNames(options.Devices))
 	}
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
-	if err != nil && len(options.Devices) > 0 && p.backend == autoBackend && ctx.Err() == nil {
+	if err != nil && len(options.Devices) > 0 {
 		meter.clear()
-		noteNoGPU(log, err)
-		options.Devices = nil
-		lists, err = rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
+		if err = p.orProcessor(ctx, err, &options, log); err == nil {
+			lists, err = rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
+		}
 	}
 	meter.clear()
 	if err != nil {

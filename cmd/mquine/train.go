@@ -148,6 +148,13 @@ func (t *training) config(cmd *cobra.Command) (c train.Config, err error) {
 }
 
 func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writer) error {
+	if t.printConfig {
+		c, err := t.config(cmd)
+		if err != nil {
+			return err
+		}
+		return writeOutput(cmd, c.YAML())
+	}
 	backend, err := t.compute.resolve()
 	if err != nil {
 		return err
@@ -157,9 +164,6 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		c, err := t.config(cmd)
 		if err != nil {
 			return err
-		}
-		if t.printConfig {
-			return writeOutput(cmd, c.YAML())
 		}
 		g, err := kg.Open(ctx, t.data)
 		if err != nil {

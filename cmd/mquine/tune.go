@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train"
 )
@@ -124,7 +125,7 @@ func (t *tuning) check(cmd *cobra.Command) error {
 }
 
 // create makes the folder of the search and returns it.
-func (t *tuning) create(ctx context.Context) (dir string, err error) {
+func (t *tuning) create(ctx context.Context, backend *kernel.Backend) (dir string, err error) {
 	base := train.Default()
 	if t.preset != "" {
 		if base, err = train.Preset(t.preset, t.plan.Data); err != nil {
@@ -140,6 +141,9 @@ func (t *tuning) create(ctx context.Context) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if err := space.CheckBackend(backend); err != nil {
+		return "", err
+	}
 	g, err := kg.Open(ctx, t.plan.Data)
 	if err != nil {
 		return "", err
@@ -151,15 +155,15 @@ func (t *tuning) create(ctx context.Context) (dir string, err error) {
 }
 
 func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (err error) {
-	dir := t.resume
-	if dir == "" {
-		if dir, err = t.create(ctx); err != nil {
-			return err
-		}
-	}
 	backend, err := t.compute.resolve()
 	if err != nil {
 		return err
+	}
+	dir := t.resume
+	if dir == "" {
+		if dir, err = t.create(ctx, backend); err != nil {
+			return err
+		}
 	}
 	show := &tuningLog{meter: newMeter(log), log: log}
 	search, err := train.OpenTuning(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step})

@@ -57,7 +57,7 @@ func (l *library) list() ([]Info, error) {
 		return nil, l.failed("cuDeviceGetCount", r)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("cuda: %s is there, but %w", l.path, ErrNoGPU)
+		return nil, fmt.Errorf("%w: %s is there, but finds none", ErrNoGPU, l.path)
 	}
 	if r := l.DriverGetVersion(&version); r != success {
 		return nil, l.failed("cuDriverGetVersion", r)

@@ -75,7 +75,7 @@ type library struct {
 var ErrNoDriver = errors.New("cuda: no NVIDIA driver")
 
 // ErrNoGPU is the error where the driver finds no GPU.
-var ErrNoGPU = errors.New("it finds no NVIDIA GPU")
+var ErrNoGPU = errors.New("cuda: no NVIDIA GPU")
 
 const defaultLibrary = "libcuda.so.1"
 
@@ -103,7 +103,7 @@ func open() (*library, error) {
 	switch r := l.Init(0); r {
 	case success:
 	case noDevice:
-		return nil, fmt.Errorf("cuda: %s is there, but %w", path, ErrNoGPU)
+		return nil, fmt.Errorf("%w: %s is there, but finds none", ErrNoGPU, path)
 	case stubLibrary:
 		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: install the NVIDIA driver, or name its library in %s", path, LibraryEnv)
 	default:

@@ -65,7 +65,7 @@ func TestWhatIsMissing(t *testing.T) {
 		value   int64
 		want    string
 	}{
-		{"devices", 0, "finds no NVIDIA GPU"},
+		{"devices", 0, "cuda: no NVIDIA GPU"},
 		{"driver", 11040, "is a driver for CUDA 11.4, too old: CUDA 11.8 or later is needed"},
 		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test wants it)"},
 		{"init", 34, "is a stub for linking, not a driver"},
