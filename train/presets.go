@@ -42,25 +42,32 @@ var bestRows = map[string]func(*Config){
 		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 4
 	},
 	"fb15k-237": func(c *Config) {
-		c.Dim, c.Epochs, c.Batch = 32, 12, 512
+		c.Dim, c.Epochs, c.Batch = 32, 30, 512
 		c.Negatives, c.NegativeCount = sharedNegatives, 4096
 		c.InitDeviation = 0.02
-		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.03
+		c.Regulariser, c.LambdaReg = duraRegulariser, 0.1
 		c.Dropout, c.EntityDropout = 0, 0.3
 		c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
 	},
-	"wn18":   wordNet,
-	"wn18rr": wordNet,
+	"wn18": func(c *Config) {
+		wordNet(c)
+		c.Regulariser, c.LambdaReg, c.RegWarmup = frobeniusRegulariser, 0.05, 8
+		c.LearningRate, c.Epochs = 3e-3, 14
+	},
+	"wn18rr": func(c *Config) {
+		wordNet(c)
+		c.Regulariser, c.LambdaReg, c.RegWarmup = duraRegulariser, 0.2, 12
+		c.LearningRate, c.Epochs = 6e-3, 24
+	},
 }
 
 // wordNet is for WordNet, whose entities have few triples and whose relations are symmetric in part.
 func wordNet(c *Config) {
-	c.Dim, c.Epochs, c.Batch = 32, 14, 512
+	c.Dim, c.Batch = 32, 512
 	c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 2048, true
 	c.InitDeviation = 0.02
-	c.Regulariser, c.LambdaReg, c.RegWarmup = frobeniusRegulariser, 0.05, 8
 	c.Dropout, c.EntityDropout = 0, 0.1
-	c.LearningRate, c.Decay, c.ValidEvery = 3e-3, cosineDecay, 3
+	c.Decay, c.ValidEvery = cosineDecay, 3
 }
 
 // Presets returns the names that Preset takes, the rows of both kinds after the kinds.
