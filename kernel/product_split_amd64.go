@@ -12,7 +12,7 @@ import (
 
 const (
 	splitVectors = 32 // of a strip or a panel, and terms of a block
-	splitBlock   = splitVectors * splitVectors
+	splitWords   = splitVectors * splitVectors
 )
 
 // splitProducts returns the kernels of split products, none where the processor or the system does not let
@@ -24,48 +24,47 @@ func splitProducts() gemm {
 	return gemm{
 		mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: 8, tile: asm.GemmSplit32x32AMXBF16,
 		packRows: [2]func(dst, src *float32, stride, k int){
-			func(dst, src *float32, stride, k int) { splitRows(dst, src, stride, k, false) },
-			func(dst, src *float32, stride, k int) { splitColumns(dst, src, stride, k, true) },
+			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, false) },
+			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, false) },
 		},
 		packCols: [2]func(dst, src *float32, stride, k int){
-			func(dst, src *float32, stride, k int) { splitRows(dst, src, stride, k, true) },
-			func(dst, src *float32, stride, k int) { splitColumns(dst, src, stride, k, false) },
+			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, true) },
+			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, true) },
 		},
 	}
 }
 
-// splitRows splits k terms of a strip's or a panel's vectors, which are rows. Right factors have the words of
-// SplitColumns32AVX512, left ones those of SplitRows32AVX512: for the other, tiles are transposed.
-func splitRows(dst, src *float32, stride, k int, transpose bool) {
+// split splits k terms of a strip's or a panel's vectors, which are rows or columns of a matrix. The words of
+// a left factor lie as SplitRows32AVX512 has them, those of a right one as SplitColumns32AVX512: for the
+// other, tiles are transposed.
+func split(dst, src *float32, stride, k int, columns, right bool) {
+	step := 1
+	if columns {
+		step = stride
+	}
 	for t := 0; t < k; t += splitVectors {
-		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t)
-		if !transpose {
-			asm.SplitRows32AVX512(to, from, stride)
+		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t*step)
+		if columns == right {
+			splitBlock(to, from, stride, columns)
 			continue
 		}
-		var words [splitBlock]float32
-		asm.SplitRows32AVX512(&words[0], from, stride)
+		var words [splitWords]float32
+		splitBlock(&words[0], from, stride, columns)
 		transposeTiles(to, &words)
 	}
 }
 
-// splitColumns is splitRows for vectors that are columns.
-func splitColumns(dst, src *float32, stride, k int, transpose bool) {
-	for t := 0; t < k; t += splitVectors {
-		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t*stride)
-		if !transpose {
-			asm.SplitColumns32AVX512(to, from, stride)
-			continue
-		}
-		var words [splitBlock]float32
-		asm.SplitColumns32AVX512(&words[0], from, stride)
-		transposeTiles(to, &words)
+func splitBlock(dst, src *float32, stride int, columns bool) {
+	if columns {
+		asm.SplitColumns32AVX512(dst, src, stride)
+	} else {
+		asm.SplitRows32AVX512(dst, src, stride)
 	}
 }
 
-func transposeTiles(dst *float32, words *[splitBlock]float32) {
+func transposeTiles(dst *float32, words *[splitWords]float32) {
 	const side = splitVectors / 2
-	for tile := 0; tile < splitBlock; tile += side * side {
+	for tile := 0; tile < splitWords; tile += side * side {
 		for row := 0; row < side; row += 8 {
 			asm.Transpose8AVX2(floatsAfter(dst, tile+row), &words[tile+row*side], side, side, side)
 		}

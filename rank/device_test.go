@@ -85,7 +85,11 @@ func TestCheckDevices(t *testing.T) {
 	require.NoError(t, err)
 	g := randomGraph(rand.New(rand.NewPCG(7, 12)), 20, 2, 20, 20, 20)
 	o := Options{Backend: backends[0], Threads: 2, Devices: devices}
-	for _, name := range model.Names() {
+	names := model.Names()
+	if testing.Short() {
+		names = []string{"mquine", "rotate"}
+	}
+	for _, name := range names {
 		m := newModel(t, name, 8, g, 7, vectorKinds[0])
 		require.NoError(t, CheckDevices(t.Context(), m, o), name)
 	}
@@ -94,6 +98,9 @@ func TestCheckDevices(t *testing.T) {
 		model string
 		d     int
 	}{{"mquine", 8}, {"mquade", 12}, {"complex", 100}, {"distmult", 200}, {"transe-l2", 60}} {
+		if testing.Short() && c.model != "mquine" {
+			break
+		}
 		driver.Set("careless", 13)
 		err = CheckDevices(t.Context(), newModel(t, c.model, c.d, g, 7, vectorKinds[0]), o)
 		assert.ErrorContains(t, err, "GPU 0 (Stand-in) ranks a small test graph by "+c.model+" otherwise than the processor")
