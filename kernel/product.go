@@ -48,8 +48,8 @@ func (m Matrix) check(name string) {
 type Product struct {
 	gemm    *gemm
 	team    *team
-	left    []float32   // packed rows of the left factor, [strips][k][mr]
-	right   []float32   // packed columns of the right factor, [panels][k][nr]
+	left    []float32   // packed rows of the left factor, strip by strip: [k][mr], or as the kernel has it
+	right   []float32   // packed columns of the right factor, panel by panel: [k][nr]
 	scratch [][]float32 // of every worker: a tile, or what is packed with zeros
 
 	// The product under way, c (+)= l·r, and the block of it.

@@ -168,18 +168,18 @@ func splitGemm(c *build.Context) {
 	c.MOVQ(operand.U32(tileBytes), words)
 	strips := c.Load(c.Param("strips"), c.GP64())
 	ahead, step := c.Load(c.Param("ahead"), c.GP64()), c.Load(c.Param("step"), c.GP64())
-	below := func(of reg.Register, rows uint64, to reg.Register) {
+	below := func(of, to reg.Register) { // by the rows of a tile
 		c.MOVQ(stride, to)
-		c.SHLQ(operand.Imm(rows), to)
+		c.SHLQ(operand.Imm(4), to)
 		c.ADDQ(of, to)
 	}
 
 	c.Label("strip")
 	c.Load(c.Param("b"), b)
 	n := c.Load(c.Param("k"), c.GP64())
-	below(upper, 4, lower)
+	below(upper, lower)
 	next := c.GP64() // rows of c that the next strip has
-	below(lower, 4, next)
+	below(lower, next)
 	part := func(of reg.GPPhysical, low, i int) strided {
 		return strided{of, words, int32(low*splitLow + i*splitTile)}
 	}
@@ -231,7 +231,7 @@ func splitGemm(c *build.Context) {
 	for t, m := range block {
 		m.store(c, tile(t))
 	}
-	below(lower, 4, upper)
+	below(lower, upper)
 	c.DECQ(strips)
 	c.JNE(operand.LabelRef("strip"))
 	release(c)
