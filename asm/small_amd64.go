@@ -6,22 +6,20 @@ package asm
 
 // MatMulStrip8AVX512 computes 8 rows of a product of small matrices in float32:
 //
-//	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < 8, j < 8·eights, t < k
+//	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 8, j < 8·eights, t < k
 //
-// Every entry is one chain of fused multiply-adds from 0 with t ascending; if add is not 0, it is
-// added to the entry of c that was there. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps
-// neither a nor b.
+// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
+// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
 //
 //go:noescape
-func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, add int)
+func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
 
 // MatMulStrip4AVX2 computes 4 rows of a product of small matrices in float32:
 //
-//	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < 4, j < 8·eights, t < k
+//	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 4, j < 8·eights, t < k
 //
-// Every entry is one chain of fused multiply-adds from 0 with t ascending; if add is not 0, it is
-// added to the entry of c that was there. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps
-// neither a nor b.
+// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
+// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
 //
 //go:noescape
-func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, add int)
+func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)

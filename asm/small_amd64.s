@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, add int)
+// func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
 // Requires: AVX, AVX512F, FMA3
 TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
 	MOVQ   c+0(FP), AX
@@ -105,10 +105,13 @@ term6:
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
 	JNE          term6
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store6
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Z1, Z1
 	VADDPS       64(DI), Z2, Z2
 	VADDPS       128(DI), Z3, Z3
@@ -257,10 +260,13 @@ term5:
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
 	JNE          term5
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store5
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Z1, Z1
 	VADDPS       64(DI), Z2, Z2
 	VADDPS       128(DI), Y3, Y3
@@ -392,10 +398,13 @@ term4:
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
 	JNE          term4
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store4
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Z1, Z1
 	VADDPS       64(DI), Z2, Z2
 	ADDQ         DX, DI
@@ -511,10 +520,13 @@ term3:
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
 	JNE          term3
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store3
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Z1, Z1
 	VADDPS       64(DI), Y2, Y2
 	ADDQ         DX, DI
@@ -613,10 +625,13 @@ term2:
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
 	JNE          term2
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store2
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Z1, Z1
 	ADDQ         DX, DI
 	VADDPS       (DI), Z2, Z2
@@ -699,10 +714,13 @@ term1:
 	ADDQ         DX, R11
 	SUBQ         $0x00000001, R10
 	JNE          term1
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store1
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Y1, Y1
 	ADDQ         DX, DI
 	VADDPS       (DI), Y2, Y2
@@ -747,7 +765,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, add int)
+// func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
 // Requires: AVX, FMA3
 TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
 	MOVQ c+0(FP), AX
@@ -810,10 +828,13 @@ term3:
 	ADDQ         DX, R10
 	SUBQ         $0x00000001, R9
 	JNE          term3
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store3
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Y0, Y0
 	VADDPS       32(DI), Y1, Y1
 	VADDPS       64(DI), Y2, Y2
@@ -890,10 +911,13 @@ term2:
 	ADDQ         DX, R10
 	SUBQ         $0x00000001, R9
 	JNE          term2
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store2
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Y0, Y0
 	VADDPS       32(DI), Y1, Y1
 	ADDQ         DX, DI
@@ -953,10 +977,13 @@ term1:
 	ADDQ         DX, R10
 	SUBQ         $0x00000001, R9
 	JNE          term1
-	MOVQ         add+64(FP), DI
-	TESTQ        DI, DI
+	MOVQ         c+0(FP), R8
+	MOVQ         plus+64(FP), R9
+	TESTQ        R9, R9
 	JEQ          store1
 	MOVQ         AX, DI
+	SUBQ         R8, DI
+	ADDQ         R9, DI
 	VADDPS       (DI), Y0, Y0
 	ADDQ         DX, DI
 	VADDPS       (DI), Y1, Y1

@@ -97,14 +97,13 @@ func smallProducts(s *suite) []Benchmark {
 					Name:  name("Small", "tier", backend.Tier, "of", part, "d", d),
 					Quick: d == 38 && s.best(backend),
 					run: func(_ context.Context, b *testing.B) error {
-						n := kernel.Len32(d)
-						x, y, c := randoms(n), randoms(n), kernel.AlignedFloat32(n)
+						x, y, c := randomSmall(d), randomSmall(d), kernel.NewSmall(d, d)
 						p := d * (d + 1) / 2
 						a, phi, gradient := randomMatrix(entities, p), randomMatrix(entities, 2*p), kernel.NewMatrix(entities, p)
 						symmetric := backend.NewSymmetric(d)
 						cube, i := 2*float64(d*d*d), 0
 						o := map[string]operation{
-							"product":  {flops: cube, call: func() { backend.MatMul32(c, x, y, d, false) }},
+							"product":  {flops: cube, call: func() { backend.MatMul32(c, x, y, kernel.Matrix{}) }},
 							"features": {flops: cube / 2, call: func() { symmetric.Features(phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
 							"gradient": {flops: cube, call: func() { symmetric.Gradient(gradient.Row(i), phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
 						}[part]
@@ -150,6 +149,12 @@ func rowOperations(s *suite) []Benchmark {
 		}
 	}
 	return list
+}
+
+func randomSmall(d int) kernel.Matrix {
+	m := kernel.NewSmall(d, d)
+	copy(m.Data, randoms(len(m.Data)))
+	return m
 }
 
 func randomMatrix(rows, cols int) kernel.Matrix {

@@ -16,9 +16,9 @@ func (b *Backend) NewAhead() *Ahead {
 	own := *b
 	a := &Ahead{Backend: &own}
 	if b.rows.prefetch != nil {
-		own.small.multiply = func(c, x *float32, aRow, aTerm int, y *float32, k, ld, eights, add int) {
+		own.small.multiply = func(c, x *float32, aRow, aTerm int, y *float32, k, ld, eights int, plus *float32) {
 			a.fetch()
-			b.small.multiply(c, x, aRow, aTerm, y, k, ld, eights, add)
+			b.small.multiply(c, x, aRow, aTerm, y, k, ld, eights, plus)
 		}
 	}
 	return a
@@ -34,7 +34,7 @@ func (a *Ahead) Want(x []float32) {
 	}
 }
 
-// Over spreads what is wanted over the given number of products of d × d matrices.
+// Over spreads what is wanted over the given number of products with results of d rows.
 func (a *Ahead) Over(products, d int) {
 	strips := products * ((d + a.small.rows - 1) / a.small.rows)
 	a.some = (a.lines + strips - 1) / strips

@@ -5,10 +5,14 @@ import "unsafe"
 var smallGeneric = smallKernels{rows: 4, multiply: multiplyGeneric, transpose: transpose8Generic,
 	unpack: unpackGeneric, pack: packGeneric, addTranspose: addTransposeGeneric}
 
-func multiplyGeneric(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, add int) {
+func multiplyGeneric(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32) {
 	const rows, lanes = 4, 8
 	n := eights * lanes
 	cs, as, bs := unsafe.Slice(c, (rows-1)*ld+n), unsafe.Slice(a, (rows-1)*aRow+(k-1)*aTerm+1), unsafe.Slice(b, (k-1)*ld+n)
+	var ps []float32
+	if plus != nil {
+		ps = unsafe.Slice(plus, (rows-1)*ld+n)
+	}
 	for i := range rows {
 		for j := 0; j < n; j += lanes {
 			var sum [lanes]float32
@@ -18,12 +22,11 @@ func multiplyGeneric(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, 
 					sum[l] += float32(x * y)
 				}
 			}
-			out := cs[i*ld+j:][:lanes]
 			for l, v := range sum {
-				if add != 0 {
-					v = out[l] + v
+				if plus != nil {
+					v = ps[i*ld+j+l] + v
 				}
-				out[l] = v
+				cs[i*ld+j+l] = v
 			}
 		}
 	}

@@ -2,101 +2,138 @@ package kernel
 
 import "fmt"
 
-// LD32 is the leading dimension of float32 d × d matrices: d rounded up to 16, so that rows begin
-// at cache lines.
-func LD32(d int) int { return (d + 15) &^ 15 }
+// NewSmall returns a zero matrix for the products of small matrices: rows begin at cache lines, and there
+// is room for rows up to the next multiple of 8.
+//
+// These products work in eights. What lies beyond a matrix up to the next multiple of 8 rows and columns
+// is read, and in a result it changes: to zeros if it is zero in the factors, else to whatever. It may
+// be part of another matrix: see Columns.
+func NewSmall(rows, cols int) Matrix {
+	m := NewMatrix(roundUp(rows, 8), cols)
+	m.Rows = rows
+	return m
+}
 
-// Len32 is the number of entries of such a matrix: LD32(d) in each of d rows rounded up to 8.
-// Entries beyond d are zero.
-func Len32(d int) int { return (d + 7) &^ 7 * LD32(d) }
+// Columns returns columns from ≤ j < to, with m's memory from there on.
+func (m Matrix) Columns(from, to int) Matrix {
+	m.Data, m.Cols = m.Data[from:], to-from
+	return m
+}
 
 // smallKernels are the kernels of small matrices. multiply computes rows of a product:
 //
-//	c[i*ld+j] (+)= Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < rows, j < 8·eights, t < k
+//	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < rows, j < 8·eights, t < k
+//
+// where plus may be nil, or c.
 type smallKernels struct {
 	rows         int // of a call of multiply
-	multiply     func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, add int)
+	multiply     func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)
 	transpose    func(dst, src *float32, dstStride, stride, k int) // 8 rows
 	unpack       func(dst, packed *float32, d, ld int, diagonal float32)
 	pack         func(packed, src *float32, d, ld int, factor, diagonal float32)
 	addTranspose func(m *float32, d, ld int)
 }
 
-// MatMul32 computes the product c = a·b of d × d float32 matrices, or c += a·b if add is set.
-// Every entry of a·b is one chain of fused multiply-adds from 0 over ascending terms (in the
-// generic tier product and sum are rounded separately), to which c is added. The matrices have
-// Len32(d) entries; c overlaps neither a nor b.
-func (b *Backend) MatMul32(c, a, bm []float32, d int, add bool) {
-	b.product32(c, a, bm, LD32(d), 1, d, add, false)
-}
+// MatMul32 computes the product c = x·y, or c = x·y + plus unless plus is the zero Matrix: x is m × k,
+// y k × n, and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds from 0 over
+// ascending terms (in the generic tier product and sum are rounded separately), to which that of plus
+// is added. All matrices are of NewSmall or columns of such; c, y and plus have the same Stride. plus
+// may be c, which overlaps neither x nor y.
+func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, false) }
 
-// MatMulT32 computes c = aᵀ·b, or c += aᵀ·b, as MatMul32 does.
-func (b *Backend) MatMulT32(c, a, bm []float32, d int, add bool) {
-	b.product32(c, a, bm, 1, LD32(d), d, add, false)
-}
+// MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
+func (b *Backend) MatMulT32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, false) }
 
-// MatMulLower32 is MatMul32 for the entries on and below the diagonal; those above it may or may
+// MatMulLower32 is MatMul32 without what is above the diagonal of c's last m columns, which may or may
 // not be computed.
-func (b *Backend) MatMulLower32(c, a, bm []float32, d int, add bool) {
-	b.product32(c, a, bm, LD32(d), 1, d, add, true)
-}
+func (b *Backend) MatMulLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, true) }
 
-// MatMulTLower32 is MatMulT32 for the entries on and below the diagonal.
-func (b *Backend) MatMulTLower32(c, a, bm []float32, d int, add bool) {
-	b.product32(c, a, bm, 1, LD32(d), d, add, true)
-}
+// MatMulTLower32 is MatMulT32 without what MatMulLower32 leaves out.
+func (b *Backend) MatMulTLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, true) }
 
-func (b *Backend) product32(c, a, bm []float32, aRow, aTerm, d int, add, lower bool) {
-	checkSmall("MatMul32", d, c, a, bm)
-	s, ld := &b.small, LD32(d)
-	eights := (d + 7) / 8
-	for i := 0; i < d; i += s.rows {
-		n := eights
+func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
+	terms, aRow, aTerm := x.Cols, x.Stride, 1
+	if transposed {
+		x.Rows, x.Cols = x.Cols, x.Rows
+		terms, aRow, aTerm = x.Cols, 1, x.Stride
+	}
+	added := plus.Data != nil
+	if c.Rows != x.Rows || terms != y.Rows || c.Cols != y.Cols || added && (plus.Rows != c.Rows || plus.Cols != c.Cols) {
+		panic(fmt.Sprintf("kernel: small product of %d × %d and %d × %d, plus %d × %d, into %d × %d",
+			x.Rows, x.Cols, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
+	}
+	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
+		panic(fmt.Sprintf("kernel: small product with strides %d, %d and %d of what has to have the same", c.Stride, y.Stride, plus.Stride))
+	}
+	checkSmall(c)
+	checkSmall(y)
+	if transposed {
+		x.Rows, x.Cols = x.Cols, x.Rows
+	}
+	checkSmall(x)
+	var from *float32
+	s, ld := &b.small, c.Stride
+	for i := 0; i < c.Rows; i += s.rows {
+		n := (c.Cols + 7) / 8
 		if lower {
-			n = min(n, (i+s.rows-1)/8+1)
+			n = min(n, (c.Cols-c.Rows+i+s.rows-1)/8+1)
 		}
-		s.multiply(&c[i*ld], &a[i*aRow], aRow, aTerm, &bm[0], d, ld, n, btoi(add))
-	}
-}
-
-func checkSmall(name string, d int, matrices ...[]float32) {
-	for _, m := range matrices {
-		if d < 1 || len(m) < Len32(d) {
-			panic(fmt.Sprintf("kernel: %s: d = %d, a matrix of %d entries instead of %d", name, d, len(m), Len32(d)))
+		if added {
+			from = &plus.Data[i*ld]
 		}
+		s.multiply(&c.Data[i*ld], &x.Data[i*aRow], aRow, aTerm, &y.Data[0], terms, ld, n, from)
 	}
 }
 
-// Transpose32 writes the transpose of the d × d matrix src to dst. They must not overlap.
-func (b *Backend) Transpose32(dst, src []float32, d int) {
-	checkSmall("Transpose32", d, dst, src)
-	ld := LD32(d)
-	for i := 0; i < d; i += 8 {
-		b.small.transpose(&dst[i], &src[i*ld], ld, ld, d)
+// checkSmall panics if m is empty or lacks the room that NewSmall gives.
+func checkSmall(m Matrix) {
+	if m.Rows < 1 || m.Cols < 1 || len(m.Data) < ((m.Rows+7)&^7-1)*m.Stride+(m.Cols+7)&^7 {
+		panic(fmt.Sprintf("kernel: %d × %d is no small matrix in %d entries with stride %d", m.Rows, m.Cols, len(m.Data), m.Stride))
 	}
 }
 
-// AddTranspose32 adds its transpose to the d × d matrix m, on and below the diagonal; entries above
+func checkSquare(m Matrix) {
+	checkSmall(m)
+	if m.Rows != m.Cols {
+		panic(fmt.Sprintf("kernel: %d × %d is not square", m.Rows, m.Cols))
+	}
+}
+
+// Transpose32 writes the transpose of src to dst, both of NewSmall or columns of such. They must not
+// overlap.
+func (b *Backend) Transpose32(dst, src Matrix) {
+	checkSmall(dst)
+	checkSmall(src)
+	if dst.Rows != src.Cols || dst.Cols != src.Rows {
+		panic(fmt.Sprintf("kernel: transpose of %d × %d into %d × %d", src.Rows, src.Cols, dst.Rows, dst.Cols))
+	}
+	for i := 0; i < src.Rows; i += 8 {
+		b.small.transpose(&dst.Data[i], &src.Data[i*src.Stride], dst.Stride, src.Stride, src.Cols)
+	}
+}
+
+// AddTranspose32 adds its transpose to the square matrix m, on and below the diagonal; entries above
 // it may or may not change.
-func (b *Backend) AddTranspose32(m []float32, d int) {
-	checkSmall("AddTranspose32", d, m)
-	b.small.addTranspose(&m[0], d, LD32(d))
+func (b *Backend) AddTranspose32(m Matrix) {
+	checkSquare(m)
+	b.small.addTranspose(&m.Data[0], m.Rows, m.Stride)
 }
 
 // UnpackSymmetric32 writes the symmetric d × d matrix with the packed lower triangle packed, row
-// by row, to dst, its diagonal multiplied by diagonal (2 for E = A + Aᵀ from a packed A).
-func (b *Backend) UnpackSymmetric32(dst, packed []float32, d int, diagonal float32) {
-	checkSmall("UnpackSymmetric32", d, dst)
-	checkTriangle("UnpackSymmetric32", d, packed)
-	b.small.unpack(&dst[0], &packed[0], d, LD32(d), diagonal)
+// by row, to dst, its diagonal multiplied by diagonal (2 for E = A + Aᵀ from a packed A). Rows of dst
+// from d on must be zero, and columns from d on become so.
+func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float32) {
+	checkSquare(dst)
+	checkTriangle("UnpackSymmetric32", dst.Rows, packed)
+	b.small.unpack(&dst.Data[0], &packed[0], dst.Rows, dst.Stride, diagonal)
 }
 
-// PackLower32 packs the lower triangle of the d × d matrix src, row by row, multiplied by factor off
+// PackLower32 packs the lower triangle of the square matrix src, row by row, multiplied by factor off
 // the diagonal and by diagonal on it.
-func (b *Backend) PackLower32(packed, src []float32, d int, factor, diagonal float32) {
-	checkSmall("PackLower32", d, src)
-	checkTriangle("PackLower32", d, packed)
-	b.small.pack(&packed[0], &src[0], d, LD32(d), factor, diagonal)
+func (b *Backend) PackLower32(packed []float32, src Matrix, factor, diagonal float32) {
+	checkSquare(src)
+	checkTriangle("PackLower32", src.Rows, packed)
+	b.small.pack(&packed[0], &src.Data[0], src.Rows, src.Stride, factor, diagonal)
 }
 
 func checkTriangle(name string, d int, packed []float32) {
@@ -114,23 +151,22 @@ func checkTriangle(name string, d int, packed []float32) {
 type Symmetric struct {
 	backend *Backend
 	d       int
-	e, g, y []float32
+	e, g, y Matrix
 	packed  []float32 // G E + E G
 }
 
 // NewSymmetric returns scratch memory for d × d matrices.
 func (b *Backend) NewSymmetric(d int) *Symmetric {
-	matrix := func() []float32 { return AlignedFloat32(Len32(d)) }
-	return &Symmetric{backend: b, d: d, e: matrix(), g: matrix(), y: matrix(), packed: AlignedFloat32(d * (d + 1) / 2)}
+	return &Symmetric{backend: b, d: d, e: NewSmall(d, d), g: NewSmall(d, d), y: NewSmall(d, d), packed: AlignedFloat32(d * (d + 1) / 2)}
 }
 
 // Features writes the d(d+1) features of the stored row a to phi.
 func (s *Symmetric) Features(phi, a []float32) {
 	b, p := s.backend, s.triangle("Features", phi, a)
-	b.UnpackSymmetric32(s.e, a, s.d, 2)
-	b.MatMulLower32(s.y, s.e, s.e, s.d, false)
-	b.PackLower32(phi[:p], s.e, s.d, 1, 1)
-	b.PackLower32(phi[p:2*p], s.y, s.d, 1, 1)
+	b.UnpackSymmetric32(s.e, a, 2)
+	b.MatMulLower32(s.y, s.e, s.e, Matrix{})
+	b.PackLower32(phi[:p], s.e, 1, 1)
+	b.PackLower32(phi[p:2*p], s.y, 1, 1)
 }
 
 // Gradient writes ∂L/∂a to ga, given the stored row a and gphi = ∂L/∂φ (the derivatives by the
@@ -144,11 +180,11 @@ func (s *Symmetric) Gradient(ga, gphi, a []float32) {
 	if len(ga) < p {
 		panic(fmt.Sprintf("kernel: Symmetric.Gradient: d = %d, room for %d entries", s.d, len(ga)))
 	}
-	b.UnpackSymmetric32(s.e, a, s.d, 2)
-	b.UnpackSymmetric32(s.g, gphi[p:2*p], s.d, 2)
-	b.MatMul32(s.y, s.g, s.e, s.d, false)
-	b.AddTranspose32(s.y, s.d) // E G is the transpose of G E
-	b.PackLower32(s.packed, s.y, s.d, 1, 1)
+	b.UnpackSymmetric32(s.e, a, 2)
+	b.UnpackSymmetric32(s.g, gphi[p:2*p], 2)
+	b.MatMul32(s.y, s.g, s.e, Matrix{})
+	b.AddTranspose32(s.y) // E G is the transpose of G E
+	b.PackLower32(s.packed, s.y, 1, 1)
 	copy(ga[:p], gphi)
 	at := -1
 	for i := range s.d {

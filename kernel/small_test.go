@@ -10,24 +10,28 @@ import (
 
 var smallDims = []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 18, 20, 24, 25, 31, 32, 33, 38, 40, 47, 48, 49, 65}
 
-// small returns a d × d matrix between guard pages.
-func small(d int, value func() float32) []float32 {
-	m := guarded[float32](Len32(d))
-	for i := range d {
-		for j := range d {
-			m[i*LD32(d)+j] = value()
+// small returns a matrix between guard pages, with zeros up to whole eights of rows and columns.
+func small(rows, cols int, value func() float32) Matrix {
+	m := NewSmall(rows, cols)
+	m.Data = guarded[float32](len(m.Data))
+	for i := range rows {
+		for j := range m.Row(i) {
+			m.Row(i)[j] = value()
 		}
 	}
 	return m
 }
 
-// Products of small matrices equal their twin bit for bit and keep zeros beyond d.
+func constant(x float32) func() float32 { return func() float32 { return x } }
+
+// Products of small matrices equal their twin bit for bit, on their own and where their right factor and
+// their result are the last columns of others, and keep zeros where the factors have them.
 func TestMatMul32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 7))
 		normal := func() float32 { return float32(rng.NormFloat64()) }
 		for _, d := range smallDims {
-			for round := range 4 {
+			for round := range 6 {
 				value := normal
 				if round == 3 {
 					value = func() float32 {
@@ -37,36 +41,62 @@ func TestMatMul32(t *testing.T) {
 						return normal()
 					}
 				}
-				ld, add := LD32(d), round%2 == 1
-				x, y, before := small(d, value), small(d, value), small(d, value)
+				rows, terms, cols := d, d, d
+				if round >= 4 {
+					rows, terms, cols = 1+rng.IntN(d), 1+rng.IntN(d), d+rng.IntN(2*d)
+				}
+				offset := []int{0, 0, 0, 0, 0, rng.IntN(d + 9)}[round]
+				within := func(rows int, value func() float32) Matrix {
+					m := small(rows, offset+(cols+7)&^7, constant(0))
+					for i := range rows {
+						for j := range offset + cols {
+							m.Row(i)[j] = value()
+						}
+					}
+					return m.Columns(offset, offset+cols)
+				}
 				for _, form := range []struct {
-					multiply          func(c, a, b []float32, d int, add bool)
+					multiply          func(c, x, y, plus Matrix)
 					transposed, lower bool
 				}{{b.MatMul32, false, false}, {b.MatMulT32, true, false}, {b.MatMulLower32, false, true}, {b.MatMulTLower32, true, true}} {
-					c := guarded[float32](Len32(d))
-					copy(c, before)
-					form.multiply(c, x, y, d, add)
-					for i := range len(c) / ld {
-						for j := range ld {
-							if i >= d || j >= d {
-								if round < 3 { // 0·∞ is no number
-									require.Zero(t, c[i*ld+j], "d = %d: %d,%d", d, i, j)
+					x, y := small(rows, terms, value), within(terms, value)
+					if form.transposed {
+						x = small(terms, rows, value)
+					}
+					before := within(rows, value)
+					for _, plus := range []string{"nothing", "another", "itself"} {
+						c, added := within(rows, constant(0)), Matrix{}
+						switch plus {
+						case "another":
+							added = before
+						case "itself":
+							copy(c.Data, before.Data)
+							added = c
+						}
+						form.multiply(c, x, y, added)
+						for i := range (rows + 7) &^ 7 {
+							for j := range c.Stride - offset {
+								at := c.Data[i*c.Stride+j:][:1]
+								if i >= rows || j >= cols {
+									if round != 3 { // 0·∞ is no number
+										require.Zero(t, at[0], "d = %d: %d,%d", d, i, j)
+									}
+									continue
 								}
-								continue
-							}
-							if form.lower && j > i {
-								continue
-							}
-							want, plus := twinProduct(b.Tier, d, func(k int) float32 {
-								if form.transposed {
-									return x[k*ld+i]
+								if form.lower && j-(cols-rows) > i {
+									continue
 								}
-								return x[i*ld+k]
-							}, func(k int) float32 { return y[k*ld+j] })
-							if add {
-								want = plus(before[i*ld+j])
+								want, add := twinProduct(b.Tier, terms, func(k int) float32 {
+									if form.transposed {
+										return x.Row(k)[i]
+									}
+									return x.Row(i)[k]
+								}, func(k int) float32 { return y.Row(k)[j] })
+								if plus != "nothing" {
+									want = add(before.Row(i)[j])
+								}
+								requireBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j, form, plus)
 							}
-							requireBits(t, []float32{want}, c[i*ld+j:i*ld+j+1], "d = %d: %d,%d of %+v", d, i, j, form)
 						}
 					}
 				}
@@ -75,19 +105,41 @@ func TestMatMul32(t *testing.T) {
 	})
 }
 
+// Neighbours in one matrix: the left product may change no more than the first columns of the right one.
+func TestMatMul32Neighbours(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		const d = 38
+		rng := rand.New(rand.NewPCG(5, 7))
+		normal := func() float32 { return float32(rng.NormFloat64()) }
+		x, y, c := small(d, d, normal), small(d, 2*d, normal), small(d, 2*d, normal)
+		before := append([]float32{}, c.Data...)
+		b.MatMul32(c.Columns(0, d), x, y.Columns(0, d), Matrix{})
+		for i := range d {
+			requireBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
+		}
+		require.Panics(t, func() { b.MatMul32(small(d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
+		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
+		require.Panics(t, func() { b.MatMul32(c, x, y, c.Columns(0, d)) }, "plus of another size")
+	})
+}
+
 func TestTranspose32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		for _, d := range smallDims {
 			n := float32(0)
-			x, y := small(d, func() float32 { n++; return n }), guarded[float32](Len32(d))
-			b.Transpose32(y, x, d)
-			for i := range len(x) / LD32(d) {
-				for j := range LD32(d) {
-					want := float32(0)
-					if i < d && j < d {
-						want = x[j*LD32(d)+i]
+			whole := small(d, 2*d, func() float32 { n++; return n })
+			for _, x := range []Matrix{small(d, d, func() float32 { n++; return n }), whole.Columns(0, d), whole.Columns(d, 2*d)} {
+				y := small(d, d, constant(0))
+				b.Transpose32(y, x)
+				for i := range (d + 7) &^ 7 {
+					for j := range y.Stride {
+						want := float32(0)
+						switch {
+						case i < d && j < d:
+							want = x.Row(j)[i]
+						}
+						require.Equal(t, want, y.Data[i*y.Stride+j], "d = %d: %d,%d", d, i, j)
 					}
-					require.Equal(t, want, y[i*LD32(d)+j])
 				}
 			}
 		}
@@ -99,7 +151,6 @@ func TestTriangles(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(3, 7))
 		for _, d := range smallDims {
-			ld := LD32(d)
 			for round := range 3 {
 				value := func() float32 {
 					if round == 2 && rng.IntN(10) == 0 {
@@ -107,15 +158,15 @@ func TestTriangles(t *testing.T) {
 					}
 					return float32(rng.NormFloat64())
 				}
-				packed, m := guarded[float32](d*(d+1)/2), guarded[float32](Len32(d))
+				packed, m := guarded[float32](d*(d+1)/2), small(d, d, constant(0))
 				for i := range packed {
 					packed[i] = value()
 				}
 				for range 2 { // over what is there
-					b.UnpackSymmetric32(m, packed, d, 3)
+					b.UnpackSymmetric32(m, packed, 3)
 				}
-				for i := range len(m) / ld {
-					for j := range ld {
+				for i := range (d + 7) &^ 7 {
+					for j := range m.Stride {
 						want := float32(0)
 						if i < d && j < d {
 							want = packed[max(i, j)*(max(i, j)+1)/2+min(i, j)]
@@ -123,14 +174,25 @@ func TestTriangles(t *testing.T) {
 								want *= 3
 							}
 						}
-						requireBits(t, []float32{want}, m[i*ld+j:i*ld+j+1], "d = %d: unpacked %d,%d", d, i, j)
+						requireBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d", d, i, j)
 					}
 				}
+				// Side by side the second one takes the columns that the first one spoils.
+				two := small(d, 2*d, constant(0))
+				for range 2 {
+					b.UnpackSymmetric32(two.Columns(0, d), packed, 3)
+					b.UnpackSymmetric32(two.Columns(d, 2*d), packed, 3)
+				}
+				for i := range d {
+					requireBits(t, m.Row(i), two.Row(i)[:d], "d = %d: left, row %d", d, i)
+					requireBits(t, m.Row(i), two.Row(i)[d:], "d = %d: right, row %d", d, i)
+				}
 
-				x, again, sum := small(d, value), guarded[float32](len(packed)), guarded[float32](Len32(d))
-				b.PackLower32(again, x, d, -2, 0.5)
-				copy(sum, x)
-				b.AddTranspose32(sum, d)
+				x, again := small(d, d, value), guarded[float32](len(packed))
+				b.PackLower32(again, x, -2, 0.5)
+				sum := x
+				sum.Data = append([]float32{}, x.Data...)
+				b.AddTranspose32(sum)
 				at := 0
 				for i := range d {
 					for j := range i + 1 {
@@ -138,8 +200,8 @@ func TestTriangles(t *testing.T) {
 						if i == j {
 							factor = 0.5
 						}
-						requireBits(t, []float32{x[i*ld+j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
-						requireBits(t, []float32{x[i*ld+j] + x[j*ld+i]}, sum[i*ld+j:i*ld+j+1], "d = %d: added %d,%d", d, i, j)
+						requireBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
+						requireBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1], "d = %d: added %d,%d", d, i, j)
 						at++
 					}
 				}

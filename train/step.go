@@ -49,8 +49,9 @@ type stepper struct {
 
 // stepScratch is the memory of a goroutine.
 type stepScratch struct {
-	ahead     *kernel.Ahead // fetches during the products of towers and symmetric
-	towers    *towers
+	ahead     *kernel.Ahead // fetches during the products of query, back and symmetric
+	query     *queryTower
+	back      *gradientTower
 	symmetric *kernel.Symmetric
 	objective objective
 	pcg       *rand.PCG
@@ -67,7 +68,7 @@ const groupSize = 16
 
 // How many products of small matrices a feature row, its gradient, a query and its gradient take:
 // what is wanted for the next one comes between them.
-const featureProducts, queryProducts, queryGradientProducts = 1, 4, 9
+const featureProducts, queryProducts, queryGradientProducts = 1, 4, 6
 
 func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
 	s := &stepper{config: c, threads: threads, known: known, tensors: tensors, dim: c.Dim,
@@ -76,7 +77,7 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 	for i := range s.scratch {
 		ahead := b.NewAhead()
 		s.scratch[i] = stepScratch{
-			ahead: ahead, towers: newTowers(ahead.Backend, c.Dim), symmetric: ahead.NewSymmetric(c.Dim),
+			ahead: ahead, query: newQueryTower(ahead.Backend, c.Dim), back: newGradientTower(ahead.Backend, c.Dim), symmetric: ahead.NewSymmetric(c.Dim),
 			objective: objective{config: c, backend: b}, pcg: rand.NewPCG(0, 0),
 			row: kernel.AlignedFloat32(2 * s.width()), gradient: kernel.AlignedFloat32(max(s.width(), s.relationSize())),
 		}
@@ -236,7 +237,7 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) error {
 	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
 		c, g := &s.scratch[t], s.groups[i]
-		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
+		c.query.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			c.ahead.Forget()
 			if next := s.after(i, q); next < len(w.queries) {
@@ -245,7 +246,7 @@ func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) err
 			}
 			s.wantPair(c, w, q)
 			c.ahead.Over(queryProducts, s.dim)
-			s.constants[q] = c.towers.query(s.psi.Row(q), s.anchor(c, w.queries[q].Anchor, epoch, step, q))
+			s.constants[q] = c.query.query(s.psi.Row(q), s.anchor(c, w.queries[q].Anchor, epoch, step, q))
 			s.drop(c, s.psi.Row(q), s.config.Dropout, useDropout, epoch, step, q)
 			for k := w.pairs[q]; k < w.pairs[q+1]; k++ {
 				s.pairs[k] = float32(s.backend.Dot(s.psi.Row(q), s.phi.Row(int(w.pairRows[k]))))
@@ -405,7 +406,7 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 	}
 	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
 		c, g := &s.scratch[t], s.groups[i]
-		c.towers.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
+		c.back.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
 			c.ahead.Forget()
@@ -425,10 +426,10 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 			if q < w.main {
 				dc -= dura * w.halves[q] // of dura·‖A‖² = −dura·c
 			}
-			c.towers.gradient(gradient[:s.width()], s.anchor(c, w.queries[q].Anchor, epoch, step, q), gradient, dc)
+			c.back.gradient(gradient[:s.width()], s.anchor(c, w.queries[q].Anchor, epoch, step, q), gradient, dc)
 			s.drop(c, gradient[:s.width()], s.config.EntityDropout, useEntityDropout, epoch, step, q)
 		}
-		c.towers.end(s.relations[i*n : (i+1)*n])
+		c.back.end(s.relations[i*n : (i+1)*n])
 	})
 }
 

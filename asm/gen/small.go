@@ -10,11 +10,10 @@ import (
 
 const strip32Doc = `computes %[1]d rows of a product of small matrices in float32:
 
-	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j],   i < %[1]d, j < 8·eights, t < k
+	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < %[1]d, j < 8·eights, t < k
 
-Every entry is one chain of fused multiply-adds from 0 with t ascending; if add is not 0, it is
-added to the entry of c that was there. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps
-neither a nor b.`
+The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
+nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.`
 
 // strips32 emits strips of products of small matrices: as many rows and, of the columns, up to
 // three vectors at a time as the registers hold.
@@ -31,7 +30,7 @@ func strips32(c *build.Context) {
 // strip32 emits a strip of n rows. groups are the numbers of eights of columns that are computed at a
 // time; an odd eight in a group of AVX-512 takes half of a vector.
 func (c vectors) strip32(n int, groups []int) {
-	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set), "func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights, add int)",
+	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set), "func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
 		fmt.Sprintf(strip32Doc, n))
 	dst, b := c.param("c"), c.param("b")
 	ld, left := c.bytes("ld"), c.param("eights")
@@ -110,11 +109,13 @@ func (c vectors) strip32(n int, groups []int) {
 			a.advance(aTerm)
 			c.ADDQ(ld, pb)
 		})
-		out := c.GP64()
-		add := c.param("add")
-		c.TESTQ(add, add)
+		out, first := c.GP64(), c.param("c")
+		plus := c.param("plus")
+		c.TESTQ(plus, plus)
 		c.JEQ(operand.LabelRef(label("store", eights)))
 		c.MOVQ(dst, out)
+		c.SUBQ(first, out)
+		c.ADDQ(plus, out)
 		for i := range n {
 			for v, p := range parts {
 				c.VADDPS(at(out, p.at), acc[i][v], acc[i][v])
