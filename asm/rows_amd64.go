@@ -41,8 +41,21 @@ func SumAVX512(x *float32, n int, lanes *[32]float32)
 //
 // every operation rounded. Requires n > 0, a multiple of 16.
 //
+// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+//
 //go:noescape
-func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32)
+func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
+
+// CoastAVX512 moves w along the moments. With s = rate, epsilon, entry by entry,
+//
+//	w  = w − (rate·m)/(√v + epsilon)
+//
+// every operation rounded. Requires n > 0, a multiple of 16.
+//
+// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+//
+//go:noescape
+func CoastAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 
 // AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon,
 // entry by entry,
@@ -92,8 +105,21 @@ func SumAVX2(x *float32, n int, lanes *[32]float32)
 //
 // every operation rounded. Requires n > 0, a multiple of 16.
 //
+// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+//
 //go:noescape
-func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32)
+func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
+
+// CoastAVX2 moves w along the moments. With s = rate, epsilon, entry by entry,
+//
+//	w  = w − (rate·m)/(√v + epsilon)
+//
+// every operation rounded. Requires n > 0, a multiple of 16.
+//
+// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+//
+//go:noescape
+func CoastAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 
 // AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon,
 // entry by entry,

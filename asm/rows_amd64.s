@@ -85,15 +85,16 @@ entries:
 	VZEROUPPER
 	RET
 
-// func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32)
-// Requires: AVX, AVX512F
-TEXT ·AdamAVX512(SB), NOSPLIT, $0-48
+// func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
 	MOVQ         w+0(FP), AX
 	MOVQ         m+8(FP), CX
 	MOVQ         v+16(FP), DX
 	MOVQ         gradient+24(FP), BX
 	MOVQ         n+32(FP), SI
 	MOVQ         s+40(FP), DI
+	MOVQ         ahead+48(FP), R8
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 4(DI), Z1
 	VBROADCASTSS 8(DI), Z2
@@ -103,30 +104,64 @@ TEXT ·AdamAVX512(SB), NOSPLIT, $0-48
 	VBROADCASTSS 24(DI), Z6
 
 entries:
-	VMOVUPS (AX), Z7
-	VMOVUPS (BX), Z8
-	VMULPS  (CX), Z0, Z9
-	VMULPS  Z8, Z1, Z10
-	VADDPS  Z10, Z9, Z9
-	VMOVUPS Z9, (CX)
-	VMULPS  Z8, Z8, Z8
-	VMULPS  (DX), Z2, Z10
-	VMULPS  Z8, Z3, Z8
-	VADDPS  Z8, Z10, Z10
-	VMOVUPS Z10, (DX)
-	VMULPS  Z5, Z10, Z10
-	VSQRTPS Z10, Z10
-	VADDPS  Z6, Z10, Z10
-	VMULPS  Z4, Z9, Z9
-	VDIVPS  Z10, Z9, Z9
-	VSUBPS  Z9, Z7, Z7
-	VMOVUPS Z7, (AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, BX
-	SUBQ    $0x00000010, SI
-	JNE     entries
+	PREFETCHT1 (AX)(R8*1)
+	PREFETCHT1 (CX)(R8*1)
+	PREFETCHT1 (DX)(R8*1)
+	VMOVUPS    (AX), Z7
+	VMOVUPS    (BX), Z8
+	VMULPS     (CX), Z0, Z9
+	VMULPS     Z8, Z1, Z10
+	VADDPS     Z10, Z9, Z9
+	VMOVUPS    Z9, (CX)
+	VMULPS     Z8, Z8, Z8
+	VMULPS     (DX), Z2, Z10
+	VMULPS     Z8, Z3, Z8
+	VADDPS     Z8, Z10, Z10
+	VMOVUPS    Z10, (DX)
+	VMULPS     Z5, Z10, Z10
+	VSQRTPS    Z10, Z10
+	VADDPS     Z6, Z10, Z10
+	VMULPS     Z4, Z9, Z9
+	VDIVPS     Z10, Z9, Z9
+	VSUBPS     Z9, Z7, Z7
+	VMOVUPS    Z7, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $0x40, BX
+	SUBQ       $0x00000010, SI
+	JNE        entries
+	VZEROUPPER
+	RET
+
+// func CoastAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·CoastAVX512(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         m+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         s+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 4(SI), Z1
+
+entries:
+	PREFETCHT1 (AX)(DI*1)
+	PREFETCHT1 (CX)(DI*1)
+	PREFETCHT1 (DX)(DI*1)
+	VMOVUPS    (AX), Z2
+	VSQRTPS    (DX), Z3
+	VADDPS     Z1, Z3, Z3
+	VMULPS     (CX), Z0, Z4
+	VDIVPS     Z3, Z4, Z4
+	VSUBPS     Z4, Z2, Z2
+	VMOVUPS    Z2, (AX)
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	SUBQ       $0x00000010, BX
+	JNE        entries
 	VZEROUPPER
 	RET
 
@@ -263,15 +298,16 @@ entries:
 	VZEROUPPER
 	RET
 
-// func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32)
-// Requires: AVX
-TEXT ·AdamAVX2(SB), NOSPLIT, $0-48
+// func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
+// Requires: AVX, MMX+
+TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
 	MOVQ         w+0(FP), AX
 	MOVQ         m+8(FP), CX
 	MOVQ         v+16(FP), DX
 	MOVQ         gradient+24(FP), BX
 	MOVQ         n+32(FP), SI
 	MOVQ         s+40(FP), DI
+	MOVQ         ahead+48(FP), R8
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS 4(DI), Y1
 	VBROADCASTSS 8(DI), Y2
@@ -281,48 +317,89 @@ TEXT ·AdamAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSS 24(DI), Y6
 
 entries:
-	VMOVUPS (AX), Y7
-	VMOVUPS (BX), Y8
-	VMULPS  (CX), Y0, Y9
-	VMULPS  Y8, Y1, Y10
-	VADDPS  Y10, Y9, Y9
-	VMOVUPS Y9, (CX)
-	VMULPS  Y8, Y8, Y8
-	VMULPS  (DX), Y2, Y10
-	VMULPS  Y8, Y3, Y8
-	VADDPS  Y8, Y10, Y10
-	VMOVUPS Y10, (DX)
-	VMULPS  Y5, Y10, Y10
-	VSQRTPS Y10, Y10
-	VADDPS  Y6, Y10, Y10
-	VMULPS  Y4, Y9, Y9
-	VDIVPS  Y10, Y9, Y9
-	VSUBPS  Y9, Y7, Y7
-	VMOVUPS Y7, (AX)
-	VMOVUPS 32(AX), Y7
-	VMOVUPS 32(BX), Y8
-	VMULPS  32(CX), Y0, Y9
-	VMULPS  Y8, Y1, Y10
-	VADDPS  Y10, Y9, Y9
-	VMOVUPS Y9, 32(CX)
-	VMULPS  Y8, Y8, Y8
-	VMULPS  32(DX), Y2, Y10
-	VMULPS  Y8, Y3, Y8
-	VADDPS  Y8, Y10, Y10
-	VMOVUPS Y10, 32(DX)
-	VMULPS  Y5, Y10, Y10
-	VSQRTPS Y10, Y10
-	VADDPS  Y6, Y10, Y10
-	VMULPS  Y4, Y9, Y9
-	VDIVPS  Y10, Y9, Y9
-	VSUBPS  Y9, Y7, Y7
-	VMOVUPS Y7, 32(AX)
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, BX
-	SUBQ    $0x00000010, SI
-	JNE     entries
+	PREFETCHT1 (AX)(R8*1)
+	PREFETCHT1 (CX)(R8*1)
+	PREFETCHT1 (DX)(R8*1)
+	VMOVUPS    (AX), Y7
+	VMOVUPS    (BX), Y8
+	VMULPS     (CX), Y0, Y9
+	VMULPS     Y8, Y1, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    Y9, (CX)
+	VMULPS     Y8, Y8, Y8
+	VMULPS     (DX), Y2, Y10
+	VMULPS     Y8, Y3, Y8
+	VADDPS     Y8, Y10, Y10
+	VMOVUPS    Y10, (DX)
+	VMULPS     Y5, Y10, Y10
+	VSQRTPS    Y10, Y10
+	VADDPS     Y6, Y10, Y10
+	VMULPS     Y4, Y9, Y9
+	VDIVPS     Y10, Y9, Y9
+	VSUBPS     Y9, Y7, Y7
+	VMOVUPS    Y7, (AX)
+	VMOVUPS    32(AX), Y7
+	VMOVUPS    32(BX), Y8
+	VMULPS     32(CX), Y0, Y9
+	VMULPS     Y8, Y1, Y10
+	VADDPS     Y10, Y9, Y9
+	VMOVUPS    Y9, 32(CX)
+	VMULPS     Y8, Y8, Y8
+	VMULPS     32(DX), Y2, Y10
+	VMULPS     Y8, Y3, Y8
+	VADDPS     Y8, Y10, Y10
+	VMOVUPS    Y10, 32(DX)
+	VMULPS     Y5, Y10, Y10
+	VSQRTPS    Y10, Y10
+	VADDPS     Y6, Y10, Y10
+	VMULPS     Y4, Y9, Y9
+	VDIVPS     Y10, Y9, Y9
+	VSUBPS     Y9, Y7, Y7
+	VMOVUPS    Y7, 32(AX)
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	ADDQ       $0x40, BX
+	SUBQ       $0x00000010, SI
+	JNE        entries
+	VZEROUPPER
+	RET
+
+// func CoastAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
+// Requires: AVX, MMX+
+TEXT ·CoastAVX2(SB), NOSPLIT, $0-48
+	MOVQ         w+0(FP), AX
+	MOVQ         m+8(FP), CX
+	MOVQ         v+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         s+32(FP), SI
+	MOVQ         ahead+40(FP), DI
+	VBROADCASTSS (SI), Y0
+	VBROADCASTSS 4(SI), Y1
+
+entries:
+	PREFETCHT1 (AX)(DI*1)
+	PREFETCHT1 (CX)(DI*1)
+	PREFETCHT1 (DX)(DI*1)
+	VMOVUPS    (AX), Y2
+	VSQRTPS    (DX), Y3
+	VADDPS     Y1, Y3, Y3
+	VMULPS     (CX), Y0, Y4
+	VDIVPS     Y3, Y4, Y4
+	VSUBPS     Y4, Y2, Y2
+	VMOVUPS    Y2, (AX)
+	VMOVUPS    32(AX), Y2
+	VSQRTPS    32(DX), Y3
+	VADDPS     Y1, Y3, Y3
+	VMULPS     32(CX), Y0, Y4
+	VDIVPS     Y3, Y4, Y4
+	VSUBPS     Y4, Y2, Y2
+	VMOVUPS    Y2, 32(AX)
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, CX
+	ADDQ       $0x40, DX
+	SUBQ       $0x00000010, BX
+	JNE        entries
 	VZEROUPPER
 	RET
 

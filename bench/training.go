@@ -135,7 +135,7 @@ func rowOperations(s *suite) []Benchmark {
 						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); backend.Softmax(m.Row(i), 1, 1) },
 						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); backend.Logistic(m.Row(i), nil, 0, 0) },
 						"axpy":     func(i int) { backend.Axpy(m.Row(i), 1e-9, y.Row(i)) },
-						"adam":     func(i int) { backend.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam) },
+						"adam":     func(i int) { backend.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
 						"adagrad":  func(i int) { backend.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
 					}[part]
 					i := 0

@@ -27,7 +27,7 @@ var backends = [...]*Backend{
 		pairInt8:  pairInt8Generic,
 		gemm:      gemmAVX2,
 		small:     smallKernels{4, asm.MatMulStrip4AVX2, asm.Transpose8AVX2, asm.UnpackTriangleAVX2, asm.PackTriangleAVX2, asm.AddTransposeAVX2},
-		rows:      rowKernels{axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2, adam: asm.AdamAVX2, adagrad: asm.AdagradAVX2, prefetch: asm.PrefetchAVX2},
+		rows:      rowKernels{axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2, adam: asm.AdamAVX2, coast: asm.CoastAVX2, adagrad: asm.AdagradAVX2, prefetch: asm.PrefetchAVX2},
 		weights:   weightKernels{maximum: asm.MaximumAVX2, exp: asm.ExpAVX2, logistic: asm.LogisticAVX2},
 	},
 	AVX512: {
@@ -50,7 +50,7 @@ var backends = [...]*Backend{
 		gemm:      gemmAVX512,
 		split:     splitProducts(),
 		small:     smallKernels{8, asm.MatMulStrip8AVX512, asm.Transpose8AVX2, asm.UnpackTriangleAVX2, asm.PackTriangleAVX2, asm.AddTransposeAVX2},
-		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, adagrad: asm.AdagradAVX512, prefetch: asm.PrefetchAVX2},
+		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, coast: asm.CoastAVX512, adagrad: asm.AdagradAVX512, prefetch: asm.PrefetchAVX2},
 		weights:   weightKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
 	},
 }

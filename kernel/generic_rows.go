@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-var rowsGeneric = rowKernels{axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric, adam: adamGeneric, adagrad: adagradGeneric}
+var rowsGeneric = rowKernels{axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric, adam: adamGeneric, coast: coastGeneric, adagrad: adagradGeneric}
 
 func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) } // rounded once: 53 > 2·24 + 1
 
@@ -38,7 +38,7 @@ func sumGeneric(x *float32, n int, lanes *[sumLanes]float32) {
 	}
 }
 
-func adamGeneric(w, m, v, g *float32, n int, step *float32) {
+func adamGeneric(w, m, v, g *float32, n int, step *float32, _ int) {
 	s := (*AdamStep)(unsafe.Pointer(step))
 	ws, ms, vs, gs := unsafe.Slice(w, n), unsafe.Slice(m, n), unsafe.Slice(v, n), unsafe.Slice(g, n)
 	for i, x := range gs {
@@ -46,6 +46,14 @@ func adamGeneric(w, m, v, g *float32, n int, step *float32) {
 		second := float32(s.Keep2*vs[i]) + float32(s.New2*float32(x*x))
 		ms[i], vs[i] = first, second
 		ws[i] -= float32(s.Rate*first) / (root32(float32(s.Spread*second)) + s.Epsilon)
+	}
+}
+
+func coastGeneric(w, m, v *float32, n int, step *float32, _ int) {
+	rate, epsilon := unsafe.Slice(step, 2)[0], unsafe.Slice(step, 2)[1]
+	ws, ms, vs := unsafe.Slice(w, n), unsafe.Slice(m, n), unsafe.Slice(v, n)
+	for i, x := range ms {
+		ws[i] -= float32(rate*x) / (root32(vs[i]) + epsilon)
 	}
 }
 

@@ -16,7 +16,8 @@ type rowKernels struct {
 	scale   func(x *float32, n int, a float32)
 	dot     func(x, y *float32, n int, lanes *[sumLanes]float32)
 	sum     func(x *float32, n int, lanes *[sumLanes]float32)
-	adam    func(w, m, v, g *float32, n int, s *float32)
+	adam    func(w, m, v, g *float32, n int, s *float32, ahead int)
+	coast   func(w, m, v *float32, n int, s *float32, ahead int)
 	adagrad func(w, v, g *float32, n int, s *float32)
 	// prefetch asks for cache lines to come into L2; nil in the generic tier.
 	prefetch func(p *float32, lines int)
@@ -103,6 +104,7 @@ func (b *Backend) Sum(x []float32) float64 {
 type scratch struct {
 	lanes   [sumLanes]float32
 	adam    AdamStep
+	coast   [2]float32
 	adagrad AdagradStep
 }
 
@@ -141,18 +143,35 @@ func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	}
 }
 
-// Adam takes a step on the row w with moments m and v against the gradient g.
-func (b *Backend) Adam(w, m, v, g []float32, s AdamStep) {
+// Adam takes a step on the row w with moments m and v against the gradient g. The rows that are next
+// entries after w, m and v, if any, come into L2 meanwhile.
+func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	checkLength("Adam", len(w), m, v, g)
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
 	t.adam = s
 	whole := len(w) / rowLanes * rowLanes
 	for i := 0; i < whole; i += rowChunk {
-		b.rows.adam(&w[i], &m[i], &v[i], &g[i], min(rowChunk, whole-i), &t.adam.Keep1)
+		b.rows.adam(&w[i], &m[i], &v[i], &g[i], min(rowChunk, whole-i), &t.adam.Keep1, 4*next)
 	}
 	if i := whole; i < len(w) {
-		adamGeneric(&w[i], &m[i], &v[i], &g[i], len(w)-i, &t.adam.Keep1)
+		adamGeneric(&w[i], &m[i], &v[i], &g[i], len(w)-i, &t.adam.Keep1, 0)
+	}
+}
+
+// Coast moves the row w along its moments m and v, which stay: w ← w − rate·m / (√v + epsilon). Rows that
+// are next entries after these come into L2 as with Adam.
+func (b *Backend) Coast(w, m, v []float32, rate, epsilon float32, next int) {
+	checkLength("Coast", len(w), m, v)
+	t := scratches.Get().(*scratch)
+	defer scratches.Put(t)
+	t.coast = [2]float32{rate, epsilon}
+	whole := len(w) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		b.rows.coast(&w[i], &m[i], &v[i], min(rowChunk, whole-i), &t.coast[0], 4*next)
+	}
+	if i := whole; i < len(w) {
+		coastGeneric(&w[i], &m[i], &v[i], len(w)-i, &t.coast[0], 0)
 	}
 }
 

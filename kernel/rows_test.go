@@ -72,9 +72,19 @@ func TestRows(t *testing.T) {
 				root := sqrt32(float32(step.Spread*second)) + step.Epsilon
 				wants[0][i], wants[1][i], wants[2][i] = w[i]-float32(step.Rate*first)/root, first, second
 			}
-			b.Adam(gots[0], gots[1], gots[2], g, step)
+			b.Adam(gots[0], gots[1], gots[2], g, step, n)
 			for i := range wants {
 				requireBits(t, wants[i], gots[i], "adam %d, n = %d", i, n)
+			}
+
+			wants = [3][]float32{clone(w), m, v}
+			gots = [3][]float32{clone(w), clone(m), clone(v)}
+			for i := range w {
+				wants[0][i] -= float32(0.3*m[i]) / (sqrt32(v[i]) + 1e-9)
+			}
+			b.Coast(gots[0], gots[1], gots[2], 0.3, 1e-9, -n)
+			for i := range wants {
+				requireBits(t, wants[i], gots[i], "coast %d, n = %d", i, n)
 			}
 
 			wants, gots = [3][]float32{clone(w), clone(v)}, [3][]float32{clone(w), clone(v)}
@@ -130,7 +140,7 @@ func TestNewAdamStep(t *testing.T) {
 		}
 		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
 		wide -= rate * first / (1 - math.Pow(beta1, float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
-		generic.Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped))
+		generic.Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped), 0)
 		skipped = 0
 		require.InDelta(t, wide, w[0], 1e-5, "step %d", step)
 	}
@@ -148,7 +158,8 @@ func TestRowsDoNotAllocate(t *testing.T) {
 			b.Scale(x, 2)
 			b.Dot(x, y)
 			b.Sum(x)
-			b.Adam(w, x, y, z, step)
+			b.Adam(w, x, y, z, step, 0)
+			b.Coast(w, x, y, 1, 1, 0)
 			b.Adagrad(w, y, z, AdagradStep{1, 1})
 			b.Softmax(x, 1, 1)
 			b.Logistic(x, nil, 0, 1)

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"math"
-	"slices"
 
 	"github.com/mquine/mquine/kernel"
 )
@@ -20,7 +19,6 @@ type optimiser struct {
 	step    int     // done, or that of now
 	rate    float64 // learning rate of the step
 	tables  []parameterTable
-	zeros   []float32
 	// sizes has, for every step since all rows were up to date, the factor of m/√v in Adam's movement.
 	sizes []float64
 }
@@ -40,7 +38,7 @@ func (t *parameterTable) row(values []float32, i int) []float32 {
 }
 
 func newOptimiser(c *Config, m Machine, names []string, tensors [][]float32, widths []int) *optimiser {
-	o := &optimiser{config: c, backend: m.Backend, threads: m.Threads, zeros: make([]float32, slices.Max(widths))}
+	o := &optimiser{config: c, backend: m.Backend, threads: m.Threads}
 	for i, values := range tensors {
 		t := parameterTable{name: names[i], width: widths[i], values: values}
 		if c.Optimiser != sgdOptimiser {
@@ -100,7 +98,7 @@ func (o *optimiser) moveAll(ctx context.Context, s *stepper) error {
 			if scale < 1 {
 				o.backend.Scale(gradient, float32(scale))
 			}
-			o.move(table, row, gradient)
+			o.move(table, row, row, gradient)
 		}
 		if k < n {
 			move(0, int(s.entities[k]), s.gradient.Row(k))
@@ -113,8 +111,9 @@ func (o *optimiser) moveAll(ctx context.Context, s *stepper) error {
 	})
 }
 
-// move moves a row of a table, which is up to date, against its gradient.
-func (o *optimiser) move(table, row int, gradient []float32) {
+// move moves a row of a table, which is up to date, against its gradient. The one that is likely to be
+// next comes nearer meanwhile.
+func (o *optimiser) move(table, row, next int, gradient []float32) {
 	c, t := o.config, &o.tables[table]
 	values := t.row(t.values, row)
 	switch c.Optimiser {
@@ -126,15 +125,15 @@ func (o *optimiser) move(table, row int, gradient []float32) {
 		missed := o.step - t.last[row] - 1
 		t.last[row] = o.step
 		step := kernel.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
-		o.backend.Adam(values, t.row(t.first, row), t.row(t.second, row), gradient, step)
+		o.backend.Adam(values, t.row(t.first, row), t.row(t.second, row), gradient, step, (next-row)*t.width)
 	}
 }
 
 // wake brings a row of a table up to date, but for its moments: it moves by what it missed since its
-// last gradient, before the step of now.
-func (o *optimiser) wake(table, row int) {
+// last gradient, before the step of now. next is as with move.
+func (o *optimiser) wake(table, row, next int) {
 	if o.config.Optimiser == adamOptimiser {
-		o.makeUp(&o.tables[table], row, o.step-1)
+		o.makeUp(&o.tables[table], row, next, o.step-1)
 	}
 }
 
@@ -142,7 +141,7 @@ func (o *optimiser) wake(table, row int) {
 //
 // i steps after it the moments are β₁ⁱm and β₂ⁱv, so that all of them move along m/√v, by the sum of
 // the sizes times (β₁/√β₂)ⁱ. Only ε does not go with it: it is that of the first of these steps.
-func (o *optimiser) makeUp(t *parameterTable, row, until int) {
+func (o *optimiser) makeUp(t *parameterTable, row, next, until int) {
 	missed := until - t.last[row]
 	if missed <= 0 {
 		return
@@ -158,10 +157,8 @@ func (o *optimiser) makeUp(t *parameterTable, row, until int) {
 		}
 		sum += power * size
 	}
-	o.backend.Adam(t.row(t.values, row), t.row(t.first, row), t.row(t.second, row), o.zeros[:t.width], kernel.AdamStep{
-		Keep1: 1, Keep2: 1, Rate: float32(sum), Spread: 1,
-		Epsilon: float32(c.Epsilon * math.Sqrt(1-math.Pow(c.Beta2, float64(t.last[row]+1)))),
-	})
+	epsilon := c.Epsilon * math.Sqrt(1-math.Pow(c.Beta2, float64(t.last[row]+1)))
+	o.backend.Coast(t.row(t.values, row), t.row(t.first, row), t.row(t.second, row), float32(sum), float32(epsilon), (next-row)*t.width)
 }
 
 // settle brings all rows up to date, with their moments.
@@ -171,7 +168,7 @@ func (o *optimiser) settle(ctx context.Context) error {
 		t := &o.tables[i]
 		err := kernel.Parallel(ctx, o.threads, len(t.last), func(_, row int) {
 			if missed := float64(o.step - t.last[row]); missed > 0 {
-				o.makeUp(t, row, o.step)
+				o.makeUp(t, row, min(row+o.threads, len(t.last)-1), o.step)
 				o.backend.Scale(t.row(t.first, row), float32(math.Pow(o.config.Beta1, missed)))
 				o.backend.Scale(t.row(t.second, row), float32(math.Pow(o.config.Beta2, missed)))
 				t.last[row] = o.step

@@ -52,9 +52,9 @@ func TestAdamMakesUp(t *testing.T) {
 						for i := range gradient {
 							gradient[i] = float32(rng.NormFloat64())
 						}
-						o.wake(0, row)
+						o.wake(0, row, row)
 						check(row)
-						o.move(0, row, append([]float32(nil), gradient...))
+						o.move(0, row, row, append([]float32(nil), gradient...))
 					}
 					for i := range gradient {
 						k, g := row*width+i, float64(gradient[i])

@@ -190,11 +190,12 @@ func (s *stepper) wake(ctx context.Context, o *optimiser) error {
 	n := len(s.entities)
 	return kernel.Parallel(ctx, s.threads, n+len(s.touched), func(_, k int) {
 		if k < n {
-			o.wake(0, int(s.entities[k]))
+			o.wake(0, int(s.entities[k]), int(s.entities[min(k+s.threads, n-1)]))
 			return
 		}
 		for i := range s.tensors[1:] {
-			o.wake(1+i, int(s.touched[k-n]))
+			r := int(s.touched[k-n])
+			o.wake(1+i, r, r)
 		}
 	})
 }
@@ -510,7 +511,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 			}
 			s.penalties[k] = s.regulariser.entity(out, s.entity(e), e, s.dim)
 			if o != nil {
-				o.move(0, int(e), out)
+				o.move(0, int(e), int(s.entities[min(k+s.threads, len(s.entities)-1)]), out)
 			}
 			return
 		}
@@ -528,7 +529,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 			g := out[i*d2 : (i+1)*d2]
 			s.penalties[k] += s.regulariser.relation(g, tensor[int(r)*d2:(int(r)+1)*d2], r, i)
 			if o != nil {
-				o.move(1+i, int(r), g)
+				o.move(1+i, int(r), int(r), g)
 			}
 		}
 	})

@@ -19,6 +19,7 @@ func rowKernels(c *build.Context) {
 		c.dot()
 		c.sum()
 		c.adam()
+		c.coast()
 		c.adagrad()
 		if c.lanes == 8 {
 			c.prefetch()
@@ -137,22 +138,27 @@ func (c vectors) store(sums []reg.VecVirtual, to reg.Register) {
 	}
 }
 
+const adamAhead = `
+
+The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.`
+
 func (c vectors) adam() {
-	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32)", `takes a step of Adam. With s = keep1, new1, keep2, new2,
+	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)", `takes a step of Adam. With s = keep1, new1, keep2, new2,
 rate, spread, epsilon, entry by entry,
 
 	m  = keep1·m + new1·gradient
 	v  = keep2·v + new2·(gradient·gradient)
 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 
-`+roundedApart)
-	r, n, s := c.params("w", "m", "v", "gradient"), c.param("n"), c.param("s")
+`+roundedApart+adamAhead)
+	r, n, s, ahead := c.params("w", "m", "v", "gradient"), c.param("n"), c.param("s"), c.param("ahead")
 	var k []reg.VecVirtual
 	for i := range 7 {
 		k = append(k, c.broadcast(at(s, i)))
 	}
 	keep1, new1, keep2, new2, rate, spread, epsilon := k[0], k[1], k[2], k[3], k[4], k[5], k[6]
 	c.entries(r, n, func(i int) {
+		c.fetch(r[:3], ahead, i)
 		w, g := c.load(at(r[0], i)), c.load(at(r[3], i))
 		m, x := c.product(at(r[1], i), keep1), c.product(g, new1)
 		c.VADDPS(x, m, m)
@@ -171,6 +177,38 @@ rate, spread, epsilon, entry by entry,
 		c.VMOVUPS(w, at(r[0], i))
 	})
 	c.end()
+}
+
+// coast emits what Adam does to a row in steps without a gradient, all at once.
+func (c vectors) coast() {
+	c.begin("Coast"+c.set, "func(w, m, v *float32, n int, s *float32, ahead int)", `moves w along the moments. With s = rate, epsilon, entry by entry,
+
+	w  = w − (rate·m)/(√v + epsilon)
+
+`+roundedApart+adamAhead)
+	r, n, s, ahead := c.params("w", "m", "v"), c.param("n"), c.param("s"), c.param("ahead")
+	rate, epsilon := c.broadcast(at(s, 0)), c.broadcast(at(s, 1))
+	c.entries(r, n, func(i int) {
+		c.fetch(r, ahead, i)
+		w, v := c.load(at(r[0], i)), c.vec()
+		c.VSQRTPS(at(r[2], i), v)
+		c.VADDPS(epsilon, v, v)
+		m := c.product(at(r[1], i), rate)
+		c.VDIVPS(v, m, m)
+		c.VSUBPS(m, w, w)
+		c.VMOVUPS(w, at(r[0], i))
+	})
+	c.end()
+}
+
+// fetch asks for the lines of entries i of rows that begin ahead bytes after the given ones.
+func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
+	if i%rowLanes != 0 {
+		return
+	}
+	for _, r := range rows {
+		c.PREFETCHT1(operand.Mem{Base: r, Index: ahead, Scale: 1, Disp: 4 * i})
+	}
 }
 
 func (c vectors) adagrad() {
