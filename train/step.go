@@ -241,6 +241,7 @@ func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) err
 		c.query.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			c.ahead.Forget()
+			s.wantRelation(c, w, i, q)
 			if next := s.after(i, q); next < len(w.queries) {
 				c.ahead.Want(s.psi.Row(next))
 				c.ahead.Want(s.entity(w.queries[next].Anchor))
@@ -266,6 +267,22 @@ func (s *stepper) after(i, q int) int {
 		return s.groups[i+s.threads].first
 	}
 	return math.MaxInt
+}
+
+// wantRelation asks, with the last query q of group i, for the relation of the group that is likely to be
+// the goroutine's next.
+func (s *stepper) wantRelation(c *stepScratch, w *workload, i, q int) {
+	next := i + s.threads
+	if q+1 < s.groups[i].last || next >= len(s.groups) {
+		return
+	}
+	r, d2 := int(w.queries[s.groups[next].first].Relation), s.dim*s.dim
+	if r == int(w.queries[q].Relation) {
+		return // near already
+	}
+	for _, tensor := range s.tensors[1:] {
+		c.ahead.Want(tensor[r*d2 : (r+1)*d2])
+	}
 }
 
 // wantPair asks for the features of the first pair of query q.
@@ -411,12 +428,13 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
 			c.ahead.Forget()
+			s.wantRelation(c, w, i, q)
 			if next := s.after(i, q); next < len(w.queries) {
 				s.wantPair(c, w, next)
 				c.ahead.Want(s.dPsi.Row(next))
 				c.ahead.Want(s.entity(w.queries[next].Anchor))
-				c.ahead.Over(queryGradientProducts, s.dim)
 			}
+			c.ahead.Over(queryGradientProducts, s.dim)
 			if q >= blocked {
 				clear(gradient)
 			}
