@@ -42,10 +42,10 @@ func newOptimiser(c *Config, m Machine, names []string, tensors [][]float32, wid
 	for i, values := range tensors {
 		t := parameterTable{name: names[i], width: widths[i], values: values}
 		if c.Optimiser != sgdOptimiser {
-			t.second = make([]float32, len(values))
+			t.second = kernel.AlignedFloat32(len(values))
 		}
 		if c.Optimiser == adamOptimiser {
-			t.first = make([]float32, len(values))
+			t.first = kernel.AlignedFloat32(len(values))
 			t.last = make([]int, len(values)/widths[i])
 		}
 		o.tables = append(o.tables, t)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
 
@@ -43,7 +44,7 @@ func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, er
 	}
 	tensors := make([][]float32, len(shapes))
 	for i, s := range shapes {
-		tensors[i] = make([]float32, s.Len())
+		tensors[i] = kernel.AlignedFloat32(s.Len())
 	}
 	if err := fill(ctx, cfg, seed, tensors); err != nil {
 		return nil, err
