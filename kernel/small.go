@@ -152,12 +152,11 @@ type Symmetric struct {
 	backend *Backend
 	d       int
 	e, g, y Matrix
-	packed  []float32 // G E + E G
 }
 
 // NewSymmetric returns scratch memory for d × d matrices.
 func (b *Backend) NewSymmetric(d int) *Symmetric {
-	return &Symmetric{backend: b, d: d, e: NewSmall(d, d), g: NewSmall(d, d), y: NewSmall(d, d), packed: AlignedFloat32(d * (d + 1) / 2)}
+	return &Symmetric{backend: b, d: d, e: NewSmall(d, d), g: NewSmall(d, d), y: NewSmall(d, d)}
 }
 
 // Features writes the d(d+1) features of the stored row a to phi.
@@ -165,12 +164,17 @@ func (s *Symmetric) Features(phi, a []float32) {
 	b, p := s.backend, s.triangle("Features", phi, a)
 	b.UnpackSymmetric32(s.e, a, 2)
 	b.MatMulLower32(s.y, s.e, s.e, Matrix{})
-	b.PackLower32(phi[:p], s.e, 1, 1)
+	copy(phi[:p], a)
+	at := -1
+	for i := range s.d {
+		at += i + 1
+		phi[at] *= 2
+	}
 	b.PackLower32(phi[p:2*p], s.y, 1, 1)
 }
 
 // Gradient writes ∂L/∂a to ga, given the stored row a and gphi = ∂L/∂φ (the derivatives by the
-// entries of φ as they are stored, one for both E_ij and E_ji). ga may be gphi[:d(d+1)/2].
+// entries of φ as they are stored, one for both E_ij and E_ji). ga and gphi do not overlap.
 //
 // With γ₁, γ₂ the halves of gphi and G the symmetric matrix with G_ij = γ₂_ij off and 2γ₂_ii on the
 // diagonal, ∂L/∂a_ij is γ₁_ij + (G E + E G)_ij for i > j and 2γ₁_ii + (G E + E G)_ii on the diagonal.
@@ -184,14 +188,13 @@ func (s *Symmetric) Gradient(ga, gphi, a []float32) {
 	b.UnpackSymmetric32(s.g, gphi[p:2*p], 2)
 	b.MatMul32(s.y, s.g, s.e, Matrix{})
 	b.AddTranspose32(s.y) // E G is the transpose of G E
-	b.PackLower32(s.packed, s.y, 1, 1)
-	copy(ga[:p], gphi)
+	b.PackLower32(ga[:p], s.y, 1, 1)
+	b.Axpy(ga[:p], 1, gphi[:p])
 	at := -1
 	for i := range s.d {
 		at += i + 1
-		ga[at] *= 2
+		ga[at] = s.y.Row(i)[i] + 2*gphi[at]
 	}
-	b.Axpy(ga[:p], 1, s.packed)
 }
 
 func (s *Symmetric) triangle(name string, phi, a []float32) int {

@@ -58,6 +58,7 @@ type stepScratch struct {
 	anchor    []float32
 	row       []float32 // gradient of a feature row
 	gradient  []float32 // of an entity or a relation
+	more      []float32 // to add to it
 }
 
 // group is a run of queries with the same side and relation, no longer than groupSize. The gradients
@@ -80,6 +81,7 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 			ahead: ahead, query: newQueryTower(ahead.Backend, c.Dim), back: newGradientTower(ahead.Backend, c.Dim), symmetric: ahead.NewSymmetric(c.Dim),
 			objective: objective{config: c, backend: b}, pcg: rand.NewPCG(0, 0),
 			row: kernel.AlignedFloat32(2 * s.width()), gradient: kernel.AlignedFloat32(max(s.width(), s.relationSize())),
+			more: kernel.AlignedFloat32(s.width()),
 		}
 	}
 	return s
@@ -108,17 +110,28 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, o *opti
 	stages := []func() error{
 		func() error { return s.wake(ctx, o) },
 		func() error { return s.features(ctx, w) },
-		func() error { return s.queries(ctx, w, epoch, step) },
 	}
+	// Block by block, so that what the queries of one take and give stays in a near cache.
+	done := 0 // groups
 	for _, b := range w.blocks {
-		stages = append(stages, func() error { return s.block(ctx, w, b) })
+		first, last := done, done
+		for last < len(s.groups) && s.groups[last].first < b.lastQuery {
+			last++
+		}
+		done = last
+		stages = append(stages,
+			func() error { return s.queries(ctx, w, first, last, epoch, step) },
+			func() error { return s.block(ctx, w, b) },
+			func() error { return s.queryGradients(ctx, w, first, last, epoch, step) },
+		)
 	}
+	stages = append(stages, func() error { return s.queries(ctx, w, done, len(s.groups), epoch, step) })
 	if len(w.blocks) == 0 {
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
-		func() error { return s.queryGradients(ctx, w, epoch, step) },
+		func() error { return s.queryGradients(ctx, w, done, len(s.groups), epoch, step) },
 	)
 	for _, stage := range stages {
 		if err := stage(); err != nil {
@@ -235,8 +248,10 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 	})
 }
 
-func (s *stepper) queries(ctx context.Context, w *workload, epoch, step int) error {
-	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
+// queries computes Ψ of groups first ≤ i < last, and the scores of their pairs.
+func (s *stepper) queries(ctx context.Context, w *workload, first, last, epoch, step int) error {
+	return kernel.Parallel(ctx, s.threads, last-first, func(t, k int) {
+		i := first + k
 		c, g := &s.scratch[t], s.groups[i]
 		c.query.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
@@ -414,15 +429,16 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	})
 }
 
-// queryGradients takes the gradients of Ψ to packed anchors, in their place, and to relations. Those
-// of a block's queries are there; the pairs' parts are added.
-func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step int) error {
+// queryGradients takes the gradients of Ψ of groups first ≤ i < last to packed anchors, in their place,
+// and to relations. Those of a block's queries are there; the pairs' parts are added.
+func (s *stepper) queryGradients(ctx context.Context, w *workload, first, last, epoch, step int) error {
 	n, blocked := s.relationSize(), w.blockQueries()
 	dura := 0.0
 	if s.config.Regulariser == duraRegulariser {
 		dura = s.regulariser.factor
 	}
-	return kernel.Parallel(ctx, s.threads, len(s.groups), func(t, i int) {
+	return kernel.Parallel(ctx, s.threads, last-first, func(t, k int) {
+		i := first + k
 		c, g := &s.scratch[t], s.groups[i]
 		c.back.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
@@ -452,9 +468,9 @@ func (s *stepper) queryGradients(ctx context.Context, w *workload, epoch, step i
 	})
 }
 
-// rowGradient takes the gradient of feature row i to the packed entity. That of a block's row is
-// there; the pairs' parts are added.
-func (s *stepper) rowGradient(c *stepScratch, w *workload, i int) []float32 {
+// rowGradient takes the gradient of feature row i to the packed entity, written to out. That of a
+// block's row is there; the pairs' parts are added.
+func (s *stepper) rowGradient(out []float32, c *stepScratch, w *workload, i int) {
 	g := c.row
 	if i < s.dPhi.Rows {
 		g = s.dPhi.Row(i)
@@ -466,8 +482,7 @@ func (s *stepper) rowGradient(c *stepScratch, w *workload, i int) []float32 {
 			s.backend.Axpy(g, s.pairs[k], s.psi.Row(int(s.pairQuery[k])))
 		}
 	}
-	c.symmetric.Gradient(c.row[:s.width()], g, s.entity(w.rows[i]))
-	return c.row[:s.width()]
+	c.symmetric.Gradient(out, g, s.entity(w.rows[i]))
 }
 
 // wantEntity asks for what the gradient of entity e is made of, of a row's pairs the first.
@@ -519,12 +534,18 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 			if next := k + s.threads; next < len(s.entities) {
 				s.wantEntity(c, w, s.entities[next])
 			}
-			clear(out)
-			for _, i := range s.byEntity.of(int(e)) {
+			for k, i := range s.byEntity.of(int(e)) {
+				part := out
+				if k > 0 {
+					part = c.more
+				}
 				if int(i) < len(w.rows) {
-					s.backend.Axpy(out, 1, s.rowGradient(c, w, int(i)))
+					s.rowGradient(part, c, w, int(i))
 				} else {
-					s.backend.Axpy(out, 1, s.dPsi.Row(int(i) - len(w.rows))[:n])
+					copy(part, s.dPsi.Row(int(i)-len(w.rows)))
+				}
+				if k > 0 {
+					s.backend.Axpy(out, 1, part)
 				}
 			}
 			s.penalties[k] = s.regulariser.entity(out, s.entity(e), e, s.dim)

@@ -69,8 +69,9 @@ type gradientTower struct {
 	ab, dab   kernel.Matrix // [A, B] and [∂A, ∂B]
 	p         kernel.Matrix // [P1, P2]
 
-	// The gradients of the queries since begin: [∂Rʰ, ∂Rᶜ] and [none, ∂Rᵗ].
-	sum, sumT kernel.Matrix
+	// The sums of the queries since begin, if any: [H ∂A, H ∂B] = [∂Rʰ, ∂Rᶜ] and [∂A, ∂B], where ∂B = −∂Rᵗ.
+	sum, direct kernel.Matrix
+	any         bool
 }
 
 func newGradientTower(b *kernel.Backend, d int) *gradientTower {
@@ -78,7 +79,7 @@ func newGradientTower(b *kernel.Backend, d int) *gradientTower {
 	for _, m := range []*kernel.Matrix{&w.backH, &w.backC, &w.entity, &w.x} {
 		*m = kernel.NewSmall(d, d)
 	}
-	for _, m := range []*kernel.Matrix{&w.relation, &w.negated, &w.ab, &w.dab, &w.p, &w.sum, &w.sumT} {
+	for _, m := range []*kernel.Matrix{&w.relation, &w.negated, &w.ab, &w.dab, &w.p, &w.sum, &w.direct} {
 		*m = kernel.NewSmall(d, 2*d)
 	}
 	return w
@@ -89,9 +90,7 @@ func (w *gradientTower) right(m kernel.Matrix) kernel.Matrix { return m.Columns(
 
 // begin is that of queryTower.
 func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
-	w.side = side
-	clear(w.sum.Data)
-	clear(w.sumT.Data)
+	w.side, w.any = side, false
 	readRelation(w.backend, w.right(w.negated), w.x, tensors, rt, r, side)
 	w.backend.Scale(w.negated.Data, -1)
 	readRelation(w.backend, w.left(w.relation), w.x, tensors, rh, r, side)
@@ -118,8 +117,14 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.MatMul32(w.right(w.dab), w.left(w.ab), w.left(w.p), kernel.Matrix{})
 	b.MatMul32(w.dab, w.right(w.ab), w.p, w.dab)
 	// ∂Rʰ = H ∂A, ∂Rᶜ = H ∂B, ∂Rᵗ = −∂B.
-	b.MatMul32(w.sum, w.entity, w.dab, w.sum)
-	b.Axpy(w.sumT.Data, -1, w.dab.Data)
+	if w.any {
+		b.MatMul32(w.sum, w.entity, w.dab, w.sum)
+		b.Axpy(w.direct.Data, 1, w.dab.Data)
+	} else {
+		w.any = true
+		b.MatMul32(w.sum, w.entity, w.dab, kernel.Matrix{})
+		copy(w.direct.Data, w.dab.Data)
+	}
 	// ∂H = sym(∂A Rʰᵀ + ∂B Rᶜᵀ), and twice its lower triangle is the gradient of A.
 	b.MatMul32(w.x, w.left(w.dab), w.backH, kernel.Matrix{})
 	b.MatMul32(w.x, w.right(w.dab), w.backC, w.x)
@@ -127,9 +132,11 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.PackLower32(out[:p], w.x, 1, 1)
 }
 
-// end writes the sum of the relation's gradients since begin, one matrix after the other.
+// end writes the sum of the relation's gradients since begin, of one query at least, one matrix after
+// the other.
 func (w *gradientTower) end(out []float32) {
-	sums := [3]kernel.Matrix{rh: w.left(w.sum), rt: w.right(w.sumT), rc: w.right(w.sum)}
+	w.backend.Scale(w.direct.Data, -1)
+	sums := [3]kernel.Matrix{rh: w.left(w.sum), rt: w.right(w.direct), rc: w.right(w.sum)}
 	n := w.d * w.d
 	for i := range len(out) / n {
 		sum := sums[i]
