@@ -48,8 +48,8 @@ func (m Matrix) check(name string) {
 type Product struct {
 	gemm    *gemm
 	team    *team
-	left    []float32   // packed rows of the left factor, strip by strip: [k][mr], or as the kernel has it
-	right   []float32   // packed columns of the right factor, panel by panel: [k][nr]
+	left    []float32   // packed rows of the left factor, chunk by chunk and strip by strip: [k][mr], or as the kernel has it
+	right   []float32   // packed columns of the right factor, chunk by chunk and panel by panel: [k][nr]
 	scratch [][]float32 // of every worker: a tile, or what is packed with zeros
 
 	// The product under way, c (+)= l·r, and the block of it.
@@ -58,7 +58,6 @@ type Product struct {
 	add                  bool
 	row, col, term       int
 	rows, cols, terms    int
-	packed               int // terms with those that are zeros
 	strips, panels       int // of the block
 	stripGroups          int
 	packWork, multiplier func(worker, item int)
@@ -84,8 +83,9 @@ const (
 	// ProductChunk is the number of terms that a product adds up in one chain.
 	ProductChunk = 256
 
-	productBlock = 4096 // rows and columns that are packed at once: 4 MiB each
-	itemColumns  = 256  // columns of an item
+	productBlock = 4096    // rows and columns that are packed at once
+	blockEntries = 2 << 20 // that they have at most, but for a chunk: 8 MiB each
+	itemColumns  = 256     // columns of an item
 )
 
 // NewProduct returns scratch memory for products on the given number of threads.
@@ -145,15 +145,15 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	g := p.gemm
 	p.c, p.l, p.r = c, l, r
 	defer func() { p.c, p.l, p.r = Matrix{}, operand{}, operand{} }()
-	terms := roundUp(min(k, ProductChunk), g.unit)
-	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*terms+16)
-	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*terms+16)
+	most := blockTerms(max(m, n))
+	packed := roundUp(min(k, most), g.unit)
+	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*packed+16)
+	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*packed+16)
 	for p.col = 0; p.col < n; p.col += productBlock {
 		p.cols = min(productBlock, n-p.col)
 		p.panels = (p.cols + g.nr - 1) / g.nr
-		for p.term = 0; p.term < k; p.term += ProductChunk {
-			p.terms = min(ProductChunk, k-p.term)
-			p.packed = roundUp(p.terms, g.unit)
+		for p.term = 0; p.term < k; p.term += most {
+			p.terms = min(most, k-p.term)
 			p.add = add || p.term > 0
 			for p.row = 0; p.row < m; p.row += productBlock {
 				p.rows = min(productBlock, m-p.row)
@@ -188,88 +188,115 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
-// pack packs a group of strips or, beyond these, of panels.
+// blockTerms returns how many terms, in whole chunks, are packed at once for so many vectors: as many as
+// blockEntries hold, because goroutines wait for each other before and after every block.
+func blockTerms(vectors int) int {
+	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk
+}
+
+// chunk returns chunk i of the terms of the block: where it begins, its number of terms, and that with
+// the zeros which are packed after them.
+func (p *Product) chunk(i int) (from, terms, packed int) {
+	from = i * ProductChunk
+	terms = min(ProductChunk, p.terms-from)
+	return from, terms, roundUp(terms, p.gemm.unit)
+}
+
+func (p *Product) chunks() int { return (p.terms + ProductChunk - 1) / ProductChunk }
+
+// pack packs a group of strips or, beyond these, of panels, chunk by chunk.
 func (p *Product) pack(worker, item int) {
 	g := p.gemm
-	if item < p.stripGroups {
-		for s := item * g.strips; s < min((item+1)*g.strips, p.strips); s++ {
-			p.packVectors(worker, p.left[s*p.packed*g.mr:], g.mr, g.packRows, p.l, p.row+s*g.mr, p.row+p.rows)
+	for i := range p.chunks() {
+		from, _, packed := p.chunk(i)
+		if item < p.stripGroups {
+			left := p.left[p.strips*g.mr*from:]
+			for s := item * g.strips; s < min((item+1)*g.strips, p.strips); s++ {
+				p.packVectors(worker, left[s*packed*g.mr:], g.mr, g.packRows, p.l, p.row+s*g.mr, p.row+p.rows, i)
+			}
+			continue
 		}
-		return
-	}
-	item -= p.stripGroups
-	n := p.itemPanels()
-	for s := item * n; s < min((item+1)*n, p.panels); s++ {
-		p.packVectors(worker, p.right[s*p.packed*g.nr:], g.nr, g.packCols, p.r, p.col+s*g.nr, p.col+p.cols)
+		right, n := p.right[p.panels*g.nr*from:], p.itemPanels()
+		first := (item - p.stripGroups) * n
+		for s := first; s < min(first+n, p.panels); s++ {
+			p.packVectors(worker, right[s*packed*g.nr:], g.nr, g.packCols, p.r, p.col+s*g.nr, p.col+p.cols, i)
+		}
 	}
 }
 
-// packVectors packs the terms of the chunk of width vectors from the given one on, with zeros for the
-// vectors beyond end and the terms beyond the chunk.
-func (p *Product) packVectors(worker int, dst []float32, width int, kernels [2]func(dst, src *float32, stride, k int), o operand, from, end int) {
-	count := min(width, end-from)
-	whole := count == width && p.terms == p.packed
-	src, stride := p.scratch[worker][:width*p.packed], p.packed
+// packVectors packs a chunk of width vectors from the given one on, with zeros for the vectors beyond end
+// and the terms beyond the chunk.
+func (p *Product) packVectors(worker int, dst []float32, width int, kernels [2]func(dst, src *float32, stride, k int), o operand, vector, end, chunk int) {
+	from, terms, packed := p.chunk(chunk)
+	from += p.term
+	count := min(width, end-vector)
+	whole := count == width && terms == packed
+	src, stride := p.scratch[worker][:width*packed], packed
 	switch {
 	case whole && o.columns:
-		src, stride = o.Data[p.term*o.Stride+from:], o.Stride
+		src, stride = o.Data[from*o.Stride+vector:], o.Stride
 	case whole:
-		src, stride = o.Data[from*o.Stride+p.term:], o.Stride
+		src, stride = o.Data[vector*o.Stride+from:], o.Stride
 	case o.columns:
 		stride = width
 		clear(src)
-		for t := range p.terms {
-			copy(src[t*width:], o.Data[(p.term+t)*o.Stride+from:][:count])
+		for t := range terms {
+			copy(src[t*width:], o.Data[(from+t)*o.Stride+vector:][:count])
 		}
 	default:
 		clear(src)
 		for i := range count {
-			copy(src[i*stride:], o.Data[(from+i)*o.Stride+p.term:][:p.terms])
+			copy(src[i*stride:], o.Data[(vector+i)*o.Stride+from:][:terms])
 		}
 	}
-	kernels[btoi(o.columns)](&dst[0], &src[0], stride, p.packed)
+	kernels[btoi(o.columns)](&dst[0], &src[0], stride, packed)
 }
 
-// multiply computes the part of c of one group of strips and one of panels.
+// multiply computes the part of c of one group of strips and one of panels, chunk by chunk.
 func (p *Product) multiply(worker, item int) {
 	g := p.gemm
 	n := p.itemPanels()
 	first := item / p.panelGroups() * g.strips
 	strips := min(g.strips, p.strips-first)
-	row, left := p.row+first*g.mr, p.left[first*p.packed*g.mr:]
+	row := p.row + first*g.mr
 	whole := min(strips*g.mr, p.row+p.rows-row) / g.mr
-	from := item % p.panelGroups() * n
-	for q := from; q < min(from+n, p.panels); q++ {
-		right := &p.right[q*p.packed*g.nr]
-		col := p.col + q*g.nr
-		cols := min(g.nr, p.col+p.cols-col)
-		s := 0
-		if cols == g.nr && whole > 0 {
-			// The next panel meanwhile comes into L2, spread over the strips; that of the next item
-			// may be another goroutine's. An address, not a pointer: it may run past the end.
-			next := min((q+1)*p.packed*g.nr, len(p.right)-1)
-			step := (4*p.packed*g.nr + whole*p.packed/4) / (whole*p.packed/4 + 1)
-			g.tile(&left[0], right, p.packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, btoi(p.add),
-				uintptr(unsafe.Pointer(&p.right[next])), step)
-			s = whole
-		}
-		for ; s < strips; s++ {
-			p.edge(p.scratch[worker][:g.mr*g.nr], &left[s*p.packed*g.mr], right, row+s*g.mr, col, cols)
+	start := item % p.panelGroups() * n
+	for i := range p.chunks() {
+		from, _, packed := p.chunk(i)
+		left, panels := p.left[(p.strips*from+first*packed)*g.mr:], p.right[p.panels*g.nr*from:]
+		add := btoi(p.add || i > 0)
+		for q := start; q < min(start+n, p.panels); q++ {
+			right := &panels[q*packed*g.nr]
+			col := p.col + q*g.nr
+			cols := min(g.nr, p.col+p.cols-col)
+			s := 0
+			if cols == g.nr && whole > 0 {
+				// The next panel meanwhile comes into L2, spread over the strips; that of the next item
+				// may be another goroutine's. An address, not a pointer: it may run past the end.
+				next := min((q+1)*packed*g.nr, len(panels)-1)
+				step := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
+				g.tile(&left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, add,
+					uintptr(unsafe.Pointer(&panels[next])), step)
+				s = whole
+			}
+			for ; s < strips; s++ {
+				p.edge(p.scratch[worker][:g.mr*g.nr], &left[s*packed*g.mr], right, row+s*g.mr, col, cols, packed, add)
+			}
 		}
 	}
 }
 
 // edge computes a tile of which not all rows or columns are in c.
-func (p *Product) edge(tile []float32, left, right *float32, row, col, cols int) {
+func (p *Product) edge(tile []float32, left, right *float32, row, col, cols, packed, add int) {
 	g := p.gemm
 	rows := min(g.mr, p.row+p.rows-row)
-	if p.add {
+	if add != 0 {
 		clear(tile)
 		for i := range rows {
 			copy(tile[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
 		}
 	}
-	g.tile(left, right, p.packed, 1, &tile[0], g.nr, btoi(p.add), uintptr(unsafe.Pointer(right)), 0)
+	g.tile(left, right, packed, 1, &tile[0], g.nr, add, uintptr(unsafe.Pointer(right)), 0)
 	for i := range rows {
 		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], tile[i*g.nr:])
 	}
