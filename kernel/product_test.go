@@ -86,6 +86,25 @@ func TestProduct(t *testing.T) {
 	})
 }
 
+// A kernel's unit adds terms that are zeros.
+func TestProductUnit(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		g := b.gemm
+		g.unit = 32
+		conformProduct(t, &g, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
+			within := func(f func(t int) float32) func(t int) float32 {
+				return func(t int) float32 {
+					if t < k {
+						return f(t)
+					}
+					return 0
+				}
+			}
+			return twinProduct(b.Tier, roundUp(k, g.unit), within(x), within(y))
+		})
+	})
+}
+
 // conformProduct compares products with a twin, which returns an entry and a function that adds it to what
 // was there.
 func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32, func(float32) float32)) {
@@ -149,6 +168,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 			check(2, itemColumns+g.nr+1, 3, normal)
 			check(productBlock+1, 2, 2, normal)
 			check(2, productBlock+1, 2, normal)
+			check(g.strips*g.mr+1, itemColumns+1, 2*ProductChunk+70, normal)
+			check(productBlock+1, 3, 2*ProductChunk+70, normal) // two blocks of terms
 			for range 20 {
 				check(g.mr, g.nr, 1+rng.IntN(20), func() float32 {
 					if rng.IntN(10) == 0 {
