@@ -168,8 +168,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 			check(2, itemColumns+g.nr+1, 3, normal)
 			check(productBlock+1, 2, 2, normal)
 			check(2, productBlock+1, 2, normal)
-			check(g.strips*g.mr+1, itemColumns+1, 2*ProductChunk+70, normal)
-			check(productBlock+1, 3, 2*ProductChunk+70, normal) // two blocks of terms
+			check(g.strips*g.mr+1, g.nr+1, 2*ProductChunk+3, normal)
+			check(productBlock+1, 1, 2*ProductChunk+3, normal) // two blocks of terms
 			for range 20 {
 				check(g.mr, g.nr, 1+rng.IntN(20), func() float32 {
 					if rng.IntN(10) == 0 {
