@@ -145,7 +145,7 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	g := p.gemm
 	p.c, p.l, p.r = c, l, r
 	defer func() { p.c, p.l, p.r = Matrix{}, operand{}, operand{} }()
-	most := blockTerms(max(m, n))
+	most := blockTerms(max(roundUp(m, g.mr), roundUp(n, g.nr)))
 	packed := roundUp(min(k, most), g.unit)
 	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*packed+16)
 	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*packed+16)

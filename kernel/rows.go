@@ -143,8 +143,8 @@ func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	}
 }
 
-// Adam takes a step on the row w with moments m and v against the gradient g. The rows that are next
-// entries after w, m and v, if any, come into L2 meanwhile.
+// Adam takes a step on the row w with moments m and v against the gradient g. Most of the rows
+// that are next entries after w, m and v, if there are any, comes into L2 meanwhile.
 func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	checkLength("Adam", len(w), m, v, g)
 	t := scratches.Get().(*scratch)
@@ -159,8 +159,8 @@ func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	}
 }
 
-// Coast moves the row w along its moments m and v, which stay: w ← w − rate·m / (√v + epsilon). Rows that
-// are next entries after these come into L2 as with Adam.
+// Coast moves the row w along its moments m and v, which stay: w ← w − rate·m / (√v + epsilon). next is
+// as with Adam.
 func (b *Backend) Coast(w, m, v []float32, rate, epsilon float32, next int) {
 	checkLength("Coast", len(w), m, v)
 	t := scratches.Get().(*scratch)

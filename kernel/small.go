@@ -44,11 +44,11 @@ func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, fa
 // MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
 func (b *Backend) MatMulT32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, false) }
 
-// MatMulLower32 is MatMul32 without what is above the diagonal of c's last m columns, which may or may
-// not be computed.
+// MatMulLower32 is MatMul32 for the entries on and below the diagonal of a square c; those above it may or
+// may not be computed.
 func (b *Backend) MatMulLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, true) }
 
-// MatMulTLower32 is MatMulT32 without what MatMulLower32 leaves out.
+// MatMulTLower32 is MatMulT32 for the entries on and below the diagonal.
 func (b *Backend) MatMulTLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, true) }
 
 func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
@@ -65,6 +65,9 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
 		panic(fmt.Sprintf("kernel: small product with strides %d, %d and %d of what has to have the same", c.Stride, y.Stride, plus.Stride))
 	}
+	if lower {
+		checkSquare(c)
+	}
 	checkSmall(c)
 	checkSmall(y)
 	if transposed {
@@ -76,7 +79,7 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 	for i := 0; i < c.Rows; i += s.rows {
 		n := (c.Cols + 7) / 8
 		if lower {
-			n = min(n, (c.Cols-c.Rows+i+s.rows-1)/8+1)
+			n = min(n, (i+s.rows-1)/8+1)
 		}
 		if added {
 			from = &plus.Data[i*ld]
@@ -121,7 +124,7 @@ func (b *Backend) AddTranspose32(m Matrix) {
 
 // UnpackSymmetric32 writes the symmetric d × d matrix with the packed lower triangle packed, row
 // by row, to dst, its diagonal multiplied by diagonal (2 for E = A + Aᵀ from a packed A). Rows of dst
-// from d on must be zero, and columns from d on become so.
+// from d up to the next multiple of 8 must be zero, and columns from d up to it may become so.
 func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float32) {
 	checkSquare(dst)
 	checkTriangle("UnpackSymmetric32", dst.Rows, packed)

@@ -42,7 +42,8 @@ func TestMatMul32(t *testing.T) {
 					}
 				}
 				rows, terms, cols := d, d, d
-				if round >= 4 {
+				oblong := round >= 4
+				if oblong {
 					rows, terms, cols = 1+rng.IntN(d), 1+rng.IntN(d), d+rng.IntN(2*d)
 				}
 				offset := []int{0, 0, 0, 0, 0, rng.IntN(d + 9)}[round]
@@ -59,6 +60,9 @@ func TestMatMul32(t *testing.T) {
 					multiply          func(c, x, y, plus Matrix)
 					transposed, lower bool
 				}{{b.MatMul32, false, false}, {b.MatMulT32, true, false}, {b.MatMulLower32, false, true}, {b.MatMulTLower32, true, true}} {
+					if form.lower && oblong {
+						continue
+					}
 					x, y := small(rows, terms, value), within(terms, value)
 					if form.transposed {
 						x = small(terms, rows, value)
@@ -83,7 +87,7 @@ func TestMatMul32(t *testing.T) {
 									}
 									continue
 								}
-								if form.lower && j-(cols-rows) > i {
+								if form.lower && j > i {
 									continue
 								}
 								want, add := twinProduct(b.Tier, terms, func(k int) float32 {
@@ -120,6 +124,7 @@ func TestMatMul32Neighbours(t *testing.T) {
 		require.Panics(t, func() { b.MatMul32(small(d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y, c.Columns(0, d)) }, "plus of another size")
+		require.Panics(t, func() { b.MatMulLower32(c, x, y, Matrix{}) }, "no diagonal")
 	})
 }
 

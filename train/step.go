@@ -58,7 +58,7 @@ type stepScratch struct {
 	anchor    []float32
 	row       []float32 // gradient of a feature row
 	gradient  []float32 // of an entity or a relation
-	more      []float32 // to add to it
+	more      []float32 // another part of that of an entity
 }
 
 // group is a run of queries with the same side and relation, no longer than groupSize. The gradients

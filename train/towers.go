@@ -32,9 +32,8 @@ func newQueryTower(b *kernel.Backend, d int) *queryTower {
 // all relations.
 func (w *queryTower) begin(side kg.Side, tensors [][]float32, r int32) {
 	for i := range tensors {
-		readRelation(w.backend, w.relation[i], w.temp, tensors, i, r, side)
+		readRelation(w.backend, w.relation[i], w.temp, tensors, i, r, side, i == rt)
 	}
-	w.backend.Scale(w.relation[rt].Data, -1)
 }
 
 // query writes ψ of an anchor, given by its packed A, and returns c.
@@ -51,11 +50,12 @@ func (w *queryTower) query(psi, anchor []float32) (c float64) {
 	return -b.Dot(w.a.Data, w.a.Data)
 }
 
-// gradientTower takes the gradients of ψ and c back to the parameters, for the queries of one side and relation after
-// another. It belongs to one goroutine.
+// gradientTower takes the gradients of ψ and c back to the parameters, for the queries of one side and
+// relation after another. It belongs to one goroutine.
 //
-// Two products that share a factor are one: [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] takes five vectors of 16 columns
-// for d = 38, A and B apart take six.
+// Products that share a factor are one, with the other factors side by side, so that columns are padded
+// once: [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] takes five AVX-512 vectors for d = 38, A and B apart take six.
+// queryTower keeps them apart, because c has the bits of a sum over A's memory, padding included.
 type gradientTower struct {
 	backend *kernel.Backend
 	d       int
@@ -65,21 +65,22 @@ type gradientTower struct {
 	negated      kernel.Matrix // [0, −Rᵗ]
 	backH, backC kernel.Matrix // Rʰᵀ and Rᶜᵀ
 
-	entity, x kernel.Matrix
-	ab, dab   kernel.Matrix // [A, B] and [∂A, ∂B]
-	p         kernel.Matrix // [P1, P2]
+	entity, x, temp kernel.Matrix
+	ab, dab         kernel.Matrix // [A, B] and [∂A, ∂B]
+	p               kernel.Matrix // [P1, P2]
 
-	// The sums of the queries since begin, if any: [H ∂A, H ∂B] = [∂Rʰ, ∂Rᶜ] and [∂A, ∂B], where ∂B = −∂Rᵗ.
-	sum, direct kernel.Matrix
-	any         bool
+	// The sums of the queries since begin, if there was any: [H ∂A, H ∂B] = [∂Rʰ, ∂Rᶜ] and
+	// [∂A, ∂B], where ∂B = −∂Rᵗ.
+	sum, sumAB kernel.Matrix
+	summed     bool
 }
 
 func newGradientTower(b *kernel.Backend, d int) *gradientTower {
 	w := &gradientTower{backend: b, d: d}
-	for _, m := range []*kernel.Matrix{&w.backH, &w.backC, &w.entity, &w.x} {
+	for _, m := range []*kernel.Matrix{&w.backH, &w.backC, &w.entity, &w.x, &w.temp} {
 		*m = kernel.NewSmall(d, d)
 	}
-	for _, m := range []*kernel.Matrix{&w.relation, &w.negated, &w.ab, &w.dab, &w.p, &w.sum, &w.direct} {
+	for _, m := range []*kernel.Matrix{&w.relation, &w.negated, &w.ab, &w.dab, &w.p, &w.sum, &w.sumAB} {
 		*m = kernel.NewSmall(d, 2*d)
 	}
 	return w
@@ -88,15 +89,14 @@ func newGradientTower(b *kernel.Backend, d int) *gradientTower {
 func (w *gradientTower) left(m kernel.Matrix) kernel.Matrix  { return m.Columns(0, w.d) }
 func (w *gradientTower) right(m kernel.Matrix) kernel.Matrix { return m.Columns(w.d, 2*w.d) }
 
-// begin is that of queryTower.
+// begin is that of queryTower, and forgets the sums.
 func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
-	w.side, w.any = side, false
-	readRelation(w.backend, w.right(w.negated), w.x, tensors, rt, r, side)
-	w.backend.Scale(w.negated.Data, -1)
-	readRelation(w.backend, w.left(w.relation), w.x, tensors, rh, r, side)
+	w.side, w.summed = side, false
+	readRelation(w.backend, w.right(w.negated), w.temp, tensors, rt, r, side, true)
+	readRelation(w.backend, w.left(w.relation), w.temp, tensors, rh, r, side, false)
 	w.backend.Transpose32(w.backH, w.left(w.relation))
 	if rc < len(tensors) {
-		readRelation(w.backend, w.right(w.relation), w.x, tensors, rc, r, side)
+		readRelation(w.backend, w.right(w.relation), w.temp, tensors, rc, r, side, false)
 		w.backend.Transpose32(w.backC, w.right(w.relation))
 	}
 }
@@ -117,13 +117,13 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.MatMul32(w.right(w.dab), w.left(w.ab), w.left(w.p), kernel.Matrix{})
 	b.MatMul32(w.dab, w.right(w.ab), w.p, w.dab)
 	// ∂Rʰ = H ∂A, ∂Rᶜ = H ∂B, ∂Rᵗ = −∂B.
-	if w.any {
+	if w.summed {
 		b.MatMul32(w.sum, w.entity, w.dab, w.sum)
-		b.Axpy(w.direct.Data, 1, w.dab.Data)
+		b.Axpy(w.sumAB.Data, 1, w.dab.Data)
 	} else {
-		w.any = true
 		b.MatMul32(w.sum, w.entity, w.dab, kernel.Matrix{})
-		copy(w.direct.Data, w.dab.Data)
+		copy(w.sumAB.Data, w.dab.Data)
+		w.summed = true
 	}
 	// ∂H = sym(∂A Rʰᵀ + ∂B Rᶜᵀ), and twice its lower triangle is the gradient of A.
 	b.MatMul32(w.x, w.left(w.dab), w.backH, kernel.Matrix{})
@@ -135,40 +135,49 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 // end writes the sum of the relation's gradients since begin, of one query at least, one matrix after
 // the other.
 func (w *gradientTower) end(out []float32) {
-	w.backend.Scale(w.direct.Data, -1)
-	sums := [3]kernel.Matrix{rh: w.left(w.sum), rt: w.right(w.direct), rc: w.right(w.sum)}
+	sums := [3]kernel.Matrix{rh: w.left(w.sum), rt: w.right(w.sumAB), rc: w.right(w.sum)}
 	n := w.d * w.d
 	for i := range len(out) / n {
-		sum := sums[i]
+		k, sum, negative := i, sums[i], i == rt
 		if w.side == kg.Head {
-			sum = w.x
-			w.backend.Transpose32(sum, sums[inverted[i]])
-			if inverseSign[inverted[i]] < 0 {
-				w.backend.Scale(sum.Data, -1)
-			}
+			k, sum = inverted[i], w.x
+			w.backend.Transpose32(sum, sums[k])
+			negative = (k == rt) != (inverseSign[k] < 0)
 		}
+		to := out[i*n : (i+1)*n]
 		for row := range w.d {
-			copy(out[i*n+row*w.d:][:w.d], sum.Row(row))
+			copy(to[row*w.d:], sum.Row(row))
+		}
+		if negative {
+			w.backend.Scale(to, -1)
 		}
 	}
 }
 
-// readRelation writes matrix i of relation r, or of its inverse for head queries, to dst. temp is a
-// matrix of its own.
-func readRelation(b *kernel.Backend, dst, temp kernel.Matrix, tensors [][]float32, i int, r int32, side kg.Side) {
-	to, d := dst, dst.Rows
+// readRelation writes matrix i of relation r, or of its inverse for head queries, or its negative, to dst. Nothing else
+// may write to temp: what lies beyond its rows is zero, and with a transpose comes to lie beyond the columns of dst.
+func readRelation(b *kernel.Backend, dst, temp kernel.Matrix, tensors [][]float32, i int, r int32, side kg.Side, negative bool) {
+	d, to := dst.Rows, dst
 	if side == kg.Head {
 		i = inverted[i]
+		negative = negative != (inverseSign[i] < 0)
+	}
+	if side == kg.Head || negative {
 		to = temp
 	}
 	values := tensors[i][int(r)*d*d:][:d*d]
 	for row := range d {
 		copy(to.Row(row), values[row*d:])
 	}
-	if side == kg.Head {
-		if inverseSign[i] < 0 {
-			b.Scale(temp.Data, -1)
-		}
+	if negative {
+		b.Scale(temp.Data[:d*temp.Stride], -1)
+	}
+	switch {
+	case side == kg.Head:
 		b.Transpose32(dst, temp)
+	case negative:
+		for row := range d {
+			copy(dst.Row(row), temp.Row(row))
+		}
 	}
 }
