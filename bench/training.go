@@ -123,7 +123,7 @@ func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark
 	for _, backend := range s.backends {
-		for _, part := range []string{"softmax", "logistic", "axpy", "adam", "adagrad"} {
+		for _, part := range []string{"softmax", "logistic", "axpy", "adam", "coast", "adagrad"} {
 			list = append(list, Benchmark{
 				Name:  name("Rows", "tier", backend.Tier, "of", part),
 				Quick: (part == "softmax" || part == "adam") && s.best(backend),
@@ -136,6 +136,7 @@ func rowOperations(s *suite) []Benchmark {
 						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); backend.Logistic(m.Row(i), nil, 0, 0) },
 						"axpy":     func(i int) { backend.Axpy(m.Row(i), 1e-9, y.Row(i)) },
 						"adam":     func(i int) { backend.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
+						"coast":    func(i int) { backend.Coast(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
 						"adagrad":  func(i int) { backend.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
 					}[part]
 					i := 0

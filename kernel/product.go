@@ -145,7 +145,7 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	g := p.gemm
 	p.c, p.l, p.r = c, l, r
 	defer func() { p.c, p.l, p.r = Matrix{}, operand{}, operand{} }()
-	most := blockTerms(max(roundUp(m, g.mr), roundUp(n, g.nr)))
+	most := p.blockTerms(max(roundUp(m, g.mr), roundUp(n, g.nr)))
 	packed := roundUp(min(k, most), g.unit)
 	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*packed+16)
 	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*packed+16)
@@ -189,8 +189,12 @@ func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
 // blockTerms returns how many terms, in whole chunks, are packed at once for so many vectors: as many as
-// blockEntries hold, because goroutines wait for each other before and after every block.
-func blockTerms(vectors int) int {
+// blockEntries hold, because goroutines wait for each other before and after every block. One goroutine
+// packs a chunk, which stays nearer.
+func (p *Product) blockTerms(vectors int) int {
+	if p.team.threads() == 1 {
+		return ProductChunk
+	}
 	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk
 }
 

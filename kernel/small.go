@@ -52,15 +52,14 @@ func (b *Backend) MatMulLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plu
 func (b *Backend) MatMulTLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, true) }
 
 func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
-	terms, aRow, aTerm := x.Cols, x.Stride, 1
+	rows, terms, aRow, aTerm := x.Rows, x.Cols, x.Stride, 1
 	if transposed {
-		x.Rows, x.Cols = x.Cols, x.Rows
-		terms, aRow, aTerm = x.Cols, 1, x.Stride
+		rows, terms, aRow, aTerm = x.Cols, x.Rows, 1, x.Stride
 	}
 	added := plus.Data != nil
-	if c.Rows != x.Rows || terms != y.Rows || c.Cols != y.Cols || added && (plus.Rows != c.Rows || plus.Cols != c.Cols) {
+	if c.Rows != rows || terms != y.Rows || c.Cols != y.Cols || added && (plus.Rows != c.Rows || plus.Cols != c.Cols) {
 		panic(fmt.Sprintf("kernel: small product of %d × %d and %d × %d, plus %d × %d, into %d × %d",
-			x.Rows, x.Cols, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
+			rows, terms, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
 	}
 	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
 		panic(fmt.Sprintf("kernel: small product with strides %d, %d and %d of what has to have the same", c.Stride, y.Stride, plus.Stride))
@@ -69,11 +68,8 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 		checkSquare(c)
 	}
 	checkSmall(c)
-	checkSmall(y)
-	if transposed {
-		x.Rows, x.Cols = x.Cols, x.Rows
-	}
 	checkSmall(x)
+	checkSmall(y)
 	var from *float32
 	s, ld := &b.small, c.Stride
 	for i := 0; i < c.Rows; i += s.rows {
