@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +178,44 @@ func TestHeldOutIsNotUsed(t *testing.T) {
 		with := train()
 		g.Splits[kg.Valid], g.Splits[kg.Test] = nil, nil
 		assert.Equal(t, with, train(), name)
+	}
+}
+
+// The model is the mean of the first epochs, and then w ← a w + (1 − a) θ, while the training goes on as
+// it does without an average.
+func TestAverage(t *testing.T) {
+	g := openGraph(t, familiesFolder(t))
+	trainer := func(average float64) *Trainer {
+		c := recipe(func(c *Config) { c.Average = average })
+		tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
+		require.NoError(t, err)
+		return tr
+	}
+	plain, averaged := trainer(0), trainer(0.6)
+	// With a = 0.6 the mean is that of two epochs; the third counts 1 − a, then a(1 − a).
+	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
+	var epochs [][][]float32 // parameters after each
+	for n := range weights {
+		for _, tr := range []*Trainer{plain, averaged} {
+			_, err := tr.Epoch(t.Context())
+			require.NoError(t, err)
+		}
+		var copies [][]float32
+		for _, tensor := range plain.Model().Tensors() {
+			copies = append(copies, slices.Clone(tensor))
+		}
+		epochs = append(epochs, copies)
+		for i, tensor := range averaged.Model().Tensors() {
+			for k, got := range tensor {
+				want := 0.0
+				for e, w := range weights[n] {
+					want += w * float64(epochs[e][i][k])
+				}
+				if math.Abs(float64(got)-want) > 1e-6*(1+math.Abs(want)) {
+					t.Fatalf("after epoch %d, tensor %d, entry %d is %v, not %v", n+1, i, k, got, want)
+				}
+			}
+		}
 	}
 }
 

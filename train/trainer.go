@@ -284,7 +284,7 @@ func (t *Trainer) takeAverage() {
 	for i, values := range t.model.Tensors() {
 		average := t.average.Tensors()[i]
 		for k, v := range values {
-			average[k] = keep*average[k] + take*v
+			average[k] = float32(keep*average[k]) + float32(take*v) // never fused
 		}
 	}
 }
