@@ -4,7 +4,43 @@
 
 package asm
 
-// Gemm8x48AVX512 multiplies strips of 8 rows by a panel of 48 columns:
+// Gemm8x16AVX512 multiplies strips of 8 rows by 16 columns of a panel of 48:
+//
+//	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 16, t < k
+//
+// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+// added to the entry of c that was there.
+//
+//	a  [strips][k][8]
+//	b  [k][48]
+//
+//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+//	             into L2, and the address goes up by step bytes
+//
+// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+//
+//go:noescape
+func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+
+// Gemm8x32AVX512 multiplies strips of 8 rows by 32 columns of a panel of 48:
+//
+//	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 32, t < k
+//
+// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+// added to the entry of c that was there.
+//
+//	a  [strips][k][8]
+//	b  [k][48]
+//
+//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+//	             into L2, and the address goes up by step bytes
+//
+// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+//
+//go:noescape
+func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+
+// Gemm8x48AVX512 multiplies strips of 8 rows by 48 columns of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 48, t < k
 //
@@ -22,7 +58,25 @@ package asm
 //go:noescape
 func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// Gemm6x16AVX2 multiplies strips of 6 rows by a panel of 16 columns:
+// Gemm6x8AVX2 multiplies strips of 6 rows by 8 columns of a panel of 16:
+//
+//	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 8, t < k
+//
+// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+// added to the entry of c that was there.
+//
+//	a  [strips][k][6]
+//	b  [k][16]
+//
+//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+//	             into L2, and the address goes up by step bytes
+//
+// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+//
+//go:noescape
+func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+
+// Gemm6x16AVX2 multiplies strips of 6 rows by 16 columns of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 16, t < k
 //

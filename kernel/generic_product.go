@@ -5,7 +5,7 @@ import "unsafe"
 const genericTile = 4 // rows and columns
 
 var gemmGeneric = gemm{
-	mr: genericTile, nr: genericTile, unit: 1, strips: 24, tile: tileGeneric,
+	mr: genericTile, nr: genericTile, unit: 1, strips: 24, tiles: []tile{tileGeneric},
 	packRows: [2]func(dst, src *float32, stride, k int){interleaveGeneric, copyGeneric},
 	packCols: [2]func(dst, src *float32, stride, k int){interleaveGeneric, copyGeneric},
 }

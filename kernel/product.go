@@ -50,7 +50,7 @@ type Product struct {
 	team    *team
 	left    []float32   // packed rows of the left factor, chunk by chunk and strip by strip: [k][mr], or as the kernel has it
 	right   []float32   // packed columns of the right factor, chunk by chunk and panel by panel: [k][nr]
-	scratch [][]float32 // of every worker: a tile, or what is packed with zeros
+	scratch [][]float32 // of every worker: tiles, or what is packed with zeros
 
 	// The product under way, c (+)= l·r, and the block of it.
 	c                    Matrix
@@ -72,12 +72,14 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr int
-	unit   int // of terms, whose multiples are packed
-	strips int // of an item: of 256 terms, they fit in L2
-	tile   func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+	unit   int    // of terms, whose multiples are packed
+	strips int    // of an item: of 256 terms, they fit in L2
+	tiles  []tile // of parts of a panel's columns: equal ones, and one more in each; the last has all
 	// Packing of mr and nr vectors that are rows, or columns, of a matrix.
 	packRows, packCols [2]func(dst, src *float32, stride, k int)
 }
+
+type tile func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
 const (
 	// ProductChunk is the number of terms that a product adds up in one chain.
@@ -94,7 +96,7 @@ func (b *Backend) NewProduct(threads int) *Product { return newProduct(&b.gemm, 
 func newProduct(g *gemm, threads int) *Product {
 	p := &Product{gemm: g, team: newTeam(threads)}
 	for range p.team.threads() {
-		p.scratch = append(p.scratch, AlignedFloat32(max(g.mr, g.nr)*max(ProductChunk, g.mr)))
+		p.scratch = append(p.scratch, AlignedFloat32(max(g.mr, g.nr)*max(ProductChunk, g.strips*g.mr)))
 	}
 	p.packWork, p.multiplier = p.pack, p.multiply
 	return p
@@ -273,36 +275,40 @@ func (p *Product) multiply(worker, item int) {
 			right := &panels[q*packed*g.nr]
 			col := p.col + q*g.nr
 			cols := min(g.nr, p.col+p.cols-col)
-			s := 0
-			if cols == g.nr && whole > 0 {
+			if cols < g.nr {
+				p.edge(worker, &left[0], right, row, strips, col, cols, packed, add)
+				continue
+			}
+			if whole > 0 {
 				// The next panel meanwhile comes into L2, spread over the strips; that of the next item
 				// may be another goroutine's. An address, not a pointer: it may run past the end.
 				next := min((q+1)*packed*g.nr, len(panels)-1)
 				step := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
-				g.tile(&left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, add,
+				g.tiles[len(g.tiles)-1](&left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, add,
 					uintptr(unsafe.Pointer(&panels[next])), step)
-				s = whole
 			}
-			for ; s < strips; s++ {
-				p.edge(p.scratch[worker][:g.mr*g.nr], &left[s*packed*g.mr], right, row+s*g.mr, col, cols, packed, add)
+			if whole < strips {
+				p.edge(worker, &left[whole*packed*g.mr], right, row+whole*g.mr, strips-whole, col, cols, packed, add)
 			}
 		}
 	}
 }
 
-// edge computes a tile of which not all rows or columns are in c.
-func (p *Product) edge(tile []float32, left, right *float32, row, col, cols, packed, add int) {
+// edge computes tiles of which not all rows or columns are in c.
+func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols, packed, add int) {
 	g := p.gemm
-	rows := min(g.mr, p.row+p.rows-row)
+	tiles := p.scratch[worker][:strips*g.mr*g.nr]
+	rows := min(strips*g.mr, p.row+p.rows-row)
 	if add != 0 {
-		clear(tile)
+		clear(tiles)
 		for i := range rows {
-			copy(tile[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
+			copy(tiles[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
 		}
 	}
-	g.tile(left, right, packed, 1, &tile[0], g.nr, add, uintptr(unsafe.Pointer(right)), 0)
+	narrow := g.tiles[(cols*len(g.tiles)-1)/g.nr]
+	narrow(left, right, packed, strips, &tiles[0], g.nr, add, uintptr(unsafe.Pointer(right)), 0)
 	for i := range rows {
-		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], tile[i*g.nr:])
+		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], tiles[i*g.nr:])
 	}
 }
 

@@ -3,7 +3,7 @@ package kernel
 import "fmt"
 
 // HasSplitProducts tells that there is NewSplitProduct: with AMX for bfloat16, on the AVX-512 tier.
-func (b *Backend) HasSplitProducts() bool { return b.split.tile != nil }
+func (b *Backend) HasSplitProducts() bool { return b.split.tiles != nil }
 
 // NewSplitProduct is NewProduct for products in which every float32 number is the sum of two bfloat16,
 // which have 8 bits each and float32's range, without the products of two low parts: with k terms an entry

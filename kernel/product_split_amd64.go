@@ -22,7 +22,7 @@ func splitProducts() gemm {
 		return gemm{}
 	}
 	return gemm{
-		mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: 8, tile: asm.GemmSplit32x32AMXBF16,
+		mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: 8, tiles: []tile{asm.GemmSplit32x32AMXBF16},
 		packRows: [2]func(dst, src *float32, stride, k int){
 			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, false) },
 			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, false) },

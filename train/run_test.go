@@ -111,7 +111,7 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	for name, change := range recipes {
 		t.Run(name, func(t *testing.T) {
 			want := trainIn(t, data, recipe(change), machineOf(t, 1))
-			for _, threads := range []int{2, 3} {
+			for _, threads := range []int{2, 3, 4} {
 				got := trainIn(t, data, recipe(change), machineOf(t, threads))
 				for _, file := range outputs {
 					assert.Equal(t, fileDigest(t, want, file), fileDigest(t, got, file), "%d threads, %s", threads, file)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -18,12 +19,12 @@ type stepper struct {
 	tensors [][]float32 // as in the model: packed entities, then Rʰ, Rᵗ and perhaps Rᶜ
 	dim     int
 	backend *kernel.Backend
-	product *kernel.Product
-	scratch []stepScratch
+	scratch []stepScratch // of each thread
+	crew    *crew         // of all threads
+	halves  []*crew       // of half of them each; none of an odd number
 
 	phi, psi   kernel.Matrix // features and queries
 	dPhi, dPsi kernel.Matrix // of Φ, the rows of blocks alone
-	scores     kernel.Matrix // of a block; then ∂L/∂f
 	constants  []float64     // c of each query
 	dConstants []float64
 	pairs      []float32 // scores of the pairs; then ∂L/∂f
@@ -61,6 +62,25 @@ type stepScratch struct {
 	more      []float32 // another part of that of an entity
 }
 
+// crew is goroutines that take a block from its queries to their gradients. Two blocks go to the halves of
+// the threads at once, which meet after that alone.
+type crew struct {
+	scratch []stepScratch // of each goroutine
+	product *kernel.Product
+	scores  kernel.Matrix // of a block; then ∂L/∂f
+}
+
+func newCrew(c *Config, b *kernel.Backend, scratch []stepScratch) *crew {
+	return &crew{scratch: scratch, product: newProduct(c, b, len(scratch))}
+}
+
+func (c *crew) threads() int { return len(c.scratch) }
+
+// parallel calls work for every item, with the memory of the goroutine that calls.
+func (c *crew) parallel(ctx context.Context, items int, work func(c *stepScratch, item int)) error {
+	return kernel.Parallel(ctx, len(c.scratch), items, func(worker, item int) { work(&c.scratch[worker], item) })
+}
+
 // group is a run of queries with the same side and relation, no longer than groupSize. The gradients
 // of a relation are added up group by group, so that the order does not depend on the threads.
 type group struct{ first, last int }
@@ -73,7 +93,7 @@ const featureProducts, queryProducts, queryGradientProducts = 1, 4, 6
 
 func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
 	s := &stepper{config: c, threads: threads, known: known, tensors: tensors, dim: c.Dim,
-		backend: b, product: newProduct(c, b, threads), scratch: make([]stepScratch, threads)}
+		backend: b, scratch: make([]stepScratch, threads)}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	for i := range s.scratch {
 		ahead := b.NewAhead()
@@ -83,6 +103,10 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 			row: kernel.AlignedFloat32(2 * s.width()), gradient: kernel.AlignedFloat32(max(s.width(), s.relationSize())),
 			more: kernel.AlignedFloat32(s.width()),
 		}
+	}
+	s.crew = newCrew(c, b, s.scratch)
+	if threads%2 == 0 && c.Negatives == sharedNegatives && c.Distribution != bernoulliDistribution { // two blocks, alike
+		s.halves = []*crew{newCrew(c, b, s.scratch[:threads/2]), newCrew(c, b, s.scratch[threads/2:])}
 	}
 	return s
 }
@@ -107,31 +131,19 @@ func (s *stepper) entity(e int32) []float32 {
 func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, o *optimiser) error {
 	s.prepare(w)
 	s.regulariser.begin(epoch, len(w.positives))
+	blocked := s.groupsBefore(w.blockQueries())
 	stages := []func() error{
 		func() error { return s.wake(ctx, o) },
 		func() error { return s.features(ctx, w) },
+		func() error { return s.blocks(ctx, w, epoch, step) },
+		func() error { return s.queries(ctx, s.crew, w, blocked, len(s.groups), epoch, step) },
 	}
-	// Block by block, so that what the queries of one take and give stays in a near cache.
-	done := 0 // groups
-	for _, b := range w.blocks {
-		first, last := done, done
-		for last < len(s.groups) && s.groups[last].first < b.lastQuery {
-			last++
-		}
-		done = last
-		stages = append(stages,
-			func() error { return s.queries(ctx, w, first, last, epoch, step) },
-			func() error { return s.block(ctx, w, b) },
-			func() error { return s.queryGradients(ctx, w, first, last, epoch, step) },
-		)
-	}
-	stages = append(stages, func() error { return s.queries(ctx, w, done, len(s.groups), epoch, step) })
 	if len(w.blocks) == 0 {
 		stages = append(stages, func() error { return s.pairLosses(ctx, w) })
 	}
 	stages = append(stages,
 		func() error { return s.zLosses(ctx, w) },
-		func() error { return s.queryGradients(ctx, w, done, len(s.groups), epoch, step) },
+		func() error { return s.queryGradients(ctx, s.crew, w, blocked, len(s.groups), epoch, step) },
 	)
 	for _, stage := range stages {
 		if err := stage(); err != nil {
@@ -156,6 +168,29 @@ func (s *stepper) run(ctx context.Context, w *workload, epoch, step int, o *opti
 	err := s.collect(ctx, w, o)
 	s.loss.Total += s.loss.Regulariser
 	return err
+}
+
+// groupsBefore returns the number of groups of queries before the given one, with which a group begins.
+func (s *stepper) groupsBefore(query int) int {
+	n, _ := slices.BinarySearchFunc(s.groups, query, func(g group, q int) int { return cmp.Compare(g.first, q) })
+	return n
+}
+
+// blocks takes the blocks from their queries to their gradients: one by one, so that what the queries of
+// one take and give stays in a near cache, or the two at once on half of the threads each.
+func (s *stepper) blocks(ctx context.Context, w *workload, epoch, step int) error {
+	crews := []*crew{s.crew}
+	if len(w.blocks) == len(s.halves) {
+		crews = s.halves
+	}
+	return kernel.Parallel(ctx, len(crews), len(w.blocks), func(worker, i int) {
+		b, crew := w.blocks[i], crews[worker]
+		first, last := s.groupsBefore(b.query), s.groupsBefore(b.lastQuery)
+		// Their errors are ctx's, which Parallel returns.
+		if s.queries(ctx, crew, w, first, last, epoch, step) == nil && s.block(ctx, crew, w, b) == nil {
+			s.queryGradients(ctx, crew, w, first, last, epoch, step)
+		}
+	})
 }
 
 // prepare sizes the memory, groups the queries and lists what they use.
@@ -249,15 +284,15 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 }
 
 // queries computes Ψ of groups first ≤ i < last, and the scores of their pairs.
-func (s *stepper) queries(ctx context.Context, w *workload, first, last, epoch, step int) error {
-	return kernel.Parallel(ctx, s.threads, last-first, func(t, k int) {
+func (s *stepper) queries(ctx context.Context, crew *crew, w *workload, first, last, epoch, step int) error {
+	return crew.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		c, g := &s.scratch[t], s.groups[i]
+		g := s.groups[i]
 		c.query.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			c.ahead.Forget()
-			s.wantRelation(c, w, i, q)
-			if next := s.after(i, q); next < len(w.queries) {
+			s.wantRelation(c, w, i, i+crew.threads(), q)
+			if next := s.after(i, i+crew.threads(), q); next < len(w.queries) {
 				c.ahead.Want(s.psi.Row(next))
 				c.ahead.Want(s.entity(w.queries[next].Anchor))
 			}
@@ -272,22 +307,21 @@ func (s *stepper) queries(ctx context.Context, w *workload, first, last, epoch, 
 	})
 }
 
-// after returns the query that the goroutine with query q of group i is likely to have next, or a
-// number beyond the last.
-func (s *stepper) after(i, q int) int {
+// after returns the query that the goroutine with query q of group i, and then likely with the given next
+// group, is likely to have next, or a number beyond the last.
+func (s *stepper) after(i, next, q int) int {
 	if q+1 < s.groups[i].last {
 		return q + 1
 	}
-	if i+s.threads < len(s.groups) {
-		return s.groups[i+s.threads].first
+	if next < len(s.groups) {
+		return s.groups[next].first
 	}
 	return math.MaxInt
 }
 
 // wantRelation asks, with the last query q of group i, for the relation of the group that is likely to be
 // the goroutine's next.
-func (s *stepper) wantRelation(c *stepScratch, w *workload, i, q int) {
-	next := i + s.threads
+func (s *stepper) wantRelation(c *stepScratch, w *workload, i, next, q int) {
 	if q+1 < s.groups[i].last || next >= len(s.groups) {
 		return
 	}
@@ -341,17 +375,17 @@ func (s *stepper) drop(c *stepScratch, x []float32, p float64, use uint64, epoch
 }
 
 // block scores the queries of a block, takes their losses and the gradients of Ψ and Φ.
-func (s *stepper) block(ctx context.Context, w *workload, b block) error {
+func (s *stepper) block(ctx context.Context, crew *crew, w *workload, b block) error {
 	queries, features := s.psi.Slice(b.query, b.lastQuery), s.phi.Slice(b.row, b.lastRow)
-	size(&s.scores, queries.Rows, features.Rows)
-	if err := s.product.NT(ctx, s.scores, queries, features, false); err != nil {
+	size(&crew.scores, queries.Rows, features.Rows)
+	if err := crew.product.NT(ctx, crew.scores, queries, features, false); err != nil {
 		return err
 	}
-	err := kernel.Parallel(ctx, s.threads, queries.Rows, func(t, k int) {
+	err := crew.parallel(ctx, queries.Rows, func(c *stepScratch, k int) {
 		i := b.query + k
-		neg := s.scores.Row(k)
+		neg := crew.scores.Row(k)
 		if s.config.Negatives == kvsAllNegatives {
-			s.losses[i] = s.scratch[t].objective.takeAll(neg, s.known.Answers(w.queries[i]), s.constants[i], w.weights[i])
+			s.losses[i] = c.objective.takeAll(neg, s.known.Answers(w.queries[i]), s.constants[i], w.weights[i])
 			s.dConstants[i] = s.backend.Sum(neg)
 			return
 		}
@@ -363,7 +397,7 @@ func (s *stepper) block(ctx context.Context, w *workload, b block) error {
 		}
 		pos := *answer
 		s.exclude(w, i, b, neg)
-		loss, dPos := s.scratch[t].objective.take(pos, neg, s.constants[i], w.weights[i])
+		loss, dPos := c.objective.take(pos, neg, s.constants[i], w.weights[i])
 		s.losses[i] = loss
 		*answer = float32(dPos)
 		sum := s.backend.Sum(neg)
@@ -375,10 +409,10 @@ func (s *stepper) block(ctx context.Context, w *workload, b block) error {
 	if err != nil {
 		return err
 	}
-	if err := s.product.NN(ctx, s.dPsi.Slice(b.query, b.lastQuery), s.scores, features, false); err != nil {
+	if err := crew.product.NN(ctx, s.dPsi.Slice(b.query, b.lastQuery), crew.scores, features, false); err != nil {
 		return err
 	}
-	return s.product.TN(ctx, s.dPhi.Slice(b.row, b.lastRow), s.scores, queries, false)
+	return crew.product.TN(ctx, s.dPhi.Slice(b.row, b.lastRow), crew.scores, queries, false)
 }
 
 // exclude marks the scores of what is no negative of main query i.
@@ -431,21 +465,21 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 
 // queryGradients takes the gradients of Ψ of groups first ≤ i < last to packed anchors, in their place,
 // and to relations. Those of a block's queries are there; the pairs' parts are added.
-func (s *stepper) queryGradients(ctx context.Context, w *workload, first, last, epoch, step int) error {
+func (s *stepper) queryGradients(ctx context.Context, crew *crew, w *workload, first, last, epoch, step int) error {
 	n, blocked := s.relationSize(), w.blockQueries()
 	dura := 0.0
 	if s.config.Regulariser == duraRegulariser {
 		dura = s.regulariser.factor
 	}
-	return kernel.Parallel(ctx, s.threads, last-first, func(t, k int) {
+	return crew.parallel(ctx, last-first, func(c *stepScratch, k int) {
 		i := first + k
-		c, g := &s.scratch[t], s.groups[i]
+		g := s.groups[i]
 		c.back.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
 			c.ahead.Forget()
-			s.wantRelation(c, w, i, q)
-			if next := s.after(i, q); next < len(w.queries) {
+			s.wantRelation(c, w, i, i+crew.threads(), q)
+			if next := s.after(i, i+crew.threads(), q); next < len(w.queries) {
 				s.wantPair(c, w, next)
 				c.ahead.Want(s.dPsi.Row(next))
 				c.ahead.Want(s.entity(w.queries[next].Anchor))
@@ -535,14 +569,14 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 				s.wantEntity(c, w, s.entities[next])
 			}
 			for k, i := range s.byEntity.of(int(e)) {
-				part := out
-				if k > 0 {
-					part = c.more
+				part := c.more
+				if k == 0 {
+					part = out
 				}
 				if int(i) < len(w.rows) {
 					s.rowGradient(part, c, w, int(i))
-				} else {
-					copy(part, s.dPsi.Row(int(i)-len(w.rows)))
+				} else if part = s.dPsi.Row(int(i) - len(w.rows))[:n]; k == 0 {
+					copy(out, part)
 				}
 				if k > 0 {
 					s.backend.Axpy(out, 1, part)

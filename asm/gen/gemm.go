@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const gemmDoc = `multiplies strips of %[1]d rows by a panel of %[2]d columns:
+const gemmDoc = `multiplies strips of %[1]d rows by %[2]d columns of a panel of %[3]d:
 
 	c[i*cStride+j] = Σ_t a[s][t][i mod %[1]d]·b[t][j],  s = i/%[1]d, i < %[1]d·strips, j < %[2]d, t < k
 
@@ -16,7 +16,7 @@ float32, one chain of fused multiply-adds from 0 with t ascending; if add is not
 added to the entry of c that was there.
 
 	a  [strips][k][%[1]d]
-	b  [k][%[2]d]
+	b  [k][%[3]d]
 
 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 	             into L2, and the address goes up by step bytes
@@ -27,10 +27,13 @@ Requires k > 0, strips > 0, cStride ≥ %[2]d; c overlaps neither a nor b.`
 func gemms(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
-			c.gemm(8, 3)
+			c.gemm(8, 1, 3)
+			c.gemm(8, 2, 3)
+			c.gemm(8, 3, 3)
 			return
 		}
-		c.gemm(6, 2)
+		c.gemm(6, 1, 2)
+		c.gemm(6, 2, 2)
 		for _, rows := range []int{6, 8} {
 			c.transpose(rows)
 		}
@@ -40,10 +43,11 @@ func gemms(c *build.Context) {
 	})
 }
 
-func (c vectors) gemm(mr, columns int) {
-	nr := columns * c.lanes
-	c.begin(fmt.Sprintf("Gemm%dx%d%s", mr, nr, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
-		fmt.Sprintf(gemmDoc, mr, nr))
+// gemm emits the micro-kernel of a tile of mr rows and some vectors of columns, of a panel of width vectors.
+func (c vectors) gemm(mr, columns, width int) {
+	nr := width * c.lanes
+	c.begin(fmt.Sprintf("Gemm%dx%d%s", mr, columns*c.lanes, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
+		fmt.Sprintf(gemmDoc, mr, columns*c.lanes, nr))
 	a, strips := c.param("a"), c.param("strips")
 	dst, stride, add := c.param("c"), c.bytes("cStride"), c.param("add")
 	ahead, step := c.param("ahead"), c.param("step")
@@ -80,10 +84,10 @@ func (c vectors) gemm(mr, columns int) {
 	c.JLT(operand.LabelRef("rest"))
 	c.Comment("A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.")
 	c.Label("fetching")
-	for j := 0; j < nr; j += 16 {
+	for j := 0; j < columns*c.lanes; j += 16 {
 		c.PREFETCHT0(at(row, j))
 	}
-	c.PREFETCHT0(at(row, nr-1))
+	c.PREFETCHT0(at(row, columns*c.lanes-1))
 	c.ADDQ(stride, row)
 	round()
 	c.JLT(operand.LabelRef("rest"))
