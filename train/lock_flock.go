@@ -13,8 +13,8 @@ import (
 )
 
 // lock keeps other processes from working in the folder of a file, until the returned file is closed
-// or the process ends, however it ends. The file must be one that is never replaced. A file system
-// without locks is worked on without.
+// or the process ends, however it ends. The file may be replaced by the process that has the lock, before
+// it lets go. A file system without locks is worked on without.
 func lock(path string) (*os.File, error) {
 	// Opened for writing, because NFS has no exclusive locks on files that are open for reading.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -27,6 +27,9 @@ func lock(path string) (*os.File, error) {
 			break
 		}
 	}
+	if err == nil && !isAt(file, path) { // it was replaced meanwhile
+		err = unix.EWOULDBLOCK
+	}
 	switch {
 	case err == nil || slices.ContainsFunc([]error{unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) }):
 		return file, nil
@@ -36,4 +39,14 @@ func lock(path string) (*os.File, error) {
 		err = fmt.Errorf("locking %s: %w", path, err)
 	}
 	return nil, errors.Join(err, file.Close())
+}
+
+// isAt tells whether path leads to the file that is open.
+func isAt(file *os.File, path string) bool {
+	mine, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
 }

@@ -60,9 +60,9 @@ type Run struct {
 type progress struct {
 	epoch, steps int
 	best         float64
-	bestEpoch    int // 0 before the first validation
-	waited       int // validations since the best
-	finished     string
+	bestEpoch    int    // 0 before the first validation
+	waited       int    // validations since the best
+	stopped      string // why, if the training stopped before its last epoch
 }
 
 // Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
@@ -71,11 +71,17 @@ func Create(dir, data string, g *kg.Graph, c Config) error {
 	if err := c.checkOn(g); err != nil {
 		return err
 	}
-	text, err := dataLine(data)
+	text, err := configText(data, c)
 	if err != nil {
 		return err
 	}
-	return createFolder(dir, map[string][]byte{configName: append(text, c.YAML()...)})
+	return createFolder(dir, map[string][]byte{configName: text})
+}
+
+// configText is what config.yaml holds.
+func configText(data string, c Config) ([]byte, error) {
+	text, err := dataLine(data)
+	return append(text, c.YAML()...), err
 }
 
 // dataLine writes the name or the folder of a data set as lines of YAML.
@@ -149,42 +155,25 @@ func (r *Run) Close() error {
 }
 
 func (r *Run) open(ctx context.Context, m Machine) error {
-	path := r.path(configName)
-	file, err := os.Open(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)
-	case err != nil:
+	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
+	if _, err := r.read(); err != nil {
 		return err
 	}
-	defer file.Close()
-	others, err := r.Config.Read(file, path, dataKey)
+	if r.Finished() != "" {
+		return r.readLog()
+	}
+	var err error
+	if r.lock, err = lock(r.path(configName)); err != nil {
+		return err
+	}
+	data, err := r.read() // it may have gone on before the lock
 	if err != nil {
 		return err
 	}
-	if others[dataKey] == "" {
-		return fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
-	}
-	if r.metric, err = parseMetric(r.Config.StopMetric); err != nil {
-		return err
-	}
-	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
-	if err := r.readState(); err != nil {
-		return err
-	}
-	if r.progress.finished != "" {
+	if r.Finished() != "" {
 		return r.readLog()
 	}
-	if r.lock, err = lock(path); err != nil {
-		return err
-	}
-	if err := r.readState(); err != nil { // it may have gone on before the lock
-		return err
-	}
-	if r.progress.finished != "" {
-		return r.readLog()
-	}
-	if r.Graph, err = kg.Open(ctx, others[dataKey]); err != nil {
+	if r.Graph, err = kg.Open(ctx, data); err != nil {
 		return err
 	}
 	if err := r.Config.checkOn(r.Graph); err != nil {
@@ -202,12 +191,41 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	return r.readLog()
 }
 
+// read reads the configuration and how far the run has come, and returns the name of the data set.
+func (r *Run) read() (data string, err error) {
+	path := r.path(configName)
+	file, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)
+	case err != nil:
+		return "", err
+	}
+	defer file.Close()
+	others, err := r.Config.Read(file, path, dataKey)
+	if err != nil {
+		return "", err
+	}
+	if others[dataKey] == "" {
+		return "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
+	}
+	if r.metric, err = parseMetric(r.Config.StopMetric); err != nil {
+		return "", err
+	}
+	return others[dataKey], r.readState()
+}
+
 func (r *Run) path(name ...string) string {
 	return filepath.Join(append([]string{r.Dir}, name...)...)
 }
 
 // Finished says why a finished run ended, and is empty while there are epochs to come.
-func (r *Run) Finished() string { return r.progress.finished }
+func (r *Run) Finished() string {
+	if r.progress.stopped == "" && r.progress.epoch >= r.Config.Epochs {
+		return fmt.Sprintf("all %d epochs are done", r.Config.Epochs)
+	}
+	return r.progress.stopped
+}
 
 // Epoch returns the number of epochs done, and Best the best of them with its metric, or 0 if none
 // has been validated.
@@ -242,7 +260,7 @@ func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
 
 // trainTo is Train up to an epoch.
 func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
-	for r.progress.finished == "" && r.progress.epoch < last {
+	for r.progress.stopped == "" && r.progress.epoch < last {
 		before := processorTime()
 		e, err := r.trainer.Epoch(ctx)
 		if err != nil {
@@ -256,11 +274,8 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 			}
 		}
 		e.ProcessorSeconds = (processorTime() - before).Seconds()
-		switch {
-		case c.Patience > 0 && r.progress.waited >= c.Patience:
-			r.progress.finished = fmt.Sprintf("stopped early, after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)
-		case e.Epoch == c.Epochs:
-			r.progress.finished = fmt.Sprintf("all %d epochs are done", c.Epochs)
+		if c.Patience > 0 && r.progress.waited >= c.Patience {
+			r.progress.stopped = fmt.Sprintf("stopped early, after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)
 		}
 		r.log = append(r.log, e)
 		if err := r.keep(ctx, e); err != nil {

@@ -162,6 +162,40 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A run that is given more epochs ends as one that had them from the start.
+func TestExtend(t *testing.T) {
+	data := familiesFolder(t)
+	of := func(epochs int, change func(*Config)) Config {
+		c := recipe(change)
+		c.Epochs = epochs
+		return c
+	}
+	average := func(c *Config) { c.Average = 0.6 }
+	want := trainIn(t, data, of(4, average), machineOf(t, 1))
+	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
+	require.NoError(t, Extend(dir, 4))
+	require.NoError(t, Extend(dir, 4), "again")
+	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.Empty(t, r.Finished())
+	other := Extend(dir, 5)
+	assert.EqualError(t, other, "another process is at work in "+dir+": wait until it ends, or stop it")
+	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
+	require.NoError(t, r.Close())
+	for _, file := range []string{"last/model.safetensors", "state.safetensors", "config.yaml"} {
+		assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file), file)
+	}
+
+	require.NoError(t, Extend(dir, 4), "done")
+	assert.EqualError(t, Extend(dir, 3), dir+" has 4 epochs already: give it more than that")
+	falls := trainIn(t, data, of(2, func(c *Config) { c.Decay = cosineDecay }), machineOf(t, 1))
+	assert.EqualError(t, Extend(falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
+	// At this rate nothing moves, and no validation is better than the first.
+	early := trainIn(t, data, of(9, func(c *Config) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
+	assert.EqualError(t, Extend(early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
+	assert.ErrorContains(t, Extend(t.TempDir(), 4), "is not the folder of a training")
+}
+
 // What is held out has no influence on the parameters.
 func TestHeldOutIsNotUsed(t *testing.T) {
 	for name, change := range recipes {

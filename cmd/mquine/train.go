@@ -32,7 +32,8 @@ of it in a folder:
 
 The folder can be taken up again after any interruption: --resume DIR loses at most the epoch
 that was under way, and ends with the same bytes as a training that was not interrupted. The
-parameters do not depend on the number of threads.
+parameters do not depend on the number of threads. With --epochs it gets more epochs, if its
+learning rate does not fall.
 
 Options come from, in this order: the general defaults; --preset; --config, a YAML file with any
 of the keys that --print-config prints; the flags. --preset paper takes the row of the data set
@@ -41,6 +42,7 @@ the best recipe that has been measured (docs/results.md).`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
   mquine train --resume ./wn18rr
+  mquine train --resume ./codex-s --epochs 60
   mquine train --preset paper:fb15k-237 --print-config
   mquine eval --model ./codex-s/best --data codex-s`,
 		Args:    noArgs,
@@ -79,6 +81,9 @@ func addPreset(cmd *cobra.Command, preset *string, prefix string) {
 	complete(cmd, "preset", cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
+// epochsFlag is the only option that goes with --resume.
+const epochsFlag = "epochs"
+
 // training is a training as the user asks for it.
 type training struct {
 	compute
@@ -92,7 +97,7 @@ type training struct {
 func (t *training) check(cmd *cobra.Command) error {
 	if t.resume != "" {
 		for _, name := range append([]string{"data", "out", "preset", "config", "print-config"}, t.changed(cmd)...) {
-			if cmd.Flags().Changed(name) {
+			if cmd.Flags().Changed(name) && name != epochsFlag {
 				return fmt.Errorf("--%s cannot be given with --resume: a training goes on with the options in its folder", name)
 			}
 		}
@@ -160,6 +165,11 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		return err
 	}
 	dir := t.resume
+	if dir != "" && cmd.Flags().Changed(epochsFlag) {
+		if err := train.Extend(dir, t.given.Epochs); err != nil {
+			return err
+		}
+	}
 	if dir == "" {
 		c, err := t.config(cmd)
 		if err != nil {

@@ -37,6 +37,10 @@ func TestTrain(t *testing.T) {
 	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; the best is epoch 4")
 	assert.Equal(t, before, modified(t, dir))
 	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "exists already")
+
+	more := succeed(t, "train", "--resume", dir, "--epochs", "6")
+	assert.Contains(t, more.stderr, "going on after epoch 4 of 6")
+	assert.Contains(t, more.stdout, "all 6 epochs are done")
 }
 
 // Without --out the folder is named after the data set and the model.

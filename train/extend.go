@@ -1,0 +1,41 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
+// with a finished one. The parameters are then those of a training that had that number from the start:
+// a learning rate that falls, towards the last epoch, is an error, and so is a run that has stopped early.
+func Extend(dir string, epochs int) (err error) {
+	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
+	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
+		return err
+	}
+	if r.lock, err = lock(r.path(configName)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	data, err := r.read() // it may have gone on before the lock
+	if err != nil {
+		return err
+	}
+	c := &r.Config
+	switch {
+	case c.Decay != noDecay:
+		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: start one with --epochs %d",
+			r.Dir, c.Epochs, c.Decay, epochs, epochs)
+	case r.progress.stopped != "":
+		return fmt.Errorf("%s has %s: it takes no more epochs", r.Dir, r.progress.stopped)
+	case epochs <= r.progress.epoch:
+		return fmt.Errorf("%s has %d epochs already: give it more than that", r.Dir, r.progress.epoch)
+	}
+	c.Epochs = epochs
+	text, err := configText(data, *c)
+	if err != nil {
+		return err
+	}
+	return writeFile(r.path(configName), text)
+}
