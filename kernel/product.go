@@ -74,7 +74,7 @@ type gemm struct {
 	mr, nr int
 	unit   int    // of terms, whose multiples are packed
 	strips int    // of an item: of 256 terms, they fit in L2
-	tiles  []tile // of parts of a panel's columns: equal ones, and one more in each; the last has all
+	tiles  []tile // tile i computes the first (i+1)/len(tiles) of a panel's columns
 	// Packing of mr and nr vectors that are rows, or columns, of a matrix.
 	packRows, packCols [2]func(dst, src *float32, stride, k int)
 }
@@ -299,8 +299,7 @@ func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols,
 	g := p.gemm
 	tiles := p.scratch[worker][:strips*g.mr*g.nr]
 	rows := min(strips*g.mr, p.row+p.rows-row)
-	if add != 0 {
-		clear(tiles)
+	if add != 0 { // whatever the tiles hold elsewhere is added to, and stays there
 		for i := range rows {
 			copy(tiles[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
 		}

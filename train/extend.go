@@ -7,11 +7,16 @@ import (
 )
 
 // Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
-// with a finished one. The parameters are then those of a training that had that number from the start:
-// a learning rate that falls, towards the last epoch, is an error, and so is a run that has stopped early.
+// with a finished one. The parameters are then those of a training that had that number from the start.
+// Where they would not be, it is an error: a learning rate that falls towards the last epoch, a run that
+// has stopped early, or one whose patience would count the validation of an epoch that was the last. It
+// writes config.yaml anew.
 func Extend(dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
 	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
+		return err
+	}
+	if err := r.checkExtension(epochs); err != nil {
 		return err
 	}
 	if r.lock, err = lock(r.path(configName)); err != nil {
@@ -22,6 +27,18 @@ func Extend(dir string, epochs int) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.checkExtension(epochs); err != nil {
+		return err
+	}
+	r.Config.Epochs = epochs
+	text, err := configText(data, r.Config)
+	if err != nil {
+		return err
+	}
+	return writeFile(r.path(configName), text)
+}
+
+func (r *Run) checkExtension(epochs int) error {
 	c := &r.Config
 	switch {
 	case c.Decay != noDecay:
@@ -31,11 +48,9 @@ func Extend(dir string, epochs int) (err error) {
 		return fmt.Errorf("%s has %s: it takes no more epochs", r.Dir, r.progress.stopped)
 	case epochs <= r.progress.epoch:
 		return fmt.Errorf("%s has %d epochs already: give it more than that", r.Dir, r.progress.epoch)
+	case c.Patience > 0 && c.ValidEvery > 0 && r.progress.epoch == c.Epochs && c.Epochs%c.ValidEvery != 0:
+		return fmt.Errorf("%s was validated out of turn after epoch %d, the last (valid_every: %d), which patience would count: start another training with --epochs %d",
+			r.Dir, c.Epochs, c.ValidEvery, epochs)
 	}
-	c.Epochs = epochs
-	text, err := configText(data, *c)
-	if err != nil {
-		return err
-	}
-	return writeFile(r.path(configName), text)
+	return nil
 }

@@ -195,7 +195,7 @@ func (o *optimiser) resume(step int) {
 func (s *stepper) gradientNorm(ctx context.Context) (float64, error) {
 	n := len(s.entities)
 	s.penalties = resize(s.penalties, n+len(s.touched)) // sums of squares, row by row
-	err := kernel.Parallel(ctx, s.threads, len(s.penalties), func(_, k int) {
+	err := s.crew.parallel(ctx, len(s.penalties), func(_ *stepScratch, k int) {
 		row := s.relationGradient.Row(max(0, k-n))
 		if k < n {
 			row = s.gradient.Row(k)

@@ -140,7 +140,7 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 		for i := range x {
 			x[i] = 1
 		}
-		s.drop(&s.scratch[0], x, 0.3, useDropout, 1, 2, q)
+		s.drop(&s.crew.scratch[0], x, 0.3, useDropout, 1, 2, q)
 		for _, v := range x {
 			sum += float64(v)
 			if v == 0 {

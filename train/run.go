@@ -56,13 +56,16 @@ type Run struct {
 	log      []Epoch
 }
 
+// stoppedEarly begins progress.stopped.
+const stoppedEarly = "stopped early"
+
 // progress is the part of the state that is no tensor.
 type progress struct {
 	epoch, steps int
 	best         float64
 	bestEpoch    int    // 0 before the first validation
 	waited       int    // validations since the best
-	stopped      string // why, if the training stopped before its last epoch
+	stopped      string // why, if the training stopped early
 }
 
 // Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
@@ -222,7 +225,7 @@ func (r *Run) path(name ...string) string {
 // Finished says why a finished run ended, and is empty while there are epochs to come.
 func (r *Run) Finished() string {
 	if r.progress.stopped == "" && r.progress.epoch >= r.Config.Epochs {
-		return fmt.Sprintf("all %d epochs are done", r.Config.Epochs)
+		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
 	}
 	return r.progress.stopped
 }
@@ -275,7 +278,7 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 		}
 		e.ProcessorSeconds = (processorTime() - before).Seconds()
 		if c.Patience > 0 && r.progress.waited >= c.Patience {
-			r.progress.stopped = fmt.Sprintf("stopped early, after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)
+			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)
 		}
 		r.log = append(r.log, e)
 		if err := r.keep(ctx, e); err != nil {

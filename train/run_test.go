@@ -54,6 +54,10 @@ var recipes = map[string]func(*Config){
 		c.Warmup, c.Decay = 1, cosineDecay
 		c.Regulariser, c.RegWarmup = n3Regulariser, 2
 	},
+	"shared, moved at once": func(c *Config) {
+		c.Negatives, c.NegativeCount, c.ZSamples, c.AnchorNegatives = sharedNegatives, 30, 3, true
+		c.Regulariser, c.EntityDropout = duraRegulariser, 0.1
+	},
 	"kvsall": func(c *Config) {
 		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = kvsAllNegatives, bceLoss, 4, 0.1, 2
 		c.AnswerWeights, c.EntityDropout = true, 0.1
@@ -193,6 +197,8 @@ func TestExtend(t *testing.T) {
 	// At this rate nothing moves, and no validation is better than the first.
 	early := trainIn(t, data, of(9, func(c *Config) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
 	assert.EqualError(t, Extend(early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
+	patient := trainIn(t, data, of(3, func(c *Config) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
+	assert.ErrorContains(t, Extend(patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
 	assert.ErrorContains(t, Extend(t.TempDir(), 4), "is not the folder of a training")
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
@@ -14,7 +15,7 @@ import (
 // stateFormat names the format of state.safetensors: the tensors of model.safetensors with prefixes,
 // and counts in the metadata. Random numbers need no state, because every draw is made from
 // the seed, the epoch, the step and the query.
-const stateFormat = "mquine-state/3"
+const stateFormat = "mquine-state/2"
 
 // The prefixes of the tensors.
 const (
@@ -49,7 +50,7 @@ func (r *Run) writeState(ctx context.Context) error {
 	return safetensors.WriteFile(ctx, r.path(stateName), map[string]string{
 		"format": stateFormat, "epoch": strconv.Itoa(p.epoch), "steps": strconv.Itoa(p.steps),
 		"best": strconv.FormatFloat(p.best, 'g', -1, 64), "best_epoch": strconv.Itoa(p.bestEpoch),
-		"waited": strconv.Itoa(p.waited), "stopped": p.stopped,
+		"waited": strconv.Itoa(p.waited), "finished": p.stopped,
 	}, r.trainer.stateTensors()...)
 }
 
@@ -76,7 +77,10 @@ func (r *Run) readState() error {
 	if p.best, err = strconv.ParseFloat(metadata["best"], 64); err != nil {
 		return fmt.Errorf("%s: metadata %q is %.80q, which is no number", r.path(stateName), "best", metadata["best"])
 	}
-	p.stopped = metadata["stopped"]
+	// Earlier versions wrote here, too, that all epochs were done.
+	if f := metadata["finished"]; strings.HasPrefix(f, stoppedEarly) {
+		p.stopped = f
+	}
 	return nil
 }
 

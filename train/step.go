@@ -14,14 +14,12 @@ import (
 // stepper computes the loss of a workload and its gradients (docs/training.md).
 type stepper struct {
 	config  *Config
-	threads int
 	known   *kg.Index
 	tensors [][]float32 // as in the model: packed entities, then Rʰ, Rᵗ and perhaps Rᶜ
 	dim     int
 	backend *kernel.Backend
-	scratch []stepScratch // of each thread
-	crew    *crew         // of all threads
-	halves  []*crew       // of half of them each; none of an odd number
+	crew    *crew   // all threads
+	halves  []*crew // half of them each, where two blocks can be taken at once
 
 	phi, psi   kernel.Matrix // features and queries
 	dPhi, dPsi kernel.Matrix // of Φ, the rows of blocks alone
@@ -62,8 +60,8 @@ type stepScratch struct {
 	more      []float32 // another part of that of an entity
 }
 
-// crew is goroutines that take a block from its queries to their gradients. Two blocks go to the halves of
-// the threads at once, which meet after that alone.
+// crew is goroutines that work on the same items. They take a block from its queries to their gradients; two
+// blocks go to the halves of the threads at once, which meet after that alone, and have scores of their own.
 type crew struct {
 	scratch []stepScratch // of each goroutine
 	product *kernel.Product
@@ -92,21 +90,21 @@ const groupSize = 16
 const featureProducts, queryProducts, queryGradientProducts = 1, 4, 6
 
 func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
-	s := &stepper{config: c, threads: threads, known: known, tensors: tensors, dim: c.Dim,
-		backend: b, scratch: make([]stepScratch, threads)}
+	s := &stepper{config: c, known: known, tensors: tensors, dim: c.Dim, backend: b}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
-	for i := range s.scratch {
+	scratch := make([]stepScratch, threads)
+	for i := range scratch {
 		ahead := b.NewAhead()
-		s.scratch[i] = stepScratch{
+		scratch[i] = stepScratch{
 			ahead: ahead, query: newQueryTower(ahead.Backend, c.Dim), back: newGradientTower(ahead.Backend, c.Dim), symmetric: ahead.NewSymmetric(c.Dim),
 			objective: objective{config: c, backend: b}, pcg: rand.NewPCG(0, 0),
 			row: kernel.AlignedFloat32(2 * s.width()), gradient: kernel.AlignedFloat32(max(s.width(), s.relationSize())),
 			more: kernel.AlignedFloat32(s.width()),
 		}
 	}
-	s.crew = newCrew(c, b, s.scratch)
+	s.crew = newCrew(c, b, scratch)
 	if threads%2 == 0 && c.Negatives == sharedNegatives && c.Distribution != bernoulliDistribution { // two blocks, alike
-		s.halves = []*crew{newCrew(c, b, s.scratch[:threads/2]), newCrew(c, b, s.scratch[threads/2:])}
+		s.halves = []*crew{newCrew(c, b, scratch[:threads/2]), newCrew(c, b, scratch[threads/2:])}
 	}
 	return s
 }
@@ -180,7 +178,7 @@ func (s *stepper) groupsBefore(query int) int {
 // one take and give stays in a near cache, or the two at once on half of the threads each.
 func (s *stepper) blocks(ctx context.Context, w *workload, epoch, step int) error {
 	crews := []*crew{s.crew}
-	if len(w.blocks) == len(s.halves) {
+	if len(w.blocks) == 2 && s.halves != nil {
 		crews = s.halves
 	}
 	return kernel.Parallel(ctx, len(crews), len(w.blocks), func(worker, i int) {
@@ -236,9 +234,9 @@ func (s *stepper) wake(ctx context.Context, o *optimiser) error {
 		return nil
 	}
 	n := len(s.entities)
-	return kernel.Parallel(ctx, s.threads, n+len(s.touched), func(_, k int) {
+	return s.crew.parallel(ctx, n+len(s.touched), func(_ *stepScratch, k int) {
 		if k < n {
-			o.wake(0, int(s.entities[k]), int(s.entities[min(k+s.threads, n-1)]))
+			o.wake(0, int(s.entities[k]), int(s.entities[min(k+s.crew.threads(), n-1)]))
 			return
 		}
 		for i := range s.tensors[1:] {
@@ -271,10 +269,9 @@ func resize[T any](x []T, n int) []T {
 }
 
 func (s *stepper) features(ctx context.Context, w *workload) error {
-	return kernel.Parallel(ctx, s.threads, len(w.rows), func(t, i int) {
-		c := &s.scratch[t]
+	return s.crew.parallel(ctx, len(w.rows), func(c *stepScratch, i int) {
 		c.ahead.Forget()
-		if next := i + s.threads; next < len(w.rows) {
+		if next := i + s.crew.threads(); next < len(w.rows) {
 			c.ahead.Want(s.phi.Row(next))
 			c.ahead.Want(s.entity(w.rows[next]))
 			c.ahead.Over(featureProducts, s.dim)
@@ -436,9 +433,9 @@ func (s *stepper) exclude(w *workload, i int, b block, scores []float32) {
 
 // pairLosses is block for queries with negatives of their own.
 func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
-	return kernel.Parallel(ctx, s.threads, w.main, func(t, i int) {
+	return s.crew.parallel(ctx, w.main, func(c *stepScratch, i int) {
 		pairs := s.pairs[w.pairs[i]:w.pairs[i+1]]
-		loss, dPos := s.scratch[t].objective.take(pairs[0], pairs[1:], s.constants[i], w.weights[i])
+		loss, dPos := c.objective.take(pairs[0], pairs[1:], s.constants[i], w.weights[i])
 		s.losses[i] = loss
 		pairs[0] = float32(dPos)
 		s.dConstants[i] = s.backend.Sum(pairs)
@@ -451,7 +448,7 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 		return nil
 	}
 	first := w.pairs[w.main]
-	return kernel.Parallel(ctx, s.threads, len(w.queries)-w.main, func(_, k int) {
+	return s.crew.parallel(ctx, len(w.queries)-w.main, func(_ *stepScratch, k int) {
 		i := w.main + k
 		s.losses[i] = 0
 		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
@@ -557,15 +554,14 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 		size(&s.relationGradient, len(s.touched), perRelation)
 	}
 	s.penalties = resize(s.penalties, len(s.entities)+len(s.touched))
-	err := kernel.Parallel(ctx, s.threads, len(s.penalties), func(t, k int) {
-		c := &s.scratch[t]
+	err := s.crew.parallel(ctx, len(s.penalties), func(c *stepScratch, k int) {
 		if k < len(s.entities) {
 			e, out := s.entities[k], c.gradient[:n]
 			if o == nil {
 				out = s.gradient.Row(k)
 			}
 			c.ahead.Forget()
-			if next := k + s.threads; next < len(s.entities) {
+			if next := k + s.crew.threads(); next < len(s.entities) {
 				s.wantEntity(c, w, s.entities[next])
 			}
 			for k, i := range s.byEntity.of(int(e)) {
@@ -584,7 +580,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 			}
 			s.penalties[k] = s.regulariser.entity(out, s.entity(e), e, s.dim)
 			if o != nil {
-				o.move(0, int(e), int(s.entities[min(k+s.threads, len(s.entities)-1)]), out)
+				o.move(0, int(e), int(s.entities[min(k+s.crew.threads(), len(s.entities)-1)]), out)
 			}
 			return
 		}

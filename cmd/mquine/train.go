@@ -32,8 +32,8 @@ of it in a folder:
 
 The folder can be taken up again after any interruption: --resume DIR loses at most the epoch
 that was under way, and ends with the same bytes as a training that was not interrupted. The
-parameters do not depend on the number of threads. With --epochs it gets more epochs, if its
-learning rate does not fall.
+parameters do not depend on the number of threads. --resume DIR --epochs N gives a training
+another number of epochs, unless its learning rate falls or it has stopped early.
 
 Options come from, in this order: the general defaults; --preset; --config, a YAML file with any
 of the keys that --print-config prints; the flags. --preset paper takes the row of the data set

@@ -1,0 +1,29 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package train
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A lock is on the file that the path leads to, not on one that was replaced between opening and locking.
+func TestLockOfReplacedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	file, err := lock(path)
+	require.NoError(t, err)
+	defer file.Close()
+	assert.True(t, isAt(file, path))
+	_, err = lock(path)
+	assert.ErrorContains(t, err, "another process is at work")
+
+	require.NoError(t, writeFile(path, nil))
+	assert.False(t, isAt(file, path))
+	require.NoError(t, os.Remove(path))
+	assert.False(t, isAt(file, path))
+}
