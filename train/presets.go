@@ -35,7 +35,7 @@ var bestRows = map[string]func(*Config){
 	},
 	"codex-m": func(c *Config) {
 		codex(c)
-		c.Epochs, c.Batch = 36, 256
+		c.Epochs, c.Batch = 56, 256
 		c.InitDeviation, c.LearningRate = 0.05, 4e-3
 	},
 	"fb15k-237": func(c *Config) {
