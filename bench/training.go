@@ -170,7 +170,8 @@ func randomMatrix(rows, cols int) kernel.Matrix {
 // the whole time of a step on the clock: sampling, features, queries, gradients and Adam included.
 // pct-peak and cpu-ms/step are medians of steps in processor time of all threads; pct-peak sets the
 // same operations against the rate of fused multiply-adds on all threads, measured between the steps.
-// It is called pct-fma where the products take no float32 multiply-adds.
+// It is called pct-fma where the products take no float32 multiply-adds. pct-clock does so with the
+// median step on the clock, which idle threads and other programs lengthen.
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	var list []Benchmark
@@ -214,20 +215,22 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 	ceiling := newThreadsLimit(backend.Terms(kernel.Dot), threads())
 	before := ceiling.sample()
 	var stop context.CancelFunc
-	var times, shares []float64
+	var times, shares, clockShares []float64
 	var start time.Duration
+	var clock time.Time
 	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
-		took := (processTime() - start).Seconds()
+		took, elapsed := (processTime() - start).Seconds(), time.Since(clock).Seconds()
 		b.StopTimer()
 		after := ceiling.sample()
 		times = append(times, took)
 		shares = append(shares, operations/took/(before+after))
+		clockShares = append(clockShares, operations/elapsed/float64(threads())/(before+after))
 		before = after
 		if len(times)%steps == 0 {
 			stop()
 		}
 		b.StartTimer()
-		start = processTime()
+		start, clock = processTime(), time.Now()
 	}}
 	for b.Loop() {
 		b.StopTimer()
@@ -239,7 +242,7 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 		some, stop = context.WithCancel(ctx)
 		runtime.GC() // what the trainer before has left
 		b.StartTimer()
-		start = processTime()
+		start, clock = processTime(), time.Now()
 		_, err = t.Epoch(some)
 		stop()
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -249,6 +252,7 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 	perStep := b.Elapsed().Seconds() / float64(len(times))
 	b.ReportMetric(operations/perStep/1e9, "GFLOP/s")
 	b.ReportMetric(100*median(shares), map[string]string{"float32": "pct-peak", "bf16x2": "pct-fma"}[products])
+	b.ReportMetric(100*median(clockShares), "pct-clock")
 	b.ReportMetric(1e3*median(times), "cpu-ms/step")
 	b.ReportMetric(batch/perStep, "triples/s")
 	b.ReportMetric(1e3*perStep, "ms/step")
