@@ -1,0 +1,193 @@
+// Package atomicfile writes files and folders that appear whole or not at all.
+//
+// Both are made under a temporary name beside their own, synced, renamed, and the parent folder is synced. An
+// error or a crash leaves what was there before. A temporary name is ".NAME.RANDOM.mquine-tmp", with 16 hexadecimal
+// digits, and its owner holds a lock on it for as long as the owner lives. So Sweep can tell, and remove, what a
+// killed process left; every writer sweeps the folder that it writes to.
+package atomicfile
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Write replaces or makes the file at path with what write writes, through a buffer. A symbolic link stays
+// one, and the file that it leads to is replaced or made. A path that is not a regular file (a pipe, a terminal)
+// is written to directly, since it cannot be replaced. A file that is replaced keeps its permissions; the
+// permissions of a new one follow the umask.
+//
+// An error says that path cannot be written and why.
+func Write(path string, write func(w io.Writer) error) error {
+	return explain(path, writeTo(path, write))
+}
+
+// WriteBytes is Write for data that is in memory already.
+func WriteBytes(path string, data []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+func writeTo(path string, write func(w io.Writer) error) error {
+	target, err := Target(path)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
+		return writeInPlace(target, write)
+	}
+	file, err := create(target)
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	if err := buffered(file, write); err != nil {
+		return file.named(err)
+	}
+	return file.Commit()
+}
+
+func writeInPlace(path string, write func(w io.Writer) error) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return buffered(file, write)
+}
+
+func buffered(w io.Writer, write func(w io.Writer) error) error {
+	buffer := bufio.NewWriterSize(w, 1<<16)
+	if err := write(buffer); err != nil {
+		return err
+	}
+	return buffer.Flush()
+}
+
+// File is a file under its temporary name. It is written to like any file and then either committed or discarded.
+type File struct {
+	*os.File
+	target string
+	closed bool
+}
+
+// Create begins the file at path, in the folder that path names: a symbolic link at path is replaced. The caller
+// ends with Commit; Discard after that does nothing, so that it can be deferred.
+func Create(path string) (*File, error) {
+	file, err := create(path)
+	return file, explain(path, err)
+}
+
+func create(target string) (*File, error) {
+	Sweep(filepath.Dir(target))
+	var made *os.File
+	_, err := reserve(target, func(temporary string) (*os.File, error) {
+		var err error
+		made, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		return made, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	file := &File{File: made, target: target}
+	if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
+		if err := made.Chmod(info.Mode().Perm()); err != nil {
+			file.Discard()
+			return nil, err
+		}
+	}
+	return file, nil
+}
+
+// Commit puts the file on the disk under its name, in the place of one that is there.
+func (f *File) Commit() error {
+	if err := f.commit(); err != nil {
+		f.Discard()
+		return explain(f.target, f.named(err))
+	}
+	return nil
+}
+
+func (f *File) commit() error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	// Renamed before it is closed, because its lock ends when it closes.
+	if err := os.Rename(f.Name(), f.target); err != nil {
+		return err
+	}
+	f.closed = true
+	return errors.Join(f.Close(), SyncFolder(filepath.Dir(f.target)))
+}
+
+// Discard removes the file, unless it was committed.
+func (f *File) Discard() {
+	if f.closed {
+		return
+	}
+	f.closed = true
+	_ = os.Remove(f.Name()) // what stays is swept later
+	_ = f.Close()
+}
+
+// named replaces the temporary name in an error by the name of the file.
+func (f *File) named(err error) error { return rename(err, f.Name(), f.target) }
+
+// explain says what could not be written, once, and what to do where that is known.
+func explain(path string, err error) error {
+	if err == nil || errors.As(err, new(*writeError)) {
+		return err
+	}
+	return &writeError{path, err}
+}
+
+// writeError is an error about a file or folder that could not be written.
+type writeError struct {
+	path string
+	err  error
+}
+
+func (e *writeError) Error() string {
+	text := fmt.Sprintf("cannot write %s: %v", e.path, reason(e.err))
+	if errors.Is(e.err, syscall.ENOSPC) || errors.Is(e.err, syscall.EDQUOT) {
+		text += "; free some space or choose another place"
+	}
+	return text
+}
+
+func (e *writeError) Unwrap() error { return e.err }
+
+// reason returns the cause of an error without the system call and the path, which the message has already.
+func reason(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		return link.Err
+	}
+	return err
+}
+
+// rename returns err with another name for a path in its text.
+func rename(err error, from, to string) error {
+	if err == nil || !strings.Contains(err.Error(), from) {
+		return err
+	}
+	return renamed{err, from, to}
+}
+
+type renamed struct {
+	error
+	from, to string
+}
+
+func (e renamed) Error() string { return strings.ReplaceAll(e.error.Error(), e.from, e.to) }
+func (e renamed) Unwrap() error { return e.error }

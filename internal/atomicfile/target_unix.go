@@ -1,0 +1,30 @@
+//go:build unix
+
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// checkLink refuses a symbolic link in a sticky folder that everyone can write to, unless it belongs to this user
+// or to the owner of the folder.
+func checkLink(path string, link fs.FileInfo) error {
+	parent, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	const shared = fs.ModeSticky | 0o002
+	owner, ok := link.Sys().(*syscall.Stat_t)
+	folder, known := parent.Sys().(*syscall.Stat_t)
+	if parent.Mode()&shared != shared || !ok || !known {
+		return nil
+	}
+	if int(owner.Uid) != os.Geteuid() && owner.Uid != folder.Uid {
+		return errors.New("it is a symbolic link that another user put into a folder shared by all")
+	}
+	return nil
+}
