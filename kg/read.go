@@ -66,7 +66,7 @@ func Installed() ([]string, error) {
 // of a literal its canonical form, such as "chat"@fr. Whatever is wrong in a file is an error with
 // file and line.
 func Open(ctx context.Context, dataset string) (*Graph, error) {
-	dir, err := locate(dataset)
+	dir, err := Folder(dataset)
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +153,9 @@ func addAll(whole, part *Vocabulary) []int32 {
 	return ids
 }
 
-// locate returns the folder of a data set.
-func locate(dataset string) (string, error) {
+// Folder returns the folder of a data set: dataset itself if it holds a path separator, otherwise the folder of
+// that name in DataDir. Either must exist.
+func Folder(dataset string) (string, error) {
 	switch {
 	case dataset == "":
 		return "", errors.New("no data set named: give a name or a folder (a value with a slash)")

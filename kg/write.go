@@ -11,8 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/google/renameio/v2"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // A WriteOption changes what Write writes.
@@ -25,7 +26,7 @@ func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
 // the same identifiers: a .txt file for each split that g has, and entities.tsv or relations.tsv
 // where the order of appearance does not give the numbering of g. The folder appears when it is
 // whole; after an error or a cancelled context there is none.
-func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) (err error) {
+func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) error {
 	w := graphWriter{ctx: ctx, graph: g}
 	for _, o := range options {
 		o(&w)
@@ -33,39 +34,14 @@ func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) (e
 	if err := w.check(); err != nil {
 		return fmt.Errorf("writing data set %s: %w", g.Name, err)
 	}
-	dir = filepath.Clean(dir)
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s exists already: remove it or choose another folder", dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("writing data set %s: %w", g.Name, err)
-	}
-
-	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return fmt.Errorf("writing data set %s: %w", g.Name, err)
-	}
-	w.dir, err = os.MkdirTemp(parent, "."+filepath.Base(dir)+".*")
-	if err != nil {
-		return fmt.Errorf("writing data set %s: %w", g.Name, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("writing data set %s to %s: %w", g.Name, dir, reason(err)), os.RemoveAll(w.dir))
-		}
-	}()
-	if err := w.write(); err != nil {
+	err := atomicfile.Folder(dir, func(temporary string) error {
+		w.dir = temporary
+		return w.write()
+	})
+	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := os.Chmod(w.dir, 0o755); err != nil {
-		return err
-	}
-	if err := syncFolder(w.dir); err != nil {
-		return err
-	}
-	if err := os.Rename(w.dir, dir); err != nil {
-		return err
-	}
-	return syncFolder(parent)
+	return fmt.Errorf("writing data set %s to %s: %w", g.Name, dir, reason(err))
 }
 
 // graphWriter writes a graph to a folder.
@@ -188,29 +164,12 @@ func WriteVocabulary(path string, v *Vocabulary) error {
 	if err := checkLabels(v); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, reason(err))
-	}
-	defer f.Cleanup() // does nothing once the file is in place
-	text := bufio.NewWriter(f)
-	for id, label := range v.Labels() {
-		fmt.Fprintf(text, "%d\t%s\n", id, label)
-	}
-	if err := text.Flush(); err != nil {
-		return fmt.Errorf("writing %s: %w", path, reason(err))
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
-		return fmt.Errorf("writing %s: %w", path, reason(err))
-	}
-	return nil
-}
-
-// syncFolder makes the entries of a folder durable.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.Write(path, func(w io.Writer) error {
+		for id, label := range v.Labels() {
+			if _, err := fmt.Fprintf(w, "%d\t%s\n", id, label); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -33,7 +33,7 @@ func TestWriteFailsWholly(t *testing.T) {
 
 	dir := filepath.Join(parent, "g")
 	assert.EqualError(t, Write(t.Context(), dir, g), "writing data set g to "+dir+": file too large")
-	assert.EqualError(t, WriteVocabulary(vocabulary, g.Entities), "writing "+vocabulary+": file too large")
+	assert.EqualError(t, WriteVocabulary(vocabulary, g.Entities), "cannot write "+vocabulary+": file too large")
 	entries, err := os.ReadDir(parent)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)

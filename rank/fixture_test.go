@@ -37,7 +37,7 @@ func TestMetricsOfFixture(t *testing.T) {
 	require.Equal(t, []Filter{None, Train, All}, filters)
 
 	var again bytes.Buffer
-	require.NoError(t, encodeRanks(&again, g, filters, ranks))
+	require.NoError(t, WriteRanks(&again, g, filters, ranks))
 	require.True(t, bytes.Equal(text, again.Bytes()), "the file is written again byte for byte")
 
 	var want struct {

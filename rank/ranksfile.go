@@ -22,13 +22,9 @@ var queryColumns = []string{"side", "head", "relation", "tail"}
 // maxRanksLine bounds a line of a ranks file, in bytes, and with it a reader's memory.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes the ranks of queries of g to a ranks file, whole or not at all, in order,
-// with the columns of the given filters. A path "-" is standard output.
-func WriteRanks(path string, g *kg.Graph, filters []Filter, ranks []Rank) error {
-	return WriteFile(path, func(w io.Writer) error { return encodeRanks(w, g, filters, ranks) })
-}
-
-func encodeRanks(w io.Writer, g *kg.Graph, filters []Filter, ranks []Rank) error {
+// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given
+// filters.
+func WriteRanks(w io.Writer, g *kg.Graph, filters []Filter, ranks []Rank) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
 		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)

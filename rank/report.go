@@ -82,13 +82,8 @@ type Timing struct {
 	Total float64 `json:"total_s"`
 }
 
-// WriteJSON writes the report to a file, whole or not at all, or to standard output if path
-// is "-". Schema is filled in.
-func (r *Report) WriteJSON(path string) error {
-	return WriteFile(path, r.encode)
-}
-
-func (r *Report) encode(w io.Writer) error {
+// WriteJSON writes the report as JSON. Schema is filled in.
+func (r *Report) WriteJSON(w io.Writer) error {
 	filled := *r
 	filled.Schema = Schema
 	// A list without items is a list, not null.

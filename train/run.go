@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
-	"github.com/mquine/mquine/rank"
 )
 
 // The files of a run.
@@ -131,7 +131,7 @@ func createFolder(dir string, files map[string][]byte) (err error) {
 }
 
 func writeFile(path string, data []byte) error {
-	return rank.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -377,7 +377,7 @@ func (r *Run) readLog() error {
 }
 
 func (r *Run) writeLog() error {
-	return rank.WriteFile(r.path(logName), func(w io.Writer) error {
+	return atomicfile.Write(r.path(logName), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		for _, e := range r.log {
 			if err := encoder.Encode(e); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/bench/compare"
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 func newBenchPairCommand() *cobra.Command {
@@ -46,12 +47,11 @@ Ctrl-C. In each round every benchmark runs for the base, for the head and for th
 			if err != nil {
 				return err
 			}
-			// What took long to measure is shown even if a file cannot be written.
-			err = c.print(cmd, runs.Base, runs.Head, runs.Control)
+			// What took long to measure is written even if the table cannot be printed, and the other way round.
 			if out != "" {
-				err = errors.Join(err, keepRuns(cmd, out, runs))
+				err = keepRuns(cmd, out, runs)
 			}
-			return err
+			return errors.Join(err, c.print(cmd, runs.Base, runs.Head, runs.Control))
 		},
 	}
 	flags := cmd.Flags()
@@ -75,11 +75,12 @@ const leastRounds = 10
 
 func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOptions) (runs *compare.Runs, err error) {
 	ctx, log := cmd.Context(), cmd.ErrOrStderr()
-	dir, err := os.MkdirTemp("", "mquine-bench-*")
+	temporary, err := atomicfile.TemporaryFolder(os.TempDir(), "mquine-bench")
 	if err != nil {
 		return nil, fmt.Errorf("no place to build in: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, temporary.Remove()) }()
+	dir := temporary.Path
 	build := func(revision, label string) (compare.Binary, func(), error) {
 		b, remove, err := compare.Build(ctx, revision, pkg, dir, label)
 		return b, func() {

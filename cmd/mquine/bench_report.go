@@ -34,6 +34,7 @@ not compare.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().StringVar(&results, "results", results, "`folder` of the results, a folder in it for each class of machine")
-	cmd.Flags().StringVar(&out, "out", out, "`file` for the page, or \"-\" for standard output")
+	markInput(cmd, "results")
+	addOutput(cmd, &out, "out", "`file` for the page, or \"-\" for standard output")
 	return cmd
 }

@@ -62,7 +62,7 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return fmt.Errorf("cannot keep the results: %w", err)
 		}
-		if err := checkWritable(path); err != nil {
+		if err := (output{"results", path}).check(nil, false); err != nil {
 			return err
 		}
 	}

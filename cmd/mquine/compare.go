@@ -61,6 +61,7 @@ the tables to standard error.`,
 			}
 			return nil
 		},
+		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -70,19 +71,16 @@ the tables to standard error.`,
 			if c.jsonFile == "-" {
 				out = cmd.ErrOrStderr()
 			}
-			if err := checkWritable(c.jsonFile); err != nil {
-				return err
-			}
 			report, err := c.run(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			// What took long to compute is shown even if a file cannot be written.
-			if err = report.print(out, c.format); err != nil {
-				err = fmt.Errorf("printing the tables: %w", err)
-			}
+			// What took long to compute is written even if the tables cannot be printed, and the other way round.
 			if c.jsonFile != "" {
-				err = errors.Join(err, writeJSON(cmd, c.jsonFile, report))
+				err = writeJSON(cmd, c.jsonFile, report)
+			}
+			if unprinted := report.print(out, c.format); unprinted != nil {
+				err = errors.Join(err, fmt.Errorf("printing the tables: %w", unprinted))
 			}
 			return err
 		},

@@ -65,6 +65,7 @@ that no training triple has.`,
   mquine data info ./my-graph --json -`,
 		Args:              oneArg("which data set? Give a name or a folder (with a slash), as in: mquine data info umls"),
 		ValidArgsFunction: completeDatasets,
+		Annotations:       map[string]string{dataArgs: ""},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			info, err := describeData(cmd.Context(), args[0])
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
 	"github.com/mquine/mquine/model"
@@ -50,11 +51,12 @@ const (
 func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time) error {
 	dir := keep
 	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp("", "mquine-demo-"); err != nil {
+		temporary, err := atomicfile.TemporaryFolder(os.TempDir(), "mquine-demo")
+		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
+		defer temporary.Remove()
+		dir = temporary.Path
 	}
 	e := newEvaluation(start)
 	e.data, e.model = filepath.Join(dir, demoData), filepath.Join(dir, "checkpoint")

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -59,20 +57,10 @@ and tells what share of that the ranking reached.`,
 			if err := e.follow(cmd.Flags()); err != nil {
 				return err
 			}
-			if err := e.gpus.check(e.compute); err != nil {
-				return err
-			}
-			if e.jsonFile != "" && filepath.Clean(e.jsonFile) == filepath.Clean(e.ranksFile) {
-				return errors.New("--json and --ranks cannot go to the same file")
-			}
-			return nil
+			return e.gpus.check(e.compute)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out, log := cmd.OutOrStdout(), cmd.ErrOrStderr()
-			if e.jsonFile == "-" || e.ranksFile == "-" {
-				out = log
-			}
-			return e.run(cmd.Context(), out, log)
+			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -90,7 +78,7 @@ and tells what share of that the ranking reached.`,
 	addChoice(cmd, &e.screen, "screen", "arithmetic of the CPU's first stage for dot `products`: auto, float32, int8 or int16; it changes the speed and never a result",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false, "measure the share of the processor's peak")
-	flags.StringVar(&e.jsonFile, "json", "", "`file` for all results as JSON")
-	flags.StringVar(&e.ranksFile, "ranks", "", "`file` for the ranks of all queries, tab-separated")
+	addOutput(cmd, &e.jsonFile, "json", "`file` for all results as JSON")
+	addOutput(cmd, &e.ranksFile, "ranks", "`file` for the ranks of all queries, tab-separated")
 	return cmd
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -58,13 +55,9 @@ func newEvaluation(start time.Time) *evaluation {
 	return e
 }
 
-// run ranks and reports: the tables to out, the files that were asked for, all else to log.
-func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
-	for _, path := range []string{e.jsonFile, e.ranksFile} {
-		if err := checkWritable(path); err != nil {
-			return err
-		}
-	}
+// run ranks and reports: the files that were asked for, then the tables to stdout, or to log where a file goes to
+// stdout; all else to log.
+func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	backend, err := e.compute.resolve()
 	if err != nil {
 		return err
@@ -168,19 +161,23 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	}
 	e.protocol.keep(report)
 
-	// What took long to compute is shown even if a file cannot be written.
-	err = e.print(out, report, tower.Compare, ceiling.tier)
+	// What took long to compute is written even if the table cannot be printed, and printed even if a file cannot
+	// be written.
 	if e.ranksFile != "" {
-		err = errors.Join(err, phase(ctx, "write", func(context.Context) error {
-			return rank.WriteRanks(e.ranksFile, s.graph, e.filters, ranking.Ranks)
-		}))
+		err = phase(ctx, "write", func(context.Context) error {
+			return writeTo(stdout, e.ranksFile, func(w io.Writer) error { return rank.WriteRanks(w, s.graph, e.filters, ranking.Ranks) })
+		})
 	}
 	if e.jsonFile != "" {
 		report.PeakRSSBytes = rank.PeakRSS()
 		report.Timing.Total = time.Since(e.start).Seconds()
-		err = errors.Join(err, report.WriteJSON(e.jsonFile))
+		err = errors.Join(err, writeTo(stdout, e.jsonFile, report.WriteJSON))
 	}
-	return err
+	out := stdout
+	if e.jsonFile == "-" || e.ranksFile == "-" {
+		out = log
+	}
+	return errors.Join(err, e.print(out, report, tower.Compare, ceiling.tier))
 }
 
 // triplesToRank returns the triples of a split. A filter whose splits are not all there is an error,
@@ -305,34 +302,6 @@ func (e *evaluation) measure(to *ceiling, c kernel.Comparison) error {
 }
 
 func mean(x []float64) float64 { return stat.Mean(x, nil) }
-
-// checkWritable makes sure, before long work begins, that a file can be made at path. "" and "-"
-// are none.
-func checkWritable(path string) error {
-	if path == "" || path == "-" {
-		return nil
-	}
-	target := path
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		target = resolved
-	}
-	info, err := os.Stat(target)
-	switch {
-	case err == nil && info.IsDir():
-		return fmt.Errorf("cannot write %s: it is a folder; name a file", path)
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe or a device: opening it might wait
-	}
-	probe, err := os.CreateTemp(filepath.Dir(target), ".mquine-*")
-	if err != nil {
-		var reason *fs.PathError
-		if errors.As(err, &reason) {
-			err = reason.Err
-		}
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
-}
 
 // machine names the processor.
 func machine() string {

@@ -156,15 +156,19 @@ func (in *inputs) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&in.model, "model", "", "`folder` of the checkpoint")
 	markRequired(cmd, "model")
 	must(cmd.MarkFlagDirname("model"))
+	markInput(cmd, "model")
 	addVocabulary(cmd, &in.vocabulary)
 	addData(cmd, &in.data)
 }
 
+const dataFlag = "data"
+
 // addData adds the flag --data.
 func addData(cmd *cobra.Command, data *string) {
-	cmd.Flags().StringVar(data, "data", "", "`name` of the data set, or its folder (with a slash)")
-	markRequired(cmd, "data")
-	complete(cmd, "data", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	cmd.Flags().StringVar(data, dataFlag, "", "`name` of the data set, or its folder (with a slash)")
+	markRequired(cmd, dataFlag)
+	markInput(cmd, dataFlag)
+	complete(cmd, dataFlag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if strings.Contains(typed, "/") {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}

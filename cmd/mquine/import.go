@@ -92,6 +92,7 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "", "`folder` with entities.dict and relations.dict, for another tool's checkpoint without them")
 	must(cmd.MarkFlagDirname("vocab"))
+	markInput(cmd, "vocab")
 }
 
 // openCheckpoint opens a checkpoint, with the vocabularies of a folder unless that is "".

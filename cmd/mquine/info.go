@@ -39,6 +39,7 @@ this says as much as the file tells.`,
 			}
 			return nil
 		},
+		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

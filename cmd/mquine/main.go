@@ -20,14 +20,27 @@ const (
 	exitFailed      = 1 // bad input, or a file that cannot be read or written
 	exitUsage       = 2
 	exitInterrupted = 130 // as shells report SIGINT
+	exitPipe        = 141 // as shells report SIGPIPE: the reader of standard output is gone
 )
 
 func main() {
 	start := time.Now()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), interruptions()...)
+	// A reader that is gone must not end the work, nor lose the files that are still to be written: with the signal
+	// caught, writing to it is an error like any other.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// The first signal asks the work to end; without this, the second would be ignored as well.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// interruptions lists the signals that ask the work to end. A hang-up is none under nohup.
+func interruptions() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // run executes the command line and returns the exit status. An error is one line on stderr.
@@ -42,6 +55,8 @@ func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, s
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
+	case errors.Is(out.err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
+		return exitPipe // as with any other command, nobody is there to be told
 	case out.err != nil && !errors.As(err, new(workError)): // cobra's own texts, such as --help
 		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), reason(out.err))
 		return exitFailed

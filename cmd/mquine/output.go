@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // newTable returns a table without frame; the first column is text, the given others are numbers.
@@ -36,7 +37,7 @@ func newTable(numbers ...int) table.Writer {
 
 // jsonFlag adds the flag --json.
 func jsonFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "json", "", "write the result as JSON to this `file`, or to standard output if it is \"-\"")
+	addOutput(cmd, file, "json", "write the result as JSON to this `file`, or to standard output if it is \"-\"")
 }
 
 // writeJSON writes v to a file, whole or not at all, or to standard output if the file is "-".
@@ -57,10 +58,23 @@ func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	if file == "-" {
 		return writeOutput(cmd, data)
 	}
-	return rank.WriteFile(file, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return atomicfile.WriteBytes(file, data)
+}
+
+// writeTo writes a file with what write writes, whole or not at all, or standard output if the file is "-".
+func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
+	if file != "-" {
+		return atomicfile.Write(file, write)
+	}
+	buffer := bufio.NewWriterSize(stdout, 1<<16)
+	err := write(buffer)
+	if err == nil {
+		err = buffer.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write standard output: %w", reason(err))
+	}
+	return nil
 }
 
 // writeOutput writes data to standard output.

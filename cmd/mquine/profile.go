@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 )
@@ -52,16 +53,16 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}
 	path := filepath.Join(folder, kind.file)
-	if err := checkWritable(path); err != nil {
+	if err := (output{"profile-dir", path}).check(nil, false); err != nil {
 		return err
 	}
-	aside, err := os.MkdirTemp(folder, ".mquine-profile-*")
+	aside, err := atomicfile.TemporaryFolder(folder, "profile")
 	if err != nil {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}
-	defer os.RemoveAll(aside)
+	defer aside.Remove()
 
-	session := profile.Start(kind.mode, profile.ProfilePath(aside), profile.Quiet, profile.NoShutdownHook)
+	session := profile.Start(kind.mode, profile.ProfilePath(aside.Path), profile.Quiet, profile.NoShutdownHook)
 	before := cmd.Context()
 	// The labels also tell package rank to label its phases.
 	pprof.Do(before, pprof.Labels("command", cmd.CommandPath()), func(ctx context.Context) {
@@ -71,7 +72,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 	cmd.SetContext(before)
 	session.Stop()
 
-	made := filepath.Join(aside, kind.file)
+	made := filepath.Join(aside.Path, kind.file)
 	if info, wrong := os.Stat(made); wrong != nil || info.Size() == 0 {
 		return errors.Join(err, fmt.Errorf("the profile %s could not be written: is the disk full?", path))
 	}

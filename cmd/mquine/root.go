@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -35,12 +36,12 @@ names (by default one in your cache), or a folder: a value with a slash is a fol
 (avx512, avx2 or generic) caps the instruction set; it changes the speed and never a result.
 
 Results go to standard output, all else to standard error. The exit status is 0, or 1 for bad
-input, 2 for wrong usage, 130 when interrupted.`,
+input, 2 for wrong usage, 130 when interrupted, 141 when the reader of standard output is gone.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return checkRequired(cmd)
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			return cmp.Or(checkRequired(cmd), checkPaths(cmd, args))
 		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
@@ -77,7 +78,11 @@ func markWork(cmd *cobra.Command) {
 	switch work := cmd.RunE; {
 	case !cmd.HasSubCommands() && work != nil:
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if err := profiled(cmd, func() error { return work(cmd, args) }); err != nil {
+			err := checkOutputs(cmd, args)
+			if err == nil {
+				err = profiled(cmd, func() error { return work(cmd, args) })
+			}
+			if err != nil {
 				return workError{err}
 			}
 			return nil

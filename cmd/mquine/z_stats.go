@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,17 +54,6 @@ standard error.`,
   mquine z stats --data wn18rr --sides tail --convention definition --relations
   mquine z stats --data ./my-graph --split valid --json z.json --tsv z.tsv --plot z.svg`,
 		Args: noArgs,
-		PreRunE: func(*cobra.Command, []string) error {
-			files := slices.DeleteFunc([]string{z.jsonFile, z.tsvFile, z.plotFile}, func(f string) bool { return f == "" })
-			for i, f := range files {
-				for _, g := range files[:i] {
-					if filepath.Clean(f) == filepath.Clean(g) {
-						return errors.New("--json, --tsv and --plot cannot go to the same file")
-					}
-				}
-			}
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -76,8 +64,8 @@ standard error.`,
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also a line for every relation")
 	jsonFlag(cmd, &z.jsonFile)
-	flags.StringVar(&z.tsvFile, "tsv", "", "`file` for the values of all triples, tab-separated")
-	flags.StringVar(&z.plotFile, "plot", "", "`file` for the histograms as SVG")
+	addOutput(cmd, &z.tsvFile, "tsv", "`file` for the values of all triples, tab-separated")
+	addOutput(cmd, &z.plotFile, "plot", "`file` for the histograms as SVG")
 	return cmd
 }
 
@@ -169,11 +157,6 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if z.jsonFile == "-" || z.tsvFile == "-" {
 		out = cmd.ErrOrStderr()
 	}
-	for _, file := range []string{z.jsonFile, z.tsvFile, z.plotFile} {
-		if err := checkWritable(file); err != nil {
-			return err
-		}
-	}
 	g, err := kg.Open(cmd.Context(), z.data)
 	if err != nil {
 		return err
@@ -193,11 +176,9 @@ func (z *zStats) run(cmd *cobra.Command) error {
 		return err
 	}
 	report := z.report(g, triples, values)
-	if err := z.print(out, g, report); err != nil {
-		return fmt.Errorf("printing the tables: %w", err)
-	}
+	// What took long to compute is written even if the tables cannot be printed, and the other way round.
 	if z.tsvFile != "" {
-		err = errors.Join(err, writeFile(cmd, z.tsvFile, z.tsv(g, triples, values)))
+		err = writeFile(cmd, z.tsvFile, z.tsv(g, triples, values))
 	}
 	if z.plotFile != "" {
 		svg, plotErr := plotZ(report)
@@ -208,6 +189,9 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	}
 	if z.jsonFile != "" {
 		err = errors.Join(err, writeJSON(cmd, z.jsonFile, report))
+	}
+	if unprinted := z.print(out, g, report); unprinted != nil {
+		err = errors.Join(err, fmt.Errorf("printing the tables: %w", unprinted))
 	}
 	return err
 }

@@ -75,8 +75,22 @@ func buffered(w io.Writer, write func(w io.Writer) error) error {
 // File is a file under its temporary name. It is written to like any file and then either committed or discarded.
 type File struct {
 	*os.File
-	target string
-	closed bool
+	target  string
+	closed  bool
+	pending int // bytes written since the last Sync
+}
+
+// Write writes to the file, and to the disk piece by piece: nothing can stop a process while the system flushes a
+// large file at the end.
+func (f *File) Write(p []byte) (int, error) {
+	const piece = 1 << 26
+	if f.pending += len(p); f.pending > piece {
+		f.pending = 0
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	return f.File.Write(p)
 }
 
 // Create begins the file at path, in the folder that path names: a symbolic link at path is replaced. The caller

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 var errStalled = errors.New("the server sent nothing for too long")
@@ -191,7 +191,7 @@ func startPart(part string, from resumption) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(resumptionFile(part), data, 0o644); err != nil {
+	if err := atomicfile.WriteBytes(resumptionFile(part), data); err != nil {
 		return fmt.Errorf("starting a download: %w", err)
 	}
 	if err := os.WriteFile(part, nil, 0o644); err != nil {

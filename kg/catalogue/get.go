@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // Fetcher brings data sets into a folder.
@@ -153,7 +155,7 @@ type staging struct {
 
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
 	}
 	lock, err := os.Open(dir)
@@ -216,22 +218,12 @@ func (s *staging) install(dir string) ([]string, error) {
 		}
 	}
 	if whole {
-		if err := errors.Join(syncFolder(s.dir), os.Rename(s.dir, dir)); err != nil {
+		if err := errors.Join(atomicfile.SyncFolder(s.dir), os.Rename(s.dir, dir)); err != nil {
 			return nil, fmt.Errorf("installing a data set: %w", err)
 		}
 	}
-	if err := errors.Join(syncFolder(dir), syncFolder(filepath.Dir(dir))); err != nil {
+	if err := errors.Join(atomicfile.SyncFolder(dir), atomicfile.SyncFolder(filepath.Dir(dir))); err != nil {
 		return nil, fmt.Errorf("installing a data set: %w", err)
 	}
 	return names, nil
-}
-
-// syncFolder puts on the disk which files a folder holds.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -15,8 +15,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // storedExtension is how Get stores a file.
@@ -201,12 +202,11 @@ func (s *staging) storeLocal(ctx context.Context, file File, path, origin string
 
 // store stages a file if it is the right one.
 func (s *staging) store(ctx context.Context, file File, r io.Reader, origin string) error {
-	pending, err := renameio.NewPendingFile(filepath.Join(s.dir, file.Name+storedExtension),
-		renameio.WithTempDir(s.dir), renameio.WithPermissions(0o644))
+	pending, err := atomicfile.Create(filepath.Join(s.dir, file.Name+storedExtension))
 	if err != nil {
 		return fmt.Errorf("storing %s: %w", file.Name, err)
 	}
-	defer pending.Cleanup()
+	defer pending.Discard()
 	z := gzip.NewWriter(pending)
 	if _, err := file.copyText(ctx, z, r, origin); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (s *staging) store(ctx context.Context, file File, r io.Reader, origin stri
 	if err := file.verify(ctx, pending.Name(), origin); err != nil {
 		return err
 	}
-	if err := pending.CloseAtomicallyReplace(); err != nil {
+	if err := pending.Commit(); err != nil {
 		return fmt.Errorf("storing %s: %w", file.Name, err)
 	}
 	return nil

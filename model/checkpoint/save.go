@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
@@ -26,54 +25,22 @@ import (
 // model with a parameter that is NaN or infinite is an error, because Open would refuse it.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
 	dir = filepath.Clean(dir)
-	if err := save(ctx, dir, m, entities, relations, metadata); err != nil {
-		return fmt.Errorf("saving checkpoint %s: %w", dir, err)
-	}
-	return nil
-}
-
-func save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) (err error) {
 	tensors, err := parameters(ctx, m, entities, relations)
-	if err != nil {
+	if err == nil {
+		err = atomicfile.Folder(dir, func(temporary string) error {
+			if err := kg.WriteVocabulary(filepath.Join(temporary, entitiesName), entities); err != nil {
+				return err
+			}
+			if err := kg.WriteVocabulary(filepath.Join(temporary, relationsName), relations); err != nil {
+				return err
+			}
+			return writeParameters(ctx, temporary, m, tensors, metadata)
+		})
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, err := os.Lstat(dir); err == nil {
-		return errors.New("it exists already: remove it or choose another folder")
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	made, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = moved{errors.Join(err, os.RemoveAll(made)), made, dir}
-		}
-	}()
-	if err := kg.WriteVocabulary(filepath.Join(made, entitiesName), entities); err != nil {
-		return err
-	}
-	if err := kg.WriteVocabulary(filepath.Join(made, relationsName), relations); err != nil {
-		return err
-	}
-	if err := writeParameters(ctx, made, m, tensors, metadata); err != nil {
-		return err
-	}
-	if err := os.Chmod(made, 0o755); err != nil {
-		return err
-	}
-	if err := syncFolder(made); err != nil {
-		return err
-	}
-	if err := os.Rename(made, dir); err != nil {
-		return err
-	}
-	return syncFolder(parent)
+	return fmt.Errorf("saving checkpoint %s: %w", dir, err)
 }
 
 // Replace puts a model into the checkpoint in the folder dir, in the place of the one that is
@@ -100,10 +67,7 @@ func replace(ctx context.Context, dir string, m model.Model, entities, relations
 	if err := sameLabels(filepath.Join(dir, relationsName), relations); err != nil {
 		return err
 	}
-	if err := writeParameters(ctx, dir, m, tensors, metadata); err != nil {
-		return err
-	}
-	return syncFolder(dir)
+	return writeParameters(ctx, dir, m, tensors, metadata)
 }
 
 func sameLabels(path string, v *kg.Vocabulary) error {
@@ -164,22 +128,4 @@ func writeParameters(ctx context.Context, dir string, m model.Model, tensors []s
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return safetensors.WriteFile(ctx, path, all, tensors...)
-}
-
-// moved is an error about a folder that was made under another name than it was to have.
-type moved struct {
-	error
-	made, dir string
-}
-
-func (e moved) Error() string { return strings.ReplaceAll(e.error.Error(), e.made, e.dir) }
-func (e moved) Unwrap() error { return e.error }
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

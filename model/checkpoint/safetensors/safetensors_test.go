@@ -384,7 +384,7 @@ func TestWriteToAFullDisk(t *testing.T) {
 func TestWriteFileNamesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "absent", "file.safetensors")
 	err := WriteFile(t.Context(), path, nil)
-	assert.EqualError(t, err, "writing "+path+": no such file or directory")
+	assert.EqualError(t, err, "cannot write "+path+": no such file or directory")
 	assert.True(t, errors.Is(err, os.ErrNotExist))
 }
 

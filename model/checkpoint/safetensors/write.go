@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"unicode/utf8"
 
-	"github.com/google/renameio/v2"
-
-	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // Float32 is a tensor to be written: its values in row-major order.
@@ -27,47 +24,22 @@ type Float32 struct {
 // that is there, only when all of it is safely on the disk; after an error or a cancelled context
 // the name is as it was.
 func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
-	if err := writeFile(ctx, path, metadata, tensors); err != nil {
-		return fmt.Errorf("writing %s: %w", path, mapped.Reason(err))
-	}
-	return nil
+	return atomicfile.Write(path, func(w io.Writer) error {
+		return Write(stoppable{ctx, w}, metadata, tensors...)
+	})
 }
 
-func writeFile(ctx context.Context, path string, metadata map[string]string, tensors []Float32) error {
-	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)),
-		renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
-	if err != nil {
-		return err
-	}
-	defer file.Cleanup()
-	if err := Write(&stoppable{ctx: ctx, file: file}, metadata, tensors...); err != nil {
-		return err
-	}
-	return file.CloseAtomicallyReplace()
-}
-
-// stoppable is a file whose writing ends when the context does. What is written goes to the disk
-// piece by piece, because the kernel cannot be stopped while it flushes a large file at the end.
+// stoppable is a writer that ends when the context does.
 type stoppable struct {
-	ctx  context.Context
-	file interface {
-		io.Writer
-		Sync() error
-	}
-	pending int // bytes since the last Sync
+	ctx context.Context
+	w   io.Writer
 }
 
-func (s *stoppable) Write(p []byte) (int, error) {
+func (s stoppable) Write(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	if s.pending += len(p); s.pending > 1<<26 {
-		s.pending = 0
-		if err := s.file.Sync(); err != nil {
-			return 0, err
-		}
-	}
-	return s.file.Write(p)
+	return s.w.Write(p)
 }
 
 // Write writes the contents of a file: the same bytes for the same arguments. The tensors' data

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/kg"
+)
+
+// Annotations of flags that name files, and of commands whose arguments do: checkpoints, or data sets.
+const (
+	outputFlag     = "mquine-output"
+	inputFlag      = "mquine-input"
+	checkpointArgs = "mquine-checkpoint-arguments"
+	dataArgs       = "mquine-data-arguments"
+)
+
+const forceFlag = "force"
+
+// addOutput adds a flag that names a file to write; "-" is standard output.
+func addOutput(cmd *cobra.Command, file *string, flag, usage string) {
+	flags := cmd.Flags()
+	flags.StringVar(file, flag, *file, usage)
+	must(flags.SetAnnotation(flag, outputFlag, nil))
+	if flags.Lookup(forceFlag) == nil {
+		flags.Bool(forceFlag, false, "replace files that are read-only or look like part of a checkpoint, run or data set")
+	}
+}
+
+// markInput says that a flag names a file or folder that the command reads.
+func markInput(cmd *cobra.Command, flag string) {
+	must(cmd.Flags().SetAnnotation(flag, inputFlag, nil))
+}
+
+// output is a file that a command is asked to write.
+type output struct {
+	flag, path string
+}
+
+// outputs returns the files that the user asks for, but for standard output.
+func outputs(cmd *cobra.Command) []output {
+	var files []output
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, ok := f.Annotations[outputFlag]; ok && f.Value.String() != "" {
+			files = append(files, output{f.Name, f.Value.String()})
+		}
+	})
+	return files
+}
+
+// checkPaths refuses what is wrong with paths on any disk: empty ones, as an unset variable of a shell makes them,
+// and one file for two outputs.
+func checkPaths(cmd *cobra.Command, args []string) error {
+	var empty []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" && f.Value.Type() == "string" {
+			empty = append(empty, "--"+f.Name)
+		}
+	})
+	if len(empty) > 0 {
+		return fmt.Errorf("%s is given an empty value: give it one, or leave it out", empty[0])
+	}
+	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") { // a shell that completes an argument
+		return errors.New("an argument is empty")
+	}
+	files := outputs(cmd)
+	for i, a := range files {
+		for _, b := range files[:i] {
+			if sameOutput(a.path, b.path) {
+				return fmt.Errorf("--%s and --%s cannot go to the same file", b.flag, a.flag)
+			}
+		}
+	}
+	return nil
+}
+
+// sameOutput tells whether two paths lead to one file, which need not exist.
+func sameOutput(a, b string) bool {
+	if a == "-" || b == "-" {
+		return a == b
+	}
+	return place(a) == place(b) || sameFile(place(a), place(b))
+}
+
+// place returns where a file is or will be: without symbolic links, from the root.
+func place(path string) string {
+	target, err := atomicfile.Target(path)
+	if err != nil {
+		return path
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(target))
+	if err != nil {
+		return target
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return target
+	}
+	return filepath.Join(folder, filepath.Base(target))
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// checkOutputs makes sure, before the work begins, that the files can be written, and that none of them replaces
+// what the command reads or, without --force, what nobody wants replaced by a result.
+func checkOutputs(cmd *cobra.Command, args []string) error {
+	files := slices.DeleteFunc(outputs(cmd), func(o output) bool { return o.path == "-" })
+	if len(files) == 0 {
+		return nil
+	}
+	read := inputFiles(cmd, args)
+	force, err := cmd.Flags().GetBool(forceFlag)
+	if err != nil {
+		return err
+	}
+	for _, o := range files {
+		if err := o.check(read, force); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o output) check(read []string, force bool) error {
+	target, err := atomicfile.Target(o.path)
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", o.path, err)
+	}
+	info, err := os.Stat(target)
+	switch {
+	case err == nil && info.IsDir():
+		return fmt.Errorf("cannot write %s: it is a folder; name a file", o.path)
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe or a device: opening it might wait
+	case err == nil:
+		if i := slices.IndexFunc(read, func(path string) bool { return sameFile(target, path) }); i >= 0 {
+			return fmt.Errorf("--%s %s would replace %s, which the command reads: choose another file", o.flag, o.path, read[i])
+		}
+		if !force {
+			if err := o.guard(target, info); err != nil {
+				return err
+			}
+		}
+	}
+	probe, err := atomicfile.Create(target)
+	if err != nil {
+		return err
+	}
+	probe.Discard()
+	return nil
+}
+
+// projectFiles matches the names of the files that checkpoints, runs, searches and data sets are made of.
+var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
+	`(entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt)(\.gz|\.zst)?)$`)
+
+// guard refuses to replace a file that is read-only or part of something larger.
+func (o output) guard(target string, info fs.FileInfo) error {
+	if readOnly(target, info) {
+		return fmt.Errorf("--%s %s is read-only: choose another file, or replace it with --%s", o.flag, o.path, forceFlag)
+	}
+	if projectFiles.MatchString(filepath.Base(target)) {
+		return fmt.Errorf("--%s %s looks like a file of a checkpoint, a run or a data set: choose another file, or replace it with --%s",
+			o.flag, o.path, forceFlag)
+	}
+	return nil
+}
+
+// inputFiles returns the files that the command reads, as far as flags and arguments name them or their folders.
+func inputFiles(cmd *cobra.Command, args []string) []string {
+	var named []string
+	addData := func(dataset string) {
+		if folder, err := kg.Folder(dataset); err == nil { // otherwise the command says what is wrong
+			named = append(named, folder)
+		}
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch _, ok := f.Annotations[inputFlag]; {
+		case !ok || f.Value.String() == "":
+		case f.Name == dataFlag:
+			addData(f.Value.String())
+		default:
+			named = append(named, f.Value.String())
+		}
+	})
+	if _, ok := cmd.Annotations[checkpointArgs]; ok {
+		named = append(named, args...)
+	}
+	if _, ok := cmd.Annotations[dataArgs]; ok {
+		for _, dataset := range args {
+			addData(dataset)
+		}
+	}
+	var files []string
+	for _, path := range named {
+		files = append(files, path)
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			continue // a file, or nothing
+		}
+		for _, e := range entries {
+			if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	return files
+}

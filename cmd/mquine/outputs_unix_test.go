@@ -1,0 +1,270 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// commandsWithFiles returns commands that write files as well as a table, each with the files that it writes.
+func commandsWithFiles(w workplace) map[string][]string {
+	json, tsv, svg := w.path("out.json"), w.path("out.tsv"), w.path("out.svg")
+	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0], "\t")
+	return map[string][]string{
+		"eval":      {"eval", "--model", w.model, "--data", w.data, "--by", "relation,degree", "--json", json, "--ranks", tsv},
+		"compare":   {"compare", w.model, w.model, "--data", w.data, "--json", json},
+		"z stats":   {"z", "stats", "--data", w.data, "--json", json, "--tsv", tsv, "--plot", svg},
+		"z show":    {"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail", triple[2], "--json", json},
+		"data info": {"data", "info", w.data, "--json", json},
+		"data list": {"data", "list", "--json", json},
+		"info":      {"info", w.model, "--json", json},
+	}
+}
+
+// requireOutputs checks that the files of a command are there and whole, and removes them.
+func requireOutputs(t *testing.T, args []string) {
+	t.Helper()
+	for i, flag := range args {
+		switch flag {
+		case "--json", "--ranks", "--tsv", "--plot":
+			text, err := os.ReadFile(args[i+1])
+			require.NoError(t, err, "%s of %v", flag, args)
+			if flag == "--json" {
+				require.True(t, json.Valid(text))
+			}
+			require.True(t, strings.HasSuffix(string(text), "\n"), "%s ends with a line", flag)
+			require.NoError(t, os.Remove(args[i+1]))
+		}
+	}
+}
+
+// closedPipe returns the writing end of a pipe that nobody reads.
+func closedPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// A reader of the table that is gone, as after "| head -1", costs no file.
+func TestFilesOutliveTheTable(t *testing.T) {
+	w := newWorkplace(t)
+	for name, args := range commandsWithFiles(w) {
+		for _, gone := range []string{"stdout", "stdout and stderr"} {
+			t.Run(name+", "+gone, func(t *testing.T) {
+				var stderr strings.Builder
+				cmd := command(t, args...)
+				cmd.Stdout, cmd.Stderr = closedPipe(t), &stderr
+				if gone != "stdout" {
+					cmd.Stderr = closedPipe(t)
+				}
+				err := cmd.Run()
+				require.IsType(t, &exec.ExitError{}, err)
+				assert.Equal(t, exitPipe, cmd.ProcessState.ExitCode(), stderr.String())
+				assert.NotContains(t, stderr.String(), "broken pipe", "nobody wants to be told after | head")
+				requireOutputs(t, args)
+			})
+		}
+		t.Run(name+", full device", func(t *testing.T) {
+			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+			if err != nil {
+				t.Skip("this system has no /dev/full")
+			}
+			defer full.Close()
+			var stderr strings.Builder
+			cmd := command(t, args...)
+			cmd.Stdout, cmd.Stderr = full, &stderr
+			require.Error(t, cmd.Run())
+			outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.requireSentence(t, exitFailed, "no space left on device")
+			requireOutputs(t, args)
+		})
+	}
+}
+
+// Standard error that nobody reads does not end a training.
+func TestTrainingOutlivesItsLog(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
+	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "6", "--epochs", "3")
+	cmd.Stderr = closedPipe(t)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "all 3 epochs are done")
+	requireFiles(t, dir, trainingFiles...)
+}
+
+func TestOutputsNeverReplaceInputs(t *testing.T) {
+	w := newWorkplace(t)
+	parameters, split := filepath.Join(w.model, "model.safetensors"), filepath.Join(w.data, "train.txt")
+	link, hard, folder := w.path("link"), w.path("hard"), w.path("folder")
+	require.NoError(t, os.Symlink(parameters, link))
+	require.NoError(t, os.Link(parameters, hard))
+	require.NoError(t, os.Symlink(w.model, folder))
+	before := map[string]string{}
+	for _, path := range []string{parameters, split, filepath.Join(w.model, "entities.tsv")} {
+		before[path] = string(must1(os.ReadFile(path)))
+	}
+	eval := []string{"eval", "--model", w.model, "--data", w.data}
+	for _, args := range [][]string{
+		append(eval, "--json", parameters),
+		append(eval, "--json", link),
+		append(eval, "--json", hard),
+		append(eval, "--json", filepath.Join(folder, "model.safetensors"), "--force"),
+		append(eval, "--ranks", split),
+		append(eval, "--ranks", filepath.Join(w.model, "entities.tsv")),
+		{"compare", w.model, w.model, "--data", w.data, "--json", parameters},
+		{"info", w.model, "--json", parameters},
+		{"data", "info", w.data, "--json", split},
+		{"z", "stats", "--data", w.data, "--tsv", split, "--force"},
+		{"predict", "--model", w.model, "--data", w.data, "--in", split, "--profile", "cpu", "--profile-dir", split},
+	} {
+		o := mquine(t, args...)
+		assert.Equal(t, exitFailed, o.status, args)
+		if args[0] != "predict" {
+			o.requireSentence(t, exitFailed, ", which the command reads: choose another file")
+		}
+		for path, text := range before {
+			require.Equal(t, text, string(must1(os.ReadFile(path))), "%v", args)
+		}
+	}
+
+	// Files of the project that the command does not read take --force.
+	config := w.path("config.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("mine"), 0o644))
+	for _, args := range [][]string{
+		append(eval, "--json", config),
+		{"bench", "report", "--results", "../../bench/results", "--out", parameters},
+	} {
+		mquine(t, args...).requireSentence(t, exitFailed, "looks like a file of a checkpoint, a run or a data set: choose another file, or replace it with --force")
+	}
+	assert.Equal(t, "mine", string(must1(os.ReadFile(config))))
+	assert.Equal(t, before[parameters], string(must1(os.ReadFile(parameters))))
+	succeed(t, append(eval, "--json", config, "--force")...)
+	assert.True(t, json.Valid(must1(os.ReadFile(config))))
+}
+
+func TestOutputsToOneFile(t *testing.T) {
+	w := newWorkplace(t)
+	there, link, folder := w.path("there"), w.path("link"), w.path("folder")
+	require.NoError(t, os.WriteFile(there, nil, 0o644))
+	require.NoError(t, os.Symlink("there", link))
+	require.NoError(t, os.Link(there, w.path("hard")))
+	require.NoError(t, os.Symlink(w.dir, folder))
+	t.Chdir(w.dir)
+	for _, pair := range [][2]string{
+		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link, there}, {"hard", "there"}, {"-", "-"},
+	} {
+		mquine(t, "eval", "--model", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
+			requireSentence(t, exitUsage, "--json and --ranks cannot go to the same file")
+	}
+	mquine(t, "z", "stats", "--data", w.data, "--tsv", "new", "--plot", "./new").
+		requireSentence(t, exitUsage, "--tsv and --plot cannot go to the same file")
+}
+
+// A read-only file is not replaced without --force, also where the user could: root, or the owner of the folder.
+func TestReadOnlyOutput(t *testing.T) {
+	w := newWorkplace(t)
+	path := w.path("o.json")
+	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o444))
+	args := []string{"z", "stats", "--data", w.data, "--json", path}
+	mquine(t, args...).requireSentence(t, exitFailed, "--json "+path+" is read-only: choose another file, or replace it with --force")
+	assert.Equal(t, "mine", string(must1(os.ReadFile(path))))
+	succeed(t, append(args, "--force")...)
+	assert.True(t, json.Valid(must1(os.ReadFile(path))))
+	assert.Equal(t, os.FileMode(0o444), must1(os.Stat(path)).Mode())
+}
+
+// An unset variable of a shell is no file and no folder.
+func TestEmptyPaths(t *testing.T) {
+	w := newWorkplace(t)
+	t.Chdir(w.dir)
+	for _, args := range [][]string{
+		{"eval", "--model", w.model, "--data", w.data, "--json", ""},
+		{"eval", "--model", w.model, "--data", w.data, "--ranks="},
+		{"eval", "--model", "", "--data", w.data},
+		{"train", "--data", w.data, "--out", ""},
+		{"train", "--data", w.data, "--config", ""},
+		{"train", "--resume", ""},
+		{"tune", "--resume", ""},
+		{"demo", "--keep", ""},
+		{"z", "stats", "--data", w.data, "--plot", ""},
+		{"data", "make", "families", "--out", ""},
+		{"bench", "report", "--out", ""},
+		{"compare", w.model, w.model, "--data", w.data, "--profile", "cpu", "--profile-dir", ""},
+	} {
+		mquine(t, args...).requireSentence(t, exitUsage, "is given an empty value: give it one, or leave it out")
+	}
+	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data}, {"import", "--from", "rotate", w.model, ""}} {
+		mquine(t, args...).requireSentence(t, exitUsage, "an argument is empty")
+	}
+	requireFiles(t, w.dir, "families", "checkpoint")
+}
+
+// A terminal that is closed ends the work as SIGTERM does, but for nohup.
+func TestHangUp(t *testing.T) {
+	data := smallFamilies(t)
+	t.Run("train", func(t *testing.T) {
+		dir := t.TempDir()
+		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs", "1000000")
+		o := interrupt(t, cmd, "epoch 1 ", syscall.SIGHUP)
+		assert.Equal(t, exitInterrupted, o.status, o.stderr)
+		requireFiles(t, dir, "run")
+		requireFiles(t, filepath.Join(dir, "run"), trainingFiles...)
+	})
+	t.Run("nohup", func(t *testing.T) {
+		self, err := os.Executable()
+		require.NoError(t, err)
+		dir := filepath.Join(t.TempDir(), "run")
+		cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$@"`, "sh", self,
+			"train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "1000000")
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		pipe, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(pipe)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
+		}
+		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+		for range 20 {
+			require.True(t, lines.Scan(), "it goes on")
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_, _ = io.Copy(io.Discard, pipe)
+		_ = cmd.Wait()
+	})
+}
+
+// What killed commands leave behind is removed by the next command that writes there.
+func TestLitterIsSwept(t *testing.T) {
+	w := newWorkplace(t)
+	cmd := command(t, "init", "--model", "mquine", "--dim", "500", "--data", w.data, "--out", w.path("big"))
+	require.NoError(t, cmd.Start())
+	for { // until the folder is being made
+		entries := must1(os.ReadDir(w.dir))
+		if len(entries) > 2 {
+			break
+		}
+		require.Nil(t, cmd.ProcessState)
+	}
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	entries := must1(os.ReadDir(w.dir))
+	require.Len(t, entries, 3)
+	require.Regexp(t, `^\.big\.[0-9a-f]{16}\.mquine-tmp$`, entries[0].Name())
+	require.NoError(t, os.WriteFile(w.path(".mine"), nil, 0o644))
+
+	succeed(t, "z", "stats", "--data", w.data, "--json", w.path("z.json"))
+	requireFiles(t, w.dir, "families", "checkpoint", "z.json", ".mine")
+}
