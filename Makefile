@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race fuzz generate lint cross bench bench-quick bench-compare rivals rivals-all
+.PHONY: build demo test race fuzz check-long generate lint cross bench bench-quick bench-compare rivals rivals-all
 
 build: ## the command, bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
@@ -26,6 +26,12 @@ fuzz: ## every fuzz target for FUZZTIME (a count like 5000x, or a time)
 	    $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$p || exit 1; \
 	  done; \
 	done
+
+# What takes too long for every change: before a release, and after a change to files, locks, bounds or resuming.
+check-long: ## hundreds of kills, thousands of mutated inputs, minutes of every fuzz target, all mutants
+	MQUINE_KILLS=500 MQUINE_MUTATIONS=400 $(GO) test -count=1 -timeout 120m -v -run 'Killed|Mutated|OneMakes|OneFile|Interrupt' ./cmd/mquine
+	$(MAKE) fuzz FUZZTIME=200000x
+	$(MAKE) mutants
 
 generate: ## write the assembly anew
 	rm -f asm/*_amd64.s asm/*_amd64.go
