@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
@@ -35,7 +37,7 @@ func Extend(dir string, epochs int) (err error) {
 	if err != nil {
 		return err
 	}
-	return writeFile(r.path(configName), text)
+	return atomicfile.WriteBytes(r.path(configName), text)
 }
 
 func (r *Run) checkExtension(epochs int) error {

@@ -11,6 +11,7 @@ import (
 	vgdraw "gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -87,7 +88,7 @@ func writePlot(path, title string, lines []series, legendTop bool) error {
 	p.Legend.Top = legendTop
 	canvas := vgsvg.New(640, 400)
 	p.Draw(vgdraw.New(canvas))
-	return rank.WriteFile(path, func(w io.Writer) error {
+	return atomicfile.Write(path, func(w io.Writer) error {
 		_, err := canvas.WriteTo(w)
 		return err
 	})

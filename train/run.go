@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
-	"github.com/mquine/mquine/rank"
 )
 
 // The files of a run.
@@ -99,42 +99,19 @@ func dataLine(data string) (text []byte, err error) {
 }
 
 // createFolder makes a folder, which appears with its files in it and must not exist.
-func createFolder(dir string, files map[string][]byte) (err error) {
-	dir = filepath.Clean(dir)
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder", dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	made, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("making %s: %w", dir, err), os.RemoveAll(made))
+func createFolder(dir string, files map[string][]byte) error {
+	err := atomicfile.Folder(dir, func(temporary string) error {
+		for name, data := range files {
+			if err := atomicfile.WriteBytes(filepath.Join(temporary, name), data); err != nil {
+				return err
+			}
 		}
-	}()
-	if err := os.Chmod(made, 0o755); err != nil {
-		return err
-	}
-	for name, data := range files {
-		if err := writeFile(filepath.Join(made, name), data); err != nil {
-			return err
-		}
-	}
-	return os.Rename(made, dir)
-}
-
-func writeFile(path string, data []byte) error {
-	return rank.WriteFile(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
+		return nil
 	})
+	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
+		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder", exists.Path)
+	}
+	return err
 }
 
 // OpenRun opens the run in a folder, at the epoch that it has come to, and keeps other processes from
@@ -188,9 +165,7 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err := r.restore(); err != nil {
 		return err
 	}
-	if err := sweep(r.Dir, r.path(lastName), r.path(bestName)); err != nil {
-		return err
-	}
+	r.sweep()
 	return r.readLog()
 }
 
@@ -236,23 +211,15 @@ func (r *Run) Epoch() int           { return r.progress.epoch }
 func (r *Run) Best() (int, float64) { return r.progress.bestEpoch, r.progress.best }
 func (r *Run) Triples() int         { return len(r.trainer.triples) }
 
-// sweep removes what a killed process left half written in folders.
-func sweep(folders ...string) error {
-	for _, folder := range folders {
-		entries, err := os.ReadDir(folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), ".") {
-				continue
-			}
-			if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
-				return err
-			}
+// sweep removes the temporary files of killed processes. A checkpoint's folder that is a symbolic link leads to a
+// place that is not the run's to tidy.
+func (r *Run) sweep() {
+	atomicfile.Sweep(r.Dir)
+	for _, name := range []string{lastName, bestName} {
+		if info, err := os.Lstat(r.path(name)); err == nil && info.IsDir() {
+			atomicfile.Sweep(r.path(name))
 		}
 	}
-	return nil
 }
 
 // Train makes the epochs that are missing, and calls report after each, when it is safely on the
@@ -377,7 +344,7 @@ func (r *Run) readLog() error {
 }
 
 func (r *Run) writeLog() error {
-	return rank.WriteFile(r.path(logName), func(w io.Writer) error {
+	return atomicfile.Write(r.path(logName), func(w io.Writer) error {
 		encoder := json.NewEncoder(w)
 		for _, e := range r.log {
 			if err := encoder.Encode(e); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -152,9 +153,7 @@ func (t *Tuning) open(ctx context.Context) error {
 		return err
 	}
 	t.search = NewSearch(t.Space, t.Plan.Seed, t.Rungs, t.Plan.Trials)
-	if err := sweep(t.Dir); err != nil {
-		return err
-	}
+	atomicfile.Sweep(t.Dir)
 	return t.readTrials()
 }
 
@@ -270,7 +269,7 @@ func (t *Tuning) write() error {
 		c := t.Config(best.Trial)
 		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
 			best.Trial, t.Graph.Name, best.Metric, best.Value, best.Epochs, c.Epochs)
-		if err := writeFile(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
+		if err := atomicfile.WriteBytes(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
 			return err
 		}
 	}
@@ -282,7 +281,7 @@ func (t *Tuning) write() error {
 			return err
 		}
 	}
-	return writeFile(t.path(trialsName), lines.Bytes())
+	return atomicfile.WriteBytes(t.path(trialsName), lines.Bytes())
 }
 
 // Ranked returns the trials, each as it is at the last rung that it came to, the best first and

@@ -24,7 +24,7 @@ var layers = map[string][]string{
 	"kg":       {},
 	"model":    {"kernel", "kg"},
 	"rank":     {"model", "kernel", "kg"},
-	"train":    {"rank", "model", "kernel", "kg"},
+	"train":    {"rank", "model", "kernel", "kg", "internal"},
 	"bench":    {"train", "rank", "model", "kernel", "kg"},
 	"cmd":      {"bench", "train", "rank", "model", "kernel", "kg"},
 	"internal": {},
