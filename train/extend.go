@@ -14,11 +14,11 @@ import (
 // has stopped early, or one whose patience would count the validation of an epoch that was the last. It
 // writes config.yaml anew.
 func Extend(dir string, epochs int) (err error) {
-	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
+	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
 		return err
 	}
-	if err := r.checkExtension(epochs); err != nil {
+	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
 		return err
 	}
 	if r.lock, err = lock(r.path(configName)); err != nil {
@@ -29,7 +29,10 @@ func Extend(dir string, epochs int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.checkExtension(epochs); err != nil {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
 		return err
 	}
 	r.Config.Epochs = epochs
@@ -40,19 +43,21 @@ func Extend(dir string, epochs int) (err error) {
 	return atomicfile.WriteBytes(r.path(configName), text)
 }
 
-func (r *Run) checkExtension(epochs int) error {
+// checkExtension says why a run whose epochs so far were trained as the first of some number cannot go on as one
+// with another number.
+func (r *Run) checkExtension(from, to int) error {
 	c := &r.Config
 	switch {
 	case c.Decay != noDecay:
 		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: start one with --epochs %d",
-			r.Dir, c.Epochs, c.Decay, epochs, epochs)
+			r.Dir, from, c.Decay, to, to)
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s has %s: it takes no more epochs", r.Dir, r.progress.stopped)
-	case epochs <= r.progress.epoch:
+	case to <= r.progress.epoch:
 		return fmt.Errorf("%s has %d epochs already: give it more than that", r.Dir, r.progress.epoch)
-	case c.Patience > 0 && c.ValidEvery > 0 && r.progress.epoch == c.Epochs && c.Epochs%c.ValidEvery != 0:
+	case c.Patience > 0 && c.ValidEvery > 0 && r.progress.epoch == from && from%c.ValidEvery != 0:
 		return fmt.Errorf("%s was validated out of turn after epoch %d, the last (valid_every: %d), which patience would count: start another training with --epochs %d",
-			r.Dir, c.Epochs, c.ValidEvery, epochs)
+			r.Dir, from, c.ValidEvery, to)
 	}
 	return nil
 }

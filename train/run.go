@@ -1,7 +1,6 @@
 package train
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +28,9 @@ const (
 	lossPlotName   = "loss.svg"
 	metricPlotName = "validation.svg"
 
+	// parametersName is the file of a checkpoint that has its metadata.
+	parametersName = "model.safetensors"
+
 	// dataKey is the key of config.yaml for the data set.
 	dataKey = "data"
 )
@@ -43,13 +45,17 @@ const (
 //	state.safetensors   what the next epoch needs
 //
 // The state is written last: an epoch is done when it is there, and one that is not done is made again,
-// to the same bytes.
+// to the same bytes. What does not fit to the state, be it a file of the folder, an option or the data set, is an
+// error: a run ends with those bytes or not at all.
 type Run struct {
 	Dir    string
 	Config Config
 	Graph  *kg.Graph
+	// Notes tells what could not be checked. One sentence each.
+	Notes []string
 
-	lock     *os.File // nil in a finished run
+	lock     *os.File    // nil in a finished run
+	data     fingerprint // of the data set that it is trained on; nil if the state does not tell
 	metric   metric
 	trainer  *Trainer
 	progress progress
@@ -117,7 +123,7 @@ func createFolder(dir string, files map[string][]byte) error {
 // OpenRun opens the run in a folder, at the epoch that it has come to, and keeps other processes from
 // it until it is closed. A run that is finished already can be opened too.
 func OpenRun(ctx context.Context, dir string, m Machine) (*Run, error) {
-	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
+	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -139,8 +145,8 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if _, err := r.read(); err != nil {
 		return err
 	}
-	if r.Finished() != "" {
-		return r.readLog()
+	if r.complete() {
+		return r.check()
 	}
 	var err error
 	if r.lock, err = lock(r.path(configName)); err != nil {
@@ -150,10 +156,13 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err != nil {
 		return err
 	}
-	if r.Finished() != "" {
-		return r.readLog()
+	if err := r.check(); err != nil || r.complete() {
+		return err
 	}
 	if r.Graph, err = kg.Open(ctx, data); err != nil {
+		return err
+	}
+	if err := r.checkData(); err != nil {
 		return err
 	}
 	if err := r.Config.checkOn(r.Graph); err != nil {
@@ -166,12 +175,42 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 		return err
 	}
 	r.sweep()
-	return r.readLog()
+	switch {
+	case r.progress.epoch == 0:
+		return r.writeState(ctx)
+	case !r.hasLast():
+		return r.save(ctx, lastName)
+	}
+	return nil
+}
+
+// complete tells whether there is nothing left to do.
+func (r *Run) complete() bool { return r.Finished() != "" && r.hasLast() }
+
+func (r *Run) hasLast() bool {
+	_, err := os.Stat(r.path(lastName, parametersName))
+	return err == nil
+}
+
+// checkData compares the data set with the one of the epochs so far.
+func (r *Run) checkData() error {
+	now := fingerprintOf(r.Graph)
+	if r.progress.epoch > 0 {
+		if r.data == nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was trained on, so that it cannot be compared; the next epoch's will",
+				r.path(stateName)))
+		} else if err := r.data.check(now, r.Graph.Dir, r.Dir); err != nil {
+			return err
+		}
+	}
+	r.data = now
+	return nil
 }
 
 // read reads the configuration and how far the run has come, and returns the name of the data set.
 func (r *Run) read() (data string, err error) {
 	path := r.path(configName)
+	r.Config = Default()
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -300,6 +339,11 @@ func (r *Run) keep(ctx context.Context, e Epoch) error {
 
 // save writes the checkpoint last or best.
 func (r *Run) save(ctx context.Context, name string) error {
+	// A folder that was removed under the training does not come back in part.
+	if !isAt(r.lock, r.path(configName)) {
+		return fmt.Errorf("%s was removed or replaced during the training, so that epoch %d is not written: restore it and go on with --resume, or start a new training",
+			r.path(configName), r.progress.epoch)
+	}
 	dir := r.path(name)
 	metadata := map[string]string{
 		"dataset": r.Graph.Name, "epoch": fmt.Sprint(r.progress.epoch), "training": r.Config.line(),
@@ -309,38 +353,6 @@ func (r *Run) save(ctx context.Context, name string) error {
 		write = checkpoint.Replace
 	}
 	return write(ctx, dir, r.trainer.Model(), r.Graph.Entities, r.Graph.Relations, metadata)
-}
-
-// line writes all options in one line.
-func (c *Config) line() string {
-	var parts []string
-	for _, o := range c.Options() {
-		parts = append(parts, o.Key+"="+o.Value.String())
-	}
-	return strings.Join(parts, " ")
-}
-
-// readLog reads the epochs that are done. What a killed run wrote beyond them is left out.
-func (r *Run) readLog() error {
-	data, err := os.ReadFile(r.path(logName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		var e Epoch
-		if err := json.Unmarshal(text, &e); err != nil {
-			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or remove it", r.path(logName), line)
-		}
-		if e.Epoch <= r.progress.epoch {
-			r.log = append(r.log, e)
-		}
-	}
-	return nil
 }
 
 func (r *Run) writeLog() error {
