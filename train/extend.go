@@ -12,11 +12,15 @@ import (
 // with a finished one. The parameters are then those of a training that had that number from the start.
 // Where they would not be, it is an error: a learning rate that falls towards the last epoch, a run that
 // has stopped early, or one whose patience would count the validation of an epoch that was the last. It
-// writes config.yaml anew.
+// writes config.yaml anew. A trial of a search keeps its epochs, by which trials are compared.
 func Extend(dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
 		return err
+	}
+	if search := searchOf(r.Dir); search != "" {
+		return fmt.Errorf("%s is a trial of the search in %s, all of which have %d epochs: copy it to another folder, and give that one more epochs",
+			r.Dir, search, r.Config.Epochs)
 	}
 	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
 		return err

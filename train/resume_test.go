@@ -382,7 +382,7 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 			}
 		})
 		assert.EqualError(t, err, filepath.Join(dir, configName)+
-			" was removed or replaced during the training, so that epoch 3 is not written: restore it and go on with --resume, or start a new training")
+			" was removed or replaced during the work on its folder, so nothing more is written there: restore it and go on with --resume, or start again")
 		require.NoError(t, r.Close())
 		if put {
 			assert.Equal(t, []string{configName}, slices.Collect(maps.Keys(contentsOf(t, dir))))

@@ -209,6 +209,14 @@ func (r *Run) checkData() error {
 
 // read reads the configuration and how far the run has come, and returns the name of the data set.
 func (r *Run) read() (data string, err error) {
+	if data, err = r.readConfig(); err != nil {
+		return "", err
+	}
+	return data, r.readState()
+}
+
+// readConfig reads the configuration and returns the name of the data set.
+func (r *Run) readConfig() (data string, err error) {
 	path := r.path(configName)
 	r.Config = Default()
 	file, err := os.Open(path)
@@ -226,10 +234,8 @@ func (r *Run) read() (data string, err error) {
 	if others[dataKey] == "" {
 		return "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
 	}
-	if r.metric, err = parseMetric(r.Config.StopMetric); err != nil {
-		return "", err
-	}
-	return others[dataKey], r.readState()
+	r.metric, err = parseMetric(r.Config.StopMetric)
+	return others[dataKey], err
 }
 
 func (r *Run) path(name ...string) string {
@@ -339,10 +345,8 @@ func (r *Run) keep(ctx context.Context, e Epoch) error {
 
 // save writes the checkpoint last or best.
 func (r *Run) save(ctx context.Context, name string) error {
-	// A folder that was removed under the training does not come back in part.
-	if !isAt(r.lock, r.path(configName)) {
-		return fmt.Errorf("%s was removed or replaced during the training, so that epoch %d is not written: restore it and go on with --resume, or start a new training",
-			r.path(configName), r.progress.epoch)
+	if err := checkLocked(r.lock, r.path(configName)); err != nil {
+		return err
 	}
 	dir := r.path(name)
 	metadata := map[string]string{
