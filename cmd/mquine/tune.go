@@ -44,8 +44,9 @@ Trials are compared by the option stop_metric. The folder of the search has:
   trial-001, …              a training each, which mquine train --resume can take to its end
 
 When the budget is spent, or after Ctrl-C, the epoch that is under way is lost and no other;
---resume DIR goes on as if nothing had happened, for another such budget. The seed decides which
-trials there are and what they do, and the budget only how many.`,
+--resume DIR goes on as if nothing had happened, for another such budget; with another data set
+or another space it is an error. The seed decides which trials there are and what they do, and
+the budget only how many. To give a trial more epochs, copy its folder and extend the copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20

@@ -16,17 +16,17 @@ import (
 
 const module = "github.com/mquine/mquine/"
 
-// layers lists, for every top-level folder, the ones of ours that it may import. Imports point down
-// only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel.
+// layers lists, for every top-level folder, the other folders of the module that it may import. Imports point
+// down only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel, and internal below all.
 var layers = map[string][]string{
 	"asm":      {},
-	"kernel":   {"asm"},
-	"kg":       {},
-	"model":    {"kernel", "kg"},
-	"rank":     {"model", "kernel", "kg"},
+	"kernel":   {"asm", "internal"},
+	"kg":       {"internal"},
+	"model":    {"kernel", "kg", "internal"},
+	"rank":     {"model", "kernel", "kg", "internal"},
 	"train":    {"rank", "model", "kernel", "kg", "internal"},
-	"bench":    {"train", "rank", "model", "kernel", "kg"},
-	"cmd":      {"bench", "train", "rank", "model", "kernel", "kg"},
+	"bench":    {"train", "rank", "model", "kernel", "kg", "internal"},
+	"cmd":      {"bench", "train", "rank", "model", "kernel", "kg", "internal"},
 	"internal": {},
 }
 
