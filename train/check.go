@@ -24,8 +24,8 @@ func (r *Run) check() error {
 	return r.checkLast()
 }
 
-// checkNothingTrained says that the state is missing. It is there from before the first epoch, and without it only
-// a new training could replace the files that an epoch leaves.
+// checkNothingTrained says that a folder without a state has something trained. The state is there from before the
+// first epoch, so it was lost, and a training that started over would replace the checkpoints.
 func (r *Run) checkNothingTrained() error {
 	for _, name := range []string{lastName, bestName, logName} {
 		if _, err := os.Lstat(r.path(name)); err == nil {

@@ -11,8 +11,8 @@ import (
 // Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
 // with a finished one. The parameters are then those of a training that had that number from the start.
 // Where they would not be, it is an error: a learning rate that falls towards the last epoch, a run that
-// has stopped early, or one whose patience would count the validation of an epoch that was the last. It
-// writes config.yaml anew. A trial of a search keeps its epochs, by which trials are compared.
+// has stopped early, or one whose patience would count the validation of an epoch that was the last. A trial
+// of a search keeps its epochs too, by which trials are compared. Extend rewrites config.yaml.
 func Extend(dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
@@ -47,8 +47,7 @@ func Extend(dir string, epochs int) (err error) {
 	return atomicfile.WriteBytes(r.path(configName), text)
 }
 
-// checkExtension says why a run whose epochs so far were trained as the first of some number cannot go on as one
-// with another number.
+// checkExtension says why a run that has trained so far with a number of epochs cannot go on with another.
 func (r *Run) checkExtension(from, to int) error {
 	c := &r.Config
 	switch {

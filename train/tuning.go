@@ -66,7 +66,8 @@ type Plan struct {
 	Rungs  int           `yaml:"rungs"`
 	Trials int           `yaml:"trials"` // at most; 0 for no limit
 	Budget time.Duration `yaml:"budget"` // 0 for no limit; kept for the reader, who counts it
-	// Fingerprint tells the data set from others. CreateTuning takes it, and earlier versions did not.
+	// Fingerprint has the sizes and hashes of the data set, as CreateTuning found it. Searches of earlier versions
+	// have none.
 	Fingerprint map[string]string `yaml:"fingerprint"`
 }
 

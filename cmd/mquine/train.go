@@ -33,11 +33,10 @@ of it in a folder:
 
 The folder can be taken up again after any interruption: --resume DIR loses at most the epoch
 that was under way, and ends with the same bytes as a training that was not interrupted. Where
-it could not, it changes nothing and says why: the data set or an option is not what the
-training began with, or a file of the folder is missing, damaged or from another time. The
-parameters do not depend on the number of threads. --resume DIR --epochs N gives a training
-another number of epochs, unless its learning rate falls, it has stopped early, or it is a trial
-of mquine tune.
+it could not, it does not go on and says why: the data set or an option is not what the training
+began with, or a file of the folder is missing, damaged or from another time. The parameters do
+not depend on the number of threads. --resume DIR --epochs N gives a training another number of
+epochs, unless its learning rate falls, it has stopped early, or it is a trial of mquine tune.
 
 Options come from, in this order: the general defaults; --preset; --config, a YAML file with any
 of the keys that --print-config prints; the flags. --preset paper takes the row of the data set
