@@ -29,7 +29,8 @@ func (r *Run) check() error {
 func (r *Run) checkNothingTrained() error {
 	for _, name := range []string{lastName, bestName, logName} {
 		if _, err := os.Lstat(r.path(name)); err == nil {
-			return fmt.Errorf("%s is missing, and %s is there: the training cannot go on without its state, and starting over would replace what was trained; %s",
+			return fmt.Errorf("%s is missing, and %s is there: the training cannot go on without its state, and "+
+				"starting over would replace what was trained; %s",
 				r.path(stateName), r.path(name), lost)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -55,7 +56,8 @@ func (r *Run) checkOptions(line string) error {
 		before.Epochs = r.Config.Epochs
 	}
 	if d := r.Config.differences(before); d != "" {
-		return fmt.Errorf("%s was changed after the training began: %s; set it back, or start a new training in another folder", r.path(configName), d)
+		return fmt.Errorf("%s was changed after the training began: %s; set it back, or start a new training in "+
+			"another folder", r.path(configName), d)
 	}
 	return nil
 }
@@ -79,14 +81,16 @@ func (r *Run) readLog() error {
 			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or remove it", path, line)
 		}
 		if line > 1 && e.Epoch != last+1 {
-			return fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or remove it", path, line, e.Epoch, last)
+			return fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or remove it",
+				path, line, e.Epoch, last)
 		}
 		if last = e.Epoch; last <= r.progress.epoch {
 			r.log = append(r.log, e)
 		}
 	}
 	if n := r.progress.epoch; last != n && last != n+1 {
-		return fmt.Errorf("%s ends with epoch %d, and %s is of epoch %d: restore both from the same backup, or start a new training in another folder",
+		return fmt.Errorf("%s ends with epoch %d, and %s is of epoch %d: restore both from the same backup, or start "+
+			"a new training in another folder",
 			path, last, r.path(stateName), n)
 	}
 	return nil
@@ -103,7 +107,8 @@ func (r *Run) checkBest() error {
 	case err != nil:
 		return err
 	case metadata == nil && p.bestEpoch > 0:
-		return fmt.Errorf("%s, the checkpoint of the best epoch, %d, is missing: %s", r.path(bestName), p.bestEpoch, lost)
+		return fmt.Errorf("%s, the checkpoint of the best epoch, %d, is missing: %s",
+			r.path(bestName), p.bestEpoch, lost)
 	case metadata == nil:
 		return nil
 	}
@@ -128,7 +133,8 @@ func (r *Run) checkLast() error {
 // checkEpoch compares the epoch of a checkpoint with the one that it should be of.
 func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) error {
 	if is := metadata["epoch"]; is != strconv.Itoa(epoch) && is != strconv.Itoa(r.progress.epoch+1) {
-		return fmt.Errorf("%s is the checkpoint of epoch %.20q, and by %s it is of epoch %d: restore both from the same backup, or start a new training in another folder",
+		return fmt.Errorf("%s is the checkpoint of epoch %.20q, and by %s it is of epoch %d: restore both from the "+
+			"same backup, or start a new training in another folder",
 			r.path(name), is, r.path(stateName), epoch)
 	}
 	return nil

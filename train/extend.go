@@ -19,7 +19,8 @@ func Extend(dir string, epochs int) (err error) {
 		return err
 	}
 	if search := searchOf(r.Dir); search != "" {
-		return fmt.Errorf("%s is a trial of the search in %s, all of which have %d epochs: copy it to another folder, and give that one more epochs",
+		return fmt.Errorf("%s is a trial of the search in %s, all of which have %d epochs: copy it to another "+
+			"folder, and give that one more epochs",
 			r.Dir, search, r.Config.Epochs)
 	}
 	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {

@@ -44,7 +44,8 @@ func fingerprintOf(g *kg.Graph) fingerprint {
 func labelsOf(g *kg.Graph, triples []kg.Triple) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, t := range triples {
-			if !yield(g.Entities.Label(t.Head)) || !yield(g.Relations.Label(t.Relation)) || !yield(g.Entities.Label(t.Tail)) {
+			if !yield(g.Entities.Label(t.Head)) || !yield(g.Relations.Label(t.Relation)) ||
+				!yield(g.Entities.Label(t.Tail)) {
 				return
 			}
 		}
@@ -71,7 +72,8 @@ func summary(n int, labels iter.Seq[string]) string {
 // fingerprint f when began, a training or a search, began.
 func (f fingerprint) check(now fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
-		return fmt.Errorf("the data set in %s is not the one with which %s began: %s; restore it, or start again in another folder",
+		return fmt.Errorf("the data set in %s is not the one with which %s began: %s; restore it, or start again in "+
+			"another folder",
 			where, began, fmt.Sprintf(format, args...))
 	}
 	// The numbers first, because a split that lost triples can change the vocabularies too.
@@ -88,7 +90,8 @@ func (f fingerprint) check(now fingerprint, where, began string) error {
 	}
 	for _, p := range dataParts {
 		if f[p.key] != now[p.key] {
-			return differs("the %s has %s %s, but not the same ones in the same order", p.name, entries(now[p.key]), p.entries)
+			return differs("the %s has %s %s, but not the same ones in the same order",
+				p.name, entries(now[p.key]), p.entries)
 		}
 	}
 	return nil

@@ -11,7 +11,8 @@ func checkLocked(file *os.File, path string) error {
 	if isAt(file, path) {
 		return nil
 	}
-	return fmt.Errorf("%s was removed or replaced during the work on its folder, so nothing more is written there: restore it and go on with --resume, or start again", path)
+	return fmt.Errorf("%s was removed or replaced during the work on its folder, so nothing more is written there: "+
+		"restore it and go on with --resume, or start again", path)
 }
 
 // isAt tells whether path leads to the file that is open.

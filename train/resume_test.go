@@ -51,6 +51,12 @@ func small(epochs int) Config {
 	return c
 }
 
+const elsewhere = ", or start a new training in another folder"
+
+// gone is the error about a folder that was removed during the work.
+const gone = " was removed or replaced during the work on its folder, so nothing more is written there: " +
+	"restore it and go on with --resume, or start again"
+
 // resume opens the run in a folder and trains it to its end.
 func resume(t testing.TB, dir string) error {
 	t.Helper()
@@ -66,7 +72,8 @@ func resume(t testing.TB, dir string) error {
 func TestResumeKeepsHiddenFiles(t *testing.T) {
 	data := familiesFolder(t)
 	dir := trainIn(t, data, small(1), machineOf(t, 1))
-	hidden := []string{".git/HEAD", ".notes", ".ssh/id", ".last.bak/x", "last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
+	hidden := []string{".git/HEAD", ".notes", ".ssh/id", ".last.bak/x",
+		"last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
 	litter := []string{litterName, "last/" + litterName, "best/" + litterName + "/half"}
 	writeAll(t, dir, append(hidden, litter...)...)
 	require.NoError(t, Extend(dir, 2))
@@ -139,8 +146,8 @@ func TestResumeWithoutState(t *testing.T) {
 				continue
 			}
 			want := filepath.Join(dir, stateName) + " is missing, and " + filepath.Join(dir, left) +
-				" is there: the training cannot go on without its state, and starting over would replace what was trained; " +
-				"restore it from a backup, or start a new training in another folder"
+				" is there: the training cannot go on without its state, and starting over would replace what was " +
+				"trained; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(dir, 9), want)
 			assert.Equal(t, files, contentsOf(t, dir), "nothing is changed")
@@ -179,7 +186,8 @@ func TestKilledBetweenFiles(t *testing.T) {
 			replaceAll(t, dir, files)
 			require.NoError(t, resume(t, dir), "epoch %d, %d files written", epoch+1, written)
 			for _, file := range outputs {
-				assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file), "epoch %d, %d files written: %s", epoch+1, written, file)
+				assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file),
+					"epoch %d, %d files written: %s", epoch+1, written, file)
 			}
 		}
 	}
@@ -201,7 +209,8 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	for _, tensor := range file.Tensors() {
 		values, err := file.Float32(tensor.Name)
 		require.NoError(t, err)
-		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: slices.Clone(values)})
+		values = slices.Clone(values) // which are the file that is replaced
+		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: values})
 	}
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 }
@@ -233,7 +242,8 @@ func TestResumeOldState(t *testing.T) {
 	require.NoError(t, Extend(dir, 5))
 	writeOldState(t, dir, nil)
 	change(t, filepath.Join(dir, configName), "seed: 1", "seed: 2")
-	assert.ErrorContains(t, resume(t, dir), "config.yaml was changed after the training began: seed is 2 and was 1; set it back")
+	assert.ErrorContains(t, resume(t, dir),
+		"config.yaml was changed after the training began: seed is 2 and was 1; set it back")
 }
 
 // change replaces a text of a file, which it has, and returns what puts it back.
@@ -261,7 +271,8 @@ func TestResumeWithOtherData(t *testing.T) {
 			"the train split has 500 triples, but not the same ones in the same order"},
 		{"valid.txt", strings.Join(lines("valid.txt")[:19], ""), "the valid split has 19 triples and had 20"},
 		{"test.txt", "", "the test split is missing"},
-		{"entities.txt", strings.Join(labels, "\n") + "\n", "the entity vocabulary has 120 labels, but not the same ones in the same order"},
+		{"entities.txt", strings.Join(labels, "\n") + "\n",
+			"the entity vocabulary has 120 labels, but not the same ones in the same order"},
 	} {
 		files := maps.Clone(before)
 		delete(files, "entities.tsv") // where there is one, it is read before entities.txt
@@ -269,8 +280,8 @@ func TestResumeWithOtherData(t *testing.T) {
 			delete(files, test.name)
 		}
 		replaceAll(t, data, files)
-		assert.EqualError(t, resume(t, dir), "the data set in "+data+" is not the one with which "+dir+" began: "+test.want+
-			"; restore it, or start again in another folder")
+		assert.EqualError(t, resume(t, dir), "the data set in "+data+" is not the one with which "+dir+" began: "+
+			test.want+"; restore it, or start again in another folder")
 		replaceAll(t, data, before)
 	}
 	// The same data in another place are the same.
@@ -294,7 +305,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	} {
 		undo := change(t, config, test.old, test.text)
 		assert.EqualError(t, resume(t, dir), config+" was changed after the training began: "+test.want+
-			"; set it back, or start a new training in another folder")
+			"; set it back"+elsewhere)
 		undo()
 	}
 	undo := change(t, config, "\nepochs: 3\n", "\nepochs: 1\n")
@@ -330,14 +341,16 @@ func TestResumeComparesFiles(t *testing.T) {
 	first := contentsOf(t, trainIn(t, data, small(1), machineOf(t, 1)))
 	files := contentsOf(t, dir)
 	lines := strings.SplitAfter(files[logName], "\n")
-	model := "/model.safetensors"
+	model, state := "/model.safetensors", filepath.Join(dir, stateName)
 	for _, test := range []struct{ name, text, want string }{
-		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, and " + filepath.Join(dir, stateName) + " is of epoch 3: restore both"},
+		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, and " + state + " is of epoch 3: restore both"},
 		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or remove it"},
 		{logName, lines[0] + "{", "log.jsonl:2: this is not the line of an epoch"},
 		{logName, "", "log.jsonl ends with epoch 0"},
-		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", and by " + filepath.Join(dir, stateName) + " it is of epoch 3: restore both"},
-		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", and by " + filepath.Join(dir, stateName) + " it is of epoch 1: restore both"},
+		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", and by " + state +
+			" it is of epoch 3: restore both"},
+		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", and by " + state +
+			" it is of epoch 1: restore both"},
 	} {
 		changed := maps.Clone(files)
 		changed[test.name] = test.text
@@ -350,7 +363,7 @@ func TestResumeComparesFiles(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, bestName)))
 	assert.EqualError(t, resume(t, dir), filepath.Join(dir, bestName)+
-		", the checkpoint of the best epoch, 1, is missing: restore it from a backup, or start a new training in another folder")
+		", the checkpoint of the best epoch, 1, is missing: restore it from a backup"+elsewhere)
 	replaceAll(t, dir, files)
 
 	// The last checkpoint is in the state, and the log begins again.
@@ -381,8 +394,7 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 				}
 			}
 		})
-		assert.EqualError(t, err, filepath.Join(dir, configName)+
-			" was removed or replaced during the work on its folder, so nothing more is written there: restore it and go on with --resume, or start again")
+		assert.EqualError(t, err, filepath.Join(dir, configName)+gone)
 		require.NoError(t, r.Close())
 		if put {
 			assert.Equal(t, []string{configName}, slices.Collect(maps.Keys(contentsOf(t, dir))))

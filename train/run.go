@@ -115,7 +115,8 @@ func createFolder(dir string, files map[string][]byte) error {
 		return nil
 	})
 	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder", exists.Path)
+		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder",
+			exists.Path)
 	}
 	return err
 }
@@ -197,7 +198,8 @@ func (r *Run) checkData() error {
 	now := fingerprintOf(r.Graph)
 	if r.progress.epoch > 0 {
 		if r.data == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was trained on, so that it cannot be compared; the next epoch's will",
+			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was "+
+				"trained on, so that it cannot be compared; the next epoch's will",
 				r.path(stateName)))
 		} else if err := r.data.check(now, r.Graph.Dir, r.Dir); err != nil {
 			return err

@@ -127,7 +127,8 @@ func (r *Run) readState() error {
 	metadata := file.Metadata()
 	switch format := metadata[formatKey]; {
 	case format != stateFormat && format != countsFormat:
-		return fmt.Errorf("%s has format %.80q, and this version of mquine reads %s and %s", path, format, stateFormat, countsFormat)
+		return fmt.Errorf("%s has format %.80q, and this version of mquine reads %s and %s",
+			path, format, stateFormat, countsFormat)
 	case (format == stateFormat || metadata[sumKey] != "") && !isWhole(file):
 		return fmt.Errorf("%s is damaged, because its contents do not have the SHA-256 that it says: %s", path, lost)
 	}
@@ -147,14 +148,16 @@ func (r *Run) readState() error {
 func (r *Run) readCounts(metadata map[string]string) (err error) {
 	p := &r.progress
 	bad := func(key, want string) error {
-		return fmt.Errorf("%s: metadata %q is %.80q, and must be %s: %s", r.path(stateName), key, metadata[key], want, lost)
+		return fmt.Errorf("%s: metadata %q is %.80q, and must be %s: %s",
+			r.path(stateName), key, metadata[key], want, lost)
 	}
 	for key, value := range map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited} {
 		if *value, err = strconv.Atoi(metadata[key]); err != nil || *value < 0 {
 			return bad(key, "a whole number from 0")
 		}
 	}
-	if p.best, err = strconv.ParseFloat(metadata["best"], 64); err != nil || math.IsNaN(p.best) || math.IsInf(p.best, 0) {
+	p.best, err = strconv.ParseFloat(metadata["best"], 64)
+	if err != nil || math.IsNaN(p.best) || math.IsInf(p.best, 0) {
 		return bad("best", "a finite number")
 	}
 	// Earlier versions wrote here, too, that all epochs were done.
@@ -163,7 +166,8 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 	}
 	switch since := p.epoch - p.bestEpoch; {
 	case p.epoch > r.Config.Epochs:
-		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it to at least as many", r.path(stateName), p.epoch, r.path(configName), r.Config.Epochs)
+		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it to at least as many",
+			r.path(stateName), p.epoch, r.path(configName), r.Config.Epochs)
 	case p.epoch == 0 && p.steps > 0:
 		return bad("steps", "0 before the first epoch")
 	case since < 0:

@@ -233,7 +233,8 @@ func (t *Tuning) checkConfig(run *Run, job Job) error {
 	if d == "" {
 		return nil
 	}
-	return fmt.Errorf("%s is not what this search makes of trial %d (%s): restore it, %s and %s; or move the folder elsewhere, and the search trains the trial again",
+	return fmt.Errorf("%s is not what this search makes of trial %d (%s): restore it, %s and %s; or move the folder "+
+		"elsewhere, and the search trains the trial again",
 		run.path(configName), job.Trial, d, searchName, spaceName)
 }
 
@@ -323,7 +324,8 @@ func (r *Run) bestUpTo(epoch int) (best int, value float64, err error) {
 		return r.progress.bestEpoch, r.progress.best, nil
 	}
 	if len(r.log) == 0 || r.log[0].Epoch != 1 {
-		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or move the folder elsewhere, and the search trains the trial again",
+		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or "+
+			"move the folder elsewhere, and the search trains the trial again",
 			r.path(logName), epoch)
 	}
 	for _, e := range r.log[:epoch] {
