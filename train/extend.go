@@ -4,19 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
 // with a finished one. The parameters are then those of a training that had that number from the start.
 // Where they would not be, it is an error: a learning rate that falls towards the last epoch, a run that
-// has stopped early, or one whose patience would count the validation of an epoch that was the last. It
-// writes config.yaml anew.
+// has stopped early, or one whose patience would count the validation of an epoch that was the last. A trial
+// of a search keeps its epochs too, by which trials are compared. Extend rewrites config.yaml.
 func Extend(dir string, epochs int) (err error) {
-	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
+	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
 		return err
 	}
-	if err := r.checkExtension(epochs); err != nil {
+	if search := searchOf(r.Dir); search != "" {
+		return fmt.Errorf("%s is a trial of the search in %s, all of which have %d epochs: copy it to another "+
+			"folder, and give that one more epochs",
+			r.Dir, search, r.Config.Epochs)
+	}
+	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
 		return err
 	}
 	if r.lock, err = lock(r.path(configName)); err != nil {
@@ -27,7 +34,10 @@ func Extend(dir string, epochs int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.checkExtension(epochs); err != nil {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
 		return err
 	}
 	r.Config.Epochs = epochs
@@ -35,22 +45,23 @@ func Extend(dir string, epochs int) (err error) {
 	if err != nil {
 		return err
 	}
-	return writeFile(r.path(configName), text)
+	return atomicfile.WriteBytes(r.path(configName), text)
 }
 
-func (r *Run) checkExtension(epochs int) error {
+// checkExtension says why a run that has trained so far with a number of epochs cannot go on with another.
+func (r *Run) checkExtension(from, to int) error {
 	c := &r.Config
 	switch {
 	case c.Decay != noDecay:
 		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: start one with --epochs %d",
-			r.Dir, c.Epochs, c.Decay, epochs, epochs)
+			r.Dir, from, c.Decay, to, to)
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s has %s: it takes no more epochs", r.Dir, r.progress.stopped)
-	case epochs <= r.progress.epoch:
+	case to <= r.progress.epoch:
 		return fmt.Errorf("%s has %d epochs already: give it more than that", r.Dir, r.progress.epoch)
-	case c.Patience > 0 && c.ValidEvery > 0 && r.progress.epoch == c.Epochs && c.Epochs%c.ValidEvery != 0:
+	case c.Patience > 0 && c.ValidEvery > 0 && r.progress.epoch == from && from%c.ValidEvery != 0:
 		return fmt.Errorf("%s was validated out of turn after epoch %d, the last (valid_every: %d), which patience would count: start another training with --epochs %d",
-			r.Dir, c.Epochs, c.ValidEvery, epochs)
+			r.Dir, from, c.ValidEvery, to)
 	}
 	return nil
 }

@@ -40,13 +40,3 @@ func lock(path string) (*os.File, error) {
 	}
 	return nil, errors.Join(err, file.Close())
 }
-
-// isAt tells whether path leads to the file that is open.
-func isAt(file *os.File, path string) bool {
-	mine, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(mine, there)
-}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/atomicfile"
 )
 
 // A lock is on the file that the path leads to, not on one that was replaced between opening and locking.
@@ -22,7 +24,7 @@ func TestLockOfReplacedFile(t *testing.T) {
 	_, err = lock(path)
 	assert.ErrorContains(t, err, "another process is at work")
 
-	require.NoError(t, writeFile(path, nil))
+	require.NoError(t, atomicfile.WriteBytes(path, nil))
 	assert.False(t, isAt(file, path))
 	require.NoError(t, os.Remove(path))
 	assert.False(t, isAt(file, path))

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +28,9 @@ const (
 	lossPlotName   = "loss.svg"
 	metricPlotName = "validation.svg"
 
+	// parametersName is the file of a checkpoint that has its metadata.
+	parametersName = "model.safetensors"
+
 	// dataKey is the key of config.yaml for the data set.
 	dataKey = "data"
 )
@@ -43,13 +45,17 @@ const (
 //	state.safetensors   what the next epoch needs
 //
 // The state is written last: an epoch is done when it is there, and one that is not done is made again,
-// to the same bytes.
+// to the same bytes. What does not fit to the state, be it a file of the folder, an option or the data set, is an
+// error: a run ends with those bytes or not at all.
 type Run struct {
 	Dir    string
 	Config Config
 	Graph  *kg.Graph
+	// Notes tells what could not be checked. One sentence each.
+	Notes []string
 
-	lock     *os.File // nil in a finished run
+	lock     *os.File    // nil in a finished run
+	data     fingerprint // of the data set that it is trained on; nil if the state does not tell
 	metric   metric
 	trainer  *Trainer
 	progress progress
@@ -99,48 +105,26 @@ func dataLine(data string) (text []byte, err error) {
 }
 
 // createFolder makes a folder, which appears with its files in it and must not exist.
-func createFolder(dir string, files map[string][]byte) (err error) {
-	dir = filepath.Clean(dir)
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder", dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	made, err := os.MkdirTemp(parent, "."+filepath.Base(dir)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("making %s: %w", dir, err), os.RemoveAll(made))
+func createFolder(dir string, files map[string][]byte) error {
+	err := atomicfile.Folder(dir, func(temporary string) error {
+		for name, data := range files {
+			if err := atomicfile.WriteBytes(filepath.Join(temporary, name), data); err != nil {
+				return err
+			}
 		}
-	}()
-	if err := os.Chmod(made, 0o755); err != nil {
-		return err
-	}
-	for name, data := range files {
-		if err := writeFile(filepath.Join(made, name), data); err != nil {
-			return err
-		}
-	}
-	return os.Rename(made, dir)
-}
-
-func writeFile(path string, data []byte) error {
-	return atomicfile.Write(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
+		return nil
 	})
+	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
+		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder",
+			exists.Path)
+	}
+	return err
 }
 
 // OpenRun opens the run in a folder, at the epoch that it has come to, and keeps other processes from
 // it until it is closed. A run that is finished already can be opened too.
 func OpenRun(ctx context.Context, dir string, m Machine) (*Run, error) {
-	r := &Run{Dir: filepath.Clean(dir), Config: Default()}
+	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -162,8 +146,8 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if _, err := r.read(); err != nil {
 		return err
 	}
-	if r.Finished() != "" {
-		return r.readLog()
+	if r.complete() {
+		return r.check()
 	}
 	var err error
 	if r.lock, err = lock(r.path(configName)); err != nil {
@@ -173,10 +157,13 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err != nil {
 		return err
 	}
-	if r.Finished() != "" {
-		return r.readLog()
+	if err := r.check(); err != nil || r.complete() {
+		return err
 	}
 	if r.Graph, err = kg.Open(ctx, data); err != nil {
+		return err
+	}
+	if err := r.checkData(); err != nil {
 		return err
 	}
 	if err := r.Config.checkOn(r.Graph); err != nil {
@@ -188,15 +175,52 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err := r.restore(); err != nil {
 		return err
 	}
-	if err := sweep(r.Dir, r.path(lastName), r.path(bestName)); err != nil {
-		return err
+	r.sweep()
+	switch {
+	case r.progress.epoch == 0:
+		return r.writeState(ctx)
+	case !r.hasLast():
+		return r.save(ctx, lastName)
 	}
-	return r.readLog()
+	return nil
+}
+
+// complete tells whether there is nothing left to do.
+func (r *Run) complete() bool { return r.Finished() != "" && r.hasLast() }
+
+func (r *Run) hasLast() bool {
+	_, err := os.Stat(r.path(lastName, parametersName))
+	return err == nil
+}
+
+// checkData compares the data set with the one of the epochs so far.
+func (r *Run) checkData() error {
+	now := fingerprintOf(r.Graph)
+	if r.progress.epoch > 0 {
+		if r.data == nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was "+
+				"trained on, so that it cannot be compared; the next epoch's will",
+				r.path(stateName)))
+		} else if err := r.data.check(now, r.Graph.Dir, r.Dir); err != nil {
+			return err
+		}
+	}
+	r.data = now
+	return nil
 }
 
 // read reads the configuration and how far the run has come, and returns the name of the data set.
 func (r *Run) read() (data string, err error) {
+	if data, err = r.readConfig(); err != nil {
+		return "", err
+	}
+	return data, r.readState()
+}
+
+// readConfig reads the configuration and returns the name of the data set.
+func (r *Run) readConfig() (data string, err error) {
 	path := r.path(configName)
+	r.Config = Default()
 	file, err := os.Open(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -212,10 +236,8 @@ func (r *Run) read() (data string, err error) {
 	if others[dataKey] == "" {
 		return "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
 	}
-	if r.metric, err = parseMetric(r.Config.StopMetric); err != nil {
-		return "", err
-	}
-	return others[dataKey], r.readState()
+	r.metric, err = parseMetric(r.Config.StopMetric)
+	return others[dataKey], err
 }
 
 func (r *Run) path(name ...string) string {
@@ -236,23 +258,15 @@ func (r *Run) Epoch() int           { return r.progress.epoch }
 func (r *Run) Best() (int, float64) { return r.progress.bestEpoch, r.progress.best }
 func (r *Run) Triples() int         { return len(r.trainer.triples) }
 
-// sweep removes what a killed process left half written in folders.
-func sweep(folders ...string) error {
-	for _, folder := range folders {
-		entries, err := os.ReadDir(folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), ".") {
-				continue
-			}
-			if err := os.RemoveAll(filepath.Join(folder, e.Name())); err != nil {
-				return err
-			}
+// sweep removes the temporary files of killed processes. A checkpoint's folder that is a symbolic link leads to a
+// place that is not the run's to tidy.
+func (r *Run) sweep() {
+	atomicfile.Sweep(r.Dir)
+	for _, name := range []string{lastName, bestName} {
+		if info, err := os.Lstat(r.path(name)); err == nil && info.IsDir() {
+			atomicfile.Sweep(r.path(name))
 		}
 	}
-	return nil
 }
 
 // Train makes the epochs that are missing, and calls report after each, when it is safely on the
@@ -333,6 +347,9 @@ func (r *Run) keep(ctx context.Context, e Epoch) error {
 
 // save writes the checkpoint last or best.
 func (r *Run) save(ctx context.Context, name string) error {
+	if err := checkLocked(r.lock, r.path(configName)); err != nil {
+		return err
+	}
 	dir := r.path(name)
 	metadata := map[string]string{
 		"dataset": r.Graph.Name, "epoch": fmt.Sprint(r.progress.epoch), "training": r.Config.line(),
@@ -342,38 +359,6 @@ func (r *Run) save(ctx context.Context, name string) error {
 		write = checkpoint.Replace
 	}
 	return write(ctx, dir, r.trainer.Model(), r.Graph.Entities, r.Graph.Relations, metadata)
-}
-
-// line writes all options in one line.
-func (c *Config) line() string {
-	var parts []string
-	for _, o := range c.Options() {
-		parts = append(parts, o.Key+"="+o.Value.String())
-	}
-	return strings.Join(parts, " ")
-}
-
-// readLog reads the epochs that are done. What a killed run wrote beyond them is left out.
-func (r *Run) readLog() error {
-	data, err := os.ReadFile(r.path(logName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	line := 0
-	for text := range bytes.Lines(data) {
-		line++
-		var e Epoch
-		if err := json.Unmarshal(text, &e); err != nil {
-			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or remove it", r.path(logName), line)
-		}
-		if e.Epoch <= r.progress.epoch {
-			r.log = append(r.log, e)
-		}
-	}
-	return nil
 }
 
 func (r *Run) writeLog() error {

@@ -1,10 +1,14 @@
 package train
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -12,10 +16,24 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// stateFormat names the format of state.safetensors: the tensors of model.safetensors with prefixes,
-// and counts in the metadata. Random numbers need no state, because every draw is made from
-// the seed, the epoch, the step and the query.
-const stateFormat = "mquine-state/2"
+// stateFormat names the format of state.safetensors: the tensors of model.safetensors with prefixes, and in the
+// metadata the counts, the options, the fingerprint of the data set and a SHA-256 of the whole file. Random numbers
+// need no state, because every draw is made from the seed, the epoch, the step and the query.
+//
+// The state of a training that has not finished an epoch has no tensors. It is there so that a state that is missing
+// later has been lost.
+const stateFormat = "mquine-state/3"
+
+// countsFormat is the format of earlier versions, which has neither options nor fingerprint nor SHA-256.
+const countsFormat = "mquine-state/2"
+
+// Keys of the metadata.
+const (
+	formatKey  = "format"
+	optionsKey = "options"
+	dataPrefix = "data."
+	sumKey     = "sha256"
+)
 
 // The prefixes of the tensors.
 const (
@@ -47,39 +65,115 @@ func (t *Trainer) stateTensors() []safetensors.Float32 {
 
 func (r *Run) writeState(ctx context.Context) error {
 	p := &r.progress
-	return safetensors.WriteFile(ctx, r.path(stateName), map[string]string{
-		"format": stateFormat, "epoch": strconv.Itoa(p.epoch), "steps": strconv.Itoa(p.steps),
+	metadata := map[string]string{
+		formatKey: stateFormat, optionsKey: r.Config.line(),
+		"epoch": strconv.Itoa(p.epoch), "steps": strconv.Itoa(p.steps),
 		"best": strconv.FormatFloat(p.best, 'g', -1, 64), "best_epoch": strconv.Itoa(p.bestEpoch),
 		"waited": strconv.Itoa(p.waited), "finished": p.stopped,
-	}, r.trainer.stateTensors()...)
+	}
+	for key, value := range r.data {
+		metadata[dataPrefix+key] = value
+	}
+	var tensors []safetensors.Float32
+	if p.epoch > 0 {
+		tensors = r.trainer.stateTensors()
+	}
+	return writeSummed(ctx, r.path(stateName), metadata, tensors)
 }
 
-// readState reads the counts, if there is a state.
-func (r *Run) readState() error {
-	if _, err := os.Stat(r.path(stateName)); errors.Is(err, fs.ErrNotExist) {
-		return nil
+// noSum stands for the SHA-256 of a file while it is computed.
+var noSum = strings.Repeat("0", 2*sha256.Size)
+
+// writeSummed writes a file of tensors with the SHA-256 of all of it in the metadata.
+func writeSummed(ctx context.Context, path string, metadata map[string]string, tensors []safetensors.Float32) error {
+	metadata[sumKey] = noSum
+	h := sha256.New()
+	if err := safetensors.Write(h, metadata, tensors...); err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	file, err := safetensors.Open(r.path(stateName))
+	metadata[sumKey] = hex.EncodeToString(h.Sum(nil))
+	return safetensors.WriteFile(ctx, path, metadata, tensors...)
+}
+
+// isWhole tells whether a file is as writeSummed wrote it.
+func isWhole(file *safetensors.File) bool {
+	contents, sum := file.Bytes(), file.Metadata()[sumKey]
+	before, after, found := bytes.Cut(contents, []byte(sum))
+	if !found || len(sum) != len(noSum) {
+		return false
+	}
+	h := sha256.New()
+	for _, part := range [][]byte{before, []byte(noSum), after} {
+		_, _ = h.Write(part) // never an error
+	}
+	return sum == hex.EncodeToString(h.Sum(nil))
+}
+
+// lost ends the errors about a state that cannot be gone on with.
+const lost = "restore it from a backup, or start a new training in another folder"
+
+// readState reads all of the state but its tensors, if there is a state.
+func (r *Run) readState() error {
+	path := r.path(stateName)
+	r.progress, r.data = progress{}, nil
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return r.checkNothingTrained()
+	}
+	file, err := safetensors.Open(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; if it is damaged, %s", err, lost)
 	}
 	defer file.Close()
 	metadata := file.Metadata()
-	if f := metadata["format"]; f != stateFormat {
-		return fmt.Errorf("%s has format %.80q, and this version of mquine reads %s", r.path(stateName), f, stateFormat)
+	switch format := metadata[formatKey]; {
+	case format != stateFormat && format != countsFormat:
+		return fmt.Errorf("%s has format %.80q, and this version of mquine reads %s and %s",
+			path, format, stateFormat, countsFormat)
+	case (format == stateFormat || metadata[sumKey] != "") && !isWhole(file):
+		return fmt.Errorf("%s is damaged, because its contents do not have the SHA-256 that it says: %s", path, lost)
 	}
-	p := &r.progress
-	for key, value := range map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited} {
-		if *value, err = strconv.Atoi(metadata[key]); err != nil {
-			return fmt.Errorf("%s: metadata %q is %.80q, which is no whole number", r.path(stateName), key, metadata[key])
+	if err := r.readCounts(metadata); err != nil || metadata[formatKey] == countsFormat {
+		return err
+	}
+	r.data = fingerprint{}
+	for key, value := range metadata {
+		if part, ok := strings.CutPrefix(key, dataPrefix); ok {
+			r.data[part] = value
 		}
 	}
-	if p.best, err = strconv.ParseFloat(metadata["best"], 64); err != nil {
-		return fmt.Errorf("%s: metadata %q is %.80q, which is no number", r.path(stateName), "best", metadata["best"])
+	return r.checkOptions(metadata[optionsKey])
+}
+
+// readCounts reads the progress and checks that its parts fit together.
+func (r *Run) readCounts(metadata map[string]string) (err error) {
+	p := &r.progress
+	bad := func(key, want string) error {
+		return fmt.Errorf("%s: metadata %q is %.80q, and must be %s: %s",
+			r.path(stateName), key, metadata[key], want, lost)
+	}
+	for key, value := range map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited} {
+		if *value, err = strconv.Atoi(metadata[key]); err != nil || *value < 0 {
+			return bad(key, "a whole number from 0")
+		}
+	}
+	p.best, err = strconv.ParseFloat(metadata["best"], 64)
+	if err != nil || math.IsNaN(p.best) || math.IsInf(p.best, 0) {
+		return bad("best", "a finite number")
 	}
 	// Earlier versions wrote here, too, that all epochs were done.
 	if f := metadata["finished"]; strings.HasPrefix(f, stoppedEarly) {
 		p.stopped = f
+	}
+	switch since := p.epoch - p.bestEpoch; {
+	case p.epoch > r.Config.Epochs:
+		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it to at least as many",
+			r.path(stateName), p.epoch, r.path(configName), r.Config.Epochs)
+	case p.epoch == 0 && p.steps > 0:
+		return bad("steps", "0 before the first epoch")
+	case since < 0:
+		return bad("best_epoch", fmt.Sprintf("at most %d, the epoch", p.epoch))
+	case p.waited > since || p.bestEpoch == 0 && p.waited > 0:
+		return bad("waited", fmt.Sprintf("at most the number of validations since epoch %d, the best", p.bestEpoch))
 	}
 	return nil
 }
@@ -103,6 +197,10 @@ func (r *Run) restore() error {
 			return fmt.Errorf("%s: tensor %q has %d entries, and the configuration and the data set need %d", r.path(stateName), t.Name, len(values), len(t.Values))
 		}
 		copy(t.Values, values)
+	}
+	if steps := r.progress.epoch * r.trainer.steps(); r.progress.steps != steps {
+		return fmt.Errorf("%s: metadata \"steps\" is %d, and %d epochs on this data set have %d: %s",
+			r.path(stateName), r.progress.steps, r.progress.epoch, steps, lost)
 	}
 	r.trainer.epoch = r.progress.epoch
 	r.trainer.optimiser.resume(r.progress.steps)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -63,6 +66,9 @@ type Plan struct {
 	Rungs  int           `yaml:"rungs"`
 	Trials int           `yaml:"trials"` // at most; 0 for no limit
 	Budget time.Duration `yaml:"budget"` // 0 for no limit; kept for the reader, who counts it
+	// Fingerprint has the sizes and hashes of the data set, as CreateTuning found it. Searches of earlier versions
+	// have none.
+	Fingerprint map[string]string `yaml:"fingerprint"`
 }
 
 // Trial is what is known of a trial at a rung: a line of trials.jsonl.
@@ -97,6 +103,11 @@ func CreateTuning(dir string, g *kg.Graph, s *Space, p Plan) error {
 	}
 	text = fmt.Appendf(text, "# seed of the search\nseed: %d\n# number of rungs\nrungs: %d\n# most trials; 0 for no limit\ntrials: %d\n# time that a run of the search takes; 0s for no limit\nbudget: %v\n",
 		p.Seed, p.Rungs, p.Trials, p.Budget)
+	text = append(text, "# the data set: sizes and SHA-256 of its parts\nfingerprint:\n"...)
+	data := fingerprintOf(g)
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		text = fmt.Appendf(text, "  %s: %s\n", key, data[key])
+	}
 	return createFolder(dir, map[string][]byte{searchName: text, spaceName: s.YAML()})
 }
 
@@ -148,13 +159,16 @@ func (t *Tuning) open(ctx context.Context) error {
 	if t.Graph, err = kg.Open(ctx, t.Plan.Data); err != nil {
 		return err
 	}
+	if f := t.Plan.Fingerprint; f != nil {
+		if err := fingerprint(f).check(fingerprintOf(t.Graph), t.Graph.Dir, t.Dir); err != nil {
+			return err
+		}
+	}
 	if t.Rungs, err = Rungs(t.Space.fixed, t.Plan.Rungs); err != nil {
 		return err
 	}
 	t.search = NewSearch(t.Space, t.Plan.Seed, t.Rungs, t.Plan.Trials)
-	if err := sweep(t.Dir); err != nil {
-		return err
-	}
+	atomicfile.Sweep(t.Dir)
 	return t.readTrials()
 }
 
@@ -183,10 +197,58 @@ func (t *Tuning) readTrials() error {
 			return fmt.Errorf("%s:%d: trial %d with %d epochs is not what this search does next: restore the file, %s and %s",
 				path, line, trial.Trial, trial.Epochs, searchName, spaceName)
 		}
+		drawn := t.options(job.Config)
+		for _, key := range t.Space.Open() {
+			if is, want := trial.Options[key], drawn[key]; !bytes.Equal(is, want) {
+				return fmt.Errorf("%s:%d: trial %d has %s %s, and this search gives it %s: restore the file, %s and %s",
+					path, line, trial.Trial, key, is, want, searchName, spaceName)
+			}
+		}
+		if err := t.checkFixed(job); err != nil {
+			return err
+		}
 		t.search.Report(job, trial.Value, trial.Failed != "")
 		t.trials = append(t.trials, trial)
 	}
 	return nil
+}
+
+// checkFixed compares the options of a trial that the space fixes, which trials.jsonl does not have, with those in
+// the trial's folder, unless that was removed.
+func (t *Tuning) checkFixed(job Job) error {
+	run := &Run{Dir: t.RunDir(job.Trial)}
+	if _, err := os.Stat(run.path(configName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := run.readConfig(); err != nil {
+		return err
+	}
+	run.Config.Epochs = job.Config.Epochs // where they differ, it matters when the trial goes on
+	return t.checkConfig(run, job)
+}
+
+// checkConfig says how a trial's configuration differs from the one that the search gives it.
+func (t *Tuning) checkConfig(run *Run, job Job) error {
+	d := run.Config.differences(job.Config)
+	if d == "" {
+		return nil
+	}
+	return fmt.Errorf("%s is not what this search makes of trial %d (%s): restore it, %s and %s; or move the folder "+
+		"elsewhere, and the search trains the trial again",
+		run.path(configName), job.Trial, d, searchName, spaceName)
+}
+
+// options returns the options of a trial that the space leaves open, as in trials.jsonl.
+func (t *Tuning) options(c Config) map[string]json.RawMessage {
+	options := map[string]json.RawMessage{}
+	for i, text := range t.Space.Values(c) {
+		value := json.RawMessage(text)
+		if !json.Valid(value) { // a word
+			value = strconv.AppendQuote(nil, text)
+		}
+		options[t.Space.open[i].key] = value
+	}
+	return options
 }
 
 // Run makes the jobs of the search until there is none, or until ctx is cancelled, when the current
@@ -217,6 +279,9 @@ func (t *Tuning) Run(ctx context.Context) error {
 
 // train trains a trial up to the rung of the job.
 func (t *Tuning) train(ctx context.Context, job Job) (trial Trial, err error) {
+	if err := checkLocked(t.lock, t.path(searchName)); err != nil {
+		return trial, err
+	}
 	dir := t.RunDir(job.Trial)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := Create(dir, t.Plan.Data, t.Graph, job.Config); err != nil {
@@ -228,37 +293,68 @@ func (t *Tuning) train(ctx context.Context, job Job) (trial Trial, err error) {
 		return trial, err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	if run.Config != job.Config {
-		return trial, fmt.Errorf("%s is not what this search makes of trial %d: restore it, %s and %s", run.path(configName), job.Trial, searchName, spaceName)
+	if err := t.checkConfig(run, job); err != nil {
+		return trial, err
 	}
 	if t.Begin != nil {
 		t.Begin(job, run)
 	}
-	trial = Trial{Trial: job.Trial, Epochs: job.Epochs, Options: map[string]json.RawMessage{}, Metric: job.Config.StopMetric}
-	for i, text := range t.Space.Values(job.Config) {
-		value := json.RawMessage(text)
-		if !json.Valid(value) { // a word
-			value = strconv.AppendQuote(nil, text)
-		}
-		trial.Options[t.Space.open[i].key] = value
-	}
+	trial = Trial{Trial: job.Trial, Epochs: job.Epochs, Options: t.options(job.Config), Metric: job.Config.StopMetric}
 	var blown blownUp
 	if err := run.trainTo(ctx, job.Epochs, func(Epoch) {}); errors.As(err, &blown) {
 		trial.Failed = blown.Error()
 	} else if err != nil {
 		return trial, err
 	}
-	trial.BestEpoch, trial.Value = run.Best()
+	if trial.BestEpoch, trial.Value, err = run.bestUpTo(job.Epochs); err != nil {
+		return trial, err
+	}
 	for _, e := range run.log {
-		trial.ProcessorMinutes += e.ProcessorSeconds / 60
+		if e.Epoch <= job.Epochs {
+			trial.ProcessorMinutes += e.ProcessorSeconds / 60
+		}
 	}
 	return trial, nil
+}
+
+// bestUpTo returns the best epoch up to the given one, with its metric. A run that mquine train --resume has taken
+// beyond tells it by its log.
+func (r *Run) bestUpTo(epoch int) (best int, value float64, err error) {
+	if r.progress.epoch <= epoch {
+		return r.progress.bestEpoch, r.progress.best, nil
+	}
+	if len(r.log) == 0 || r.log[0].Epoch != 1 {
+		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or "+
+			"move the folder elsewhere, and the search trains the trial again",
+			r.path(logName), epoch)
+	}
+	for _, e := range r.log[:epoch] {
+		if e.Best {
+			best, value = e.Epoch, r.metric.of(e.Valid)
+		}
+	}
+	return best, value, nil
 }
 
 // Config returns the configuration of a trial, and RunDir its folder.
 func (t *Tuning) Config(trial int) Config { return t.search.configs[trial-1] }
 
 func (t *Tuning) RunDir(trial int) string { return t.path(fmt.Sprintf("trial-%03d", trial)) }
+
+var trialName = regexp.MustCompile(`^trial-\d{3,}$`)
+
+// searchOf returns the folder of the search that the run in a folder is a trial of, or "" if it is none.
+func searchOf(dir string) string {
+	absolute, err := filepath.Abs(dir)
+	if err != nil || !trialName.MatchString(filepath.Base(absolute)) {
+		return ""
+	}
+	parent := filepath.Dir(absolute)
+	if _, err := os.Stat(filepath.Join(parent, searchName)); err != nil {
+		return ""
+	}
+	return parent
+}
 
 // write writes the plot, the best configuration and the trials. The trials come last: a search that is
 // killed before it does their last job again, and with it the other files.
@@ -270,7 +366,7 @@ func (t *Tuning) write() error {
 		c := t.Config(best.Trial)
 		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
 			best.Trial, t.Graph.Name, best.Metric, best.Value, best.Epochs, c.Epochs)
-		if err := writeFile(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
+		if err := atomicfile.WriteBytes(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
 			return err
 		}
 	}
@@ -282,7 +378,7 @@ func (t *Tuning) write() error {
 			return err
 		}
 	}
-	return writeFile(t.path(trialsName), lines.Bytes())
+	return atomicfile.WriteBytes(t.path(trialsName), lines.Bytes())
 }
 
 // Ranked returns the trials, each as it is at the last rung that it came to, the best first and

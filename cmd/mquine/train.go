@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -31,9 +32,11 @@ of it in a folder:
   state.safetensors   what --resume needs
 
 The folder can be taken up again after any interruption: --resume DIR loses at most the epoch
-that was under way, and ends with the same bytes as a training that was not interrupted. The
-parameters do not depend on the number of threads. --resume DIR --epochs N gives a training
-another number of epochs, unless its learning rate falls or it has stopped early.
+that was under way, and ends with the same bytes as a training that was not interrupted. Where
+it could not, it does not go on and says why: the data set or an option is not what the training
+began with, or a file of the folder is missing, damaged or from another time. The parameters do
+not depend on the number of threads. --resume DIR --epochs N gives a training another number of
+epochs, unless its learning rate falls, it has stopped early, or it is a trial of mquine tune.
 
 Options come from, in this order: the general defaults; --preset; --config, a YAML file with any
 of the keys that --print-config prints; the flags. --preset paper takes the row of the data set
@@ -216,7 +219,11 @@ func describeBest(r *train.Run) string {
 	if epoch == 0 {
 		return "nothing was validated"
 	}
-	return fmt.Sprintf("the best is epoch %d, %s %.4f on the validation split", epoch, r.Config.StopMetric, value)
+	text := fmt.Sprintf("the best is epoch %d, %s %.4f on the validation split", epoch, r.Config.StopMetric, value)
+	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
+		text += ", but its checkpoint was removed meanwhile"
+	}
+	return text
 }
 
 // trainingLog shows how a training goes.
@@ -233,6 +240,9 @@ func (l *trainingLog) begin(r *train.Run, dir string) {
 	c := r.Config
 	fmt.Fprintf(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s\n", c.Model, c.Dim, r.Graph.Name,
 		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), comma(r.Triples()), dir)
+	for _, note := range r.Notes {
+		fmt.Fprintf(l.log, "note: %s\n", note)
+	}
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "going on after epoch %d of %d\n", l.before, c.Epochs)
 	}

@@ -107,3 +107,29 @@ func TestTrainOptions(t *testing.T) {
 		assert.ErrorIs(t, err, os.ErrNotExist, c.args)
 	}
 }
+
+// What is missing or was changed ends a resumed training with a sentence, and changes nothing.
+func TestTrainResumeRefuses(t *testing.T) {
+	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
+	succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "2", "--batch", "128")
+	state, best := filepath.Join(dir, "state.safetensors"), filepath.Join(dir, "best")
+	aside := filepath.Join(t.TempDir(), "aside")
+	for path, text := range map[string]string{
+		state: state + " is missing, and " + filepath.Join(dir, "last") + " is there",
+		best:  best + ", the checkpoint of the best epoch, 2, is missing",
+	} {
+		require.NoError(t, os.Rename(path, aside))
+		before := modified(t, dir)
+		for _, args := range [][]string{nil, {"--epochs", "6"}} {
+			mquine(t, append([]string{"train", "--resume", dir}, args...)...).requireSentence(t, exitFailed, text)
+		}
+		assert.Equal(t, before, modified(t, dir))
+		require.NoError(t, os.Rename(aside, path))
+	}
+
+	train := filepath.Join(data, "train.txt")
+	lines := strings.SplitAfter(string(must1(os.ReadFile(train))), "\n")
+	require.NoError(t, os.WriteFile(train, []byte(strings.Join(lines[:200], "")), 0o600))
+	o := mquine(t, "train", "--resume", dir, "--epochs", "6")
+	o.requireSentence(t, exitFailed, "the train split has 200 triples and had 400")
+}

@@ -44,8 +44,9 @@ Trials are compared by the option stop_metric. The folder of the search has:
   trial-001, …              a training each, which mquine train --resume can take to its end
 
 When the budget is spent, or after Ctrl-C, the epoch that is under way is lost and no other;
---resume DIR goes on as if nothing had happened, for another such budget. The seed decides which
-trials there are and what they do, and the budget only how many.`,
+--resume DIR goes on as if nothing had happened, for another such budget; with another data set
+or another space it is an error. The seed decides which trials there are and what they do, and
+the budget only how many. To give a trial more epochs, copy its folder and extend the copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20
@@ -234,9 +235,14 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 			fmt.Fprintf(&out, "and %d more in %s\n", len(trials)-shown, filepath.Join(s.Dir, "trials.jsonl"))
 		}
 		dir := s.RunDir(best.Trial)
-		fmt.Fprintf(&out, "\nThe best is trial %d: %s is its checkpoint.\n", best.Trial, filepath.Join(dir, "best"))
-		if best.Epochs < s.Rungs[len(s.Rungs)-1] {
-			fmt.Fprintf(&out, "  mquine train --resume %s   trains it to the end\n", dir)
+		checkpoint := filepath.Join(dir, "best")
+		if _, err := os.Stat(checkpoint); err != nil {
+			fmt.Fprintf(&out, "\nThe best is trial %d, whose checkpoint %s was removed.\n", best.Trial, checkpoint)
+		} else {
+			fmt.Fprintf(&out, "\nThe best is trial %d: %s is its checkpoint.\n", best.Trial, checkpoint)
+			if best.Epochs < s.Rungs[len(s.Rungs)-1] {
+				fmt.Fprintf(&out, "  mquine train --resume %s   trains it to the end\n", dir)
+			}
 		}
 		fmt.Fprintf(&out, "  mquine train --data %s --config %s   trains it anew\n", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
 	}
@@ -267,6 +273,9 @@ func (l *tuningLog) begin(job train.Job, r *train.Run) {
 	from := ""
 	if r.Epoch() > 0 {
 		from = fmt.Sprintf(" after epoch %d", r.Epoch())
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(l.log, "note: %s\n", note)
 	}
 	fmt.Fprintf(l.log, "trial %d%s to epoch %d: %s\n", job.Trial, from, job.Epochs, strings.Join(options, ", "))
 }

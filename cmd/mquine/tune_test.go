@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +41,12 @@ func TestTune(t *testing.T) {
 	// A finished search only prints its table.
 	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Equal(t, o.stdout, again.stdout)
+
+	// It does not name a checkpoint that is not there.
+	best := regexp.MustCompile(`trial-\d+`).FindString(o.stdout)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, best)))
+	again = succeed(t, "tune", "--resume", dir, "--budget", "1h")
+	assert.Contains(t, again.stdout, "whose checkpoint "+filepath.Join(dir, best, "best")+" was removed.\n")
 	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out", dir).requireSentence(t, exitFailed, "exists already")
 }
 
