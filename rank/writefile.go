@@ -11,15 +11,18 @@ import (
 	"syscall"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // WriteFile makes the file of a path with what write writes: all of it, or the path stays as it
 // was. A symbolic link stays one, and the file that it leads to is replaced. "-" is standard output,
 // and a path that is not a regular file (a pipe, a terminal) is written to directly, since it cannot
-// be replaced. An error says what could not be written, without the name of a temporary file.
+// be replaced; what could control a terminal is escaped on one. An error says what could not be
+// written, without the name of a temporary file.
 func WriteFile(path string, write func(w io.Writer) error) error {
 	if path == "-" {
-		return writeError("standard output", buffered(os.Stdout, write))
+		return writeError("standard output", buffered(text.Exact(os.Stdout), write))
 	}
 	target := path
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
@@ -37,7 +40,7 @@ func writeInPlace(path string, write func(w io.Writer) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return buffered(file, write)
+	return buffered(text.Exact(file), write)
 }
 
 func replaceFile(path string, write func(w io.Writer) error) error {

@@ -187,7 +187,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 			continue
 		}
 		if config.Entities != candidates {
-			fmt.Fprintf(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task\n",
+			printLine(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task",
 				r.Checkpoints[0].Name, comma(candidates), name, comma(config.Entities))
 		}
 		contrast, err := rank.Compare(ctx, base, ranking.Ranks, rank.CompareOptions{
@@ -228,7 +228,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		s.close()
 		return nil, nil, err
 	}
-	fmt.Fprintf(log, "ranked %s with %s in %s\n", plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
+	printLine(log, "ranked %s with %s in %s", plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
 	return s, ranking, nil
 }
 

@@ -131,7 +131,7 @@ func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
 		return err
 	}
 	count := func(n int) string { return humanize.Comma(int64(n)) }
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples\n",
+	printLine(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples",
 		dir, sizes(g.Entities.Len(), g.Relations.Len()),
 		count(len(g.Splits[kg.Train])), count(len(g.Splits[kg.Valid])), count(len(g.Splits[kg.Test])))
 	return nil

@@ -104,7 +104,7 @@ func (c compute) orProcessor(ctx context.Context, err error, o *rank.Options, lo
 	return nil
 }
 
-func noteNoGPU(log io.Writer, err error) { fmt.Fprintf(log, "note: the processor computes: %v\n", err) }
+func noteNoGPU(log io.Writer, err error) { printLine(log, "note: the processor computes: %v", err) }
 
 func closeDevices(devices []*cuda.Device) {
 	for _, d := range devices {

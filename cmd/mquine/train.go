@@ -197,8 +197,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	defer r.Close() // of no consequence: the process ends
 	if r.Finished() != "" {
-		_, err := fmt.Fprintf(out, "%s is finished: %s; %s\n", dir, r.Finished(), describeBest(r))
-		return err
+		return printLine(out, "%s is finished: %s; %s", dir, r.Finished(), describeBest(r))
 	}
 	show.begin(r, dir)
 	err = r.Train(ctx, show.epoch)
@@ -206,8 +205,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: %s; %s\n", dir, r.Finished(), describeBest(r))
-	return err
+	return printLine(out, "%s: %s; %s", dir, r.Finished(), describeBest(r))
 }
 
 // describeBest names the best epoch of a run.
@@ -231,7 +229,7 @@ type trainingLog struct {
 func (l *trainingLog) begin(r *train.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
 	c := r.Config
-	fmt.Fprintf(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s\n", c.Model, c.Dim, r.Graph.Name,
+	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
 		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), comma(r.Triples()), dir)
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "going on after epoch %d of %d\n", l.before, c.Epochs)
