@@ -161,11 +161,19 @@ func flagError(err error) error {
 	case errors.As(err, &bad):
 		cause := bad.Unwrap()
 		if errors.As(cause, &number) {
-			cause = errors.New("not a value that the flag can take")
+			cause = errors.New(wantedBy(bad.GetFlag()))
 		}
 		return fmt.Errorf("%s %q: %w", dashed(bad.GetFlag().Name), bad.GetValue(), cause)
 	}
 	return err
+}
+
+// wantedBy says what a flag takes that is a bool or a uint64 of pflag.
+func wantedBy(flag *pflag.Flag) string {
+	if flag.Value.Type() == "bool" {
+		return "must be true or false"
+	}
+	return "must be a whole number from 0 to 2⁶⁴ − 1"
 }
 
 // dashed writes the name of a flag as on the command line.

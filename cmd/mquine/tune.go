@@ -88,12 +88,11 @@ func (s *timeSpan) String() string {
 }
 
 func (s *timeSpan) Set(text string) error {
-	v, err := time.ParseDuration(text)
-	if err != nil || v <= 0 {
-		return errors.New("must be a time above 0, such as 90m, 2h or 1h30m")
+	v, err := parseTime(text, "must be a time above 0, such as 90m, 2h or 1h30m")
+	if err == nil {
+		*s = timeSpan(v)
 	}
-	*s = timeSpan(v)
-	return nil
+	return err
 }
 
 // tuning is a search as the user asks for it.
