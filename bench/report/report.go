@@ -67,16 +67,17 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		if !folder.IsDir() {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(dir, folder.Name(), "*.txt"))
+		inside := filepath.Join(dir, folder.Name())
+		files, err := fs.Glob(os.DirFS(inside), "*.txt")
 		if err != nil {
 			return nil, err
 		}
 		byID := map[string]*commit{}
-		for _, path := range files {
+		for _, name := range files {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			results, err := bench.ReadResults(path)
+			results, err := bench.ReadResults(filepath.Join(inside, name))
 			if err != nil {
 				return nil, err
 			}

@@ -36,7 +36,8 @@ answer that the others do not know.
 --in takes many queries from a file, or from standard input if it is "-": one a line, its three
 fields separated by tabs, with ? as the head or as the tail. The answers are printed as lines too:
 the query, rank, label, score and known (yes, no or ?), separated by tabs, after a line that names
-the columns.`,
+the columns. A file or a pipe gets the labels themselves; in tables and on terminals, control
+characters and invisible ones are escaped, as in \x1b.`,
 		Example: `  mquine predict --model ./checkpoint --data umls --head steroid --relation interacts_with
   mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
   printf 'steroid\tisa\t?\n' | mquine predict --model ./checkpoint --data umls --in -`,

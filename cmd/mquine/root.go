@@ -34,8 +34,9 @@ Wherever a command takes --data, give the name of a data set in the folder that 
 names (by default one in your cache), or a folder: a value with a slash is a folder. MQUINE_TIER
 (avx512, avx2 or generic) caps the instruction set; it changes the speed and never a result.
 
-Results go to standard output, all else to standard error. The exit status is 0, or 1 for bad
-input, 2 for wrong usage, 130 when interrupted.`,
+Results go to standard output, all else to standard error. Tables and messages show control
+characters and invisible characters of labels and names as escapes, such as \x1b. The exit status
+is 0, or 1 for bad input, 2 for wrong usage, 130 when interrupted.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
