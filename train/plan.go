@@ -46,7 +46,8 @@ func (p *Plan) read(r io.Reader, name string) error {
 		err = eachPair(root, name, func(key, value *yaml.Node) error {
 			i := slices.Index(keys, key.Value)
 			if i < 0 {
-				return fmt.Errorf("%s:%d: unknown key %.80q: the nearest is %s", name, key.Line, key.Value, nearest(key.Value, keys))
+				return fmt.Errorf("%s:%d: unknown key %.80q: the nearest is %s",
+					name, key.Line, key.Value, nearest(key.Value, keys))
 			}
 			if value.Kind != yaml.ScalarNode {
 				return fmt.Errorf("%s:%d: %s needs a single value", name, value.Line, key.Value)

@@ -20,7 +20,8 @@ func newPicture(width, height float64, label string) *picture {
 }
 
 func (p *picture) line(class string, x1, y1, x2, y2 float64) {
-	p.Shapes = append(p.Shapes, shape{Kind: "line", Class: class, X: coordinate(x1), Y: coordinate(y1), X2: coordinate(x2), Y2: coordinate(y2)})
+	p.Shapes = append(p.Shapes, shape{Kind: "line", Class: class,
+		X: coordinate(x1), Y: coordinate(y1), X2: coordinate(x2), Y2: coordinate(y2)})
 }
 
 func (p *picture) polyline(class string, points []point) {
@@ -33,12 +34,14 @@ func (p *picture) polyline(class string, points []point) {
 
 // circle adds a circle, whose label is shown under the pointer.
 func (p *picture) circle(class string, x, y, r float64, label string) {
-	p.Shapes = append(p.Shapes, shape{Kind: "circle", Class: class, X: coordinate(x), Y: coordinate(y), R: coordinate(r), Label: label})
+	p.Shapes = append(p.Shapes, shape{Kind: "circle", Class: class,
+		X: coordinate(x), Y: coordinate(y), R: coordinate(r), Label: label})
 }
 
 // text adds a text that starts at, ends at or has its middle at a place, as anchor says.
 func (p *picture) text(class string, x, y float64, anchor, label string) {
-	p.Shapes = append(p.Shapes, shape{Kind: "text", Class: class, X: coordinate(x), Y: coordinate(y), Anchor: anchor, Label: label})
+	p.Shapes = append(p.Shapes, shape{Kind: "text", Class: class,
+		X: coordinate(x), Y: coordinate(y), Anchor: anchor, Label: label})
 }
 
 // turned adds a text that is turned about a place by an angle in degrees.

@@ -51,8 +51,7 @@ losses those that it ranks worse. The queries that changed most are those whose 
 
 See mquine eval for queries, filters, ties and --by. --format csv has a line for each difference
 and no changed queries, with names as they are: import them into a spreadsheet as text. --json has
-everything. With --json - the JSON goes to standard output, and
-the tables to standard error.`,
+everything. With --json - the JSON goes to standard output, and the tables to standard error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
   mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json`,

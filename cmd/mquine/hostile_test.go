@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
@@ -99,17 +101,17 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	require.NoError(t, safetensors.WriteFile(t.Context(), to, metadata, tensors...))
 }
 
-// requireHarmless checks that text has no control characters but line feeds and tabs, no character that nobody sees,
+// requireHarmless checks that what is shown has no control characters but line feeds and tabs, no character that nobody sees,
 // and no line that hostileName has begun.
-func requireHarmless(t *testing.T, text string) {
+func requireHarmless(t *testing.T, shown string) {
 	t.Helper()
-	require.True(t, utf8.ValidString(text), "%q", text)
-	for _, r := range text {
+	require.True(t, utf8.ValidString(shown), "%q", shown)
+	for _, r := range shown {
 		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			require.Failf(t, "a control or hidden character", "%q in %q", r, text)
+			require.Failf(t, "a control or hidden character", "%q in %q", r, shown)
 		}
 	}
-	require.NotContains(t, text, "\nINJECTED")
+	require.NotContains(t, shown, "\nINJECTED")
 }
 
 // TestHostileText shows hostile labels, names and metadata with every command.
@@ -190,7 +192,7 @@ func TestHostileText(t *testing.T) {
 		{exitOK, "n_Z = ", []string{"z", "show", "--data", w.data, "--head", w.head, "--relation", w.relation, "--tail", w.tail, "--json", files("show.json")}},
 		{exitFailed, "has no entity", []string{"z", "show", "--data", w.data, "--head", w.head + "x", "--relation", w.relation, "--tail", w.tail}},
 		{exitOK, "mquine eval takes the checkpoint", []string{"info", w.model, "--json", files("info.json")}},
-		{exitFailed, "DistMult/rotate: ", []string{"info", rotate}},
+		{exitFailed, "entity    F32    60×6", []string{"info", rotate}},
 		{exitFailed, "mquine eval refuses the checkpoint", []string{"info", w.odd}},
 		{exitFailed, `\nINJECTED\r\t\x1b[2J`, []string{"info", tensors}},
 		{exitFailed, "refuses", []string{"info", tensors, "--json", "-"}},
@@ -229,10 +231,10 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// requireWellFormed checks that text is XML.
-func requireWellFormed(t *testing.T, text []byte) {
+// requireWellFormed checks that a file is XML.
+func requireWellFormed(t *testing.T, file []byte) {
 	t.Helper()
-	for d := xml.NewDecoder(strings.NewReader(string(text))); ; {
+	for d := xml.NewDecoder(bytes.NewReader(file)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return
 		} else {
@@ -270,6 +272,26 @@ func TestHostileTraining(t *testing.T) {
 	o = harmless("train", "--resume", run)
 	assert.Contains(t, o.stdout+o.stderr, `stopped early\x1b]52;c;cm0gLXJmIH4=\x07`)
 	harmless("train", "--resume", run, "--epochs", "3")
+}
+
+// TestRealLabels shows that no label of the real data sets changes.
+func TestRealLabels(t *testing.T) {
+	parent := os.Getenv("MQUINE_DATA")
+	if parent == "" {
+		t.Skip("MQUINE_DATA does not name the folder of the real data sets")
+	}
+	names, err := kg.Installed()
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		g, err := kg.Open(t.Context(), filepath.Join(parent, name))
+		require.NoError(t, err)
+		for _, v := range []*kg.Vocabulary{g.Entities, g.Relations} {
+			for _, label := range v.Labels() {
+				require.Equal(t, label, text.Escape(label), name)
+			}
+		}
+	}
 }
 
 // TestLatexOfHostileNames keeps names within their cell and the title within its comment.

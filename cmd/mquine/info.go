@@ -62,7 +62,7 @@ this says as much as the file tells; if mquine eval refuses it, the exit status 
 				return err
 			}
 			if c, ok := info.(*checkpointInfo); ok && c.Problem != "" {
-				return fmt.Errorf("mquine eval refuses the checkpoint %s: %s", args[0], c.Problem)
+				return fmt.Errorf("mquine eval refuses the checkpoint: %s", c.Problem)
 			}
 			return nil
 		},

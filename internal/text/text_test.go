@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"html"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,8 +16,6 @@ import (
 	"github.com/yuin/goldmark/extension"
 	rendering "github.com/yuin/goldmark/renderer/html"
 	"pgregory.net/rapid"
-
-	"github.com/mquine/mquine/kg"
 )
 
 func TestEscape(t *testing.T) {
@@ -106,26 +102,6 @@ func TestEscapeTwice(t *testing.T) {
 		requireShown(t, shown, false)
 		require.Equal(t, shown, Escape(shown))
 	})
-}
-
-// TestRealLabels shows that no label and no name of the real data sets changes.
-func TestRealLabels(t *testing.T) {
-	parent := os.Getenv("MQUINE_DATA")
-	if parent == "" {
-		t.Skip("MQUINE_DATA does not name the folder of the real data sets")
-	}
-	names, err := kg.Installed()
-	require.NoError(t, err)
-	require.NotEmpty(t, names)
-	for _, name := range names {
-		g, err := kg.Open(t.Context(), filepath.Join(parent, name))
-		require.NoError(t, err)
-		for _, v := range []*kg.Vocabulary{g.Entities, g.Relations} {
-			for _, label := range v.Labels() {
-				require.Equal(t, label, Escape(label), name)
-			}
-		}
-	}
 }
 
 // TestMarkdown lets a Markdown renderer with tables and raw HTML read what Markdown writes: it must show what
