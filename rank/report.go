@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Schema is the version of the JSON of Report. A change that could break a reader of it changes
@@ -93,10 +95,15 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if filled.Groups == nil {
 		filled.Groups = []GroupResult{}
 	}
-	enc := json.NewEncoder(w)
+	var document bytes.Buffer
+	enc := json.NewEncoder(&document)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
-	return enc.Encode(filled)
+	if err := enc.Encode(filled); err != nil {
+		return err
+	}
+	_, err := w.Write(text.JSON(document.Bytes()))
+	return err
 }
 
 // MarshalJSON writes null for NaN.

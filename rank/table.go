@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // WriteTable prints the results under one tie rule for people, a line for each filter and
@@ -20,7 +20,7 @@ func (r *Report) WriteTable(w io.Writer, ties Ties) error {
 	p.println(r.title(ties))
 	p.println()
 
-	header := []string{"filter", "side", "queries", "MRR [95% CI]", "MR", "median", "GMR", "AMR", "AMRI"}
+	header := []any{"filter", "side", "queries", "MRR [95% CI]", "MR", "median", "GMR", "AMR", "AMRI"}
 	if len(r.Results) > 0 {
 		header = append(header, hitsHeader(r.Results[0].Hits)...)
 	}
@@ -29,11 +29,11 @@ func (r *Report) WriteTable(w io.Writer, ties Ties) error {
 		if res.Ties != ties {
 			continue
 		}
-		cells := []string{
+		cells := []any{
 			res.Filter.String(), res.Side.String(), humanize.Comma(int64(res.N)), interval(res.MRR, res.MRRCI),
 			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
 		}
-		t.AppendRow(row(append(cells, hitsCells(res.Hits)...)))
+		t.AppendRow(append(cells, hitsCells(res.Hits)...))
 	}
 	p.println(t.Render())
 	p.println()
@@ -54,7 +54,7 @@ func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
 	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool { return g.Ties != ties || g.Filter != filter })
 	for len(rest) > 0 {
 		by := rest[0].By
-		header := []string{by, "queries", "MRR [95% CI]"}
+		header := []any{by, "queries", "MRR [95% CI]"}
 		for _, s := range sides[:len(sides)-1] {
 			header = append(header, s.String()+" MRR")
 		}
@@ -69,11 +69,11 @@ func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
 			}
 			group, main := rest[:n], rest[n-1]
 			rest = rest[n:]
-			cells := []string{main.Group, humanize.Comma(int64(main.N)), interval(main.MRR, main.MRRCI)}
+			cells := []any{main.Group, humanize.Comma(int64(main.N)), interval(main.MRR, main.MRRCI)}
 			for _, part := range group[:n-1] {
 				cells = append(cells, part.MRR.format(4))
 			}
-			t.AppendRow(row(append(cells, hitsCells(main.Hits)...)))
+			t.AppendRow(append(cells, hitsCells(main.Hits)...))
 		}
 		p.println()
 		title := fmt.Sprintf("By %s: filter %v, side %v, %v ties", by, filter, side, ties)
@@ -95,7 +95,7 @@ func (r *Report) title(ties Ties) string {
 		names[i] = f.String()
 	}
 	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
-		r.Data, r.Split, r.Model, r.Dim, humanize.Comma(int64(r.Candidates)), ties, strings.Join(names, ", "))
+		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, humanize.Comma(int64(r.Candidates)), ties, strings.Join(names, ", "))
 }
 
 // protocol says in words how the numbers came about.
@@ -151,50 +151,31 @@ func interval(n Number, ci [2]Number) string {
 	return fmt.Sprintf("%s [%s, %s]", n.format(4), ci[0].format(4), ci[1].format(4))
 }
 
-func hitsHeader(hits Hits) []string {
-	var cells []string
+func hitsHeader(hits Hits) []any {
+	var cells []any
 	for _, h := range hits {
 		cells = append(cells, fmt.Sprintf("Hits@%d", h.K))
 	}
 	return cells
 }
 
-func hitsCells(hits Hits) []string {
-	var cells []string
+func hitsCells(hits Hits) []any {
+	var cells []any
 	for _, h := range hits {
 		cells = append(cells, h.Share.format(4))
 	}
 	return cells
 }
 
-// newGrid returns a table without lines, whose first columns are text and the others numbers.
-func newGrid(textColumns int, header []string) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleDefault
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Format.Header = text.FormatDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	t.AppendHeader(row(header))
-	configs := make([]table.ColumnConfig, len(header))
-	for i := range configs {
-		align := text.AlignRight
-		if i < textColumns {
-			align = text.AlignLeft
-		}
-		configs[i] = table.ColumnConfig{Number: i + 1, Align: align, AlignHeader: align}
+// newGrid returns a table whose first columns are text and the others numbers.
+func newGrid(textColumns int, header []any) *text.Table {
+	var numbers []int
+	for i := textColumns; i < len(header); i++ {
+		numbers = append(numbers, i+1)
 	}
-	t.SetColumnConfigs(configs)
+	t := text.NewTable(numbers...)
+	t.AppendHeader(header)
 	return t
-}
-
-func row(cells []string) table.Row {
-	r := make(table.Row, len(cells))
-	for i, c := range cells {
-		r[i] = c
-	}
-	return r
 }
 
 // printer keeps the first error of its writer.

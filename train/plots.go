@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -64,7 +65,7 @@ func (r *Run) writePlot(file, title string, lines []series) error {
 // writePlot draws lines by epoch. Those without a name are in the background.
 func writePlot(path, title string, lines []series, legendTop bool) error {
 	p := plot.New()
-	p.Title.Text = title
+	p.Title.Text = text.Escape(title)
 	p.X.Label.Text = "epoch"
 	named := 0
 	for _, l := range lines {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -94,14 +95,14 @@ func configText(data string, c Config) ([]byte, error) {
 }
 
 // dataLine writes the name or the folder of a data set as lines of YAML.
-func dataLine(data string) (text []byte, err error) {
+func dataLine(data string) (line []byte, err error) {
 	if strings.ContainsRune(data, filepath.Separator) {
 		if data, err = filepath.Abs(data); err != nil {
 			return nil, err
 		}
 	}
-	name, err := json.Marshal(data) // a string of JSON is one of YAML
-	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", dataKey, name), err
+	name, err := json.Marshal(data) // a string of JSON is one of YAML, which takes no control characters
+	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", dataKey, text.JSON(name)), err
 }
 
 // createFolder makes a folder, which appears with its files in it and must not exist.

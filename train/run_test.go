@@ -352,7 +352,11 @@ func TestConfigFile(t *testing.T) {
 		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,
 		"stop_metric: mrr":          `x.yaml:1: stop_metric "mrr": metric "mrr": give `,
 		"- dim":                     "x.yaml:1: a configuration is a list of lines",
-		"dim: 7\n\tx: 3":            "x.yaml: line 2",
+		"dim: 7\n\tx: 3":            "x.yaml:2: this is not YAML: found a tab character",
+		"dim: \x1b":                 "x.yaml: this is not YAML: control characters are not allowed",
+		"clip: -1":                  `x.yaml:1: clip "-1": must be a number of at least 0`,
+		"data: [a]":                 "x.yaml:1: data needs a single value",
+		"dim:":                      `x.yaml:1: dim "": must be a whole number`,
 	} {
 		_, err := read(text)
 		assert.ErrorContains(t, err, want)

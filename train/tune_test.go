@@ -380,7 +380,7 @@ func TestOpenTuningRefuses(t *testing.T) {
 		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
 		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not what this search does next"},
 		{spaceName, "dim: 3\n", "nothing to search"},
-		{searchName, "data: x\nsed: 3\n", "search.yaml: unmarshal errors"},
+		{searchName, "data: x\nsed: 3\n", `search.yaml:2: unknown key "sed": the nearest is seed`},
 	} {
 		restore := change(test.file, test.text)
 		err := open()

@@ -8,18 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -61,14 +58,14 @@ type Tuning struct {
 
 // Plan is how a space is searched.
 type Plan struct {
-	Data   string        `yaml:"data"`
-	Seed   uint64        `yaml:"seed"`
-	Rungs  int           `yaml:"rungs"`
-	Trials int           `yaml:"trials"` // at most; 0 for no limit
-	Budget time.Duration `yaml:"budget"` // 0 for no limit; kept for the reader, who counts it
+	Data   string
+	Seed   uint64
+	Rungs  int
+	Trials int           // at most; 0 for no limit
+	Budget time.Duration // 0 for no limit; kept for the reader, who counts it
 	// Fingerprint has the sizes and hashes of the data set, as CreateTuning found it. Searches of earlier versions
 	// have none.
-	Fingerprint map[string]string `yaml:"fingerprint"`
+	Fingerprint map[string]string
 }
 
 // Trial is what is known of a trial at a rung: a line of trials.jsonl.
@@ -97,18 +94,12 @@ func CreateTuning(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if err := job.Config.checkOn(g); err != nil {
 		return err
 	}
-	text, err := dataLine(p.Data)
+	p.Fingerprint = fingerprintOf(g)
+	plan, err := p.yaml()
 	if err != nil {
 		return err
 	}
-	text = fmt.Appendf(text, "# seed of the search\nseed: %d\n# number of rungs\nrungs: %d\n# most trials; 0 for no limit\ntrials: %d\n# time that a run of the search takes; 0s for no limit\nbudget: %v\n",
-		p.Seed, p.Rungs, p.Trials, p.Budget)
-	text = append(text, "# the data set: sizes and SHA-256 of its parts\nfingerprint:\n"...)
-	data := fingerprintOf(g)
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		text = fmt.Appendf(text, "  %s: %s\n", key, data[key])
-	}
-	return createFolder(dir, map[string][]byte{searchName: text, spaceName: s.YAML()})
+	return createFolder(dir, map[string][]byte{searchName: plan, spaceName: s.YAML()})
 }
 
 // OpenTuning opens the tuning in a folder, and keeps other processes from it until it is closed.
@@ -133,7 +124,7 @@ func (t *Tuning) Close() error {
 func (t *Tuning) path(name string) string { return filepath.Join(t.Dir, name) }
 
 func (t *Tuning) open(ctx context.Context) error {
-	text, err := os.ReadFile(t.path(searchName))
+	plan, err := os.ReadFile(t.path(searchName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is not the folder of a search: it has no %s", t.Dir, searchName)
@@ -143,10 +134,8 @@ func (t *Tuning) open(ctx context.Context) error {
 	if t.lock, err = lock(t.path(searchName)); err != nil {
 		return err
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&t.Plan); err != nil {
-		return fmt.Errorf("%s: %s", t.path(searchName), strings.TrimPrefix(err.Error(), "yaml: "))
+	if err := t.Plan.read(bytes.NewReader(plan), t.path(searchName)); err != nil {
+		return err
 	}
 	file, err := os.Open(t.path(spaceName))
 	if err != nil {
@@ -365,7 +354,7 @@ func (t *Tuning) write() error {
 	if best := t.Ranked()[0]; best.Failed == "" {
 		c := t.Config(best.Trial)
 		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
-			best.Trial, t.Graph.Name, best.Metric, best.Value, best.Epochs, c.Epochs)
+			best.Trial, text.Escape(t.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
 		if err := atomicfile.WriteBytes(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
 			return err
 		}

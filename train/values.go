@@ -3,6 +3,7 @@ package train
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,9 @@ func (r *real) Type() string   { return "number" }
 func (r *real) Set(text string) error {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= r.least && v <= r.most) {
+		if math.IsInf(r.most, 1) {
+			return fmt.Errorf("must be a number of at least %v", r.least)
+		}
 		return fmt.Errorf("must be a number from %v to %v", r.least, r.most)
 	}
 	*r.value = v

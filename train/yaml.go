@@ -41,13 +41,22 @@ func readMapping(r io.Reader, name string) (*yaml.Node, error) {
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil // it sets nothing
 	} else if err != nil {
-		return nil, fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, syntaxError(name, err)
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: a configuration is a list of lines such as \"dim: 20\"", name, root.Line)
 	}
 	return root, nil
+}
+
+// syntaxError says in which line of a file, which is not YAML, the reader found what.
+func syntaxError(name string, err error) error {
+	found := strings.TrimPrefix(err.Error(), "yaml: ")
+	if at, rest, ok := strings.Cut(strings.TrimPrefix(found, "line "), ": "); ok && strings.HasPrefix(found, "line ") {
+		name, found = name+":"+at, rest
+	}
+	return fmt.Errorf("%s: this is not YAML: %s; a line is a key and a value, such as \"dim: 20\"", name, found)
 }
 
 // eachPair calls f for the keys of a mapping, each of which may be there only once.

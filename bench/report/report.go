@@ -20,6 +20,7 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"github.com/mquine/mquine/bench"
+	"github.com/mquine/mquine/internal/text"
 )
 
 //go:embed page.html
@@ -51,7 +52,7 @@ func Write(ctx context.Context, w io.Writer, dir string) error {
 	for _, c := range classes {
 		views = append(views, c.view())
 	}
-	return page.Execute(w, views)
+	return page.Execute(text.NewWriter(w), views)
 }
 
 func read(ctx context.Context, dir string) ([]class, error) {
@@ -66,16 +67,17 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		if !folder.IsDir() {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(dir, folder.Name(), "*.txt"))
+		inside := filepath.Join(dir, folder.Name())
+		files, err := fs.Glob(os.DirFS(inside), "*.txt")
 		if err != nil {
 			return nil, err
 		}
 		byID := map[string]*commit{}
-		for _, path := range files {
+		for _, name := range files {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			results, err := bench.ReadResults(path)
+			results, err := bench.ReadResults(filepath.Join(inside, name))
 			if err != nil {
 				return nil, err
 			}
@@ -122,7 +124,7 @@ type classView struct {
 	Commit, Ceiling       string
 	Measured, GoVersion   string
 	Commits               int
-	Roofline, RooflineTop template.HTML // wide, and narrow for phones
+	Roofline, RooflineTop *picture // wide, and narrow for phones; nil if there is nothing to draw
 	Kernels, Jobs         []section
 	Ceilings              []ceiling
 	Rivals                []contest
@@ -457,16 +459,14 @@ func summary(x []float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds), 0.95)
 }
 
-// short returns the beginning of a commit's hash, and whether files were changed.
+// short returns the beginning of a commit's hash, and of what follows it where files were changed.
 func short(id string) string {
 	hash, dirty, _ := strings.Cut(id, "+")
-	if len(hash) > 10 {
-		hash = hash[:10]
-	}
+	s := fmt.Sprintf("%.10s", hash)
 	if dirty != "" {
-		hash += "+" + dirty
+		s += fmt.Sprintf("+%.10s", dirty)
 	}
-	return cmp.Or(hash, "unknown")
+	return cmp.Or(s, "unknown")
 }
 
 // rate writes a rate with three digits.

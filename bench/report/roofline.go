@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"strings"
 )
@@ -25,14 +24,14 @@ var hues = map[string]int{"Panel": 1, "Pair": 2, "MatMulFMA": 3, "MatMul": 3, "F
 
 // roofline draws the kernels of a tier under the ceilings of one thread: operations for each byte
 // to the right, operations a second upwards. A kernel cannot be above the slope of the memory that
-// its operands come from, nor above the line of its arithmetic. It is empty where there is nothing
-// to draw.
-func (c class) roofline(names []string, tier string, width float64) template.HTML {
-	type point struct {
+// its operands come from, nor above the line of its arithmetic. It is nil where there is nothing to
+// draw.
+func (c class) roofline(names []string, tier string, width float64) *picture {
+	type kernel struct {
 		x, y                float64
 		family, name, label string
 	}
-	var points []point
+	var points []kernel
 	labelled := map[string]bool{}
 	for _, name := range names {
 		family, t, rival, shape := split(name)
@@ -49,7 +48,7 @@ func (c class) roofline(names []string, tier string, width float64) template.HTM
 				kind += " " + v
 			}
 		}
-		p := point{x: flops / bytes, y: flops, family: family, name: family + " " + shape + ": " + rate(flops, "GFLOP/s") + ", " + digits(flops/bytes) + " flop/B"}
+		p := kernel{x: flops / bytes, y: flops, family: family, name: family + " " + shape + ": " + rate(flops, "GFLOP/s") + ", " + digits(flops/bytes) + " flop/B"}
 		if !labelled[kind] {
 			labelled[kind], p.label = true, kind
 		}
@@ -72,7 +71,7 @@ func (c class) roofline(names []string, tier string, width float64) template.HTM
 		}
 	}
 	if len(points) == 0 || len(flat) == 0 {
-		return ""
+		return nil
 	}
 	f := frame{x0: 1. / 16, x1: 16, y0: 1, y1: 16}
 	for _, p := range points {
@@ -99,20 +98,19 @@ func (c class) roofline(names []string, tier string, width float64) template.HTM
 	}
 	f.left, f.top, f.right, f.bottom = 44, 12, width-12, height-44
 
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="Roofline of the kernels">`, width, height)
+	s := newPicture(width, height, "Roofline of the kernels")
 	for v := f.x0; v <= f.x1*1.001; v *= 2 {
 		if step := int(math.Round(math.Log2(v))); width > 500 || step%2 == 0 {
-			fmt.Fprintf(&s, `<line class="grid" x1="%.1[1]f" x2="%.1[1]f" y1="%.1[2]f" y2="%.1[3]f"/><text class="tick" x="%.1[1]f" y="%.1[4]f" text-anchor="middle">%[5]s</text>`,
-				f.x(v), f.top, f.bottom, f.bottom+16, power(v))
+			s.line("grid", f.x(v), f.top, f.x(v), f.bottom)
+			s.text("tick", f.x(v), f.bottom+16, "middle", power(v))
 		}
 	}
 	for v := f.y0; v <= f.y1*1.001; v *= 2 {
-		fmt.Fprintf(&s, `<line class="grid" x1="%.1[1]f" x2="%.1[2]f" y1="%.1[3]f" y2="%.1[3]f"/><text class="tick" x="%.1[4]f" y="%.1[5]f" text-anchor="end">%[6]s</text>`,
-			f.left, f.right, f.y(v), f.left-6, f.y(v)+4, power(v))
+		s.line("grid", f.left, f.y(v), f.right, f.y(v))
+		s.text("tick", f.left-6, f.y(v)+4, "end", power(v))
 	}
-	fmt.Fprintf(&s, `<text class="axis" x="%.1f" y="%.1f" text-anchor="middle">operations per byte (flop/B)</text>`, (f.left+f.right)/2, height-8)
-	fmt.Fprintf(&s, `<text class="axis" transform="translate(11 %.1f) rotate(-90)" text-anchor="middle">GFLOP/s, one thread</text>`, (f.top+f.bottom)/2)
+	s.text("axis", (f.left+f.right)/2, height-8, "middle", "operations per byte (flop/B)")
+	s.turned("axis", 11, (f.top+f.bottom)/2, -90, "middle", "GFLOP/s, one thread")
 	var placed []box // what a label must not cover
 	peak := 0.0
 	for _, r := range flat {
@@ -129,14 +127,14 @@ func (c class) roofline(names []string, tier string, width float64) template.HTM
 		if len(slopes) > 0 {
 			from = max(f.x0, r.value/slopes[0].value)
 		}
-		fmt.Fprintf(&s, `<line class="%[1]s" x1="%.1[2]f" x2="%.1[3]f" y1="%.1[4]f" y2="%.1[4]f"/><text class="rooflabel" x="%.1[5]f" y="%.1[6]f" text-anchor="end">%[7]s %[8]s</text>`,
-			class, f.x(from), f.right, f.y(r.value), f.right-2, f.y(r.value)-4, r.name, digits(r.value))
+		s.line(class, f.x(from), f.y(r.value), f.right, f.y(r.value))
+		s.text("rooflabel", f.right-2, f.y(r.value)-4, "end", r.name+" "+digits(r.value))
 		placed = append(placed, box{f.right - 7*float64(len(r.name)+5), f.y(r.value) - 16, f.right, f.y(r.value) + 1})
 	}
 	for _, r := range slopes {
 		from := max(f.x0, f.y0/r.value)
 		to := min(f.x1, peak/r.value)
-		fmt.Fprintf(&s, `<line class="roof" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, f.x(from), f.y(from*r.value), f.x(to), f.y(to*r.value))
+		s.line("roof", f.x(from), f.y(from*r.value), f.x(to), f.y(to*r.value))
 		// The label stands on the slope, near its lower end.
 		angle := -math.Atan2(f.y(f.y0)-f.y(2*f.y0), f.x(2*f.x0)-f.x(f.x0)) * 180 / math.Pi
 		at := from * 1.3
@@ -146,15 +144,13 @@ func (c class) roofline(names []string, tier string, width float64) template.HTM
 			y := f.y(at*r.value) + 85*math.Sin(angle*math.Pi/180)*float64(i)/6
 			placed = append(placed, box{x - 6, y - 18, x + run/6, y})
 		}
-		fmt.Fprintf(&s, `<text class="rooflabel" transform="translate(%.1f %.1f) rotate(%.1f)">%s %s GB/s</text>`,
-			f.x(at)-4, f.y(at*r.value)-4, angle, r.name, digits(r.value))
+		s.turned("rooflabel", f.x(at)-4, f.y(at*r.value)-4, angle, "start", r.name+" "+digits(r.value)+" GB/s")
 	}
 	for _, p := range points {
 		placed = append(placed, box{f.x(p.x) - 4, f.y(p.y) - 4, f.x(p.x) + 4, f.y(p.y) + 4})
 	}
 	for _, p := range points {
-		x, y := f.x(p.x), f.y(p.y)
-		fmt.Fprintf(&s, `<circle class="hue%d" cx="%.1f" cy="%.1f" r="4"><title>%s</title></circle>`, hues[p.family], x, y, template.HTMLEscapeString(p.name))
+		s.circle(fmt.Sprintf("hue%d", hues[p.family]), f.x(p.x), f.y(p.y), 4, p.name)
 	}
 	for _, p := range points {
 		if p.label == "" || width < 500 { // the legend must do
@@ -166,11 +162,10 @@ func (c class) roofline(names []string, tier string, width float64) template.HTM
 			if anchor == "end" {
 				x = b.x1
 			}
-			fmt.Fprintf(&s, `<text class="label text%d" x="%.1f" y="%.1f" text-anchor="%s">%s</text>`, hues[p.family], x, b.y1-3, anchor, template.HTMLEscapeString(p.label))
+			s.text(fmt.Sprintf("label text%d", hues[p.family]), x, b.y1-3, anchor, p.label)
 		}
 	}
-	s.WriteString(`</svg>`)
-	return template.HTML(s.String())
+	return s
 }
 
 type box struct{ x0, y0, x1, y1 float64 }

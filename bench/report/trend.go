@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ type chart struct {
 	Title, Last, Change string
 	Better              bool // the change is for the better, Worse for the worse
 	Worse               bool
-	Picture             template.HTML
+	Picture             *picture
 }
 
 // trends draws every benchmark that was measured of more than one commit.
@@ -97,24 +96,23 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	const width, height, pad = 220.0, 64.0, 6.0
 	x := func(i int) float64 { return pad + (width-2*pad)*float64(i)/float64(len(points)-1) }
 	y := func(v float64) float64 { return height - pad - (height-2*pad)*v/top }
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg viewBox="0 0 %.1[1]f %.1[2]f" role="img" aria-label="%[3]s by commit"><line class="grid" x1="0" x2="%.1[1]f" y1="%.1[4]f" y2="%.1[4]f"/><polyline class="trend" points="`,
-		width, height, template.HTMLEscapeString(title), y(0))
+	s := newPicture(width, height, title+" by commit")
+	s.line("grid", 0, y(0), width, y(0))
+	var middles []point
 	for i, p := range points {
-		fmt.Fprintf(&s, "%.1f,%.1f ", x(i), y(p.mid))
+		middles = append(middles, point{x(i), y(p.mid)})
 	}
-	s.WriteString(`"/>`)
+	s.polyline("trend", middles)
 	for i, p := range points {
-		fmt.Fprintf(&s, `<line class="range" x1="%.1[1]f" x2="%.1[1]f" y1="%.1[2]f" y2="%.1[3]f"/><circle class="hue1" cx="%.1[1]f" cy="%.1[4]f" r="3"><title>%[5]s: %[6]s, %[7]s to %[8]s (%[9]d)</title></circle>`,
-			x(i), y(p.lo), y(p.hi), y(p.mid), p.commit, write(p.mid), write(p.lo), write(p.hi), p.measurements)
+		s.line("range", x(i), y(p.lo), x(i), y(p.hi))
+		s.circle("hue1", x(i), y(p.mid), 3, fmt.Sprintf("%s: %s, %s to %s (%d)", p.commit, write(p.mid), write(p.lo), write(p.hi), p.measurements))
 	}
-	s.WriteString(`</svg>`)
 	first, last := points[0], points[len(points)-1]
 	change := sign * (last.mid/first.mid - 1)
 	const enough = 3 // for ranges that say something
 	apart := min(first.measurements, last.measurements) >= enough && (last.lo > first.hi || last.hi < first.lo)
 	return chart{
 		Title: title, Last: write(last.mid), Change: fmt.Sprintf("%+.1f%%", 100*(last.mid/first.mid-1)),
-		Better: apart && change > 0, Worse: apart && change < 0, Picture: template.HTML(s.String()),
+		Better: apart && change > 0, Worse: apart && change < 0, Picture: s,
 	}, true
 }

@@ -55,12 +55,11 @@ func (s span) String() string { return s.d.String() }
 func (s span) Type() string   { return "time" }
 
 func (s span) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return errors.New("must be a time such as 200ms or 2s")
+	d, err := parseTime(text, "must be a time such as 200ms or 2s")
+	if err == nil {
+		*s.d = d
 	}
-	*s.d = d
-	return nil
+	return err
 }
 
 // percent is a flag that takes a share in percent.

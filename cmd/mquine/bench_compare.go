@@ -108,10 +108,9 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 		}
 		table.AppendRow([]any{r.Name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), r.Unit, change(r.Ratio), ctrl, verdict})
 	}
-	table.SetOutputMirror(&text)
-	table.Render()
+	fmt.Fprintln(&text, table.Render())
 	for _, name := range missing {
-		fmt.Fprintf(&text, "%s is only in one of the two\n", name)
+		printLine(&text, "%s is only in one of the two", name)
 	}
 	first := rows[0]
 	how := "medians of unpaired results"

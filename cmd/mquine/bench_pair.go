@@ -85,11 +85,11 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 		b, remove, err := compare.Build(ctx, revision, pkg, dir, label)
 		return b, func() {
 			if problem := remove(); problem != nil {
-				fmt.Fprintf(log, "note: a temporary worktree could not be removed (git worktree prune does): %v\n", oneLine(problem))
+				printLine(log, "note: a temporary worktree could not be removed (git worktree prune does): %s", oneLine(problem))
 			}
 		}, err
 	}
-	fmt.Fprintf(log, "building the benchmarks of %s and of %s\n", base, headName(head))
+	printLine(log, "building the benchmarks of %s and of %s", base, headName(head))
 	b, removeBase, err := build(base, "base")
 	defer removeBase()
 	if err != nil {

@@ -78,7 +78,7 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	if err := writeFile(cmd, path, kept.Bytes()); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "kept in %s\n", path)
+	printLine(cmd.ErrOrStderr(), "kept in %s", path)
 	return nil
 }
 

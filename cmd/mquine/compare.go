@@ -50,8 +50,8 @@ the number of tests. Wins are the queries that the other checkpoint ranks better
 losses those that it ranks worse. The queries that changed most are those whose 1/rank did.
 
 See mquine eval for queries, filters, ties and --by. --format csv has a line for each difference
-and no changed queries; --json has everything. With --json - the JSON goes to standard output, and
-the tables to standard error.`,
+and no changed queries, with names as they are: import them into a spreadsheet as text. --json has
+everything. With --json - the JSON goes to standard output, and the tables to standard error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
   mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json`,
@@ -185,7 +185,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 			continue
 		}
 		if config.Entities != candidates {
-			fmt.Fprintf(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task\n",
+			printLine(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task",
 				r.Checkpoints[0].Name, comma(candidates), name, comma(config.Entities))
 		}
 		contrast, err := rank.Compare(ctx, base, ranking.Ranks, rank.CompareOptions{
@@ -226,7 +226,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 		s.close()
 		return nil, nil, err
 	}
-	fmt.Fprintf(log, "ranked %s with %s in %s\n", plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
+	printLine(log, "ranked %s with %s in %s", plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
 	return s, ranking, nil
 }
 

@@ -9,8 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -36,7 +35,7 @@ type grid struct {
 
 func (r *compareReport) print(w io.Writer, f tableFormat) error {
 	if f == csvTable {
-		return r.writeCSV(w)
+		return r.writeCSV(text.Exact(w))
 	}
 	var parts []string
 	for _, g := range r.grids() {
@@ -154,8 +153,11 @@ func withInterval(n rank.Number, ci [2]rank.Number, digits int) string {
 }
 
 func (g grid) render(f tableFormat) string {
-	if f == latexTable {
+	switch f {
+	case latexTable:
 		return g.latex()
+	case markdownTable:
+		return g.markdown()
 	}
 	var numbers []int
 	for i := g.text; i < len(g.header); i++ {
@@ -166,29 +168,44 @@ func (g grid) render(f tableFormat) string {
 	for _, row := range g.rows {
 		t.AppendRow(cells(row))
 	}
-	if f == markdownTable {
-		return g.title + "\n\n" + t.RenderMarkdown() + "\n"
-	}
-	return g.title + "\n\n" + t.Render() + "\n"
+	return text.Escape(g.title) + "\n\n" + t.Render() + "\n"
 }
 
-func cells(texts []string) table.Row {
-	row := make(table.Row, len(texts))
+func cells(texts []string) []any {
+	row := make([]any, len(texts))
 	for i, text := range texts {
 		row[i] = text
 	}
 	return row
 }
 
+// markdown writes a table of GitHub's Markdown. Its header and its numbers are mquine's own words, with brackets
+// that are no links.
+func (g grid) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n| %s |\n|%s%s\n", text.Markdown(g.title), strings.Join(g.header, " | "),
+		strings.Repeat(" --- |", g.text), strings.Repeat(" ---:|", len(g.header)-g.text))
+	for _, row := range g.rows {
+		for i, cell := range row {
+			if i < g.text {
+				cell = text.Markdown(cell)
+			}
+			fmt.Fprintf(&b, "| %s ", cell)
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
+
 // latex writes a tabular with the rules of the package booktabs.
 func (g grid) latex() string {
 	var b strings.Builder
 	columns := strings.Repeat("l", g.text) + strings.Repeat("r", len(g.header)-g.text)
-	fmt.Fprintf(&b, "%% %s\n\\begin{tabular}{%s}\n\\toprule\n", g.title, columns)
-	line := func(texts []string) {
-		escaped := make([]string, len(texts))
-		for i, text := range texts {
-			escaped[i] = latexEscaper.Replace(text)
+	fmt.Fprintf(&b, "%% %s\n\\begin{tabular}{%s}\n\\toprule\n", text.Escape(g.title), columns)
+	line := func(cells []string) {
+		escaped := make([]string, len(cells))
+		for i, cell := range cells {
+			escaped[i] = latexEscaper.Replace(text.Escape(cell))
 		}
 		fmt.Fprintf(&b, "%s \\\\\n", strings.Join(escaped, " & "))
 	}
@@ -206,7 +223,7 @@ func (g grid) latex() string {
 var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
 	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `[`, `{[}`, `]`, `{]}`)
 
-// writeCSV writes a line for each difference.
+// writeCSV writes a line for each difference. Names stay as they are, for programs that compare them.
 func (r *compareReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
 	// The writer keeps the first error for the end.

@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
 )
@@ -65,26 +66,24 @@ missing. Each may be a path or an http or https address. The checksums must agre
 			stderr := cmd.ErrOrStderr()
 			fetcher := catalogue.NewFetcher(dir)
 			var bar transferBar
-			if onTerminal(stderr) {
-				bar.w = stderr
+			if text.OnTerminal(stderr) {
+				bar.w = text.Unescaped(stderr)
 				fetcher.Progress = bar.show
 			}
 			fetcher.Log = func(line string) {
 				bar.clear()
-				fmt.Fprintln(stderr, line)
+				printLine(stderr, "%s", line)
 			}
 			result, err := fetcher.Get(cmd.Context(), set, from)
 			bar.clear()
 			if err != nil {
 				return err
 			}
-			for _, note := range result.Notes {
-				fmt.Fprintf(stderr, "note: %s\n", note)
-			}
+			writeNotes(stderr, result.Notes)
 			if len(result.Fetched) == 0 {
-				fmt.Fprintf(stderr, "%s is in %s already, and its files are those of the catalogue\n", set.Name, result.Dir)
+				printLine(stderr, "%s is in %s already, and its files are those of the catalogue", set.Name, result.Dir)
 			} else {
-				fmt.Fprintf(stderr, "fetched %s into %s: %s\n", set.Name, result.Dir, strings.Join(result.Fetched, ", "))
+				printLine(stderr, "fetched %s into %s: %s", set.Name, result.Dir, strings.Join(result.Fetched, ", "))
 			}
 			return nil
 		},
@@ -119,10 +118,8 @@ relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it h
 				return err
 			}
 			stderr := cmd.ErrOrStderr()
-			for _, note := range g.Notes {
-				fmt.Fprintf(stderr, "note: %s\n", note)
-			}
-			fmt.Fprintf(stderr, "imported %s into %s: %s, %s training, %s validation and %s test triples\n",
+			writeNotes(stderr, g.Notes)
+			printLine(stderr, "imported %s into %s: %s, %s training, %s validation and %s test triples",
 				g.Name, g.Dir, sizes(g.Entities.Len(), g.Relations.Len()),
 				comma(len(g.Splits[kg.Train])), comma(len(g.Splits[kg.Valid])), comma(len(g.Splits[kg.Test])))
 			return nil
@@ -164,7 +161,7 @@ func (b *transferBar) show(address string, done, total int64) {
 		b.address = address
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(b.w),
-			progressbar.OptionSetDescription(path.Base(address)),
+			progressbar.OptionSetDescription(text.Escape(path.Base(address))),
 			progressbar.OptionShowBytes(true),
 			progressbar.OptionShowTotalBytes(true),
 			progressbar.OptionSetPredictTime(true),

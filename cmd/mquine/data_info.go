@@ -152,9 +152,7 @@ func (d dataInfo) print(w *bytes.Buffer) {
 	if d.Public != nil {
 		d.Public.print(w)
 	}
-	for _, note := range d.Notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
+	writeNotes(w, d.Notes)
 	if d.Public != nil && slices.ContainsFunc(d.Public.Files, func(f fileInfo) bool { return f.State == "absent" }) {
 		fmt.Fprintf(w, "\"mquine data get %s\" fetches what is absent.\n", d.Name)
 	}

@@ -103,7 +103,8 @@ func (l dataList) print(w *bytes.Buffer) {
 		t.AppendRow(row)
 	}
 	fmt.Fprintln(w, t.Render())
-	fmt.Fprintf(w, "\nin %s; \"mquine data info NAME\" describes a data set, \"mquine data get NAME\" fetches a public one\n", l.Dir)
+	fmt.Fprintln(w)
+	printLine(w, "in %s; \"mquine data info NAME\" describes a data set, \"mquine data get NAME\" fetches a public one", l.Dir)
 }
 
 // state says in words what is there.

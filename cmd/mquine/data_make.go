@@ -109,19 +109,9 @@ func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, rel
 		{&cfg.Test, "test", "test triples", heldOut},
 	}
 	for _, s := range sizes {
-		flags.IntVar(s.n, s.flag, 0, fmt.Sprintf("number of %s (default %s)", s.of, s.usual))
+		flags.Var(positive{s.n, synth.Largest}, s.flag, fmt.Sprintf("`number` of %s (default %s)", s.of, s.usual))
 	}
 	flags.Uint64Var(&cfg.Seed, "seed", 1, "seed of the random choices")
-
-	// Zero is the generators' word for the default, which nobody means who writes it out.
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		for _, s := range sizes {
-			if flags.Changed(s.flag) && *s.n == 0 {
-				return fmt.Errorf("--%s 0 cannot be made: ask for at least 1, or leave --%[1]s out", s.flag)
-			}
-		}
-		return nil
-	}
 }
 
 // writeMade writes g and says so.
@@ -131,7 +121,7 @@ func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
 		return err
 	}
 	count := func(n int) string { return humanize.Comma(int64(n)) }
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples\n",
+	printLine(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples",
 		dir, sizes(g.Entities.Len(), g.Relations.Len()),
 		count(len(g.Splits[kg.Train])), count(len(g.Splits[kg.Valid])), count(len(g.Splits[kg.Test])))
 	return nil

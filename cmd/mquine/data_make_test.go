@@ -72,7 +72,7 @@ func TestDataMakeRefuses(t *testing.T) {
 	for name, args := range map[string][]string{
 		"exists already":                   {"families", "--out", existing},
 		"too few":                          {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
-		"--test 0 cannot be made":          {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
+		"must be a whole number":           {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
 		"which data set?":                  {},
 		"unknown command \"bogus\"":        {"bogus"},
 		"required flag(s) \"out\"":         {"zipf"},

@@ -67,7 +67,7 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 		return err
 	}
 	if keep != "" {
-		fmt.Fprintf(log, "kept the graph in %s and the checkpoint in %s\n", e.data, e.model)
+		printLine(log, "kept the graph in %s and the checkpoint in %s", e.data, e.model)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (d deviceList) Set(list string) error {
 	for _, s := range strings.Split(list, ",") {
 		i, err := strconv.ParseUint(s, 10, 16)
 		if err != nil {
-			return errors.New("must be numbers of GPUs from 0, separated by commas, such as 0,1")
+			return errors.New("must be numbers of GPUs from 0 to 65535, separated by commas, such as 0,1")
 		}
 		if slices.Contains(indices, int(i)) {
 			return fmt.Errorf("%d is given twice", i)
@@ -104,7 +104,7 @@ func (c compute) orProcessor(ctx context.Context, err error, o *rank.Options, lo
 	return nil
 }
 
-func noteNoGPU(log io.Writer, err error) { fmt.Fprintf(log, "note: the processor computes: %v\n", err) }
+func noteNoGPU(log io.Writer, err error) { printLine(log, "note: the processor computes: %v", err) }
 
 func closeDevices(devices []*cuda.Device) {
 	for _, d := range devices {

@@ -205,7 +205,7 @@ func triplesToRank(g *kg.Graph, split kg.Split, filters []rank.Filter) ([]kg.Tri
 func (e *evaluation) announce(w io.Writer, s *subject, x *kg.Index, triples int, o rank.Options) {
 	s.writeNotes(w)
 	c := s.checkpoint.Model.Config()
-	fmt.Fprintf(w, "ranking %s (%s of %s, side %v) among %s\n", plural(triples*len(o.Sides), "query"),
+	printLine(w, "ranking %s (%s of %s, side %v) among %s", plural(triples*len(o.Sides), "query"),
 		plural(triples, e.split.String()+" triple"), s.graph.Name, e.sides, plural(c.Entities, "candidate"))
 	bytes, slices := rank.Memory(s.checkpoint.Model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
@@ -217,7 +217,7 @@ func (e *evaluation) announce(w io.Writer, s *subject, x *kg.Index, triples int,
 	if len(o.Devices) > 0 {
 		on = deviceNames(o.Devices)
 	}
-	fmt.Fprintf(w, "with %s, d = %d, on %s with %s: %s\n", c.Model, c.Dim, on, plural(o.Threads, "thread"), memory)
+	printLine(w, "with %s, d = %d, on %s with %s: %s", c.Model, c.Dim, on, plural(o.Threads, "thread"), memory)
 }
 
 // conclude says what was done.

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -96,7 +100,8 @@ func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from
 	})
 }
 
-// positive is a flag that takes a number from 1, to most unless that is 0.
+// positive is a flag that takes a number from 1 to most, or to the largest int32 if that is 0: it counts entities,
+// queries or threads.
 type positive struct {
 	n    *int
 	most int
@@ -106,23 +111,40 @@ func (p positive) String() string { return strconv.Itoa(*p.n) }
 func (p positive) Type() string   { return "number" }
 
 func (p positive) Set(s string) error {
-	n, err := parsePositive(s)
-	if err == nil && p.most > 0 && n > p.most {
-		err = fmt.Errorf("must be %d at most", p.most)
-	}
+	n, err := parsePositive(s, cmp.Or(p.most, math.MaxInt32))
 	if err == nil {
 		*p.n = n
 	}
 	return err
 }
 
-func parsePositive(s string) (int, error) {
-	// An int32, because it counts entities or threads.
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil || n < 1 {
+func parsePositive(s string, most int) (int, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case n > int64(most): // which ParseInt also returns for what no int64 holds
+		return 0, fmt.Errorf("must be %d at most", most)
+	case err != nil || n < 1:
 		return 0, errors.New("must be a whole number of at least 1")
 	}
 	return int(n), nil
+}
+
+// longestTime is about the longest time.Duration.
+const longestTime = 2562047 * time.Hour
+
+// timeSyntax is what time.ParseDuration reads as a time above 0, however long.
+var timeSyntax = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
+
+// parseTime reads a time above 0; wanted says what it must be.
+func parseTime(s, wanted string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case d > longestTime || err != nil && timeSyntax.MatchString(s):
+		return 0, fmt.Errorf("must be %.0fh at most", longestTime.Hours())
+	case err != nil || d <= 0:
+		return 0, errors.New(wanted)
+	}
+	return d, nil
 }
 
 // cutoffs is a flag that takes the different k of Hits@k, separated by commas.
@@ -134,9 +156,9 @@ func (c cutoffs) Type() string   { return "numbers" }
 func (c cutoffs) Set(list string) error {
 	var ks []int
 	for _, s := range strings.Split(list, ",") {
-		k, err := parsePositive(s)
+		k, err := parsePositive(s, math.MaxInt32)
 		if err != nil {
-			return errors.New("must be whole numbers from 1, separated by commas, such as 1,3,10")
+			return fmt.Errorf("must be whole numbers from 1 to %d, separated by commas, such as 1,3,10", math.MaxInt32)
 		}
 		if slices.Contains(ks, k) {
 			return fmt.Errorf("%d is given twice", k)

@@ -83,7 +83,7 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 		return err
 	}
 	config := c.Model.Config()
-	fmt.Fprintf(log, "wrote %s: %s, d = %d, %s, trained on %s\n",
+	printLine(log, "wrote %s: %s, d = %d, %s, trained on %s",
 		out, config.Model, config.Dim, sizes(config.Entities, config.Relations), c.Dataset)
 	return nil
 }

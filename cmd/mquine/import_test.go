@@ -87,7 +87,9 @@ func TestImport(t *testing.T) {
 		assert.Equal(t, "9", info.Metadata["gamma"])
 		assert.Equal(t, "rotate", info.Metadata["imported_from"])
 		var folder checkpointInfo
-		require.NoError(t, json.Unmarshal([]byte(succeed(t, "info", dir, "--json", "-").stdout), &folder))
+		described := mquine(t, "info", dir, "--json", "-")
+		described.requireSentence(t, exitFailed, "mquine eval refuses the checkpoint: "+dir+" has no entities.dict")
+		require.NoError(t, json.Unmarshal([]byte(described.stdout), &folder))
 		assert.Equal(t, folder.SHA256, info.Metadata["imported_sha256"])
 		assert.Contains(t, folder.Problem, "has no entities.dict")
 	}

@@ -29,7 +29,7 @@ rate is the ceiling of a ranking; mquine eval --peak tells how near one comes.
 
 Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
 whether any value is NaN or infinite, and whether mquine eval takes it. Whatever is wrong with it,
-this says as much as the file tells.`,
+this says as much as the file tells; if mquine eval refuses it, the exit status is 1.`,
 		Example: `  mquine info
   mquine info ./checkpoint
   mquine info --json machine.json`,
@@ -59,7 +59,13 @@ this says as much as the file tells.`,
 			if err != nil {
 				return err
 			}
-			return writeResult(cmd, jsonFile, info)
+			if err := writeResult(cmd, jsonFile, info); err != nil {
+				return err
+			}
+			if c, ok := info.(*checkpointInfo); ok && c.Problem != "" {
+				return fmt.Errorf("mquine eval refuses the checkpoint: %s", c.Problem)
+			}
+			return nil
 		},
 	}
 	jsonFlag(cmd, &jsonFile)

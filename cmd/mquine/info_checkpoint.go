@@ -65,7 +65,7 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	if c.Problem == "" {
 		fmt.Fprintln(w, "All values are finite, and mquine eval takes the checkpoint.")
 	} else {
-		fmt.Fprintf(w, "mquine eval refuses the checkpoint: %s\n", c.Problem)
+		printLine(w, "mquine eval refuses the checkpoint: %s", c.Problem)
 	}
 }
 

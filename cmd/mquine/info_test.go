@@ -62,14 +62,16 @@ func TestInfoCheckpoint(t *testing.T) {
 
 	broken := w.path("broken")
 	breakCheckpoint(t, w.model, broken)
-	o = succeed(t, "info", broken)
+	o = mquine(t, "info", broken)
+	o.requireSentence(t, exitFailed, "mquine info: mquine eval refuses the checkpoint: ")
 	assert.Regexp(t, `(?m)^relation\.tail +F32 +17×6×6 +1 +0 `, o.stdout)
 	assert.Contains(t, o.stdout, "mquine eval refuses the checkpoint: ")
 
 	// The parameters tell their part even if they are all there is.
 	require.NoError(t, os.Remove(filepath.Join(broken, "entities.tsv")))
 	path := w.path("info.json")
-	o = succeed(t, "info", broken, "--json", path)
+	o = mquine(t, "info", broken, "--json", path)
+	o.requireSentence(t, exitFailed, "entities.tsv is missing")
 	assert.Contains(t, o.stdout, "entities.tsv is missing")
 	var info struct {
 		Schema  string `json:"schema"`
@@ -86,6 +88,9 @@ func TestInfoCheckpoint(t *testing.T) {
 	assert.Contains(t, info.Problem, "entities.tsv is missing")
 	require.Len(t, info.Tensors, 4)
 	assert.EqualValues(t, 1, info.Tensors[2].Values["nan"])
+	o = mquine(t, "info", broken, "--json", "-")
+	o.requireSentence(t, exitFailed, "entities.tsv is missing")
+	assert.Equal(t, string(must1(os.ReadFile(path))), o.stdout, "the exit status changes nothing of the JSON")
 
 	mquine(t, "info", w.path("none")).requireSentence(t, exitFailed, "there is no checkpoint")
 	mquine(t, "info", w.data).requireSentence(t, exitFailed, "is not a checkpoint")

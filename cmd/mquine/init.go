@@ -104,7 +104,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	c := m.Config()
-	fmt.Fprintf(log, "wrote %s: %s, d = %d, %s, %s\n", i.out, c.Model, c.Dim, sizes(c.Entities, c.Relations), i.kind)
+	printLine(log, "wrote %s: %s, d = %d, %s, %s", i.out, c.Model, c.Dim, sizes(c.Entities, c.Relations), i.kind)
 	if i.kind != clusteredKind {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 	if i.kind == randomKind {
 		return train.Random(ctx, c, i.seed)
 	}
-	fmt.Fprintf(log, "fitting %s, d = %d, to the triples of %s\n", c.Model, c.Dim, g.Name)
+	printLine(log, "fitting %s, d = %d, to the triples of %s", c.Model, c.Dim, g.Name)
 	meter := newMeter(log)
 	defer meter.clear()
 	return train.Clustered(ctx, c, g, train.Options{Seed: i.seed, Backend: b, Threads: i.threads, Progress: meter.fitting()})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // The exit statuses of the command.
@@ -47,9 +49,10 @@ func interruptions() []os.Signal {
 func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(start)
 	out := &checkedWriter{w: stdout}
+	stderr = text.NewWriter(stderr)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(out)
+	root.SetOut(text.NewWriter(out)) // text.Exact is for what programs read
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // it keeps the output that is set by now
 	markWork(root)
@@ -79,6 +82,8 @@ type checkedWriter struct {
 	err error
 }
 
+func (c *checkedWriter) Unwrap() io.Writer { return c.w }
+
 func (c *checkedWriter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	if c.err == nil {
@@ -87,14 +92,14 @@ func (c *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// oneLine joins the lines of an error, such as those of errors.Join.
+// oneLine joins the lines of an error, such as those of errors.Join, and escapes what foreign text is in it.
 func oneLine(err error) string {
-	text := strings.Replace(err.Error(), "\n\nDid you mean this?\n\t", "; did you mean ", 1) // as cobra asks
+	message := strings.Replace(err.Error(), "\n\nDid you mean this?\n\t", "; did you mean ", 1) // as cobra asks
 	var parts []string
-	for part := range strings.Lines(text) {
+	for part := range strings.Lines(message) {
 		if part = strings.TrimSpace(part); part != "" {
 			parts = append(parts, part)
 		}
 	}
-	return strings.Join(parts, "; ")
+	return text.Escape(strings.Join(parts, "; "))
 }

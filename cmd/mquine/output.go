@@ -8,31 +8,27 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 )
 
-// newTable returns a table without frame; the first column is text, the given others are numbers.
-func newTable(numbers ...int) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	style.Format.Header = text.FormatDefault
-	style.Options = table.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	columns := make([]table.ColumnConfig, len(numbers))
-	for i, n := range numbers {
-		columns[i] = table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight}
+// newTable returns a table whose given columns are numbers, the others text.
+func newTable(numbers ...int) *text.Table { return text.NewTable(numbers...) }
+
+// printLine writes a line, of a log or of a result: labels, names and paths are data, and cannot end it.
+func printLine(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintln(w, text.Escape(fmt.Sprintf(format, args...)))
+	return err
+}
+
+// writeNotes writes what a user should know about the data.
+func writeNotes(w io.Writer, notes []string) {
+	for _, note := range notes {
+		printLine(w, "note: %s", note)
 	}
-	t.SetColumnConfigs(columns)
-	return t
 }
 
 // jsonFlag adds the flag --json.
@@ -50,23 +46,23 @@ func writeJSON(cmd *cobra.Command, file string, v any) error {
 	if err != nil {
 		return fmt.Errorf("writing the JSON result: %w", err)
 	}
-	return writeFile(cmd, file, data.Bytes())
+	return writeFile(cmd, file, text.JSON(data.Bytes()))
 }
 
-// writeFile writes data to a file, whole or not at all, or to standard output if the file is "-".
+// writeFile writes data for programs to a file, whole or not at all, or to standard output if the file is "-".
 func writeFile(cmd *cobra.Command, file string, data []byte) error {
-	if file == "-" {
-		return writeOutput(cmd, data)
-	}
-	return atomicfile.WriteBytes(file, data)
+	return writeTo(cmd.OutOrStdout(), file, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
-// writeTo writes a file with what write writes, whole or not at all, or standard output if the file is "-".
+// writeTo is writeFile for what write writes.
 func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file != "-" {
 		return atomicfile.Write(file, write)
 	}
-	buffer := bufio.NewWriterSize(stdout, 1<<16)
+	buffer := bufio.NewWriterSize(text.Exact(stdout), 1<<16)
 	err := write(buffer)
 	if err == nil {
 		err = buffer.Flush()
@@ -77,7 +73,7 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	return nil
 }
 
-// writeOutput writes data to standard output.
+// writeOutput writes text for people to standard output.
 func writeOutput(cmd *cobra.Command, data []byte) error {
 	if _, err := cmd.OutOrStdout().Write(data); err != nil {
 		return fmt.Errorf("cannot write standard output: %w", reason(err))
@@ -93,9 +89,9 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 			return err
 		}
 	}
-	var text bytes.Buffer
-	result.print(&text)
-	return writeOutput(cmd, text.Bytes())
+	var tables bytes.Buffer
+	result.print(&tables)
+	return writeOutput(cmd, tables.Bytes())
 }
 
 // reason returns the cause of an error about a file, without the name, for sentences that have it.
@@ -110,10 +106,4 @@ func reason(err error) error {
 // sizes writes the numbers of entities and relations.
 func sizes(entities, relations int) string {
 	return plural(entities, "entity") + ", " + plural(relations, "relation")
-}
-
-// onTerminal tells whether what is written to w is read as it comes.
-func onTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

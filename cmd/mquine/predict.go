@@ -13,6 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
@@ -35,7 +36,8 @@ answer that the others do not know.
 --in takes many queries from a file, or from standard input if it is "-": one a line, its three
 fields separated by tabs, with ? as the head or as the tail. The answers are printed as lines too:
 the query, rank, label, score and known (yes, no or ?), separated by tabs, after a line that names
-the columns.`,
+the columns. A file or a pipe gets the labels themselves; in tables and on terminals, control
+characters and invisible ones are escaped, as in \x1b.`,
 		Example: `  mquine predict --model ./checkpoint --data umls --head steroid --relation interacts_with
   mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
   printf 'steroid\tisa\t?\n' | mquine predict --model ./checkpoint --data umls --in -`,
@@ -123,7 +125,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		return err
 	}
 	if len(options.Devices) > 0 {
-		fmt.Fprintf(log, "on %s\n", deviceNames(options.Devices))
+		printLine(log, "on %s", deviceNames(options.Devices))
 	}
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
 	if err != nil && len(options.Devices) > 0 {
@@ -145,7 +147,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		fmt.Fprintln(log, "note: the checkpoint lacks the modulus of pRotatE, which changes no rank: the scores are −Σ|sin(θ_h + θ_r − θ_t)|")
 	}
 	if p.in != "" {
-		err = writeLists(out, s.graph, queries, lists, complete)
+		err = writeLists(text.Exact(out), s.graph, queries, lists, complete)
 	} else {
 		err = writeList(out, s.graph, queries[0], lists[0], complete)
 	}
@@ -203,7 +205,7 @@ func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, com
 	for i, p := range list {
 		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), strconv.FormatFloat(p.Score, 'g', 7, 64), knownText(p.Known, complete)})
 	}
-	_, err := fmt.Fprintf(w, "(%s)\n\n%s\n", strings.Join(fields[:], ", "), t.Render())
+	_, err := fmt.Fprintf(w, "(%s)\n\n%s\n", text.Escape(strings.Join(fields[:], ", ")), t.Render())
 	return err
 }
 

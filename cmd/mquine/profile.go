@@ -79,7 +79,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 	if wrong := os.Rename(made, path); wrong != nil {
 		return errors.Join(err, fmt.Errorf("cannot write the profile: %w", wrong))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "profile: %s %s\n", kind.tool, path)
+	printLine(cmd.ErrOrStderr(), "profile: %s %s", kind.tool, path)
 	return err
 }
 

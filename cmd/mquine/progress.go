@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -27,7 +28,7 @@ type meter struct {
 }
 
 func newMeter(w io.Writer) *meter {
-	return &meter{w: w, terminal: onTerminal(w), nextLine: lineEvery}
+	return &meter{w: w, terminal: text.OnTerminal(w), nextLine: lineEvery}
 }
 
 // ranking is a rank.Options.Progress.
@@ -66,20 +67,20 @@ func (m *meter) counting(side, sides int) func(done, total int64) {
 	}
 }
 
-func (m *meter) show(done, total int64, t time.Duration, text string) {
+func (m *meter) show(done, total int64, t time.Duration, line string) {
 	switch {
 	case m.terminal:
-		m.draw(done, total, text)
+		m.draw(done, total, line)
 	case t >= m.nextLine:
 		m.nextLine = t + lineEvery
-		fmt.Fprintf(m.w, "%3.0f%% %s\n", 100*float64(done)/float64(total), text)
+		printLine(m.w, "%3.0f%% %s", 100*float64(done)/float64(total), line)
 	}
 }
 
-func (m *meter) draw(done, total int64, text string) {
+func (m *meter) draw(done, total int64, line string) {
 	if m.bar == nil {
 		m.bar = progressbar.NewOptions64(total,
-			progressbar.OptionSetWriter(m.w),
+			progressbar.OptionSetWriter(text.Unescaped(m.w)),
 			progressbar.OptionShowDescriptionAtLineEnd(),
 			progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetElapsedTime(false),
@@ -88,7 +89,7 @@ func (m *meter) draw(done, total int64, text string) {
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	m.bar.Describe(text)
+	m.bar.Describe(text.Escape(line))
 	_ = m.bar.Set64(done) // a bar that cannot be drawn must not end the work
 }
 

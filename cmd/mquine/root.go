@@ -35,8 +35,10 @@ Wherever a command takes --data, give the name of a data set in the folder that 
 names (by default one in your cache), or a folder: a value with a slash is a folder. MQUINE_TIER
 (avx512, avx2 or generic) caps the instruction set; it changes the speed and never a result.
 
-Results go to standard output, all else to standard error. The exit status is 0, or 1 for bad
-input, 2 for wrong usage, 130 when interrupted, 141 when the reader of standard output is gone.`,
+Results go to standard output, all else to standard error. Tables and messages show control
+characters and invisible characters of labels and names as escapes, such as \x1b. The exit status
+is 0, or 1 for bad input, 2 for wrong usage, 130 when interrupted, 141 when the reader of standard
+output is gone.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -166,11 +168,19 @@ func flagError(err error) error {
 	case errors.As(err, &bad):
 		cause := bad.Unwrap()
 		if errors.As(cause, &number) {
-			cause = errors.New("not a value that the flag can take")
+			cause = errors.New(wantedBy(bad.GetFlag()))
 		}
 		return fmt.Errorf("%s %q: %w", dashed(bad.GetFlag().Name), bad.GetValue(), cause)
 	}
 	return err
+}
+
+// wantedBy says what a flag takes that is a bool or a uint64 of pflag.
+func wantedBy(flag *pflag.Flag) string {
+	if flag.Value.Type() == "bool" {
+		return "must be true or false"
+	}
+	return "must be a whole number from 0 to 2⁶⁴ − 1"
 }
 
 // dashed writes the name of a flag as on the command line.

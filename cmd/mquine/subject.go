@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"sync"
 
@@ -51,8 +50,4 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 func (s *subject) close() { s.checkpoint.Close() }
 
 // writeNotes tells what a user should know about the data.
-func (s *subject) writeNotes(w io.Writer) {
-	for _, note := range s.graph.Notes {
-		fmt.Fprintf(w, "note: %s\n", note)
-	}
-}
+func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }

@@ -200,8 +200,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	defer r.Close() // of no consequence: the process ends
 	if r.Finished() != "" {
-		_, err := fmt.Fprintf(out, "%s is finished: %s; %s\n", dir, r.Finished(), describeBest(r))
-		return err
+		return printLine(out, "%s is finished: %s; %s", dir, r.Finished(), describeBest(r))
 	}
 	show.begin(r, dir)
 	err = r.Train(ctx, show.epoch)
@@ -209,8 +208,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: %s; %s\n", dir, r.Finished(), describeBest(r))
-	return err
+	return printLine(out, "%s: %s; %s", dir, r.Finished(), describeBest(r))
 }
 
 // describeBest names the best epoch of a run.
@@ -238,7 +236,7 @@ type trainingLog struct {
 func (l *trainingLog) begin(r *train.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
 	c := r.Config
-	fmt.Fprintf(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s\n", c.Model, c.Dim, r.Graph.Name,
+	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
 		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), comma(r.Triples()), dir)
 	for _, note := range r.Notes {
 		fmt.Fprintf(l.log, "note: %s\n", note)

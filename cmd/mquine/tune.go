@@ -89,12 +89,11 @@ func (s *timeSpan) String() string {
 }
 
 func (s *timeSpan) Set(text string) error {
-	v, err := time.ParseDuration(text)
-	if err != nil || v <= 0 {
-		return errors.New("must be a time above 0, such as 90m, 2h or 1h30m")
+	v, err := parseTime(text, "must be a time above 0, such as 90m, 2h or 1h30m")
+	if err == nil {
+		*s = timeSpan(v)
 	}
-	*s = timeSpan(v)
-	return nil
+	return err
 }
 
 // tuning is a search as the user asks for it.
@@ -185,7 +184,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		defer cancel()
 	}
 	show.search = search
-	fmt.Fprintf(log, "searching %s on %s in %s\n", strings.Join(search.Space.Open(), ", "), search.Graph.Name, dir)
+	printLine(log, "searching %s on %s in %s", strings.Join(search.Space.Open(), ", "), search.Graph.Name, dir)
 	err = search.Run(limited)
 	show.meter.clear()
 	stopped := limited.Err() != nil && err != nil
@@ -232,22 +231,23 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 		}
 		fmt.Fprintf(&out, "%s\n", table.Render())
 		if len(trials) > shown {
-			fmt.Fprintf(&out, "and %d more in %s\n", len(trials)-shown, filepath.Join(s.Dir, "trials.jsonl"))
+			printLine(&out, "and %d more in %s", len(trials)-shown, filepath.Join(s.Dir, "trials.jsonl"))
 		}
 		dir := s.RunDir(best.Trial)
 		checkpoint := filepath.Join(dir, "best")
+		fmt.Fprintln(&out)
 		if _, err := os.Stat(checkpoint); err != nil {
-			fmt.Fprintf(&out, "\nThe best is trial %d, whose checkpoint %s was removed.\n", best.Trial, checkpoint)
+			printLine(&out, "The best is trial %d, whose checkpoint %s was removed.", best.Trial, checkpoint)
 		} else {
-			fmt.Fprintf(&out, "\nThe best is trial %d: %s is its checkpoint.\n", best.Trial, checkpoint)
+			printLine(&out, "The best is trial %d: %s is its checkpoint.", best.Trial, checkpoint)
 			if best.Epochs < s.Rungs[len(s.Rungs)-1] {
-				fmt.Fprintf(&out, "  mquine train --resume %s   trains it to the end\n", dir)
+				printLine(&out, "  mquine train --resume %s   trains it to the end", dir)
 			}
 		}
-		fmt.Fprintf(&out, "  mquine train --data %s --config %s   trains it anew\n", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
+		printLine(&out, "  mquine train --data %s --config %s   trains it anew", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
 	}
 	if stopped {
-		fmt.Fprintf(&out, "  mquine tune --resume %s   goes on with the search\n", s.Dir)
+		printLine(&out, "  mquine tune --resume %s   goes on with the search", s.Dir)
 	}
 	return out.Bytes()
 }
@@ -274,10 +274,8 @@ func (l *tuningLog) begin(job train.Job, r *train.Run) {
 	if r.Epoch() > 0 {
 		from = fmt.Sprintf(" after epoch %d", r.Epoch())
 	}
-	for _, note := range r.Notes {
-		fmt.Fprintf(l.log, "note: %s\n", note)
-	}
-	fmt.Fprintf(l.log, "trial %d%s to epoch %d: %s\n", job.Trial, from, job.Epochs, strings.Join(options, ", "))
+	writeNotes(l.log, r.Notes)
+	printLine(l.log, "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
 }
 
 // step is a train.Machine.Progress.
@@ -294,7 +292,7 @@ func (l *tuningLog) step(p train.Progress) {
 func (l *tuningLog) end(trial train.Trial) {
 	l.meter.clear()
 	if trial.Failed != "" {
-		fmt.Fprintf(l.log, "trial %d failed: %s\n", trial.Trial, trial.Failed)
+		printLine(l.log, "trial %d failed: %s", trial.Trial, trial.Failed)
 		return
 	}
 	text := ""
@@ -303,5 +301,5 @@ func (l *tuningLog) end(trial train.Trial) {
 	} else {
 		text = fmt.Sprintf(", the best is %.4f of trial %d", best.Value, best.Trial)
 	}
-	fmt.Fprintf(l.log, "trial %d at epoch %d: %s %.4f%s\n", trial.Trial, trial.Epochs, trial.Metric, trial.Value, text)
+	printLine(l.log, "trial %d at epoch %d: %s %.4f%s", trial.Trial, trial.Epochs, trial.Metric, trial.Value, text)
 }

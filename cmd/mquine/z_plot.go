@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // plotZ draws the histograms of a report as SVG: n_Z above rank_Z.
@@ -18,7 +20,7 @@ func plotZ(r zReport) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	above.Title.Text = fmt.Sprintf("%s %v, convention %v", r.Data, r.Split, r.Cases[0].Convention)
+	above.Title.Text = fmt.Sprintf("%s %v, convention %v", text.Escape(r.Data), r.Split, r.Cases[0].Convention)
 	above.X.Label.Text = "Z-value"
 	below, err := barChart(r.RankZ...)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
 )
@@ -152,10 +153,10 @@ func (r zTriple) print(w io.Writer) error {
 	if len(r.Splits) > 0 {
 		where = "is in " + strings.Join(names(r.Splits), " and ")
 	}
-	text := fmt.Sprintf("(%s, %s, %s) %s of %s\n\nn_Z = %s, convention %v\n", r.Head, r.Relation, r.Tail, where, r.Data,
-		humanize.Comma(int64(r.Z)), r.Convention)
+	title := text.Escape(fmt.Sprintf("(%s, %s, %s) %s of %s", r.Head, r.Relation, r.Tail, where, r.Data))
+	out := fmt.Sprintf("%s\n\nn_Z = %s, convention %v\n", title, humanize.Comma(int64(r.Z)), r.Convention)
 	for _, s := range r.Sides {
-		text += fmt.Sprintf("side %s: rank_Z = %s, %v\n", s.Side, comma(s.RankZ), s.Case)
+		out += fmt.Sprintf("side %s: rank_Z = %s, %v\n", s.Side, comma(s.RankZ), s.Case)
 	}
 	if len(r.Patterns) > 0 {
 		t := newTable()
@@ -163,12 +164,12 @@ func (r zTriple) print(w io.Writer) error {
 		for _, p := range r.Patterns {
 			t.AppendRow(table.Row{r.Head, "→", p.E2, "←", p.E3, "→", r.Tail})
 		}
-		text += "\n" + t.Render() + "\n"
+		out += "\n" + t.Render() + "\n"
 	}
 	if more := r.Z - uint64(len(r.Patterns)); more > 0 {
-		text += fmt.Sprintf("… and %s more; --limit lists them.\n", humanize.Comma(int64(more)))
+		out += fmt.Sprintf("… and %s more; --limit lists them.\n", humanize.Comma(int64(more)))
 	}
-	if _, err := io.WriteString(w, text); err != nil {
+	if _, err := io.WriteString(w, out); err != nil {
 		return fmt.Errorf("printing the patterns: %w", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
 	"github.com/mquine/mquine/rank"
@@ -161,9 +162,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range g.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	writeNotes(cmd.ErrOrStderr(), g.Notes)
 	triples, err := g.Triples(z.split)
 	if err != nil {
 		return err
@@ -264,7 +263,7 @@ func (z *zStats) print(w io.Writer, g *kg.Graph, r zReport) error {
 		t.AppendRow(table.Row{c.Side, comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N)})
 	}
 	_, err := fmt.Fprintf(w, "%s %v: Z-patterns of %s in %s, convention %v\n\n%s\n\n%s\n\n%s\n\n%s\n\nThe largest n_Z is %s.\n",
-		g.Name, z.split, plural(r.Triples, "triple"), plural(len(g.Splits[kg.Train]), "training triple"), z.convention,
+		text.Escape(g.Name), z.split, plural(r.Triples, "triple"), plural(len(g.Splits[kg.Train]), "training triple"), z.convention,
 		t.Render(), casesMeaning(z.convention),
 		histogramTable("n_Z", r.Z), histogramTable("rank_Z", r.RankZ...), humanize.Comma(int64(r.Z.Largest)))
 	if err == nil && z.relations {

@@ -16,11 +16,13 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Write replaces or makes the file at path with what write writes, through a buffer. A symbolic link stays
 // one, and the file that it leads to is replaced or made. A path that is not a regular file (a pipe, a terminal)
-// is written to directly, since it cannot be replaced. A file that is replaced keeps its permissions; the
+// is written to directly, since it cannot be replaced; on a terminal, what could control it is escaped. A file that is replaced keeps its permissions; the
 // permissions of a new one follow the umask.
 //
 // An error says that path cannot be written and why.
@@ -61,7 +63,7 @@ func writeInPlace(path string, write func(w io.Writer) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return buffered(file, write)
+	return buffered(text.Exact(file), write)
 }
 
 func buffered(w io.Writer, write func(w io.Writer) error) error {
@@ -170,11 +172,11 @@ type writeError struct {
 }
 
 func (e *writeError) Error() string {
-	text := fmt.Sprintf("cannot write %s: %v", e.path, reason(e.err))
+	message := fmt.Sprintf("cannot write %s: %v", e.path, reason(e.err))
 	if errors.Is(e.err, syscall.ENOSPC) || errors.Is(e.err, syscall.EDQUOT) {
-		text += "; free some space or choose another place"
+		message += "; free some space or choose another place"
 	}
-	return text
+	return message
 }
 
 func (e *writeError) Unwrap() error { return e.err }

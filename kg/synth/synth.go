@@ -27,8 +27,8 @@ type Config struct {
 	Seed               uint64
 }
 
-// largest is the largest size of each kind, more than Wikidata5M has.
-const largest = 30_000_000
+// Largest is the largest size of each kind, more than Wikidata5M has.
+const Largest = 30_000_000
 
 // check refuses sizes that are out of range.
 func (c Config) check() error {
@@ -42,8 +42,8 @@ func (c Config) check() error {
 		{c.Valid, "validation triples"},
 		{c.Test, "test triples"},
 	} {
-		if size.n < 0 || size.n > largest {
-			return fmt.Errorf("%d %s cannot be made: ask for 1 to %d, or 0 for the default", size.n, size.what, largest)
+		if size.n < 0 || size.n > Largest {
+			return fmt.Errorf("%d %s cannot be made: ask for 1 to %d, or 0 for the default", size.n, size.what, Largest)
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func TestImpossibleSizes(t *testing.T) {
 	for _, cfg := range []Config{
 		{Entities: -1}, {Relations: -1}, {Train: -1}, {Valid: -1}, {Test: -1},
 		{Entities: math.MaxInt}, {Relations: math.MaxInt}, {Train: math.MaxInt}, {Valid: math.MaxInt}, {Test: math.MaxInt},
-		{Entities: 1}, {Entities: largest}, {Train: largest, Valid: largest, Test: largest},
+		{Entities: 1}, {Entities: Largest}, {Train: Largest, Valid: Largest, Test: Largest},
 		{Entities: 100, Train: 10}, {Relations: 10, Train: 9},
 	} {
 		_, _, err := Zipf(context.Background(), cfg)

@@ -104,8 +104,8 @@ func zipfSizes(cfg Config) (Config, error) {
 			cfg.Train, cfg.Entities, cfg.Relations, least)
 	}
 	total := cfg.Train + cfg.Valid + cfg.Test
-	if total > largest {
-		return cfg, fmt.Errorf("%d triples cannot be made: ask for at most %d in all", total, largest)
+	if total > Largest {
+		return cfg, fmt.Errorf("%d triples cannot be made: ask for at most %d in all", total, Largest)
 	}
 	if most := perRelation(cfg.Entities); (total-1)/cfg.Relations >= most {
 		return cfg, fmt.Errorf("%d triples are too many for %d entities and %d relations: ask for at most %d for each relation, which is half of all pairs",
@@ -118,7 +118,7 @@ func zipfSizes(cfg Config) (Config, error) {
 // so that a uniform choice takes few attempts to find a new one.
 func perRelation(entities int) int {
 	n := int64(entities)
-	return int(min(n*(n-1)/2, largest))
+	return int(min(n*(n-1)/2, Largest))
 }
 
 // zipf is the planted structure and the triples drawn so far.

@@ -166,7 +166,10 @@ func readRotateConfig(path string) (rotateOptions, error) {
 	d := json.NewDecoder(bytes.NewReader(contents))
 	d.UseNumber()
 	var o rotateOptions
-	if err := d.Decode(&o); err != nil {
+	switch err := d.Decode(&o); {
+	case errors.As(err, new(*json.UnmarshalTypeError)): // JSON of another kind
+		return nil, fmt.Errorf("%s is not one JSON object", path)
+	case err != nil:
 		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
 	}
 	if o == nil || d.More() {

@@ -201,6 +201,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, rotateConfig), []byte(config), 0o644))
 		_, err := Open(t.Context(), dir)
 		assert.ErrorContains(t, err, "JSON object", config)
+		assert.NotContains(t, err.Error(), "rotateOptions", config)
 		_, err = Inspect(t.Context(), dir)
 		assert.NoError(t, err)
 	}

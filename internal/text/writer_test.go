@@ -1,0 +1,48 @@
+package text
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestWriter cuts text anywhere, also within a character.
+func TestWriter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t, "invalid") + "\n"
+		want := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(Escape(strings.ReplaceAll(whole, `\`, "/")))
+		var out bytes.Buffer
+		w := NewWriter(&out)
+		for rest := strings.ReplaceAll(whole, `\`, "/"); rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "n")
+			written, err := w.Write([]byte(rest[:n]))
+			require.NoError(t, err)
+			require.Equal(t, n, written)
+			rest = rest[n:]
+		}
+		require.Equal(t, want, out.String())
+		requireShown(t, out.String(), true)
+	})
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+func TestWriterFails(t *testing.T) {
+	_, err := NewWriter(failing{}).Write([]byte("a\n"))
+	assert.EqualError(t, err, "full")
+}
+
+func TestExact(t *testing.T) {
+	var out bytes.Buffer
+	assert.Same(t, &out, Exact(&out))
+	assert.Same(t, &out, Exact(NewWriter(&out)))
+	assert.Same(t, &out, Unescaped(NewWriter(&out)))
+	assert.False(t, OnTerminal(NewWriter(&out)))
+}
