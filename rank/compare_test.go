@@ -133,7 +133,7 @@ func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 		w := make(weights, n)
 		for b := range resamples {
 			clear(w)
-			drawTriples(w, 0, b)
+			drawClusters(w, 0, b)
 			var sum, count float64
 			for q := range base {
 				if i == 0 || int(base[q].Triple.Relation) == i-1 {
@@ -146,7 +146,7 @@ func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 				means = append(means, sum/count)
 			}
 		}
-		want := percentileInterval(means)
+		want := percentileInterval(means, contrast.tail())
 		assert.InDelta(t, float64(want[0]), float64(contrast.Metrics[0].CI[0]), 1e-12)
 		assert.InDelta(t, float64(want[1]), float64(contrast.Metrics[0].CI[1]), 1e-12)
 	}
