@@ -269,16 +269,21 @@ func TestSummarizeStopsWhenCancelled(t *testing.T) {
 
 // FB15k-237's test split: 20,466 triples, all 27 protocols.
 func BenchmarkBootstrap(b *testing.B) {
-	for name, ties := range map[string]bool{"distinct": false, "tied": true} {
-		b.Run(name, func(b *testing.B) {
-			ranks := benchRanks(20466, 237, ties, 6)
-			if ties {
+	for _, c := range []struct {
+		name string
+		ties bool
+		by   Clustering
+	}{{"distinct", false, ByTriple}, {"tied", true, ByTriple}, {"distinct-by-query", false, ByQuery}} {
+		b.Run(c.name, func(b *testing.B) {
+			ranks := benchRanks(20466, 237, c.ties, 6)
+			if c.ties {
 				for i := range ranks {
 					ranks[i].Equal = [NumFilters]int32{3, 2, 1}
 				}
 			}
 			for b.Loop() {
-				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)}, SummaryOptions{Sides: BothSides, Filters: []Filter{None, Train, All}})
+				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)},
+					SummaryOptions{Sides: BothSides, Filters: []Filter{None, Train, All}, CIBy: c.by})
 				require.NoError(b, err)
 			}
 		})

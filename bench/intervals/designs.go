@@ -9,6 +9,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
+// keep is the share of a drawn cluster's triples that are in the sample, as a test split has a part
+// of the triples of a query or an entity.
+const keep = 0.25
+
 // design is a way to draw a sample from the population, without replacement.
 type design struct {
 	name string
@@ -21,7 +25,7 @@ func designs(triples []pair, o options) []design {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	share := float64(o.size) / float64(len(triples))
 	all := []design{{"triples", func() []int { return rng.Perm(len(triples))[:o.size] }}}
-	for _, whole := range []struct {
+	for _, c := range []struct {
 		name string
 		key  func(t kg.Triple) kg.Query
 	}{
@@ -31,39 +35,50 @@ func designs(triples []pair, o options) []design {
 		{"tails", func(t kg.Triple) kg.Query { return kg.Query{Anchor: t.Tail} }},
 		{"relations", func(t kg.Triple) kg.Query { return kg.Query{Relation: t.Relation} }},
 	} {
-		members := map[kg.Query][]int{}
-		for i := range triples {
-			key := whole.key(triples[i][0].Triple)
-			members[key] = append(members[key], i)
-		}
-		var clusters [][]int
-		for _, of := range members {
-			clusters = append(clusters, of)
-		}
-		slices.SortFunc(clusters, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
-		count := max(1, int(math.Round(share*float64(len(clusters)))))
-		all = append(all, design{whole.name, func() (of []int) {
-			for _, c := range rng.Perm(len(clusters))[:count] {
-				of = append(of, clusters[c]...)
+		clusters := clustersOf(triples, c.key)
+		count := max(1, int(math.Round(share/keep*float64(len(clusters)))))
+		all = append(all, design{c.name, func() (of []int) {
+			for _, cluster := range rng.Perm(len(clusters))[:count] {
+				for _, i := range clusters[cluster] {
+					if rng.Float64() < keep {
+						of = append(of, i)
+					}
+				}
 			}
 			return of
 		}})
 	}
-	// A triple is in the sample if both its entities are.
-	entities := int32(0)
+	// Both entities of a triple must be drawn, which leaves a part of the triples of each.
+	var entities int32
 	for i := range triples {
-		entities = max(entities, triples[i][0].Triple.Head+1, triples[i][0].Triple.Tail+1)
+		t := triples[i][kg.Tail].Triple
+		entities = max(entities, t.Head+1, t.Tail+1)
 	}
-	return append(all, design{"entities, both ends", func() (of []int) {
+	return append(all, design{"entities", func() (of []int) {
 		in := make([]bool, entities)
 		for e := range in {
 			in[e] = rng.Float64() < math.Sqrt(share)
 		}
 		for i := range triples {
-			if t := triples[i][0].Triple; in[t.Head] && in[t.Tail] {
+			if t := triples[i][kg.Tail].Triple; in[t.Head] && in[t.Tail] {
 				of = append(of, i)
 			}
 		}
 		return of
 	}})
+}
+
+// clustersOf returns the positions of the triples with each key, in the order of the first ones.
+func clustersOf(triples []pair, key func(t kg.Triple) kg.Query) [][]int {
+	members := map[kg.Query][]int{}
+	for i := range triples {
+		k := key(triples[i][kg.Tail].Triple)
+		members[k] = append(members[k], i)
+	}
+	clusters := make([][]int, 0, len(members))
+	for _, of := range members {
+		clusters = append(clusters, of)
+	}
+	slices.SortFunc(clusters, func(a, b []int) int { return cmp.Compare(a[0], b[0]) })
+	return clusters
 }

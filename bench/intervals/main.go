@@ -59,14 +59,14 @@ func run(ctx context.Context, out io.Writer, file string, o options) error {
 	if err != nil {
 		return err
 	}
+	if o.samples > 0 && float64(o.size) > keep/2*float64(len(triples)) {
+		return fmt.Errorf("samples of %d triples are too large for a population of %d", o.size, len(triples))
+	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if err := writeWidths(ctx, t, triples, o); err != nil {
 		return err
 	}
 	if o.samples > 0 {
-		if o.size >= len(triples)/4 {
-			return fmt.Errorf("samples of %d triples are too large for a population of %d", o.size, len(triples))
-		}
 		if err := writeCoverage(ctx, t, triples, o); err != nil {
 			return err
 		}
@@ -136,9 +136,12 @@ func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o opt
 			if by == rank.ByTriple {
 				alone[s] = width
 			}
-			ratio := width / alone[s]
-			fmt.Fprintf(t, "%v\t%.4f\t%v\t%d\t%.1f\t[%.4f, %.4f]\t%.2f\t%.2f\t\n",
-				r.Side, r.MRR, by, r.Clusters, r.Effective, r.MRRCI[0], r.MRRCI[1], ratio, ratio*ratio)
+			fmt.Fprintf(t, "%v\t%.4f\t%v\t%d\t%.1f\t", r.Side, r.MRR, by, r.Clusters, r.Effective)
+			if ratio := width / alone[s]; math.IsNaN(ratio) {
+				fmt.Fprintln(t, "too few\t-\t-\t")
+			} else {
+				fmt.Fprintf(t, "[%.4f, %.4f]\t%.2f\t%.2f\t\n", r.MRRCI[0], r.MRRCI[1], ratio, ratio*ratio)
+			}
 		}
 	}
 	fmt.Fprintln(t)
@@ -198,7 +201,7 @@ func share(k, n float64) string {
 		return "-"
 	}
 	p := k / n
-	return fmt.Sprintf("%.1f ± %.1f", 100*p, 100*math.Sqrt(p*(1-p)/n))
+	return fmt.Sprintf("%.1f±%.1f", 100*p, 100*math.Sqrt(p*(1-p)/n))
 }
 
 func names[T fmt.Stringer](values []T) []string {

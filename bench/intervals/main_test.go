@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// writeHubs writes ranks of 200 queries (?, r, t) of 1 to 9 triples each, whose ranks are alike.
+func writeHubs(t *testing.T) (file string) {
+	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
+	rng := rand.New(rand.NewPCG(1, 1))
+	var sides [2][]rank.Rank
+	for q := range 200 {
+		hub, better := g.Entities.Add(fmt.Sprintf("hub %d", q)), rng.Int32N(4)
+		for i := range 1 + rng.IntN(9) {
+			triple := kg.Triple{Head: g.Entities.Add(fmt.Sprintf("%d of %d", i, q)), Tail: hub}
+			for side := kg.Tail; side <= kg.Head; side++ {
+				r := rank.Rank{Triple: triple, Side: side}
+				r.Better[rank.All] = better
+				sides[side] = append(sides[side], r)
+			}
+		}
+	}
+	file = filepath.Join(t.TempDir(), "ranks.tsv")
+	require.NoError(t, rank.WriteRanks(file, g, []rank.Filter{rank.All}, append(sides[kg.Tail], sides[kg.Head]...)))
+	return file
+}
+
+func TestIntervals(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), &out, writeHubs(t), options{filter: rank.All, size: 100, samples: 60, seed: 1}))
+	var lines [][]string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Fields(line))
+	}
+	number := func(text string) float64 {
+		text, _, _ = strings.Cut(text, "±")
+		v, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err)
+		return v
+	}
+	// side, MRR, by, clusters, effective, low, high, times, design effect
+	require.Equal(t, []string{"tail", "triple"}, []string{lines[1][0], lines[1][2]})
+	require.Equal(t, []string{"tail", "query", "200"}, []string{lines[4][0], lines[4][2], lines[4][3]})
+	assert.Greater(t, number(lines[4][7]), 1.8, "ranks of a query are alike")
+	assert.Less(t, number(lines[4][7]), 3., "and a query has six triples at the mean")
+
+	drawn := map[string][]string{}
+	for _, line := range lines[13:] {
+		if n := len(line); n > 5 && line[n-5] == "both" {
+			drawn[strings.Join(line[:n-6], " ")] = line[n-4:]
+		}
+	}
+	assert.Len(t, drawn, 7)
+	hubs := drawn["queries (?, r, t)"]
+	assert.Less(t, number(hubs[0]), number(hubs[1]), "by triple, by query")
+	assert.Equal(t, "-", hubs[3], "one relation has no interval")
+}
+
+func TestBadFiles(t *testing.T) {
+	file := writeHubs(t)
+	err := run(t.Context(), new(strings.Builder), file, options{filter: rank.None})
+	assert.EqualError(t, err, file+": no ranks under filter none")
+	err = run(t.Context(), new(strings.Builder), file, options{filter: rank.All, size: 900, samples: 1})
+	assert.ErrorContains(t, err, "samples of 900 triples are too large for a population of ")
+	assert.Error(t, run(t.Context(), new(strings.Builder), file+"x", options{}))
+}
