@@ -96,7 +96,9 @@ func numberTriples(ranks []Rank) (numbers []int32, count int) {
 
 // draw fills the means of groups of the given number of clusters. fill sets the weights of one draw
 // in a lane that is 0; the groups say how many draws there are, a multiple of lanes.
-func draw(ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, lane, draw int)) error {
+func draw(
+	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, lane, draw int),
+) error {
 	if len(groups) == 0 {
 		return ctx.Err()
 	}
@@ -148,7 +150,9 @@ type drawnMeans struct {
 
 // newDrawnMeans returns the means of some numbers of each member of a group, which series gives
 // for members of one side.
-func newDrawnMeans(clusters []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64) drawnMeans {
+func newDrawnMeans(
+	clusters []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64,
+) drawnMeans {
 	d := drawnMeans{sides: sides}
 	for side, of := range m {
 		for _, i := range of {

@@ -112,7 +112,8 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	groups = append(groups, mixed.split(ranks)...)
 
 	sides := []Sides{TailSide, HeadSide, BothSides}
-	got, err := bootstrap(t.Context(), ranks, groups, SummaryOptions{Sides: BothSides, Filters: []Filter{None, All}, Threads: 2})
+	o := SummaryOptions{Sides: BothSides, Filters: []Filter{None, All}, Threads: 2}
+	got, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
 
 	checked, without := 0, 0

@@ -131,7 +131,8 @@ func (r *Report) resampling() []string {
 	lines := []string{text + "."}
 	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
 		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
-		lines = append(lines, fmt.Sprintf("[too few: n]: the clusters behind the mean are worth n of equal size, and an interval needs %d.", leastClusters))
+		lines = append(lines, fmt.Sprintf("[too few: n]: the clusters behind the mean are worth n of equal size, "+
+			"and an interval needs %d.", leastClusters))
 	}
 	return lines
 }

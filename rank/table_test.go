@@ -61,7 +61,8 @@ func TestTableByTriple(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, r.WriteTable(&out, Realistic))
 	assert.Contains(t, out.String(), " MRR [95% CI by triple] ")
-	assert.True(t, strings.HasSuffix(out.String(), "CI: percentile bootstrap, 1,000 resamples of the test triples.\n"), out.String())
+	assert.True(t, strings.HasSuffix(out.String(), "CI: percentile bootstrap, 1,000 resamples of the test triples.\n"),
+		out.String())
 }
 
 func TestWriteGroups(t *testing.T) {

@@ -31,6 +31,7 @@ type options struct {
 	size    int
 	samples int
 	seed    uint64
+	few     bool
 }
 
 func main() {
@@ -38,14 +39,16 @@ func main() {
 	o := options{filter: rank.All}
 	flag.TextVar(&o.filter, "filter", o.filter, "filter whose ranks are taken: none, train or all")
 	flag.IntVar(&o.size, "size", 2000, "mean number of triples in a sample")
-	flag.IntVar(&o.samples, "samples", 0, "number of samples for the table of coverage, with the file as the population; 0 for no such table")
+	flag.IntVar(&o.samples, "samples", 0, "number of samples for coverage, from the file or for -few; 0 for none")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the samples")
+	flag.BoolVar(&o.few, "few", false, "simulate few clusters instead, without a file")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE, a file of ranks of both sides as mquine eval --ranks writes it")
+		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE (mquine eval --ranks, both sides)")
+		fmt.Fprintln(os.Stderr, "       go run ./bench/intervals -few -samples N")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() != 1 {
+	if o.few && flag.NArg() != 0 || !o.few && flag.NArg() != 1 || o.few && o.samples < 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -55,6 +58,10 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, file string, o options) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if o.few {
+		return writeFew(ctx, t, o)
+	}
 	triples, err := readTriples(file, o.filter)
 	if err != nil {
 		return err
@@ -62,7 +69,6 @@ func run(ctx context.Context, out io.Writer, file string, o options) error {
 	if o.samples > 0 && float64(o.size) > keep/2*float64(len(triples)) {
 		return fmt.Errorf("samples of %d triples are too large for a population of %d", o.size, len(triples))
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if err := writeWidths(ctx, t, triples, o); err != nil {
 		return err
 	}
@@ -96,7 +102,8 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 		sides[r.Side] = append(sides[r.Side], r)
 	}
 	if len(sides[kg.Tail]) != len(sides[kg.Head]) {
-		return nil, fmt.Errorf("%s: %d ranks on side tail and %d on side head", file, len(sides[kg.Tail]), len(sides[kg.Head]))
+		return nil, fmt.Errorf("%s: %d ranks on side tail and %d on side head: rank both sides",
+			file, len(sides[kg.Tail]), len(sides[kg.Head]))
 	}
 	pairs := make([]pair, len(sides[kg.Tail]))
 	for i := range pairs {
@@ -109,12 +116,16 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 }
 
 // summarize returns a result for each of the selections, with intervals by a clustering.
-func summarize(ctx context.Context, triples []pair, of []int, by rank.Clustering, filter rank.Filter) ([]rank.Result, error) {
+func summarize(
+	ctx context.Context, triples []pair, of []int, by rank.Clustering, filter rank.Filter,
+) ([]rank.Result, error) {
 	ranks := make([]rank.Rank, 0, 2*len(of))
 	for _, i := range of {
 		ranks = append(ranks, triples[i][:]...)
 	}
-	all, _, err := rank.Summarize(ctx, ranks, rank.SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{filter}, CIBy: by})
+	all, _, err := rank.Summarize(ctx, ranks, rank.SummaryOptions{
+		Sides: rank.BothSides, Filters: []rank.Filter{filter}, CIBy: by,
+	})
 	return slices.DeleteFunc(all, func(r rank.Result) bool { return r.Ties != rank.Realistic }), err
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,28 +12,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
 // writeHubs writes ranks of 200 queries (?, r, t) of 1 to 9 triples each, whose ranks are alike.
 func writeHubs(t *testing.T) (file string) {
-	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
 	rng := rand.New(rand.NewPCG(1, 1))
-	var sides [2][]rank.Rank
+	var tails, heads strings.Builder
 	for q := range 200 {
-		hub, better := g.Entities.Add(fmt.Sprintf("hub %d", q)), rng.Int32N(4)
+		better := rng.IntN(4)
 		for i := range 1 + rng.IntN(9) {
-			triple := kg.Triple{Head: g.Entities.Add(fmt.Sprintf("%d of %d", i, q)), Tail: hub}
-			for side := kg.Tail; side <= kg.Head; side++ {
-				r := rank.Rank{Triple: triple, Side: side}
-				r.Better[rank.All] = better
-				sides[side] = append(sides[side], r)
-			}
+			fmt.Fprintf(&tails, "tail\t%d of %d\tr\thub %[2]d\t%d\t0\n", i, q, better)
+			fmt.Fprintf(&heads, "head\t%d of %d\tr\thub %[2]d\t%d\t0\n", i, q, better)
 		}
 	}
 	file = filepath.Join(t.TempDir(), "ranks.tsv")
-	require.NoError(t, rank.WriteRanks(file, g, []rank.Filter{rank.All}, append(sides[kg.Tail], sides[kg.Head]...)))
+	text := "side\thead\trelation\ttail\tall_better\tall_equal\n" + tails.String() + heads.String()
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -65,6 +61,14 @@ func TestIntervals(t *testing.T) {
 	hubs := drawn["queries (?, r, t)"]
 	assert.Less(t, number(hubs[0]), number(hubs[1]), "by triple, by query")
 	assert.Equal(t, "-", hubs[3], "one relation has no interval")
+}
+
+func TestFew(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), &out, "", options{samples: 60, seed: 1, few: true}))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 1+4*4)
+	assert.Equal(t, []string{"10", "equal", "10", "60"}, strings.Fields(lines[1])[:4])
 }
 
 func TestBadFiles(t *testing.T) {

@@ -70,13 +70,15 @@ func (r *compareReport) grids() []grid {
 }
 
 func (r *compareReport) checkpointGrid(title string) grid {
-	g := grid{title: title, text: 2, header: []string{"checkpoint", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR"}}
+	g := grid{title: title, text: 2,
+		header: []string{"checkpoint", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR"}}
 	for _, h := range r.Checkpoints[0].Results[0].Hits {
 		g.header = append(g.header, fmt.Sprintf("Hits@%d", h.K))
 	}
 	for _, c := range r.Checkpoints {
 		for _, res := range c.Results {
-			row := []string{c.Name, res.Side.String(), comma(res.N), withInterval(res.MRR, res.MRRCI, res.ClusterCount, 4), decimal(res.MR, 2)}
+			row := []string{c.Name, res.Side.String(), comma(res.N),
+				withInterval(res.MRR, res.MRRCI, res.ClusterCount, 4), decimal(res.MR, 2)}
 			for _, h := range res.Hits {
 				row = append(row, decimal(h.Share, 4))
 			}
@@ -87,7 +89,8 @@ func (r *compareReport) checkpointGrid(title string) grid {
 }
 
 func (c *compared) wholeGrid(title string, by rank.Clustering) grid {
-	g := grid{title: title, text: 2, header: []string{"side", "metric", "base", "other", "difference " + intervalHeading(by), "p", "wins", "losses", "equal"}}
+	g := grid{title: title, text: 2, header: []string{
+		"side", "metric", "base", "other", "difference " + intervalHeading(by), "p", "wins", "losses", "equal"}}
 	for _, of := range c.Whole {
 		for _, m := range of.Metrics {
 			digits := 4
@@ -95,7 +98,8 @@ func (c *compared) wholeGrid(title string, by rank.Clustering) grid {
 				digits = 2
 			}
 			g.rows = append(g.rows, []string{of.Side.String(), m.Metric, decimal(m.Base, digits), decimal(m.Other, digits),
-				withInterval(m.Difference, m.CI, of.ClusterCount, digits), decimal(m.P, 4), comma(of.Wins), comma(of.Losses), comma(of.Equal)})
+				withInterval(m.Difference, m.CI, of.ClusterCount, digits), decimal(m.P, 4),
+				comma(of.Wins), comma(of.Losses), comma(of.Equal)})
 		}
 	}
 	return g
@@ -122,7 +126,8 @@ func groupGrid(title string, by rank.Clustering, contrasts []rank.Contrast) grid
 		row := []string{c.Group, comma(c.N)}
 		for _, at := range shown {
 			m := c.Metrics[at]
-			row = append(row, decimal(m.Base, 4), decimal(m.Other, 4), withInterval(m.Difference, m.CI, c.ClusterCount, 4), decimal(m.P, 4))
+			row = append(row, decimal(m.Base, 4), decimal(m.Other, 4),
+				withInterval(m.Difference, m.CI, c.ClusterCount, 4), decimal(m.P, 4))
 		}
 		g.rows = append(g.rows, append(row, comma(c.Wins), comma(c.Losses)))
 	}
@@ -216,7 +221,8 @@ func (r *compareReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
 	// The writer keeps the first error for the end.
 	_ = lines.Write([]string{"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
-		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters"})
+		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
+		"ci_by", "clusters", "effective_clusters"})
 	number := func(n rank.Number) string {
 		if math.IsNaN(float64(n)) {
 			return ""
@@ -228,7 +234,8 @@ func (r *compareReport) writeCSV(w io.Writer) error {
 			for _, m := range of.Metrics {
 				_ = lines.Write([]string{r.Data, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other,
 					of.By, of.Group, of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins), strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
-					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]), number(m.CI[1]), number(m.P), r.CIBy.String(), strconv.Itoa(of.Clusters), number(of.Effective)})
+					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]), number(m.CI[1]), number(m.P),
+					r.CIBy.String(), strconv.Itoa(of.Clusters), number(of.Effective)})
 			}
 		}
 	}

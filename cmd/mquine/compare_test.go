@@ -188,7 +188,8 @@ func TestCompareFormats(t *testing.T) {
 // Every table says what was resampled, and the intervals and p-values are by it.
 func TestCompareCIBy(t *testing.T) {
 	w := newWorkplace(t)
-	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--sides", "tail", "--by", "category", "--json", w.path("c.json")}
+	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--sides", "tail", "--by", "category",
+		"--json", w.path("c.json")}
 	read := func() (r compareJSON) {
 		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("c.json"))), &r))
 		return r

@@ -271,7 +271,8 @@ func TestEvalCIBy(t *testing.T) {
 	assert.Less(t, clusters["query"], 40)
 	assert.Less(t, clusters["entity"], clusters["query"])
 	assert.Less(t, clusters["relation"], clusters["entity"])
-	mquine(t, append(eval, "--ci-by", "hub")...).requireSentence(t, exitUsage, "choose from triple, query, entity and relation")
+	mquine(t, append(eval, "--ci-by", "hub")...).requireSentence(t, exitUsage,
+		"choose from triple, query, entity and relation")
 }
 
 // TestEvalCollapsed ranks a checkpoint that gives all candidates almost the same score.

@@ -104,8 +104,8 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		return fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out", e.screen, m.Config().Model, compare)
 	}
 	report := &rank.Report{
-		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities, Protocol: string(e.protocol), CIBy: e.ciBy,
-		Model: m.Config().Model, Dim: m.Config().Dim,
+		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities, Protocol: string(e.protocol),
+		CIBy: e.ciBy, Model: m.Config().Model, Dim: m.Config().Dim,
 		Tier: backend.Tier.String(), Threads: e.threads, Machine: machine(),
 	}
 	if slices.Contains(e.by, "z-case") {

@@ -177,7 +177,7 @@ func addData(cmd *cobra.Command, data *string) {
 
 // addCIBy adds the flag --ci-by.
 func addCIBy(cmd *cobra.Command, by *rank.Clustering) {
-	addChoice(cmd, by, "ci-by", "what 95% intervals resample: whole `clusters` of test triples by triple, query, entity or relation",
+	addChoice(cmd, by, "ci-by", "`clusters` that 95% intervals resample: triple, query, entity or relation",
 		rank.ByTriple, rank.ByQuery, rank.ByEntity, rank.ByRelation)
 }
 
