@@ -206,7 +206,7 @@ func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o o
 	return nil
 }
 
-// share writes k/n in percent with its standard error, and n where few samples had an interval.
+// share writes k/n in percent with its standard error, and a dash if n is less than 50.
 func share(k, n float64) string {
 	if n < 50 {
 		return "-"
