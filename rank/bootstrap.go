@@ -16,10 +16,11 @@ import (
 )
 
 // Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap,
-// 1993, chapter 13). What is drawn, with replacement, is test triples: the two ranks of a
-// triple are not independent, so they are drawn together. The same resamples serve every
-// side, filter, tie rule and group. In a resample a group is what the draw has of it, so its
-// size varies; a resample that has nothing of it says nothing of it and is left out.
+// 1993, chapter 13). What is drawn, with replacement, is clusters of test triples, whole: ranks
+// that depend on each other, at least the two of a triple, are drawn together. The same
+// resamples serve every side, filter, tie rule and group. In a resample a group is what the
+// draw has of it, so its size varies; a resample that has nothing of it says nothing of it and
+// is left out.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -32,21 +33,24 @@ const (
 	chunkValues = 4 << 20
 )
 
-// intervals holds an interval for each protocol.
-type intervals [numSides][NumFilters][numTies][2]Number
+// intervals holds an interval for each protocol, and what it rests on.
+type intervals struct {
+	ci       [numSides][NumFilters][numTies][2]Number
+	clusters [numSides]ClusterCount
+}
 
-// weights says how often each test triple occurs in each lane's resample.
+// weights says how often each cluster occurs in each lane's resample.
 type weights [][lanes]float64
 
 // bootstrap returns the intervals of each group for the given selections and filters. They are
 // the same bits for any number of threads.
-func bootstrap(ctx context.Context, ranks []Rank, groups []members, sides []Sides, filters []Filter, threads int) ([]intervals, error) {
+func bootstrap(ctx context.Context, ranks []Rank, groups []members, o SummaryOptions) ([]intervals, error) {
 	out := make([]intervals, len(groups))
-	triples, count := numberTriples(ranks)
+	clusters, count := o.CIBy.number(ranks)
 	for first := 0; first < len(groups); {
 		var chunk []*resampledGroup
 		for held := 0; first < len(groups) && held < chunkValues; first++ {
-			g := newResampledGroup(ranks, triples, groups[first], sides, filters, &out[first])
+			g := newResampledGroup(ranks, clusters, groups[first], o, &out[first])
 			chunk = append(chunk, g)
 			held += len(g.means) * resamples
 		}
@@ -54,10 +58,10 @@ func bootstrap(ctx context.Context, ranks []Rank, groups []members, sides []Side
 		for i, g := range chunk {
 			means[i] = &g.drawnMeans
 		}
-		if err := draw(ctx, means, count, threads, drawTriples); err != nil {
+		if err := draw(ctx, means, count, o.Threads, drawClusters); err != nil {
 			return nil, err
 		}
-		if err := each(ctx, len(chunk), threads, func(i int) { chunk[i].finish() }); err != nil {
+		if err := each(ctx, len(chunk), o.Threads, func(i int) { chunk[i].finish() }); err != nil {
 			return nil, err
 		}
 	}
@@ -90,9 +94,11 @@ func numberTriples(ranks []Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// draw fills the means of groups of the given test triples. fill sets the weights of one draw
+// draw fills the means of groups of the given number of clusters. fill sets the weights of one draw
 // in a lane that is 0; the groups say how many draws there are, a multiple of lanes.
-func draw(ctx context.Context, groups []*drawnMeans, triples, threads int, fill func(w weights, lane, draw int)) error {
+func draw(
+	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, lane, draw int),
+) error {
 	if len(groups) == 0 {
 		return ctx.Err()
 	}
@@ -104,7 +110,7 @@ func draw(ctx context.Context, groups []*drawnMeans, triples, threads int, fill 
 		case w = <-free:
 			clear(w)
 		default:
-			w = make(weights, triples)
+			w = make(weights, clusters)
 		}
 		for lane := range lanes {
 			fill(w, lane, pass*lanes+lane)
@@ -117,15 +123,15 @@ func draw(ctx context.Context, groups []*drawnMeans, triples, threads int, fill 
 	})
 }
 
-// drawTriples draws len(w) test triples with replacement, from the resample's own stream.
-func drawTriples(w weights, lane, resample int) {
+// drawClusters draws len(w) clusters with replacement, from the resample's own stream.
+func drawClusters(w weights, lane, resample int) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], bootstrapSeed)
 	binary.LittleEndian.PutUint64(seed[8:], uint64(resample))
 	stream := rand.NewChaCha8(seed)
 	for range w {
-		triple, _ := bits.Mul64(stream.Uint64(), uint64(len(w)))
-		w[triple][lane]++
+		cluster, _ := bits.Mul64(stream.Uint64(), uint64(len(w)))
+		w[cluster][lane]++
 	}
 }
 
@@ -133,9 +139,9 @@ func drawTriples(w weights, lane, resample int) {
 // for each selection of sides.
 type drawnMeans struct {
 	sides []Sides
-	// triples has the test triple of each rank, and series[side][i] its i-th number.
-	triples [2][]int32
-	series  [2][][]float64
+	// clusters has the cluster of each rank, and series[side][i] its i-th number.
+	clusters [2][]int32
+	series   [2][][]float64
 	// signed says that a weight is a sign: means are then over the whole group.
 	signed bool
 	// means[side*number of series+i][draw], for the sides above; NaN where a draw has none.
@@ -144,11 +150,13 @@ type drawnMeans struct {
 
 // newDrawnMeans returns the means of some numbers of each member of a group, which series gives
 // for members of one side.
-func newDrawnMeans(triples []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64) drawnMeans {
+func newDrawnMeans(
+	clusters []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64,
+) drawnMeans {
 	d := drawnMeans{sides: sides}
 	for side, of := range m {
 		for _, i := range of {
-			d.triples[side] = append(d.triples[side], triples[i])
+			d.clusters[side] = append(d.clusters[side], clusters[i])
 		}
 		for i := range count {
 			d.series[side] = append(d.series[side], series(of, i))
@@ -166,12 +174,12 @@ func (d *drawnMeans) add(w weights, first int, block *[blockRanks][lanes]float64
 	count := len(d.series[kg.Tail])
 	var drawn [2][lanes]float64
 	sums := make([][2][lanes]float64, count)
-	for side, triples := range d.triples {
-		for start := 0; start < len(triples); start += blockRanks {
-			end := min(start+blockRanks, len(triples))
-			for i, t := range triples[start:end] {
-				block[i] = w[t]
-				for lane, n := range w[t] {
+	for side, clusters := range d.clusters {
+		for start := 0; start < len(clusters); start += blockRanks {
+			end := min(start+blockRanks, len(clusters))
+			for i, c := range clusters[start:end] {
+				block[i] = w[c]
+				for lane, n := range w[c] {
 					drawn[side][lane] += n
 				}
 			}
@@ -181,7 +189,7 @@ func (d *drawnMeans) add(w weights, first int, block *[blockRanks][lanes]float64
 		}
 		if d.signed {
 			for lane := range lanes {
-				drawn[side][lane] = float64(len(triples))
+				drawn[side][lane] = float64(len(clusters))
 			}
 		}
 	}
@@ -215,17 +223,21 @@ type rule struct {
 	only   bool // stands for every tie rule
 }
 
-func newResampledGroup(ranks []Rank, triples []int32, m members, sides []Sides, filters []Filter, out *intervals) *resampledGroup {
+func newResampledGroup(ranks []Rank, clusters []int32, m members, o SummaryOptions, out *intervals) *resampledGroup {
 	g := &resampledGroup{out: out}
+	sides := o.Sides.selections()
+	for _, s := range sides {
+		out.clusters[s] = countClusters(clusters, m.on(s))
+	}
 	used := m.on(BothSides)
-	for _, f := range filters {
+	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
 			g.rules = append(g.rules, rule{f, Optimistic, false}, rule{f, Pessimistic, false}, rule{f, Realistic, false})
 		} else {
 			g.rules = append(g.rules, rule{f, Realistic, true})
 		}
 	}
-	g.drawnMeans = newDrawnMeans(triples, m, sides, resamples, len(g.rules), func(of []int32, i int) []float64 {
+	g.drawnMeans = newDrawnMeans(clusters, m, sides, resamples, len(g.rules), func(of []int32, i int) []float64 {
 		values := rankValues(ranks, of, g.rules[i].filter, g.rules[i].ties)
 		for i := range values {
 			values[i] = 1 / values[i]
@@ -253,9 +265,10 @@ func addWeighted(sums *[lanes]float64, w [][lanes]float64, values []float64) {
 // finish takes the intervals from the means.
 func (g *resampledGroup) finish() {
 	for s, sides := range g.sides {
+		tail := g.out.clusters[sides].tail()
 		for r, rule := range g.rules {
-			ci := percentileInterval(g.means[s*len(g.rules)+r])
-			of := &g.out[sides][rule.filter]
+			ci := percentileInterval(g.means[s*len(g.rules)+r], tail)
+			of := &g.out.ci[sides][rule.filter]
 			if rule.only {
 				of[Optimistic], of[Pessimistic], of[Realistic] = ci, ci, ci
 			} else {
@@ -265,17 +278,18 @@ func (g *resampledGroup) finish() {
 	}
 }
 
-// percentileInterval returns the 2.5% and the 97.5% quantile of the values that are not NaN,
-// the 25th and the 975th of 1,000, and sorts values.
-func percentileInterval(values []float64) [2]Number {
+// percentileInterval returns the quantiles of tail and 1,000 − tail thousandths of the values
+// that are not NaN, for 25 the 25th and the 975th of 1,000, and sorts values. There is no
+// interval for tail 0.
+func percentileInterval(values []float64, tail int) [2]Number {
 	values = slices.DeleteFunc(values, math.IsNaN)
 	n := len(values)
-	if n == 0 {
+	if n == 0 || tail == 0 {
 		return [2]Number{undefined, undefined}
 	}
 	slices.Sort(values)
 	// In whole numbers, for 0.975·n may be rounded up past an integer.
-	lo, hi := (25*n+999)/1000, (975*n+999)/1000
+	lo, hi := (tail*n+999)/1000, ((1000-tail)*n+999)/1000
 	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
 }
 

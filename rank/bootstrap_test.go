@@ -3,6 +3,7 @@ package rank
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -36,9 +37,24 @@ func benchRanks(n, relations int, ties bool, seed uint64) []Rank {
 	return ranks
 }
 
-// plainInterval resamples the ranks that keep selects in the plainest way: list the test
-// triples, draw as many, average over all their ranks.
-func plainInterval(triples [][]Rank, keep func(r *Rank) bool, f Filter, ties Ties) [2]float64 {
+// plainInterval resamples the ranks that keep selects in the plainest way: list the clusters,
+// draw as many, average over all their ranks. It returns NaN if there are too few.
+func plainInterval(clusters [][]Rank, keep func(r *Rank) bool, f Filter, ties Ties) [2]float64 {
+	var all, squares float64
+	for _, ranks := range clusters {
+		n := 0.
+		for _, r := range ranks {
+			if keep(&r) {
+				n++
+			}
+		}
+		all += n
+		squares += n * n
+	}
+	if all == 0 || all*all < 10*squares {
+		return [2]float64{math.NaN(), math.NaN()}
+	}
+	tail := expandedTail(all * all / squares)
 	var means []float64
 	for b := range resamples {
 		var seed [32]byte
@@ -46,9 +62,9 @@ func plainInterval(triples [][]Rank, keep func(r *Rank) bool, f Filter, ties Tie
 		binary.LittleEndian.PutUint64(seed[8:16], uint64(b))
 		stream := rand.NewChaCha8(seed)
 		var sum, n float64
-		for range triples {
-			drawn, _ := bits.Mul64(stream.Uint64(), uint64(len(triples)))
-			for _, r := range triples[drawn] {
+		for range clusters {
+			drawn, _ := bits.Mul64(stream.Uint64(), uint64(len(clusters)))
+			for _, r := range clusters[drawn] {
 				if keep(&r) {
 					sum += 1 / ties.Rank(&r, f)
 					n++
@@ -60,11 +76,30 @@ func plainInterval(triples [][]Rank, keep func(r *Rank) bool, f Filter, ties Tie
 		}
 	}
 	slices.Sort(means)
-	return [2]float64{stat.Quantile(0.025, stat.Empirical, means, nil), stat.Quantile(0.975, stat.Empirical, means, nil)}
+	return [2]float64{stat.Quantile(tail, stat.Empirical, means, nil), stat.Quantile(1-tail, stat.Empirical, means, nil)}
+}
+
+// expandedTail is the share of resampled means below an interval of n clusters, in whole
+// thousandths.
+func expandedTail(n float64) float64 {
+	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	// The density of Student's distribution, summed up from the middle to 97.5%.
+	nu := n - 1
+	half, _ := math.Lgamma((nu + 1) / 2)
+	rest, _ := math.Lgamma(nu / 2)
+	density := func(x float64) float64 {
+		return math.Exp(half-rest-(nu+1)/2*math.Log1p(x*x/nu)) / math.Sqrt(nu*math.Pi)
+	}
+	const step = 1e-4
+	t, sum := 0., 0.5
+	for ; sum < 0.975; t += step {
+		sum += step * density(t+step/2)
+	}
+	return math.Ceil(1000*normal(-t*math.Sqrt(n/(n-1)))) / 1000
 }
 
 func TestBootstrapAgainstPlainResampling(t *testing.T) {
-	const n, relations = 40, 12 // small groups, and the last is empty
+	const n, relations = 80, 8 // groups with and without an interval, and the last is empty
 	ranks := benchRanks(n, relations-1, true, 1)
 	triples := make([][]Rank, n)
 	for i := range n {
@@ -77,15 +112,12 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	groups = append(groups, mixed.split(ranks)...)
 
 	sides := []Sides{TailSide, HeadSide, BothSides}
-	got, err := bootstrap(t.Context(), ranks, groups, sides, []Filter{None, All}, 2)
+	o := SummaryOptions{Sides: BothSides, Filters: []Filter{None, All}, Threads: 2}
+	got, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
 
-	checked := 0
+	checked, without := 0, 0
 	for g := range groups {
-		if groups[g].len() == 0 {
-			assert.NotEqual(t, got[g][BothSides][All][Realistic], got[g][BothSides][All][Realistic], "NaN for no queries")
-			continue
-		}
 		for _, s := range sides {
 			keep := func(r *Rank) bool {
 				if s != BothSides && s.String() != r.Side.String() {
@@ -102,8 +134,14 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 			for _, f := range []Filter{None, All} {
 				for ties := range numTies {
 					want := plainInterval(triples, keep, f, ties)
+					have := got[g].ci[s][f][ties]
+					if math.IsNaN(want[0]) {
+						require.True(t, math.IsNaN(float64(have[0])) && math.IsNaN(float64(have[1])), "group %d %v %v %v", g, s, f, ties)
+						without++
+						continue
+					}
 					for i := range want {
-						require.InDelta(t, want[i], float64(got[g][s][f][ties][i]), 1e-12, "group %d %v %v %v", g, s, f, ties)
+						require.InDelta(t, want[i], float64(have[i]), 1e-12, "group %d %v %v %v", g, s, f, ties)
 					}
 					checked++
 				}
@@ -111,22 +149,23 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 100)
+	assert.Greater(t, without, 18, "the empty group, and small ones")
 }
 
 func TestBootstrapChunks(t *testing.T) {
 	const relations = 1000 // at least 9 protocols for each of them: three chunks
-	ranks := benchRanks(1000, relations, true, 2)
+	ranks := benchRanks(20_000, relations, true, 2)
 	groups := Key{Labels: make([]string, relations), Group: func(r *Rank) int { return int(r.Triple.Relation) }}.split(ranks)
 	filters := []Filter{None, Train, All}
-	all, err := bootstrap(t.Context(), ranks, groups, BothSides.selections(), filters, 2)
+	o := SummaryOptions{Sides: BothSides, Filters: filters, Threads: 2}
+	all, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
 	require.Greater(t, relations*len(filters)*int(numSides)*resamples, 2*chunkValues)
 	for _, g := range []int{0, 1, 450, relations - 1} {
-		alone, err := bootstrap(t.Context(), ranks, groups[g:g+1], BothSides.selections(), filters, 2)
+		alone, err := bootstrap(t.Context(), ranks, groups[g:g+1], o)
 		require.NoError(t, err)
-		if groups[g].len() > 0 {
-			assert.Equal(t, alone[0], all[g])
-		}
+		require.GreaterOrEqual(t, groups[g].len(), 2*leastClusters)
+		assert.Equal(t, alone[0], all[g])
 	}
 }
 
@@ -134,10 +173,17 @@ func TestPercentileInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))
-		got := percentileInterval(values)
-		require.Equal(t, Number(stat.Quantile(0.025, stat.Empirical, sorted, nil)), got[0])
-		// 0.975·n is not always the real product in floating point.
-		require.Equal(t, Number(sorted[(len(sorted)*39+39)/40-1]), got[1])
+		tail := rapid.IntRange(1, 25).Draw(t, "tail")
+		got := percentileInterval(values, tail)
+		// Counted, for a product such as 0.975·n is not always the real one in floating point.
+		at := func(thousandths int) Number {
+			k := 1
+			for 1000*k < thousandths*len(sorted) {
+				k++
+			}
+			return Number(sorted[k-1])
+		}
+		require.Equal(t, [2]Number{at(tail), at(1000 - tail)}, got)
 	})
 }
 
@@ -206,9 +252,9 @@ func TestBootstrapCoverage(t *testing.T) {
 			ranks[i] = oneRank(rng.Int32N(10), 0, 20)
 			ranks[i].Triple.Head = int32(i)
 		}
-		ci, err := bootstrap(t.Context(), ranks, []members{allOf(ranks)}, []Sides{TailSide}, []Filter{None}, 2)
+		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: TailSide, Filters: []Filter{None}, Threads: 2})
 		require.NoError(t, err)
-		if lo, hi := ci[0][TailSide][None][Realistic][0], ci[0][TailSide][None][Realistic][1]; lo <= Number(mean) && Number(mean) <= hi {
+		if lo, hi := results[Realistic].MRRCI[0], results[Realistic].MRRCI[1]; lo <= Number(mean) && Number(mean) <= hi {
 			covered++
 		}
 	}
@@ -224,16 +270,21 @@ func TestSummarizeStopsWhenCancelled(t *testing.T) {
 
 // FB15k-237's test split: 20,466 triples, all 27 protocols.
 func BenchmarkBootstrap(b *testing.B) {
-	for name, ties := range map[string]bool{"distinct": false, "tied": true} {
-		b.Run(name, func(b *testing.B) {
-			ranks := benchRanks(20466, 237, ties, 6)
-			if ties {
+	for _, c := range []struct {
+		name string
+		ties bool
+		by   Clustering
+	}{{"distinct", false, ByTriple}, {"tied", true, ByTriple}, {"distinct-by-query", false, ByQuery}} {
+		b.Run(c.name, func(b *testing.B) {
+			ranks := benchRanks(20466, 237, c.ties, 6)
+			if c.ties {
 				for i := range ranks {
 					ranks[i].Equal = [NumFilters]int32{3, 2, 1}
 				}
 			}
 			for b.Loop() {
-				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)}, BothSides.selections(), []Filter{None, Train, All}, 0)
+				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)},
+					SummaryOptions{Sides: BothSides, Filters: []Filter{None, Train, All}, CIBy: c.by})
 				require.NoError(b, err)
 			}
 		})

@@ -25,6 +25,8 @@ type CompareOptions struct {
 	Keys []Key
 	// Changed bounds the list of changed queries.
 	Changed int
+	// CIBy says what the intervals resample and what the permutations exchange.
+	CIBy Clustering
 	// Threads bounds the threads; 0 takes one for each processor.
 	Threads int
 }
@@ -46,6 +48,7 @@ type Contrast struct {
 	Group string `json:"group,omitempty"`
 	Side  Sides  `json:"side"`
 	N     int    `json:"n"`
+	ClusterCount
 	// Wins counts the queries whose rank is better than the base's, Losses those whose rank is
 	// worse, Equal the others.
 	Wins    int                `json:"wins"`
@@ -59,7 +62,8 @@ type MetricDifference struct {
 	Metric string `json:"metric"`
 	Base   Number `json:"base"`
 	Other  Number `json:"other"`
-	// Difference is Other − Base, and CI its bootstrap 95% interval.
+	// Difference is Other − Base, and CI its bootstrap 95% interval, undefined where there are
+	// too few clusters.
 	Difference Number    `json:"difference"`
 	CI         [2]Number `json:"ci"`
 	// P is the two-sided p-value of the permutation test.
@@ -82,10 +86,10 @@ const (
 // queries in the same order; they may be in the identifiers of different vocabularies, and those
 // of the base are used.
 //
-// The intervals are those of Summarize, for the differences: 95% percentile bootstrap intervals
-// from 1,000 resamples of the test triples, each with all its ranks of both checkpoints. The test is a
+// The intervals are those of Summarize, for the differences: from 1,000 resamples of the clusters
+// of test triples, each with all its ranks of both checkpoints. The test is a
 // permutation test (Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989): in each of
-// 10,000 permutations every test triple's ranks of the two checkpoints are exchanged or not, by
+// 10,000 permutations every cluster's ranks of the two checkpoints are exchanged or not, by
 // the toss of a coin, and the p-value is the share of the permutations, the observation counted
 // as one more, whose difference is as far from 0. Seeds are fixed, and results do not depend on
 // the number of threads. P-values are not adjusted for the number of tests.
@@ -99,7 +103,7 @@ func Compare(ctx context.Context, base, other []Rank, o CompareOptions) (Compari
 		}
 	}
 	p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}
-	p.triples, p.count = numberTriples(base)
+	p.clusters, p.count = o.CIBy.number(base)
 
 	groups, named := []members{allOf(base)}, []Contrast{{}}
 	for _, key := range o.Keys {
@@ -152,8 +156,8 @@ type pairing struct {
 	o           CompareOptions
 	base, other []Rank
 	metrics     []comparedMetric
-	triples     []int32 // of each rank
-	count       int     // of test triples
+	clusters    []int32 // of each rank
+	count       int     // of clusters
 }
 
 func (p *pairing) ranks(i int32) (base, other float64) {
@@ -162,7 +166,7 @@ func (p *pairing) ranks(i int32) (base, other float64) {
 
 // observe fills in what the ranks of the given queries say.
 func (p *pairing) observe(c *Contrast, of []int32) {
-	c.N = len(of)
+	c.N, c.ClusterCount = len(of), countClusters(p.clusters, of)
 	sums := make([]struct{ base, other, difference float64 }, len(p.metrics))
 	for _, i := range of {
 		base, other := p.ranks(i)
@@ -198,16 +202,20 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 		draws  int
 		signed bool
 		fill   func(w weights, lane, draw int)
-		finish func(d *MetricDifference, means []float64, observed float64)
+		finish func(c *Contrast, d *MetricDifference, means []float64)
 	}{
-		{resamples, false, drawTriples, func(d *MetricDifference, means []float64, _ float64) { d.CI = percentileInterval(means) }},
-		{permutations, true, drawSigns, func(d *MetricDifference, means []float64, observed float64) { d.P = pValue(means, observed) }},
+		{resamples, false, drawClusters, func(c *Contrast, d *MetricDifference, means []float64) {
+			d.CI = percentileInterval(means, c.tail())
+		}},
+		{permutations, true, drawSigns, func(_ *Contrast, d *MetricDifference, means []float64) {
+			d.P = pValue(means, float64(d.Difference))
+		}},
 	} {
 		for first := 0; first < len(groups); {
 			var chunk []*drawnMeans
 			start := first
 			for held := 0; first < len(groups) && held < chunkValues; first++ {
-				d := newDrawnMeans(p.triples, groups[first], selections, method.draws, len(p.metrics), p.differences)
+				d := newDrawnMeans(p.clusters, groups[first], selections, method.draws, len(p.metrics), p.differences)
 				d.signed = method.signed
 				chunk = append(chunk, &d)
 				held += len(d.means) * method.draws
@@ -222,8 +230,7 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 						continue
 					}
 					for m := range p.metrics {
-						d := &c.Metrics[m]
-						method.finish(d, chunk[i].means[s*len(p.metrics)+m], float64(d.Difference))
+						method.finish(c, &c.Metrics[m], chunk[i].means[s*len(p.metrics)+m])
 					}
 				}
 			})
@@ -245,7 +252,7 @@ func (p *pairing) differences(of []int32, metric int) []float64 {
 	return values
 }
 
-// drawSigns gives each test triple the weight 1 or −1, from the permutation's own stream.
+// drawSigns gives each cluster the weight 1 or −1, from the permutation's own stream.
 func drawSigns(w weights, lane, permutation int) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], permutationSeed)

@@ -39,14 +39,16 @@ type Result struct {
 	// N is the number of queries.
 	N   int    `json:"n"`
 	MRR Number `json:"mrr"`
-	// MRRCI is the bootstrap 95% interval of MRR, see Summarize.
-	MRRCI  [2]Number `json:"mrr_ci"`
-	MR     Number    `json:"mr"`
-	Median Number    `json:"median"`
-	GMR    Number    `json:"gmr"`
-	AMR    Number    `json:"amr"`
-	AMRI   Number    `json:"amri"`
-	Hits   Hits      `json:"hits"`
+	// MRRCI is the bootstrap 95% interval of MRR, see Summarize; it is undefined where there
+	// are too few clusters.
+	MRRCI [2]Number `json:"mrr_ci"`
+	ClusterCount
+	MR     Number `json:"mr"`
+	Median Number `json:"median"`
+	GMR    Number `json:"gmr"`
+	AMR    Number `json:"amr"`
+	AMRI   Number `json:"amri"`
+	Hits   Hits   `json:"hits"`
 }
 
 // Measure returns the metrics of the ranks on the selected sides, without an interval. ks are

@@ -28,6 +28,8 @@ type Report struct {
 	// Protocol is "full", the sides, filters and tie rules that were asked for, or "rotate", both
 	// sides in one average under the filter all with optimistic ties. Every result names its own.
 	Protocol string `json:"protocol"`
+	// CIBy is what the intervals resample. Reports that do not say resampled triples.
+	CIBy Clustering `json:"ci_by"`
 	// Model is the name of the score function, Dim its size d.
 	Model string `json:"model"`
 	Dim   int    `json:"dim"`

@@ -13,16 +13,19 @@ import (
 
 func tinyReport() *Report {
 	return &Report{
-		Data: "family", Split: "test", Candidates: 4, Protocol: "full", Model: "mquine", Dim: 2, CheckpointSHA256: "0f",
+		Data: "family", Split: "test", Candidates: 4, Protocol: "full", CIBy: ByQuery,
+		Model: "mquine", Dim: 2, CheckpointSHA256: "0f",
 		Tier: "avx2", Threads: 2, Machine: "a processor <2 cores>",
 		Results: []Result{{
-			Side: BothSides, Filter: All, Ties: Realistic, N: 8, MRR: 0.75, MRRCI: [2]Number{0.5, 1}, MR: 1.5, Median: 1.5,
+			Side: BothSides, Filter: All, Ties: Realistic, N: 8, MRR: 0.75, MRRCI: [2]Number{0.5, 1},
+			ClusterCount: ClusterCount{4, 3.5}, MR: 1.5, Median: 1.5,
 			GMR: 1.25, AMR: 0.75, AMRI: 0.5, Hits: Hits{{1, 0.5}, {3, 1}, {10, 1}},
 		}},
 		Groups: []GroupResult{
 			{By: "relation", Group: "likes", Side: BothSides, Filter: All, Ties: Realistic, N: 4, MRR: 0.75, MRRCI: [2]Number{0.5, 1}, Hits: Hits{{1, 0.5}}},
 			{By: "relation", Group: "unused", Side: BothSides, Filter: All, Ties: Realistic,
-				MRR: undefined, MRRCI: [2]Number{undefined, undefined}, Hits: Hits{{1, undefined}}},
+				MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},
+				Hits: Hits{{1, undefined}}},
 		},
 		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: Rescored{Int8: 5, Float64: 3, Reference: 1},
 		Timing:       Timing{Load: 0.25, Pack: 0.5, Rank: 1.5, Total: 2.5},
@@ -56,7 +59,7 @@ func TestReportSchema(t *testing.T) {
 	}
 	required := []string{
 		"schema", "results", "groups", "timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms", "peak_rss_bytes", "tier", "threads",
-		"machine", "model", "dim", "data", "split", "candidates", "protocol", "checkpoint_sha256",
+		"machine", "model", "dim", "data", "split", "candidates", "protocol", "ci_by", "checkpoint_sha256",
 	}
 	assert.ElementsMatch(t, required, keysOf(top))
 	assert.Equal(t, "mquine.eval/1", top["schema"])
@@ -68,7 +71,8 @@ func TestReportSchema(t *testing.T) {
 	protocols := map[[3]string]bool{}
 	for _, item := range list {
 		m := item.(map[string]any)
-		assert.ElementsMatch(t, []string{"side", "filter", "ties", "n", "mrr", "mrr_ci", "mr", "median", "gmr", "amr", "amri", "hits"}, keysOf(m))
+		assert.ElementsMatch(t, []string{"side", "filter", "ties", "n", "mrr", "mrr_ci", "clusters", "effective_clusters",
+			"mr", "median", "gmr", "amr", "amri", "hits"}, keysOf(m))
 		assert.Len(t, m["mrr_ci"], 2)
 		assert.ElementsMatch(t, []string{"1", "3"}, keysOf(m["hits"]))
 		protocols[[3]string{m["side"].(string), m["filter"].(string), m["ties"].(string)}] = true
@@ -76,7 +80,8 @@ func TestReportSchema(t *testing.T) {
 	assert.Len(t, protocols, 27)
 	assert.True(t, protocols[[3]string{"both", "all", "realistic"}])
 	for _, item := range top["groups"].([]any) {
-		assert.ElementsMatch(t, []string{"by", "group", "side", "filter", "ties", "n", "mrr", "mrr_ci", "hits"}, keysOf(item))
+		assert.ElementsMatch(t, []string{"by", "group", "side", "filter", "ties", "n", "mrr", "mrr_ci",
+			"clusters", "effective_clusters", "hits"}, keysOf(item))
 		if m := item.(map[string]any); m["n"] == 0. {
 			assert.Nil(t, m["mrr"])
 			assert.Equal(t, []any{nil, nil}, m["mrr_ci"])
@@ -98,6 +103,13 @@ func TestReportReadsBack(t *testing.T) {
 	assert.Equal(t, Hits{{1, 0.5}, {3, 1}, {10, 1}}, back.Results[0].Hits)
 	require.NoError(t, back.WriteJSON(&again))
 	assert.Equal(t, text.String(), again.String())
+
+	// Reports that do not say what was resampled are of a time when that was triples.
+	var old Report
+	require.NoError(t, json.Unmarshal([]byte(`{"schema":"mquine.eval/1",
+		"results":[{"side":"both","mrr":0.5,"mrr_ci":[0.25,0.75],"hits":{"1":0}}]}`), &old))
+	assert.Equal(t, ByTriple, old.CIBy)
+	assert.Equal(t, [2]Number{0.25, 0.75}, old.Results[0].MRRCI)
 
 	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":{"x":1}}]}`), &back), `the cut-off "x" is not a whole number`)
 	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "want an object of shares")

@@ -17,6 +17,8 @@ type SummaryOptions struct {
 	Hits []int
 	// Keys are the groups to report.
 	Keys []Key
+	// CIBy says what the intervals resample.
+	CIBy Clustering
 	// Threads bounds the threads; 0 takes one for each processor.
 	Threads int
 }
@@ -31,16 +33,18 @@ type GroupResult struct {
 	N      int       `json:"n"`
 	MRR    Number    `json:"mrr"`
 	MRRCI  [2]Number `json:"mrr_ci"`
-	Hits   Hits      `json:"hits"`
+	ClusterCount
+	Hits Hits `json:"hits"`
 }
 
 // Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of
 // all queries and of each group, in this order: results by filter, side and ties; groups by
 // key, group, filter, side and ties.
 //
-// The intervals of the MRR are 95% percentile bootstrap intervals from 1,000 resamples of the
-// test triples, the two ranks of a triple drawn together, with a fixed seed: the same ranks
-// give the same bits on any machine, for any number of threads.
+// The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters,
+// from 1,000 resamples of the clusters of test triples that CIBy names, with a fixed seed: the
+// same ranks give the same bits on any machine, for any number of threads. A mean with too few
+// clusters behind it has no interval, see ClusterCount.
 func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
 	for i, k := range o.Hits {
 		if k < 1 {
@@ -61,7 +65,7 @@ func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, [
 		}
 	}
 	selections := o.Sides.selections()
-	ci, err := bootstrap(ctx, ranks, groups, selections, o.Filters, o.Threads)
+	ci, err := bootstrap(ctx, ranks, groups, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +82,7 @@ func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, [
 	err = each(ctx, len(protocols), o.Threads, func(i int) {
 		p := protocols[i]
 		results[i] = measure(ranks, groups[0].on(p.Side), p.Side, p.Filter, p.Ties, o.Hits)
-		results[i].MRRCI = ci[0][p.Side][p.Filter][p.Ties]
+		results[i].MRRCI, results[i].ClusterCount = ci[0].ci[p.Side][p.Filter][p.Ties], ci[0].clusters[p.Side]
 	})
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +93,8 @@ func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, [
 		values := rankValues(ranks, groups[g+1].on(p.Side), p.Filter, p.Ties)
 		grouped[i] = GroupResult{
 			By: named[g].By, Group: named[g].Group, Side: p.Side, Filter: p.Filter, Ties: p.Ties,
-			N: len(values), MRR: mrr(values), MRRCI: ci[g+1][p.Side][p.Filter][p.Ties], Hits: hits(values, o.Hits),
+			N: len(values), MRR: mrr(values), Hits: hits(values, o.Hits),
+			MRRCI: ci[g+1].ci[p.Side][p.Filter][p.Ties], ClusterCount: ci[g+1].clusters[p.Side],
 		}
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ func (r *Report) WriteTable(w io.Writer, ties Ties) error {
 	p.println(r.title(ties))
 	p.println()
 
-	header := []any{"filter", "side", "queries", "MRR [95% CI]", "MR", "median", "GMR", "AMR", "AMRI"}
+	header := []any{"filter", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR", "median", "GMR", "AMR", "AMRI"}
 	if len(r.Results) > 0 {
 		header = append(header, hitsHeader(r.Results[0].Hits)...)
 	}
@@ -30,7 +30,7 @@ func (r *Report) WriteTable(w io.Writer, ties Ties) error {
 			continue
 		}
 		cells := []any{
-			res.Filter.String(), res.Side.String(), humanize.Comma(int64(res.N)), interval(res.MRR, res.MRRCI),
+			res.Filter.String(), res.Side.String(), humanize.Comma(int64(res.N)), interval(res.MRR, res.MRRCI, res.ClusterCount),
 			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
 		}
 		t.AppendRow(append(cells, hitsCells(res.Hits)...))
@@ -54,7 +54,7 @@ func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
 	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool { return g.Ties != ties || g.Filter != filter })
 	for len(rest) > 0 {
 		by := rest[0].By
-		header := []any{by, "queries", "MRR [95% CI]"}
+		header := []any{by, "queries", "MRR " + intervalHeading(r.CIBy)}
 		for _, s := range sides[:len(sides)-1] {
 			header = append(header, s.String()+" MRR")
 		}
@@ -69,7 +69,7 @@ func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
 			}
 			group, main := rest[:n], rest[n-1]
 			rest = rest[n:]
-			cells := []any{main.Group, humanize.Comma(int64(main.N)), interval(main.MRR, main.MRRCI)}
+			cells := []any{main.Group, humanize.Comma(int64(main.N)), interval(main.MRR, main.MRRCI, main.ClusterCount)}
 			for _, part := range group[:n-1] {
 				cells = append(cells, part.MRR.format(4))
 			}
@@ -118,8 +118,23 @@ func (r *Report) protocol(ties Ties) string {
 	if slices.Contains(sides, BothSides) {
 		lines = append(lines, "Side both: the mean over all tail and head queries, two for each triple.")
 	}
-	lines = append(lines, fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples.", humanize.Comma(resamples), r.Split))
-	return strings.Join(lines, "\n")
+	return strings.Join(append(lines, r.resampling()...), "\n")
+}
+
+// resampling says in words what the intervals resampled.
+func (r *Report) resampling() []string {
+	text := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", humanize.Comma(resamples), r.Split)
+	if r.CIBy != ByTriple && len(r.Results) > 0 {
+		all := r.Results[len(r.Results)-1]
+		text += fmt.Sprintf(" in clusters by %v, of which there are %s", r.CIBy, humanize.Comma(int64(all.Clusters)))
+	}
+	lines := []string{text + "."}
+	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
+		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
+		lines = append(lines, fmt.Sprintf("[too few: n]: the clusters behind the mean are worth n of equal size, "+
+			"and an interval needs %d.", leastClusters))
+	}
+	return lines
 }
 
 // switches returns the filters and the selections of sides of the results, in their order.
@@ -144,11 +159,21 @@ func (n Number) format(decimals int) string {
 	return strconv.FormatFloat(float64(n), 'f', decimals, 64)
 }
 
-func interval(n Number, ci [2]Number) string {
-	if math.IsNaN(float64(n)) {
+func intervalHeading(by Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
+
+func interval(n Number, ci [2]Number, c ClusterCount) string {
+	switch {
+	case math.IsNaN(float64(n)):
 		return "-"
+	case tooFew(n, ci):
+		return fmt.Sprintf("%s [too few: %s]", n.format(4), c.Effective.format(1))
 	}
 	return fmt.Sprintf("%s [%s, %s]", n.format(4), ci[0].format(4), ci[1].format(4))
+}
+
+// tooFew tells whether a mean is defined and its interval is not.
+func tooFew(n Number, ci [2]Number) bool {
+	return !math.IsNaN(float64(n)) && math.IsNaN(float64(ci[0]))
 }
 
 func hitsHeader(hits Hits) []any {

@@ -10,9 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// familyReport has an interval under the filter all, for which its four triples are too few.
 func familyReport(t *testing.T) *Report {
 	r := tinyReport()
 	r.Results, r.Groups = familySummary(t, "relation", "category")
+	for i := range r.Results {
+		if r.Results[i].Filter == All {
+			r.Results[i].MRRCI = [2]Number{0.5, 1}
+		}
+	}
+	for i := range r.Groups {
+		if r.Groups[i].Group == "N-N" {
+			r.Groups[i].MRRCI = [2]Number{0.625, 0.875}
+		}
+	}
 	return r
 }
 
@@ -22,13 +33,13 @@ func TestWriteTable(t *testing.T) {
 	require.NoError(t, familyReport(t).WriteTable(&out, Realistic))
 	assert.Equal(t, `family test: mquine (d = 2), 4 candidates, realistic ties, filters none, train, all
 
-filter  side  queries             MRR [95% CI]    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3
-none    tail        4  0.7083 [0.4167, 1.0000]  1.75     1.5  1.57  0.7000  0.5000  0.5000  1.0000
-none    head        4  0.5048 [0.3429, 0.6667]  2.25       2  2.11  0.9000  0.1667  0.0000  0.7500
-none    both        8  0.6065 [0.3798, 0.8333]  2.00    1.75  1.82  0.8000  0.3333  0.2500  0.8750
-train   tail        4  0.7083 [0.4167, 1.0000]  1.75     1.5  1.57  0.7000  0.5000  0.5000  1.0000
-train   head        4  0.5048 [0.3429, 0.6667]  2.25       2  2.11  0.9000  0.1667  0.0000  0.7500
-train   both        8  0.6065 [0.3798, 0.8333]  2.00    1.75  1.82  0.8000  0.3333  0.2500  0.8750
+filter  side  queries    MRR [95% CI by query]    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3
+none    tail        4    0.7083 [too few: 4.0]  1.75     1.5  1.57  0.7000  0.5000  0.5000  1.0000
+none    head        4    0.5048 [too few: 4.0]  2.25       2  2.11  0.9000  0.1667  0.0000  0.7500
+none    both        8    0.6065 [too few: 4.0]  2.00    1.75  1.82  0.8000  0.3333  0.2500  0.8750
+train   tail        4    0.7083 [too few: 4.0]  1.75     1.5  1.57  0.7000  0.5000  0.5000  1.0000
+train   head        4    0.5048 [too few: 4.0]  2.25       2  2.11  0.9000  0.1667  0.0000  0.7500
+train   both        8    0.6065 [too few: 4.0]  2.00    1.75  1.82  0.8000  0.3333  0.2500  0.8750
 all     tail        4  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
 all     head        4  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
 all     both        8  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
@@ -38,8 +49,20 @@ Filter none: no candidate is left out.
 Filter train: other answers known from train are left out.
 Filter all: other answers known from train, valid and test are left out.
 Side both: the mean over all tail and head queries, two for each triple.
-CI: percentile bootstrap, 1,000 resamples of the test triples.
+CI: percentile bootstrap, 1,000 resamples of the test triples in clusters by query, of which there are 4.
+[too few: n]: the clusters behind the mean are worth n of equal size, and an interval needs 10.
 `, out.String())
+}
+
+func TestTableByTriple(t *testing.T) {
+	r := familyReport(t)
+	r.CIBy, r.Groups = ByTriple, nil
+	r.Results = r.Results[len(r.Results)-1:]
+	var out strings.Builder
+	require.NoError(t, r.WriteTable(&out, Realistic))
+	assert.Contains(t, out.String(), " MRR [95% CI by triple] ")
+	assert.True(t, strings.HasSuffix(out.String(), "CI: percentile bootstrap, 1,000 resamples of the test triples.\n"),
+		out.String())
 }
 
 func TestWriteGroups(t *testing.T) {
@@ -48,20 +71,20 @@ func TestWriteGroups(t *testing.T) {
 	assert.Equal(t, `
 By relation: filter all, side both, pessimistic ties
 
-relation  queries             MRR [95% CI]  tail MRR  head MRR  Hits@1  Hits@3
-likes           4  0.7500 [0.5000, 1.0000]    0.7500    0.7500  0.5000  1.0000
-spouse          2  1.0000 [1.0000, 1.0000]    1.0000    1.0000  1.0000  1.0000
-childOf         2  0.5000 [0.5000, 0.5000]    0.5000    0.5000  0.0000  1.0000
-parentOf        0                        -         -         -       -       -
-unused          0                        -         -         -       -       -
+relation  queries  MRR [95% CI by query]  tail MRR  head MRR  Hits@1  Hits@3
+likes           4  0.7500 [too few: 2.0]    0.7500    0.7500  0.5000  1.0000
+spouse          2  1.0000 [too few: 1.0]    1.0000    1.0000  1.0000  1.0000
+childOf         2  0.5000 [too few: 1.0]    0.5000    0.5000  0.0000  1.0000
+parentOf        0                      -         -         -       -       -
+unused          0                      -         -         -       -       -
 
 By category: filter all, side both, pessimistic ties
 
-category  queries             MRR [95% CI]  tail MRR  head MRR  Hits@1  Hits@3
-1-1             2  1.0000 [1.0000, 1.0000]    1.0000    1.0000  1.0000  1.0000
+category  queries    MRR [95% CI by query]  tail MRR  head MRR  Hits@1  Hits@3
+1-1             2    1.0000 [too few: 1.0]    1.0000    1.0000  1.0000  1.0000
 1-N             0                        -         -         -       -       -
-N-1             2  0.5000 [0.5000, 0.5000]    0.5000    0.5000  0.0000  1.0000
-N-N             4  0.7500 [0.5000, 1.0000]    0.7500    0.7500  0.5000  1.0000
+N-1             2    0.5000 [too few: 1.0]    0.5000    0.5000  0.0000  1.0000
+N-N             4  0.7500 [0.6250, 0.8750]    0.7500    0.7500  0.5000  1.0000
 `, out.String())
 }
 

@@ -29,13 +29,17 @@ type comparison struct {
 	hits       []int
 	by         []string
 	convention zpattern.Convention
+	ciBy       rank.Clustering
 	changed    int
 	format     tableFormat
 	jsonFile   string
 }
 
 func newCompareCommand() *cobra.Command {
-	c := comparison{split: kg.Test, sides: rank.BothSides, filter: rank.All, ties: rank.Realistic, hits: []int{1, 3, 10}, changed: 10}
+	c := comparison{
+		split: kg.Test, sides: rank.BothSides, filter: rank.All, ties: rank.Realistic, hits: []int{1, 3, 10},
+		ciBy: rank.ByQuery, changed: 10,
+	}
 	c.compute.setDefaults()
 	cmd := &cobra.Command{
 		Use:   "compare CKPT CKPT... --data NAME",
@@ -44,14 +48,18 @@ func newCompareCommand() *cobra.Command {
 the first, the base, query by query.
 
 Differences are other − base. Their intervals are 95% bootstrap intervals over resamples of the
-triples, each drawn with all its ranks; p is that of a two-sided permutation test, which exchanges
-the ranks of a triple between the two checkpoints by the toss of a coin, and is not adjusted for
-the number of tests. Wins are the queries that the other checkpoint ranks better than the base,
-losses those that it ranks worse. The queries that changed most are those whose 1/rank did.
+triples, in whole clusters with all their ranks; p is that of a two-sided permutation test, which
+exchanges the ranks of a cluster between the two checkpoints by the toss of a coin, and is not
+adjusted for the number of tests. --ci-by says what a cluster is, for both: a triple, or the
+triples of a query, an entity or a relation. [too few: 4.0] in place of an interval says that the
+clusters are worth 4 of equal size; an interval needs 10. Wins are the queries that the other
+checkpoint ranks better than the base, losses those that it ranks worse. The queries that changed
+most are those whose 1/rank did.
 
-See mquine eval for queries, filters, ties and --by. --format csv has a line for each difference
-and no changed queries, with names as they are: import them into a spreadsheet as text. --json has
-everything. With --json - the JSON goes to standard output, and the tables to standard error.`,
+See mquine eval for queries, filters, ties, --by and --ci-by. --format csv has a line for each
+difference and no changed queries, with names as they are: import them into a spreadsheet as text.
+--json has everything. With --json - the JSON goes to standard output, and the tables to standard
+error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
   mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json`,
@@ -95,6 +103,7 @@ everything. With --json - the JSON goes to standard output, and the tables to st
 	flags.Var(cutoffs{&c.hits}, "hits", "the `k` of Hits@k")
 	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
 	addConvention(cmd, &c.convention)
+	addCIBy(cmd, &c.ciBy)
 	flags.Var(positive{n: &c.changed}, "changed", "`number` of queries to list that changed most")
 	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv", plainTable, markdownTable, latexTable, csvTable)
 	jsonFlag(cmd, &c.jsonFile)
@@ -109,6 +118,9 @@ type compareReport struct {
 	Split  kg.Split    `json:"split"`
 	Filter rank.Filter `json:"filter"`
 	Ties   rank.Ties   `json:"ties"`
+	// CIBy is what intervals resample and permutations exchange. Reports that do not say did so
+	// with triples.
+	CIBy rank.Clustering `json:"ci_by"`
 	// ZConvention is the convention of the groups by z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 	// Checkpoints are in the order of the command line; the first is the base of Comparisons,
@@ -145,7 +157,7 @@ type changedQuery struct {
 }
 
 func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, error) {
-	r := &compareReport{Schema: "mquine.compare/1", Split: c.split, Filter: c.filter, Ties: c.ties}
+	r := &compareReport{Schema: "mquine.compare/1", Split: c.split, Filter: c.filter, Ties: c.ties, CIBy: c.ciBy}
 	if slices.Contains(c.by, "z-case") {
 		r.ZConvention = c.convention.String()
 	}
@@ -162,7 +174,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 		}
 		config := s.checkpoint.Model.Config()
 		results, _, err := rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
-			Sides: c.sides, Filters: []rank.Filter{c.filter}, Hits: c.hits, Threads: c.threads,
+			Sides: c.sides, Filters: []rank.Filter{c.filter}, Hits: c.hits, CIBy: c.ciBy, Threads: c.threads,
 		})
 		if err != nil {
 			s.close()
@@ -189,7 +201,8 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 				r.Checkpoints[0].Name, comma(candidates), name, comma(config.Entities))
 		}
 		contrast, err := rank.Compare(ctx, base, ranking.Ranks, rank.CompareOptions{
-			Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed, Threads: c.threads,
+			Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
+			CIBy: c.ciBy, Threads: c.threads,
 		})
 		if err != nil {
 			return nil, err

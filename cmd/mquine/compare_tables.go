@@ -50,7 +50,7 @@ func (r *compareReport) grids() []grid {
 	grids := []grid{r.checkpointGrid(protocol)}
 	for _, c := range r.Comparisons {
 		against := fmt.Sprintf("%s against %s: %s", c.Other, c.Base, protocol)
-		grids = append(grids, c.wholeGrid(against))
+		grids = append(grids, c.wholeGrid(against, r.CIBy))
 		for at := 0; at < len(c.Groups); {
 			end := at
 			for end < len(c.Groups) && c.Groups[end].By == c.Groups[at].By {
@@ -60,7 +60,7 @@ func (r *compareReport) grids() []grid {
 			if c.Groups[at].By == "z-case" {
 				title += " (convention " + r.ZConvention + ")"
 			}
-			grids = append(grids, groupGrid(title, c.Groups[at:end]))
+			grids = append(grids, groupGrid(title, r.CIBy, c.Groups[at:end]))
 			at = end
 		}
 		grids = append(grids, c.changedGrid(against))
@@ -69,13 +69,15 @@ func (r *compareReport) grids() []grid {
 }
 
 func (r *compareReport) checkpointGrid(title string) grid {
-	g := grid{title: title, text: 2, header: []string{"checkpoint", "side", "queries", "MRR [95% CI]", "MR"}}
+	g := grid{title: title, text: 2,
+		header: []string{"checkpoint", "side", "queries", "MRR " + intervalHeading(r.CIBy), "MR"}}
 	for _, h := range r.Checkpoints[0].Results[0].Hits {
 		g.header = append(g.header, fmt.Sprintf("Hits@%d", h.K))
 	}
 	for _, c := range r.Checkpoints {
 		for _, res := range c.Results {
-			row := []string{c.Name, res.Side.String(), comma(res.N), withInterval(res.MRR, res.MRRCI, 4), decimal(res.MR, 2)}
+			row := []string{c.Name, res.Side.String(), comma(res.N),
+				withInterval(res.MRR, res.MRRCI, res.ClusterCount, 4), decimal(res.MR, 2)}
 			for _, h := range res.Hits {
 				row = append(row, decimal(h.Share, 4))
 			}
@@ -85,8 +87,9 @@ func (r *compareReport) checkpointGrid(title string) grid {
 	return g
 }
 
-func (c *compared) wholeGrid(title string) grid {
-	g := grid{title: title, text: 2, header: []string{"side", "metric", "base", "other", "difference [95% CI]", "p", "wins", "losses", "equal"}}
+func (c *compared) wholeGrid(title string, by rank.Clustering) grid {
+	g := grid{title: title, text: 2, header: []string{
+		"side", "metric", "base", "other", "difference " + intervalHeading(by), "p", "wins", "losses", "equal"}}
 	for _, of := range c.Whole {
 		for _, m := range of.Metrics {
 			digits := 4
@@ -94,7 +97,8 @@ func (c *compared) wholeGrid(title string) grid {
 				digits = 2
 			}
 			g.rows = append(g.rows, []string{of.Side.String(), m.Metric, decimal(m.Base, digits), decimal(m.Other, digits),
-				withInterval(m.Difference, m.CI, digits), decimal(m.P, 4), comma(of.Wins), comma(of.Losses), comma(of.Equal)})
+				withInterval(m.Difference, m.CI, of.ClusterCount, digits), decimal(m.P, 4),
+				comma(of.Wins), comma(of.Losses), comma(of.Equal)})
 		}
 	}
 	return g
@@ -102,7 +106,7 @@ func (c *compared) wholeGrid(title string) grid {
 
 // groupGrid has a line for each group, of the last selection of sides: its MRR, and its Hits at
 // the last cut-off.
-func groupGrid(title string, contrasts []rank.Contrast) grid {
+func groupGrid(title string, by rank.Clustering, contrasts []rank.Contrast) grid {
 	side := contrasts[len(contrasts)-1].Side
 	g := grid{title: fmt.Sprintf("%s, side %v", title, side), text: 1, header: []string{contrasts[0].By, "queries"}}
 	shown := []int{0}
@@ -111,7 +115,7 @@ func groupGrid(title string, contrasts []rank.Contrast) grid {
 	}
 	for _, m := range shown {
 		name := contrasts[0].Metrics[m].Metric
-		g.header = append(g.header, "base "+name, "other "+name, "difference [95% CI]", "p")
+		g.header = append(g.header, "base "+name, "other "+name, "difference "+intervalHeading(by), "p")
 	}
 	g.header = append(g.header, "wins", "losses")
 	for _, c := range contrasts {
@@ -121,7 +125,8 @@ func groupGrid(title string, contrasts []rank.Contrast) grid {
 		row := []string{c.Group, comma(c.N)}
 		for _, at := range shown {
 			m := c.Metrics[at]
-			row = append(row, decimal(m.Base, 4), decimal(m.Other, 4), withInterval(m.Difference, m.CI, 4), decimal(m.P, 4))
+			row = append(row, decimal(m.Base, 4), decimal(m.Other, 4),
+				withInterval(m.Difference, m.CI, c.ClusterCount, 4), decimal(m.P, 4))
 		}
 		g.rows = append(g.rows, append(row, comma(c.Wins), comma(c.Losses)))
 	}
@@ -145,9 +150,14 @@ func decimal(n rank.Number, digits int) string {
 	return strconv.FormatFloat(float64(n), 'f', digits, 64)
 }
 
-func withInterval(n rank.Number, ci [2]rank.Number, digits int) string {
+func intervalHeading(by rank.Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
+
+func withInterval(n rank.Number, ci [2]rank.Number, clusters rank.ClusterCount, digits int) string {
 	if math.IsNaN(float64(n)) {
 		return "-"
+	}
+	if math.IsNaN(float64(ci[0])) {
+		return fmt.Sprintf("%s [too few: %s]", decimal(n, digits), decimal(clusters.Effective, 1))
 	}
 	return fmt.Sprintf("%s [%s, %s]", decimal(n, digits), decimal(ci[0], digits), decimal(ci[1], digits))
 }
@@ -228,7 +238,8 @@ func (r *compareReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
 	// The writer keeps the first error for the end.
 	_ = lines.Write([]string{"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
-		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p"})
+		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
+		"ci_by", "clusters", "effective_clusters"})
 	number := func(n rank.Number) string {
 		if math.IsNaN(float64(n)) {
 			return ""
@@ -240,7 +251,8 @@ func (r *compareReport) writeCSV(w io.Writer) error {
 			for _, m := range of.Metrics {
 				_ = lines.Write([]string{r.Data, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other,
 					of.By, of.Group, of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins), strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
-					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]), number(m.CI[1]), number(m.P)})
+					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]), number(m.CI[1]), number(m.P),
+					r.CIBy.String(), strconv.Itoa(of.Clusters), number(of.Effective)})
 			}
 		}
 	}

@@ -14,14 +14,16 @@ import (
 )
 
 type contrastJSON struct {
-	By      string `json:"by"`
-	Group   string `json:"group"`
-	Side    string `json:"side"`
-	N       int    `json:"n"`
-	Wins    int    `json:"wins"`
-	Losses  int    `json:"losses"`
-	Equal   int    `json:"equal"`
-	Metrics []struct {
+	By        string   `json:"by"`
+	Group     string   `json:"group"`
+	Side      string   `json:"side"`
+	N         int      `json:"n"`
+	Clusters  int      `json:"clusters"`
+	Effective *float64 `json:"effective_clusters"`
+	Wins      int      `json:"wins"`
+	Losses    int      `json:"losses"`
+	Equal     int      `json:"equal"`
+	Metrics   []struct {
 		Metric     string      `json:"metric"`
 		Base       *float64    `json:"base"`
 		Other      *float64    `json:"other"`
@@ -34,6 +36,7 @@ type contrastJSON struct {
 type compareJSON struct {
 	Schema      string `json:"schema"`
 	ZConvention string `json:"z_convention"`
+	CIBy        string `json:"ci_by"`
 	Checkpoints []struct {
 		Name    string        `json:"name"`
 		Results []evalMetrics `json:"results"`
@@ -170,7 +173,7 @@ func TestCompareFormats(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
 	require.NoError(t, err)
 	const metrics = 4
-	assert.Len(t, records[0], 20)
+	assert.Len(t, records[0], 23)
 	assert.Zero(t, (len(records)-1)%(2*metrics))
 	for _, record := range records[1:] {
 		if record[5] == w.model+"/" {
@@ -180,6 +183,44 @@ func TestCompareFormats(t *testing.T) {
 	o = succeed(t, append(compare, "--json", "-")...)
 	assert.True(t, strings.HasPrefix(o.stdout, "{\n  \"schema\""))
 	assert.Contains(t, o.stderr, "the queries that changed most")
+}
+
+// Every table says what was resampled, and the intervals and p-values are by it.
+func TestCompareCIBy(t *testing.T) {
+	w := newWorkplace(t)
+	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--sides", "tail", "--by", "category",
+		"--json", w.path("c.json")}
+	read := func() (r compareJSON) {
+		require.NoError(t, json.Unmarshal(must1(os.ReadFile(w.path("c.json"))), &r))
+		return r
+	}
+	o := succeed(t, compare...)
+	assert.Equal(t, "query", read().CIBy)
+	assert.Equal(t, 4, strings.Count(o.stdout, "[95% CI by query]"), "checkpoints, whole, and two metrics of the groups")
+
+	succeed(t, append(compare, "--ci-by", "triple")...)
+	byTriple := read()
+	for _, format := range []string{"table", "md", "latex"} {
+		o = succeed(t, append(compare, "--ci-by", "relation", "--format", format)...)
+		assert.Equal(t, 4, strings.Count(o.stdout, "% CI by relation"), format)
+		assert.Contains(t, o.stdout, "too few: ", format)
+	}
+	byRelation := read()
+	assert.Equal(t, "relation", byRelation.CIBy)
+	alone, together := byTriple.Comparisons[0].Whole[0], byRelation.Comparisons[0].Whole[0]
+	assert.Equal(t, 40, alone.Clusters)
+	assert.Less(t, *together.Effective, 10.)
+	assert.NotNil(t, alone.Metrics[0].CI[0])
+	assert.Nil(t, together.Metrics[0].CI[0])
+	assert.Equal(t, *alone.Metrics[0].Difference, *together.Metrics[0].Difference)
+	assert.Less(t, *alone.Metrics[0].P, *together.Metrics[0].P, "few relations can be exchanged in few ways")
+
+	o = succeed(t, append(compare, "--ci-by", "relation", "--format", "csv")...)
+	records, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"ci_low", "ci_high", "p", "ci_by", "clusters", "effective_clusters"}, records[0][17:])
+	assert.Equal(t, []string{"relation", strconv.Itoa(together.Clusters)}, records[1][20:22])
+	assert.Equal(t, []string{"", ""}, records[1][17:19])
 }
 
 func TestCompareBadInput(t *testing.T) {

@@ -37,6 +37,15 @@ mean rank set against chance.
                        heads for a tail, or tails for a head, on average)
              z-case    by exposure to the Z-paradox: easy, neutral or hard (see mquine z stats)
              degree    by the number of training triples that have the answer: 0, 1, 2-3, 4-7, …
+  --ci-by    what the 95% intervals resample. Triples with a query or an entity in common have
+             similar ranks, so that the interval for other queries or entities like these
+             resamples whole clusters of triples:
+             triple    each triple alone, for other facts drawn from the same graph
+             query     the triples of a query; each goes with the larger of its two queries
+             entity    the triples of an entity; each goes with the one of its two in more triples
+             relation  the triples of a relation
+             [too few: 4.0] in place of an interval says that the clusters are worth 4 of equal
+             size; an interval needs 10.
 
 Ranks are exact: the order of two candidates is that of their scores in float64, so every
 instruction set and every number of threads gives the same integers.
@@ -74,6 +83,7 @@ and tells what share of that the ranking reached.`,
 	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
 	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
 	addConvention(cmd, &e.convention)
+	addCIBy(cmd, &e.ciBy)
 	e.compute.addWithDevices(cmd, &e.gpus)
 	addChoice(cmd, &e.screen, "screen", "arithmetic of the CPU's first stage for dot `products`: auto, float32, int8 or int16; it changes the speed and never a result",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)

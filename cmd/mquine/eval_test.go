@@ -103,6 +103,7 @@ type evalReport struct {
 	Tier             string        `json:"tier"`
 	Threads          int           `json:"threads"`
 	Machine          string        `json:"machine"`
+	CIBy             string        `json:"ci_by"`
 	Results          []evalMetrics `json:"results"`
 	Groups           []struct {
 		By    string `json:"by"`
@@ -119,13 +120,15 @@ type evalReport struct {
 }
 
 type evalMetrics struct {
-	Side   string              `json:"side"`
-	Filter string              `json:"filter"`
-	Ties   string              `json:"ties"`
-	N      int                 `json:"n"`
-	MRR    *float64            `json:"mrr"`
-	MRRCI  [2]*float64         `json:"mrr_ci"`
-	Hits   map[string]*float64 `json:"hits"`
+	Side      string              `json:"side"`
+	Filter    string              `json:"filter"`
+	Ties      string              `json:"ties"`
+	N         int                 `json:"n"`
+	MRR       *float64            `json:"mrr"`
+	MRRCI     [2]*float64         `json:"mrr_ci"`
+	Clusters  int                 `json:"clusters"`
+	Effective *float64            `json:"effective_clusters"`
+	Hits      map[string]*float64 `json:"hits"`
 }
 
 func readReport(t *testing.T, text []byte) evalReport {
@@ -227,6 +230,51 @@ func TestEvalTable(t *testing.T) {
 	assert.Regexp(t, `FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, o.stdout)
 }
 
+// TestEvalCIBy asks for each clustering: the means are the same, the clusters are not.
+func TestEvalCIBy(t *testing.T) {
+	w := newWorkplace(t)
+	eval := []string{"eval", "--model", w.model, "--data", w.data, "--by", "relation", "--json", w.path("report.json")}
+	clusters := map[string]int{}
+	var mrr float64
+	for _, by := range []string{"triple", "query", "entity", "relation", ""} {
+		args := eval
+		if by != "" {
+			args = append(args, "--ci-by", by)
+		}
+		o := succeed(t, args...)
+		r := readReport(t, must1(os.ReadFile(w.path("report.json"))))
+		if by == "" {
+			by = "query" // the default
+		}
+		assert.Equal(t, by, r.CIBy)
+		assert.Equal(t, 2, strings.Count(o.stdout, "MRR [95% CI by "+by+"]"), "the whole, and the groups")
+		last := r.Results[len(r.Results)-1]
+		clusters[by] = last.Clusters
+		if mrr == 0 {
+			mrr = *last.MRR
+		}
+		assert.Equal(t, mrr, *last.MRR)
+		assert.LessOrEqual(t, *last.Effective, float64(last.Clusters))
+		for _, g := range r.Groups {
+			if g.N > 0 && *g.Effective < 10 {
+				assert.Nil(t, g.MRRCI[0])
+				assert.Nil(t, g.MRRCI[1])
+			} else if g.N > 0 {
+				assert.NotNil(t, g.MRRCI[0])
+			}
+		}
+		if by == "relation" {
+			assert.Contains(t, o.stdout, "[too few: 1.0]", "a relation is one cluster")
+		}
+	}
+	assert.Equal(t, 40, clusters["triple"])
+	assert.Less(t, clusters["query"], 40)
+	assert.Less(t, clusters["entity"], clusters["query"])
+	assert.Less(t, clusters["relation"], clusters["entity"])
+	mquine(t, append(eval, "--ci-by", "hub")...).requireSentence(t, exitUsage,
+		"choose from triple, query, entity and relation")
+}
+
 // TestEvalCollapsed ranks a checkpoint that gives all candidates almost the same score.
 func TestEvalCollapsed(t *testing.T) {
 	w := newWorkplace(t)
@@ -255,8 +303,8 @@ func TestEvalToStandardOutput(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		require.NoError(t, cmd.Run(), stderr.String())
 		assert.True(t, strings.HasPrefix(stdout.String(), want), stdout.String()[:80])
-		assert.NotContains(t, stdout.String(), "MRR [95% CI]")
-		assert.Contains(t, stderr.String(), "MRR [95% CI]")
+		assert.NotContains(t, stdout.String(), "MRR [95% CI by query]")
+		assert.Contains(t, stderr.String(), "MRR [95% CI by query]")
 		if flag == "--json" {
 			readReport(t, []byte(stdout.String()))
 		}

@@ -34,6 +34,7 @@ type evaluation struct {
 	ties     rank.Ties
 	hits     []int
 	by       []string
+	ciBy     rank.Clustering
 	// convention is that of groups by z-case.
 	convention zpattern.Convention
 	screen     rank.Screen
@@ -49,7 +50,7 @@ type evaluation struct {
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
 		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
-		ties: rank.Realistic, hits: []int{1, 3, 10}, start: start,
+		ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: rank.ByQuery, start: start,
 	}
 	e.compute.setDefaults()
 	return e
@@ -97,7 +98,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	report := &rank.Report{
 		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities, Protocol: string(e.protocol),
-		Model: m.Config().Model, Dim: m.Config().Dim,
+		CIBy: e.ciBy, Model: m.Config().Model, Dim: m.Config().Dim,
 		Tier: backend.Tier.String(), Threads: e.threads, Machine: machine(),
 	}
 	if slices.Contains(e.by, "z-case") {
@@ -154,7 +155,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		report.ComparisonShare = gterms / report.GtermsAll
 	}
 	report.Results, report.Groups, err = rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
-		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: keys, Threads: e.threads,
+		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: keys, CIBy: e.ciBy, Threads: e.threads,
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // choice is a flag that takes the name of one of a few values.
@@ -198,6 +199,12 @@ func addData(cmd *cobra.Command, data *string) {
 		installed, _ := kg.Installed()
 		return installed, cobra.ShellCompDirectiveNoFileComp
 	})
+}
+
+// addCIBy adds the flag --ci-by.
+func addCIBy(cmd *cobra.Command, by *rank.Clustering) {
+	addChoice(cmd, by, "ci-by", "`clusters` that 95% intervals resample: triple, query, entity or relation",
+		rank.ByTriple, rank.ByQuery, rank.ByEntity, rank.ByRelation)
 }
 
 // compute are the flags that say what computes. They change the speed and never a result.

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// sizes is how large the simulated clusters are.
+type sizes struct {
+	name     string
+	exponent float64 // of a Pareto distribution that ends at 1,000; 0 for 10 triples each
+	easier   bool    // clusters of more than 20 triples have better ranks
+}
+
+// draw returns the ranks of a cluster: 1 with a chance that is the cluster's own, otherwise 10.
+func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
+	n := 10
+	if s.exponent > 0 {
+		n = int(min(1000, math.Pow(rng.Float64(), -1/s.exponent)))
+	}
+	chance := math.Pow(rng.Float64(), 2)
+	if s.easier && n > 20 {
+		chance = math.Sqrt(chance)
+	}
+	ranks := make([]rank.Rank, n)
+	for i := range ranks {
+		ranks[i].Triple = kg.Triple{Head: int32(i), Relation: int32(cluster)}
+		if rng.Float64() >= chance {
+			ranks[i].Better[rank.All] = 9
+		}
+	}
+	return ranks
+}
+
+// writeFew prints how often the intervals of simulated clusters hold the true mean, with the plain
+// percentiles of the bootstrap and as Summarize has them.
+func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
+	fmt.Fprintln(t, "clusters\tsize\teffective\twith an interval\tpercentiles\texpanded\t")
+	for _, s := range []sizes{
+		{"equal", 0, false}, {"Pareto 2", 2, false}, {"Pareto 1.2", 1.2, false}, {"large ones easier", 1.2, true},
+	} {
+		rng := rand.New(rand.NewPCG(o.seed, 1))
+		truth := s.mean(rng)
+		for _, clusters := range []int{10, 20, 50, 200} {
+			var effective []float64
+			var have, plain, expanded float64
+			for range o.samples {
+				var ranks []rank.Rank
+				var sums, counts []float64
+				for c := range clusters {
+					drawn := s.draw(rng, c)
+					ranks = append(ranks, drawn...)
+					sums, counts = append(sums, reciprocals(drawn)), append(counts, float64(len(drawn)))
+				}
+				results, _, err := rank.Summarize(ctx, ranks, rank.SummaryOptions{
+					Sides: rank.TailSide, Filters: []rank.Filter{rank.All}, CIBy: rank.ByRelation,
+				})
+				if err != nil {
+					return err
+				}
+				r := results[rank.Realistic]
+				effective = append(effective, float64(r.Effective))
+				if math.IsNaN(float64(r.MRRCI[0])) {
+					continue
+				}
+				have++
+				if float64(r.MRRCI[0]) <= truth && truth <= float64(r.MRRCI[1]) {
+					expanded++
+				}
+				if low, high := percentiles(rng, sums, counts); low <= truth && truth <= high {
+					plain++
+				}
+			}
+			slices.Sort(effective)
+			fmt.Fprintf(t, "%d\t%s\t%.0f\t%.0f\t%s\t%s\t\n", clusters, s.name, effective[len(effective)/2], have,
+				share(plain, have), share(expanded, have))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mean returns the mean of 1/rank over very many clusters.
+func (s sizes) mean(rng *rand.Rand) float64 {
+	var sum, count float64
+	for range 400_000 {
+		ranks := s.draw(rng, 0)
+		sum += reciprocals(ranks)
+		count += float64(len(ranks))
+	}
+	return sum / count
+}
+
+func reciprocals(ranks []rank.Rank) (sum float64) {
+	for i := range ranks {
+		sum += 1 / rank.Realistic.Rank(&ranks[i], rank.All)
+	}
+	return sum
+}
+
+// percentiles returns the plain bootstrap interval of clusters.
+func percentiles(rng *rand.Rand, sums, counts []float64) (low, high float64) {
+	means := make([]float64, 1000)
+	for i := range means {
+		var sum, count float64
+		for range sums {
+			c := rng.IntN(len(sums))
+			sum += sums[c]
+			count += counts[c]
+		}
+		means[i] = sum / count
+	}
+	slices.Sort(means)
+	return means[24], means[974]
+}

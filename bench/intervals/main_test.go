@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/rank"
+)
+
+// writeHubs writes ranks of 200 queries (?, r, t) of 1 to 9 triples each, whose ranks are alike.
+func writeHubs(t *testing.T) (file string) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var tails, heads strings.Builder
+	for q := range 200 {
+		better := rng.IntN(4)
+		for i := range 1 + rng.IntN(9) {
+			fmt.Fprintf(&tails, "tail\t%d of %d\tr\thub %[2]d\t%d\t0\n", i, q, better)
+			fmt.Fprintf(&heads, "head\t%d of %d\tr\thub %[2]d\t%d\t0\n", i, q, better)
+		}
+	}
+	file = filepath.Join(t.TempDir(), "ranks.tsv")
+	text := "side\thead\trelation\ttail\tall_better\tall_equal\n" + tails.String() + heads.String()
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+func TestIntervals(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), &out, writeHubs(t), options{filter: rank.All, size: 100, samples: 60, seed: 1}))
+	var lines [][]string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Fields(line))
+	}
+	number := func(text string) float64 {
+		text, _, _ = strings.Cut(text, "±")
+		v, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err)
+		return v
+	}
+	// side, MRR, by, clusters, effective, low, high, times, design effect
+	require.Equal(t, []string{"tail", "triple"}, []string{lines[1][0], lines[1][2]})
+	require.Equal(t, []string{"tail", "query", "200"}, []string{lines[4][0], lines[4][2], lines[4][3]})
+	assert.Greater(t, number(lines[4][7]), 1.8, "ranks of a query are alike")
+	assert.Less(t, number(lines[4][7]), 3., "and a query has five triples on average")
+
+	drawn := map[string][]string{}
+	for _, line := range lines[13:] {
+		if n := len(line); n > 5 && line[n-5] == "both" {
+			drawn[strings.Join(line[:n-6], " ")] = line[n-4:]
+		}
+	}
+	assert.Len(t, drawn, 7)
+	hubs := drawn["queries (?, r, t)"]
+	assert.Less(t, number(hubs[0]), number(hubs[1]), "by triple, by query")
+	assert.Equal(t, "-", hubs[3], "one relation has no interval")
+}
+
+func TestFew(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), &out, "", options{samples: 60, seed: 1, few: true}))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 1+4*4)
+	assert.Equal(t, []string{"10", "equal", "10", "60"}, strings.Fields(lines[1])[:4])
+}
+
+func TestBadFiles(t *testing.T) {
+	file := writeHubs(t)
+	err := run(t.Context(), new(strings.Builder), file, options{filter: rank.None})
+	assert.EqualError(t, err, file+": no ranks under filter none")
+	err = run(t.Context(), new(strings.Builder), file, options{filter: rank.All, size: 900, samples: 1})
+	assert.ErrorContains(t, err, "samples of 900 triples are too large for a population of ")
+	assert.Error(t, run(t.Context(), new(strings.Builder), file+"x", options{}))
+}
