@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -159,24 +160,24 @@ func (r *Run) Close() error {
 
 func (r *Run) open(ctx context.Context, m Machine) error {
 	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
-	if _, err := r.read(); err != nil {
+	if _, err := r.read(ctx); err != nil {
 		return err
 	}
 	if r.Finished() != "" {
-		return r.readLog()
+		return r.readLog(ctx)
 	}
 	var err error
 	if r.lock, err = lock(r.path(configName)); err != nil {
 		return err
 	}
-	data, err := r.read() // it may have gone on before the lock
+	data, err := r.read(ctx) // it may have gone on before the lock
 	if err != nil {
 		return err
 	}
 	if r.Finished() != "" {
-		return r.readLog()
+		return r.readLog(ctx)
 	}
-	if r.Graph, err = kg.Open(ctx, data); err != nil {
+	if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
 		return err
 	}
 	if err := r.Config.checkOn(r.Graph); err != nil {
@@ -191,13 +192,13 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err := sweep(r.Dir, r.path(lastName), r.path(bestName)); err != nil {
 		return err
 	}
-	return r.readLog()
+	return r.readLog(ctx)
 }
 
 // read reads the configuration and how far the run has come, and returns the name of the data set.
-func (r *Run) read() (data string, err error) {
+func (r *Run) read(ctx context.Context) (data string, err error) {
 	path := r.path(configName)
-	file, err := os.Open(path)
+	file, err := input.Open(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)
@@ -354,8 +355,8 @@ func (c *Config) line() string {
 }
 
 // readLog reads the epochs that are done. What a killed run wrote beyond them is left out.
-func (r *Run) readLog() error {
-	data, err := os.ReadFile(r.path(logName))
+func (r *Run) readLog(ctx context.Context) error {
+	data, err := input.ReadFile(ctx, r.path(logName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -122,7 +123,7 @@ func (t *Tuning) Close() error {
 func (t *Tuning) path(name string) string { return filepath.Join(t.Dir, name) }
 
 func (t *Tuning) open(ctx context.Context) error {
-	text, err := os.ReadFile(t.path(searchName))
+	text, err := input.ReadFile(ctx, t.path(searchName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is not the folder of a search: it has no %s", t.Dir, searchName)
@@ -137,7 +138,7 @@ func (t *Tuning) open(ctx context.Context) error {
 	if err := decoder.Decode(&t.Plan); err != nil {
 		return fmt.Errorf("%s: %s", t.path(searchName), strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	file, err := os.Open(t.path(spaceName))
+	file, err := input.Open(ctx, t.path(spaceName))
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (t *Tuning) open(ctx context.Context) error {
 	if t.Space, err = ReadSpace(file, t.path(spaceName), Default()); err != nil {
 		return err
 	}
-	if t.Graph, err = kg.Open(ctx, t.Plan.Data); err != nil {
+	if t.Graph, err = kg.Open(ctx, t.Plan.Data, kg.ReportProgress(t.machine.Reading)); err != nil {
 		return err
 	}
 	if t.Rungs, err = Rungs(t.Space.fixed, t.Plan.Rungs); err != nil {
@@ -155,13 +156,13 @@ func (t *Tuning) open(ctx context.Context) error {
 	if err := sweep(t.Dir); err != nil {
 		return err
 	}
-	return t.readTrials()
+	return t.readTrials(ctx)
 }
 
 // readTrials makes the search again from its results.
-func (t *Tuning) readTrials() error {
+func (t *Tuning) readTrials(ctx context.Context) error {
 	path := t.path(trialsName)
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -75,7 +75,7 @@ func read(ctx context.Context, dir string) ([]class, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			results, err := bench.ReadResults(path)
+			results, err := bench.ReadResults(ctx, path)
 			if err != nil {
 				return nil, err
 			}
