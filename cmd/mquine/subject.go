@@ -16,8 +16,9 @@ type subject struct {
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set side by side; the caller closes the subject.
-func (in inputs) open(ctx context.Context) (*subject, error) {
+// open reads the checkpoint and the data set side by side, and tells on log how far it has come; the
+// caller closes the subject.
+func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
 		c       *checkpoint.Checkpoint
 		g       *kg.Graph
@@ -26,7 +27,7 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 	)
 	reading.Go(func() {
 		dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
-			g, err = kg.Open(ctx, in.data)
+			g, err = openData(ctx, in.data, log)
 			return err
 		})
 	})
@@ -38,6 +39,7 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
+	writeVocabularyNote(log, c)
 	if dataErr == nil {
 		g, dataErr = g.Relabel(c.Entities, c.Relations)
 	}
@@ -46,6 +48,20 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 		return nil, dataErr
 	}
 	return &subject{c, g}, nil
+}
+
+// openData reads a data set, and tells on log how far it has come where that takes long.
+func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
+	meter := newMeter(log)
+	defer meter.clear()
+	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
+}
+
+// writeVocabularyNote tells where the labels of a checkpoint come from, if not from its own folder.
+func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
+	if c.VocabularyDir != c.Path {
+		fmt.Fprintf(w, "note: the labels of %s are those in %s\n", c.Path, c.VocabularyDir)
+	}
 }
 
 func (s *subject) close() { s.checkpoint.Close() }

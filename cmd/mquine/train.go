@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 )
@@ -132,7 +131,7 @@ func (t *training) config(cmd *cobra.Command) (c train.Config, err error) {
 		}
 	}
 	if t.configFile != "" {
-		file, err := os.Open(t.configFile)
+		file, err := input.Open(cmd.Context(), t.configFile)
 		if err != nil {
 			return c, fmt.Errorf("reading %s: %w", t.configFile, reason(err))
 		}
@@ -166,7 +165,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	dir := t.resume
 	if dir != "" && cmd.Flags().Changed(epochsFlag) {
-		if err := train.Extend(dir, t.given.Epochs); err != nil {
+		if err := train.Extend(ctx, dir, t.given.Epochs); err != nil {
 			return err
 		}
 	}
@@ -175,7 +174,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		if err != nil {
 			return err
 		}
-		g, err := kg.Open(ctx, t.data)
+		g, err := openData(ctx, t.data, log)
 		if err != nil {
 			return err
 		}
@@ -190,8 +189,9 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		}
 	}
 	meter := newMeter(log)
-	show := &trainingLog{meter: meter, log: log}
-	r, err := train.OpenRun(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step})
+	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
+	r, err := train.OpenRun(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set")})
+	reading.clear()
 	if err != nil {
 		return err
 	}
