@@ -190,7 +190,9 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
-	r, err := train.OpenRun(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set")})
+	r, err := train.OpenRun(ctx, dir, train.Machine{
+		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
+	})
 	reading.clear()
 	if err != nil {
 		return err

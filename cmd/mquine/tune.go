@@ -165,7 +165,9 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		}
 	}
 	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
-	search, err := train.OpenTuning(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set")})
+	search, err := train.OpenTuning(ctx, dir, train.Machine{
+		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
+	})
 	reading.clear()
 	if err != nil {
 		return err

@@ -85,7 +85,10 @@ func Open(ctx context.Context, path string) (*Reader, error) {
 func NewReader(ctx context.Context, r io.Reader) *Reader { return newReader(ctx, io.NopCloser(r), -1) }
 
 func newReader(ctx context.Context, from io.ReadCloser, size int64) *Reader {
-	r := &Reader{outer: ctx, size: size, full: make(chan chunk, chunks), free: make(chan []byte, chunks), closed: make(chan struct{})}
+	r := &Reader{
+		outer: ctx, size: size,
+		full: make(chan chunk, chunks), free: make(chan []byte, chunks), closed: make(chan struct{}),
+	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for range chunks {
 		r.free <- nil // made when it is used: most files need one
