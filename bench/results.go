@@ -1,13 +1,15 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
+
+	"github.com/mquine/mquine/internal/input"
 )
 
 // Result is one line of a file in the Go benchmark format.
@@ -28,8 +30,8 @@ func (r Result) Round() int {
 }
 
 // ReadResults reads a file in the Go benchmark format. A file without any result is an error.
-func ReadResults(path string) ([]Result, error) {
-	f, err := os.Open(path)
+func ReadResults(ctx context.Context, path string) ([]Result, error) {
+	f, err := input.Open(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read results: %w", err)
 	}

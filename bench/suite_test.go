@@ -88,7 +88,7 @@ func TestQuick(t *testing.T) {
 	}))
 	path := filepath.Join(t.TempDir(), "results.txt")
 	require.NoError(t, os.WriteFile(path, out.Bytes(), 0o666))
-	results, err := bench.ReadResults(path)
+	results, err := bench.ReadResults(t.Context(), path)
 	require.NoError(t, err)
 	require.Len(t, results, runs)
 	list, err := bench.All()
@@ -149,7 +149,7 @@ func TestReadResults(t *testing.T) {
 	read := func(text string) ([]bench.Result, error) {
 		path := filepath.Join(dir, "r.txt")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o666))
-		return bench.ReadResults(path)
+		return bench.ReadResults(t.Context(), path)
 	}
 	results, err := read("tier: avx2\nround: 2\nBenchmarkPanel/tier=avx2/k=342-16  10  250 ns/op  12.5 GFLOP/s\nPASS\n")
 	require.NoError(t, err)
@@ -162,6 +162,6 @@ func TestReadResults(t *testing.T) {
 	require.ErrorContains(t, err, "has no benchmark results")
 	_, err = read("BenchmarkX 1 ns/op\n")
 	require.ErrorContains(t, err, "r.txt:1")
-	_, err = bench.ReadResults(filepath.Join(dir, "none"))
+	_, err = bench.ReadResults(t.Context(), filepath.Join(dir, "none"))
 	require.ErrorContains(t, err, "cannot read results")
 }

@@ -161,7 +161,7 @@ func FuzzReadNTriples(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		table := newTripleTable(nil, nil)
+		table := newTripleTable(nil, nil, defaultLimits.triples)
 		if err := readNTriples(newLines(t.Context(), "fuzz", bytes.NewReader(text)), table.add); err != nil {
 			assert.Contains(t, err.Error(), "fuzz:")
 			return
@@ -180,7 +180,7 @@ func FuzzReadNTriples(f *testing.F) {
 		for _, x := range table.triples {
 			fmt.Fprintf(&again, "%s <%s> %s .\n", term(table.entities.Label(x.Head)), table.relations.Label(x.Relation), term(table.entities.Label(x.Tail)))
 		}
-		second := newTripleTable(nil, nil)
+		second := newTripleTable(nil, nil, defaultLimits.triples)
 		require.NoError(t, readNTriples(newLines(t.Context(), "again", strings.NewReader(again.String())), second.add))
 		assert.Equal(t, table, second)
 	})

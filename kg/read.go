@@ -11,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mquine/mquine/internal/input"
 )
 
 // DataDir returns the folder that holds the data sets: the value of MQUINE_DATA, or else
@@ -65,47 +69,80 @@ func Installed() ([]string, error) {
 // without its angle brackets, that of a blank node _:name, the same node in all files, and that
 // of a literal its canonical form, such as "chat"@fr. Whatever is wrong in a file is an error with
 // file and line.
-func Open(ctx context.Context, dataset string) (*Graph, error) {
-	dir, err := Folder(dataset)
+//
+// A split that is there and holds no triple is an error, and so is a public data set in DataDir
+// with a split of another number of triples than was published: known answers would be missing
+// from every filter.
+func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
+	o := newOpening(options...)
+	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })
 	if err != nil {
 		return nil, err
 	}
-	files, err := listFolder(dir)
-	if err != nil {
-		return nil, fmt.Errorf("reading the folder %s: %w", dir, reason(err))
-	}
-	if !files.holdSplit() {
-		return nil, fmt.Errorf("%s holds no data set: it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", dir)
-	}
-
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("data set %s: %w", dataset, err)
-	}
-	g := &Graph{Name: filepath.Base(abs), Dir: dir}
-	if g.Entities, err = files.vocabulary(ctx, "entities", "entity_ids"); err != nil {
+	o.progress.start(files.bytes)
+	g := &Graph{Name: files.name, Dir: files.dir}
+	if g.Entities, err = o.vocabulary(ctx, files.entities); err != nil {
 		return nil, err
 	}
-	if g.Relations, err = files.vocabulary(ctx, "relations", "relation_ids"); err != nil {
+	if g.Relations, err = o.vocabulary(ctx, files.relations); err != nil {
 		return nil, err
 	}
-	if err := g.readSplits(ctx, files); err != nil {
+	if err := g.readSplits(ctx, files.splits, o); err != nil {
 		return nil, err
 	}
-	g.Notes = g.describeDefects()
+	difference := g.comparePublished(files.splits)
+	if difference != "" && files.installed {
+		return nil, fmt.Errorf("%s: remove the file and run \"mquine data get %s\", or rename the folder if it holds another data set",
+			difference, g.Name)
+	}
+	// Which takes as long as an index does, many seconds for a hundred million triples.
+	if g.Notes, err = input.Await(ctx, func() ([]string, error) { return g.describeDefects(), nil }); err != nil {
+		return nil, fmt.Errorf("data set %s: %w", g.Name, err)
+	}
+	if difference != "" {
+		g.Notes = append(g.Notes, difference)
+	}
 	return g, nil
 }
 
-// readSplits reads the splits side by side, each with label numbers of its own unless a
-// vocabulary is given, and then numbers the labels as one reading of all files would.
-func (g *Graph) readSplits(ctx context.Context, files folder) error {
-	var paths [NumSplits]string
-	for s := range NumSplits {
-		var err error
-		if paths[s], err = files.find(splitFiles(s)); err != nil {
-			return err
-		}
+// OpenOption changes how Open reads.
+type OpenOption func(*opening)
+
+// opening is how Open reads.
+type opening struct {
+	limits
+	progress *progress
+}
+
+func newOpening(options ...OpenOption) opening {
+	o := opening{limits: defaultLimits}
+	for _, option := range options {
+		option(&o)
 	}
+	return o
+}
+
+// vocabulary reads the vocabulary file at path, in the form that its name says; it returns nil if
+// the path is empty.
+func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
+	if path == "" {
+		return nil, nil
+	}
+	read := readNumbered
+	if filepath.Ext(trimCompression(path)) == ".txt" {
+		read = readListed
+	}
+	err = o.readFile(ctx, path, func(l *lines) error {
+		v, err = read(l)
+		return err
+	})
+	return v, err
+}
+
+// readSplits reads the splits side by side, each with label numbers of its own unless a
+// vocabulary is given, and then numbers the labels as one reading of all files would. The path of
+// a split that is not there is empty.
+func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o opening) error {
 	var (
 		tables [NumSplits]tripleTable
 		errs   [NumSplits]error
@@ -113,12 +150,16 @@ func (g *Graph) readSplits(ctx context.Context, files folder) error {
 	)
 	for s, path := range paths {
 		if path != "" {
-			all.Go(func() { tables[s], errs[s] = readTripleFile(ctx, path, g.Entities, g.Relations) })
+			all.Go(func() { tables[s], errs[s] = o.readTripleFile(ctx, path, g.Entities, g.Relations) })
 		}
 	}
 	all.Wait()
 	// The first split that fails is the one to tell, whichever goroutine came first.
-	for _, err := range errs {
+	for s, err := range errs {
+		if err == nil && paths[s] != "" && len(tables[s].triples) == 0 {
+			err = fmt.Errorf("%s holds no triple: if the data set has no %v split, remove the file; otherwise fetch or copy it again",
+				paths[s], Split(s))
+		}
 		if err != nil {
 			return err
 		}
@@ -136,6 +177,9 @@ func (g *Graph) readSplits(ctx context.Context, files folder) error {
 		}
 		// With a given vocabulary, the table's is the graph's, and nothing moves.
 		entities, relations := addAll(g.Entities, table.entities), addAll(g.Relations, table.relations)
+		if n := max(g.Entities.Len(), g.Relations.Len()); n > o.labels {
+			return fmt.Errorf("data set %s has more than %s labels, which is as many as can be numbered", g.Name, humanize.Comma(int64(o.labels)))
+		}
 		for i, t := range table.triples {
 			table.triples[i] = Triple{entities[t.Head], relations[t.Relation], entities[t.Tail]}
 		}
@@ -276,11 +320,72 @@ func (f folder) holdSplit() bool {
 	return false
 }
 
-// vocabulary reads the vocabulary file of the folder; it returns nil if there is none.
-func (f folder) vocabulary(ctx context.Context, name, libkgeName string) (*Vocabulary, error) {
-	path, err := f.find([]string{name + ".dict", libkgeName + ".del", name + ".tsv", name + ".txt"})
-	if path == "" || err != nil {
-		return nil, err
+// datasetFiles are the files of a data set; the path of one that is not there is empty.
+type datasetFiles struct {
+	name, dir string
+	// installed says that the folder is the one of that name in DataDir.
+	installed           bool
+	entities, relations string
+	splits              [NumSplits]string
+	// bytes is the size of all of them, as far as it is known.
+	bytes int64
+}
+
+// findFiles finds the files of a data set.
+func findFiles(dataset string) (datasetFiles, error) {
+	var d datasetFiles
+	var err error
+	if d.dir, err = Folder(dataset); err != nil {
+		return d, err
 	}
-	return readVocabularyFile(ctx, path, vocabularyForm(path))
+	files, err := listFolder(d.dir)
+	if err != nil {
+		return d, fmt.Errorf("reading the folder %s: %w", d.dir, reason(err))
+	}
+	if !files.holdSplit() {
+		return d, fmt.Errorf("%s holds no data set: it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", d.dir)
+	}
+	abs, err := filepath.Abs(d.dir)
+	if err != nil {
+		return d, fmt.Errorf("data set %s: %w", dataset, err)
+	}
+	d.name = filepath.Base(abs)
+	d.installed = isInstalled(d.dir, d.name)
+
+	if d.entities, err = files.find(vocabularyFiles("entities", "entity_ids")); err != nil {
+		return d, err
+	}
+	if d.relations, err = files.find(vocabularyFiles("relations", "relation_ids")); err != nil {
+		return d, err
+	}
+	for s := range NumSplits {
+		if d.splits[s], err = files.find(splitFiles(s)); err != nil {
+			return d, err
+		}
+	}
+	for _, path := range append(d.splits[:], d.entities, d.relations) {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			d.bytes += info.Size()
+		}
+	}
+	return d, nil
+}
+
+// isInstalled tells whether dir, however it is written, is the folder of that name in DataDir.
+func isInstalled(dir, name string) bool {
+	parent, err := DataDir()
+	if err != nil {
+		return false
+	}
+	here, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(filepath.Join(parent, name))
+	return err == nil && os.SameFile(here, there)
+}
+
+// vocabularyFiles lists the names, without compression, of the files that can hold a vocabulary.
+func vocabularyFiles(name, libkgeName string) []string {
+	return []string{name + ".dict", libkgeName + ".del", name + ".tsv", name + ".txt"}
 }

@@ -3,6 +3,7 @@ package kg
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mquine/mquine/internal/input"
 )
 
 // compressions lists what may follow the name of a text file; the empty one is first.
@@ -35,69 +38,109 @@ type lines struct {
 	path string // for messages
 	text *bufio.Reader
 	n    int // number of the line read last, from 1
+	// advance is told now and then how many lines were read since the last time.
+	advance func(lines int64)
 }
 
 // readFile opens a text file, compressed or not, and passes its lines to read.
-func readFile(ctx context.Context, path string, read func(*lines) error) error {
-	f, err := os.Open(path)
+func (o opening) readFile(ctx context.Context, path string, read func(*lines) error) error {
+	f, err := input.Open(ctx, path)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", path, reason(err))
 	}
 	defer f.Close()
-	text, err := decompress(f)
+	stored := &counter{Reader: f}
+	text, err := decompress(stored, path)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, reason(err))
+		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), reason(err)))
 	}
 	defer text.Close()
-	return read(newLines(ctx, path, text))
+	l := newLines(ctx, path, o.bound(text, path, f.Size()))
+	l.advance = func(lines int64) { o.progress.add(stored.take(), lines) }
+	return read(l)
 }
 
-// decompress returns the text of a file, compressed as its name says.
-func decompress(f *os.File) (io.ReadCloser, error) {
-	extension := filepath.Ext(f.Name())
-	if !slices.Contains(compressions[1:], extension) {
-		return io.NopCloser(f), nil
+// counter counts the bytes that are read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// take returns the number of bytes since the last call.
+func (c *counter) take() int64 {
+	n := c.n
+	c.n = 0
+	return n
+}
+
+// lfsPointer begins the small text that Git stores in place of a file that is in Git LFS.
+const lfsPointer = "version https://git-lfs.github.com/spec/"
+
+// decompress returns the text of a file, compressed as the extension of its path says.
+func decompress(f io.Reader, path string) (io.ReadCloser, error) {
+	stored := bufio.NewReaderSize(f, 1<<16)
+	start, err := stored.Peek(len(lfsPointer)) // of other errors, the next read tells
+	if string(start) == lfsPointer {
+		return nil, errors.New("it is the Git LFS pointer to the file instead of the file: run \"git lfs pull\" where it comes from, and copy it again")
 	}
-	compressed := bufio.NewReaderSize(f, 1<<16)
-	if _, err := compressed.Peek(1); err == io.EOF {
+	if !isCompressed(path) {
+		return io.NopCloser(stored), nil
+	}
+	if len(start) == 0 && err == io.EOF {
 		return nil, errors.New("the file is empty, not even an empty archive: fetch it again")
 	}
-	if extension == ".gz" {
-		z, err := gzip.NewReader(compressed)
+	if filepath.Ext(path) == ".gz" {
+		z, err := gzip.NewReader(stored)
 		if err != nil {
 			return nil, fmt.Errorf("it is not a gzip file (%w)", unexpectedEnd(err))
 		}
 		return z, nil
 	}
-	z, err := zstd.NewReader(compressed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	z, err := zstd.NewReader(stored, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, err
 	}
 	return z.IOReadCloser(), nil
 }
 
+func isCompressed(path string) bool { return slices.Contains(compressions[1:], filepath.Ext(path)) }
+
 func newLines(ctx context.Context, path string, text io.Reader) *lines {
-	return &lines{ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine)}
+	return &lines{ctx: ctx, path: path, text: bufio.NewReaderSize(text, maxLine), advance: func(int64) {}}
 }
 
 // next returns the next line without its end, valid until the next call, or io.EOF.
 func (l *lines) next() ([]byte, error) {
-	const linesPerCheck = 1 << 12
+	const linesPerCheck, linesPerReport = 1 << 12, 1 << 16
 	if l.n%linesPerCheck == 0 {
 		if err := l.ctx.Err(); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", l.path, err)
 		}
+		if l.n%linesPerReport == 0 && l.n > 0 {
+			l.advance(linesPerReport)
+		}
 	}
 	line, err := l.text.ReadSlice('\n')
 	if err == io.EOF && len(line) == 0 {
+		l.advance(int64(l.n % linesPerReport))
 		return nil, io.EOF
 	}
 	l.n++
 	switch {
 	case err == nil:
 		line = line[:len(line)-1]
+	case l.ctx.Err() != nil: // a decompressor may call it by another name
+		return nil, fmt.Errorf("reading %s: %w", l.path, l.ctx.Err())
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
+	case errors.As(err, new(expansionError)):
+		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
 		return nil, l.errorf("the file cannot be read any further (%w): it may be damaged or cut short, fetch it again", unexpectedEnd(reason(err)))
 	}

@@ -66,18 +66,38 @@ func TestOpenKeepsLabelsAsTheyAre(t *testing.T) {
 }
 
 func TestOpenTellsAMissingSplitFromAnEmptyOne(t *testing.T) {
-	g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "", "test.txt": testText}))
+	g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": trainText, "test.txt": testText}))
 	require.NoError(t, err)
 	assert.True(t, g.Has(Train))
 	assert.False(t, g.Has(Valid))
 	assert.Nil(t, g.Splits[Valid])
 	assert.Contains(t, g.Notes, "there is no valid split")
-
-	triples, err := g.Triples(Train)
-	assert.NoError(t, err)
-	assert.Empty(t, triples)
 	_, err = g.Triples(Valid)
 	assert.ErrorContains(t, err, "has no valid split: put valid.txt")
+
+	for name, text := range map[string]string{
+		"valid.txt":     "",
+		"valid.txt.gz":  "",
+		"valid.txt.zst": "\n",
+		"valid.nt":      "# no statement\n\n",
+		"valid.nt.gz":   "\n",
+	} {
+		dir := writeFolder(t, map[string]string{"train.txt": trainText, name: text, "test.txt": testText})
+		_, err := Open(t.Context(), dir)
+		assert.EqualError(t, err, filepath.Join(dir, name)+
+			" holds no triple: if the data set has no valid split, remove the file; otherwise fetch or copy it again")
+	}
+}
+
+func TestOpenTellsGitLFSPointers(t *testing.T) {
+	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+	for _, name := range []string{"test.txt", "test.txt.gz", "test.nt.zst", "entities.dict", "relations.txt.gz"} {
+		dir := writeFolder(t, map[string]string{"train.txt": trainText})
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(pointer), 0o644)) // never compressed
+		_, err := Open(t.Context(), dir)
+		assert.EqualError(t, err, "reading "+filepath.Join(dir, name)+": it is the Git LFS pointer to the file instead of the file: "+
+			"run \"git lfs pull\" where it comes from, and copy it again")
+	}
 }
 
 func TestOpenTellsDefects(t *testing.T) {
@@ -249,7 +269,7 @@ func TestOpenEqualsASequentialReading(t *testing.T) {
 		for s := range NumSplits {
 			var text strings.Builder
 			want.Splits[s] = []Triple{}
-			for range rapid.IntRange(0, 12).Draw(t, "lines") {
+			for range rapid.IntRange(1, 12).Draw(t, "lines") {
 				h, r, o := entity.Draw(t, "head"), relation.Draw(t, "relation"), entity.Draw(t, "tail")
 				fmt.Fprintf(&text, "%s\t%s\t%s\n", h, r, o)
 				head := want.Entities.Add(h)
@@ -281,7 +301,7 @@ func FuzzReadTriples(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		table := newTripleTable(nil, nil)
+		table := newTripleTable(nil, nil, defaultLimits.triples)
 		if err := readTriples(newLines(t.Context(), "fuzz", bytes.NewReader(text)), table.add); err != nil {
 			assert.Contains(t, err.Error(), "fuzz:")
 			return
@@ -295,7 +315,7 @@ func FuzzReadTriples(f *testing.F) {
 		for _, labels := range named(g, Train) {
 			fmt.Fprintln(&again, strings.Join(labels[:], "\t"))
 		}
-		second := newTripleTable(nil, nil)
+		second := newTripleTable(nil, nil, defaultLimits.triples)
 		require.NoError(t, readTriples(newLines(t.Context(), "again", strings.NewReader(again.String())), second.add))
 		assert.Equal(t, table, second)
 	})

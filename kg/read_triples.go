@@ -6,6 +6,8 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // tripleTable is what a file of triples holds.
@@ -15,12 +17,14 @@ type tripleTable struct {
 	// givenEntities and givenRelations say that the vocabulary came from a file of its own and
 	// must have every label.
 	givenEntities, givenRelations bool
+	// limit is the number of triples that the table may have.
+	limit int
 }
 
 // newTripleTable returns an empty table; vocabularies that are nil are made from the labels in
 // the order in which they appear, head before tail.
-func newTripleTable(entities, relations *Vocabulary) tripleTable {
-	t := tripleTable{[]Triple{}, entities, relations, entities != nil, relations != nil}
+func newTripleTable(entities, relations *Vocabulary, limit int) tripleTable {
+	t := tripleTable{[]Triple{}, entities, relations, entities != nil, relations != nil, limit}
 	if !t.givenEntities {
 		t.entities = NewVocabulary()
 	}
@@ -44,6 +48,9 @@ func (t *tripleTable) add(head, relation, tail []byte) error {
 	if err != nil {
 		return fmt.Errorf("tail: %w", err)
 	}
+	if len(t.triples) == t.limit {
+		return fmt.Errorf("more than %s triples, which is as many as a split can have", humanize.Comma(int64(t.limit)))
+	}
 	t.triples = append(t.triples, Triple{h, r, o})
 	return nil
 }
@@ -64,13 +71,13 @@ func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 }
 
 // readTripleFile reads a file of triples in the form that its name says.
-func readTripleFile(ctx context.Context, path string, entities, relations *Vocabulary) (tripleTable, error) {
+func (o opening) readTripleFile(ctx context.Context, path string, entities, relations *Vocabulary) (tripleTable, error) {
 	read := readTriples
 	if filepath.Ext(trimCompression(path)) == ".nt" {
 		read = readNTriples
 	}
-	table := newTripleTable(entities, relations)
-	err := readFile(ctx, path, func(l *lines) error { return read(l, table.add) })
+	table := newTripleTable(entities, relations, o.triples)
+	err := o.readFile(ctx, path, func(l *lines) error { return read(l, table.add) })
 	return table, err
 }
 

@@ -3,33 +3,23 @@ package kg
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"strconv"
 )
 
 // ReadVocabulary reads a vocabulary file, lines id<TAB>label in any order, also compressed (.gz,
 // .zst). The identifiers must be 0 to n−1, each once, and the labels distinct; otherwise the
 // error says in which line they are not.
-func ReadVocabulary(path string) (*Vocabulary, error) {
-	return readVocabularyFile(context.Background(), path, readNumbered)
-}
-
-// readVocabularyFile reads a vocabulary file in the form that read understands.
-func readVocabularyFile(ctx context.Context, path string, read func(*lines) (*Vocabulary, error)) (v *Vocabulary, err error) {
-	err = readFile(ctx, path, func(l *lines) error {
-		v, err = read(l)
+func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
+	err = newOpening().readFile(ctx, path, func(l *lines) error {
+		v, err = readNumbered(l)
 		return err
 	})
 	return v, err
 }
 
-// vocabularyForm returns the reader for the form that the name of a vocabulary file in a data
-// set says.
-func vocabularyForm(path string) func(*lines) (*Vocabulary, error) {
-	if filepath.Ext(trimCompression(path)) == ".txt" {
-		return readListed
-	}
-	return readNumbered
+// ParseVocabulary is ReadVocabulary for a text that is not compressed; messages call it name.
+func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabulary, error) {
+	return readNumbered(newLines(ctx, name, text))
 }
 
 // readNumbered reads lines id<TAB>label.

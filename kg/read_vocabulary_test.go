@@ -66,7 +66,7 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 		"0\t\xc3(\n":                   "v.tsv:1: label is not valid UTF-8",
 	} {
 		path := filepath.Join(writeFolder(t, map[string]string{"v.tsv": text}), "v.tsv")
-		_, err := ReadVocabulary(path)
+		_, err := ReadVocabulary(t.Context(), path)
 		assert.ErrorContains(t, err, want)
 	}
 	for text, want := range map[string]string{
@@ -77,7 +77,7 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 		_, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "", "entities.txt": text}))
 		assert.ErrorContains(t, err, want)
 	}
-	_, err := ReadVocabulary(filepath.Join(t.TempDir(), "absent.tsv"))
+	_, err := ReadVocabulary(t.Context(), filepath.Join(t.TempDir(), "absent.tsv"))
 	assert.ErrorContains(t, err, "absent.tsv: no such file or directory")
 }
 
@@ -86,7 +86,7 @@ func TestWriteVocabularyReplacesAWholeFile(t *testing.T) {
 	require.NoError(t, WriteVocabulary(path, NewVocabulary("old")))
 	v := NewVocabulary("anna", "Zoë 漢", " b ")
 	require.NoError(t, WriteVocabulary(path, v))
-	got, err := ReadVocabulary(path)
+	got, err := ReadVocabulary(t.Context(), path)
 	require.NoError(t, err)
 	assert.Equal(t, v, got)
 	content, err := os.ReadFile(path)
@@ -96,7 +96,7 @@ func TestWriteVocabularyReplacesAWholeFile(t *testing.T) {
 	for _, label := range []string{"", "a\tb", "a\nb", "a\rb", "\x00", "\xff"} {
 		assert.ErrorContains(t, WriteVocabulary(path, NewVocabulary("x", label)), "label 1")
 	}
-	again, err := ReadVocabulary(path)
+	again, err := ReadVocabulary(t.Context(), path)
 	require.NoError(t, err)
 	assert.Equal(t, v, again, "a refused vocabulary leaves the old file")
 	entries, err := os.ReadDir(filepath.Dir(path))

@@ -63,7 +63,7 @@ func TestDegreesOfYAGO(t *testing.T) {
 		t.Skip("the degrees of YAGO3-10 are not there: ", err)
 	}
 	var degrees []int
-	require.NoError(t, readFile(t.Context(), path, func(l *lines) error {
+	require.NoError(t, newOpening().readFile(t.Context(), path, func(l *lines) error {
 		var fields [2][]byte
 		for {
 			line, err := l.record()

@@ -57,6 +57,11 @@ func (w *graphWriter) check() error {
 	if !slices.ContainsFunc(w.graph.Splits[:], func(t []Triple) bool { return t != nil }) {
 		return errors.New("it has no split")
 	}
+	for s := range NumSplits {
+		if w.graph.Has(s) && len(w.graph.Splits[s]) == 0 {
+			return fmt.Errorf("its %v split is empty, which Open refuses", s)
+		}
+	}
 	for _, v := range []*Vocabulary{w.graph.Entities, w.graph.Relations} {
 		if err := checkLabels(v); err != nil {
 			return err

@@ -37,7 +37,7 @@ func TestWriteFailsWholly(t *testing.T) {
 	entries, err := os.ReadDir(parent)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
-	v, err := ReadVocabulary(vocabulary)
+	v, err := ReadVocabulary(t.Context(), vocabulary)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"old"}, v.Labels())
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +10,14 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
 // check compares the log and the checkpoints with the state. An epoch writes them before the state, so that after a
 // kill they may be one epoch ahead. Any other difference means that a file was lost or restored from another time.
-func (r *Run) check() error {
-	if err := r.readLog(); err != nil {
+func (r *Run) check(ctx context.Context) error {
+	if err := r.readLog(ctx); err != nil {
 		return err
 	}
 	if err := r.checkBest(); err != nil {
@@ -63,10 +65,10 @@ func (r *Run) checkOptions(line string) error {
 }
 
 // readLog reads the epochs that are done. The one that a killed process wrote beyond them is left out.
-func (r *Run) readLog() error {
+func (r *Run) readLog(ctx context.Context) error {
 	r.log = nil
 	path := r.path(logName)
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed, it begins again with the next epoch
 	}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,9 +14,9 @@ import (
 // Where they would not be, it is an error: a learning rate that falls towards the last epoch, a run that
 // has stopped early, or one whose patience would count the validation of an epoch that was the last. A trial
 // of a search keeps its epochs too, by which trials are compared. Extend rewrites config.yaml.
-func Extend(dir string, epochs int) (err error) {
+func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
-	if _, err := r.read(); err != nil || epochs == r.Config.Epochs {
+	if _, err := r.read(ctx); err != nil || epochs == r.Config.Epochs {
 		return err
 	}
 	if search := searchOf(r.Dir); search != "" {
@@ -30,11 +31,11 @@ func Extend(dir string, epochs int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	data, err := r.read() // it may have gone on before the lock
+	data, err := r.read(ctx) // it may have gone on before the lock
 	if err != nil {
 		return err
 	}
-	if err := r.check(); err != nil {
+	if err := r.check(ctx); err != nil {
 		return err
 	}
 	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {

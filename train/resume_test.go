@@ -76,7 +76,7 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 		"last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
 	litter := []string{litterName, "last/" + litterName, "best/" + litterName + "/half"}
 	writeAll(t, dir, append(hidden, litter...)...)
-	require.NoError(t, Extend(dir, 2))
+	require.NoError(t, Extend(t.Context(), dir, 2))
 	require.NoError(t, resume(t, dir))
 	files := contentsOf(t, dir)
 	for _, name := range hidden {
@@ -104,7 +104,7 @@ func TestResumeThroughLinks(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(dir, lastName), home))
 	require.NoError(t, os.Symlink(home, filepath.Join(dir, lastName)))
 	writeAll(t, home, ".bashrc", ".ssh/id", "notes")
-	require.NoError(t, Extend(dir, 3))
+	require.NoError(t, Extend(t.Context(), dir, 3))
 	require.NoError(t, resume(t, dir))
 	for _, file := range []string{".bashrc", ".ssh/id", "notes"} {
 		assert.Equal(t, file, contentsOf(t, home)[file])
@@ -149,7 +149,7 @@ func TestResumeWithoutState(t *testing.T) {
 				" is there: the training cannot go on without its state, and starting over would replace what was " +
 				"trained; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
-			assert.EqualError(t, Extend(dir, 9), want)
+			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
 			assert.Equal(t, files, contentsOf(t, dir), "nothing is changed")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
@@ -222,7 +222,7 @@ func TestResumeOldState(t *testing.T) {
 	want := trainIn(t, data, small(4), machineOf(t, 1))
 	dir := trainIn(t, data, small(2), machineOf(t, 1))
 	writeOldState(t, dir, nil)
-	require.NoError(t, Extend(dir, 4))
+	require.NoError(t, Extend(t.Context(), dir, 4))
 	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
@@ -239,7 +239,7 @@ func TestResumeOldState(t *testing.T) {
 	}
 
 	// Its checkpoint records the options, which are compared.
-	require.NoError(t, Extend(dir, 5))
+	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
 	change(t, filepath.Join(dir, configName), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
@@ -260,7 +260,7 @@ func change(t testing.TB, path, old, text string) (undo func()) {
 func TestResumeWithOtherData(t *testing.T) {
 	data := familiesFolder(t)
 	dir := trainIn(t, data, small(1), machineOf(t, 1))
-	require.NoError(t, Extend(dir, 2))
+	require.NoError(t, Extend(t.Context(), dir, 2))
 	before := contentsOf(t, data)
 	lines := func(name string) []string { return strings.SplitAfter(strings.TrimSuffix(before[name], "\n"), "\n") }
 	labels := slices.Clone(openGraph(t, data).Entities.Labels())
@@ -296,7 +296,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	data := familiesFolder(t)
 	dir := trainIn(t, data, small(2), machineOf(t, 1))
 	config := filepath.Join(dir, configName)
-	require.NoError(t, Extend(dir, 3))
+	require.NoError(t, Extend(t.Context(), dir, 3))
 	for _, test := range []struct{ old, text, want string }{
 		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 and was 1"},
 		{"\nlearning_rate: 0.003\n", "\nlearning_rate: 0.01\n", "learning_rate is 0.01 and was 0.003"},
@@ -356,7 +356,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		changed[test.name] = test.text
 		replaceAll(t, dir, changed)
 		assert.ErrorContains(t, resume(t, dir), test.want)
-		assert.ErrorContains(t, Extend(dir, 9), test.want)
+		assert.ErrorContains(t, Extend(t.Context(), dir, 9), test.want)
 		assert.Equal(t, changed, contentsOf(t, dir))
 	}
 	replaceAll(t, dir, files)
@@ -372,7 +372,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	}
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, files[outputs[0]], contentsOf(t, dir)[outputs[0]])
-	require.NoError(t, Extend(dir, 5))
+	require.NoError(t, Extend(t.Context(), dir, 5))
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, resume(t, dir))
 	assert.Equal(t, 2, strings.Count(contentsOf(t, dir)[logName], "\n"))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -144,24 +145,24 @@ func (r *Run) Close() error {
 
 func (r *Run) open(ctx context.Context, m Machine) error {
 	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
-	if _, err := r.read(); err != nil {
+	if _, err := r.read(ctx); err != nil {
 		return err
 	}
 	if r.complete() {
-		return r.check()
+		return r.check(ctx)
 	}
 	var err error
 	if r.lock, err = lock(r.path(configName)); err != nil {
 		return err
 	}
-	data, err := r.read() // it may have gone on before the lock
+	data, err := r.read(ctx) // it may have gone on before the lock
 	if err != nil {
 		return err
 	}
-	if err := r.check(); err != nil || r.complete() {
+	if err := r.check(ctx); err != nil || r.complete() {
 		return err
 	}
-	if r.Graph, err = kg.Open(ctx, data); err != nil {
+	if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
 		return err
 	}
 	if err := r.checkData(); err != nil {
@@ -211,18 +212,18 @@ func (r *Run) checkData() error {
 }
 
 // read reads the configuration and how far the run has come, and returns the name of the data set.
-func (r *Run) read() (data string, err error) {
-	if data, err = r.readConfig(); err != nil {
+func (r *Run) read(ctx context.Context) (data string, err error) {
+	if data, err = r.readConfig(ctx); err != nil {
 		return "", err
 	}
 	return data, r.readState()
 }
 
 // readConfig reads the configuration and returns the name of the data set.
-func (r *Run) readConfig() (data string, err error) {
+func (r *Run) readConfig(ctx context.Context) (data string, err error) {
 	path := r.path(configName)
 	r.Config = Default()
-	file, err := os.Open(path)
+	file, err := input.Open(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)

@@ -177,12 +177,12 @@ func TestExtend(t *testing.T) {
 	average := func(c *Config) { c.Average = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
-	require.NoError(t, Extend(dir, 4))
-	require.NoError(t, Extend(dir, 4), "again")
+	require.NoError(t, Extend(t.Context(), dir, 4))
+	require.NoError(t, Extend(t.Context(), dir, 4), "again")
 	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
-	other := Extend(dir, 5)
+	other := Extend(t.Context(), dir, 5)
 	assert.EqualError(t, other, "another process is at work in "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
 	require.NoError(t, r.Close())
@@ -190,16 +190,16 @@ func TestExtend(t *testing.T) {
 		assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file), file)
 	}
 
-	require.NoError(t, Extend(dir, 4), "done")
-	assert.EqualError(t, Extend(dir, 3), dir+" has 4 epochs already: give it more than that")
+	require.NoError(t, Extend(t.Context(), dir, 4), "done")
+	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" has 4 epochs already: give it more than that")
 	falls := trainIn(t, data, of(2, func(c *Config) { c.Decay = cosineDecay }), machineOf(t, 1))
-	assert.EqualError(t, Extend(falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
+	assert.EqualError(t, Extend(t.Context(), falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
 	// At this rate nothing moves, and no validation is better than the first.
 	early := trainIn(t, data, of(9, func(c *Config) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
-	assert.EqualError(t, Extend(early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
+	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
 	patient := trainIn(t, data, of(3, func(c *Config) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
-	assert.ErrorContains(t, Extend(patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
-	assert.ErrorContains(t, Extend(t.TempDir(), 4), "is not the folder of a training")
+	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
+	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not the folder of a training")
 }
 
 // What is held out has no influence on the parameters.

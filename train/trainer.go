@@ -20,6 +20,8 @@ type Machine struct {
 	Threads int
 	// Progress, if not nil, is called after every step.
 	Progress func(Progress)
+	// Reading, if not nil, is told how far the reading of the data set has come.
+	Reading func(kg.OpenProgress)
 }
 
 // Progress is how far an epoch has come.

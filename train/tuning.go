@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
@@ -124,7 +125,7 @@ func (t *Tuning) Close() error {
 func (t *Tuning) path(name string) string { return filepath.Join(t.Dir, name) }
 
 func (t *Tuning) open(ctx context.Context) error {
-	plan, err := os.ReadFile(t.path(searchName))
+	plan, err := input.ReadFile(ctx, t.path(searchName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is not the folder of a search: it has no %s", t.Dir, searchName)
@@ -137,7 +138,7 @@ func (t *Tuning) open(ctx context.Context) error {
 	if err := t.Plan.read(bytes.NewReader(plan), t.path(searchName)); err != nil {
 		return err
 	}
-	file, err := os.Open(t.path(spaceName))
+	file, err := input.Open(ctx, t.path(spaceName))
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (t *Tuning) open(ctx context.Context) error {
 	if t.Space, err = ReadSpace(file, t.path(spaceName), Default()); err != nil {
 		return err
 	}
-	if t.Graph, err = kg.Open(ctx, t.Plan.Data); err != nil {
+	if t.Graph, err = kg.Open(ctx, t.Plan.Data, kg.ReportProgress(t.machine.Reading)); err != nil {
 		return err
 	}
 	if f := t.Plan.Fingerprint; f != nil {
@@ -158,13 +159,13 @@ func (t *Tuning) open(ctx context.Context) error {
 	}
 	t.search = NewSearch(t.Space, t.Plan.Seed, t.Rungs, t.Plan.Trials)
 	atomicfile.Sweep(t.Dir)
-	return t.readTrials()
+	return t.readTrials(ctx)
 }
 
 // readTrials makes the search again from its results.
-func (t *Tuning) readTrials() error {
+func (t *Tuning) readTrials(ctx context.Context) error {
 	path := t.path(trialsName)
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -193,7 +194,7 @@ func (t *Tuning) readTrials() error {
 					path, line, trial.Trial, key, is, want, searchName, spaceName)
 			}
 		}
-		if err := t.checkFixed(job); err != nil {
+		if err := t.checkFixed(ctx, job); err != nil {
 			return err
 		}
 		t.search.Report(job, trial.Value, trial.Failed != "")
@@ -204,12 +205,12 @@ func (t *Tuning) readTrials() error {
 
 // checkFixed compares the options of a trial that the space fixes, which trials.jsonl does not have, with those in
 // the trial's folder, unless that was removed.
-func (t *Tuning) checkFixed(job Job) error {
+func (t *Tuning) checkFixed(ctx context.Context, job Job) error {
 	run := &Run{Dir: t.RunDir(job.Trial)}
 	if _, err := os.Stat(run.path(configName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if _, err := run.readConfig(); err != nil {
+	if _, err := run.readConfig(ctx); err != nil {
 		return err
 	}
 	run.Config.Epochs = job.Config.Epochs // where they differ, it matters when the trial goes on

@@ -76,13 +76,13 @@ func TestExtendRefusesTrials(t *testing.T) {
 	trial := filepath.Join(dir, "trial-001")
 	want := " is a trial of the search in " + dir + ", all of which have 6 epochs: " +
 		"copy it to another folder, and give that one more epochs"
-	assert.EqualError(t, Extend(trial, 9), trial+want)
-	require.NoError(t, Extend(trial, 6))
+	assert.EqualError(t, Extend(t.Context(), trial, 9), trial+want)
+	require.NoError(t, Extend(t.Context(), trial, 6))
 	t.Chdir(trial)
-	assert.EqualError(t, Extend(".", 9), "."+want)
+	assert.EqualError(t, Extend(t.Context(), ".", 9), "."+want)
 	other := filepath.Join(t.TempDir(), "trial-001")
 	require.NoError(t, os.CopyFS(other, os.DirFS(trial)))
-	require.NoError(t, Extend(other, 9))
+	require.NoError(t, Extend(t.Context(), other, 9))
 	require.NoError(t, resume(t, other))
 	require.NoError(t, search(t, dir))
 }

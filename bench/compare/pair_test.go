@@ -91,7 +91,7 @@ func TestInterleave(t *testing.T) {
 	// What is kept says the same.
 	path := filepath.Join(dir, "head.txt")
 	require.NoError(t, os.WriteFile(path, runs.HeadText.Bytes(), 0o666))
-	kept, err := bench.ReadResults(path)
+	kept, err := bench.ReadResults(t.Context(), path)
 	require.NoError(t, err)
 	require.Len(t, kept, 10)
 	for i, r := range kept {

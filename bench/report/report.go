@@ -77,7 +77,7 @@ func read(ctx context.Context, dir string) ([]class, error) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			results, err := bench.ReadResults(filepath.Join(inside, name))
+			results, err := bench.ReadResults(ctx, filepath.Join(inside, name))
 			if err != nil {
 				return nil, err
 			}

@@ -91,7 +91,9 @@ func TestEvalBadInput(t *testing.T) {
 		"no train split to use": {data: copyFolder(t, w.data, without("train.txt")), sentence: "filter train leaves out what the train split knows, and data set families has no train split: put train.txt into"},
 		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")), sentence: "filter all leaves out what the valid split knows"},
 		"no train for groups":   {data: copyFolder(t, w.data, without("train.txt")), more: []string{"--filters", "none", "--by", "category"}, sentence: "groups by category: data set families has no train split"},
-		"empty split":           {data: copyFolder(t, w.data, replacing("test.txt", emptied)), sentence: "its test split is empty"},
+		"empty split":           {data: copyFolder(t, w.data, replacing("test.txt", emptied)), sentence: "test.txt holds no triple: if the data set has no test split, remove the file"},
+		"empty filter":          {data: copyFolder(t, w.data, replacing("valid.txt", emptied)), sentence: "valid.txt holds no triple"},
+		"empty training":        {data: copyFolder(t, w.data, replacing("train.txt", emptied)), sentence: "train.txt holds no triple"},
 		"malformed line":        {data: copyFolder(t, w.data, replacing("test.txt", malformed)), sentence: "test.txt:3: 2 fields instead of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,7 +65,7 @@ What changed on the machine between the two runs is then part of the difference.
 					continue
 				}
 				var err error
-				if sets[i], err = bench.ReadResults(path); err != nil {
+				if sets[i], err = bench.ReadResults(cmd.Context(), path); err != nil {
 					return err
 				}
 			}

@@ -218,7 +218,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := inputs{model: c.models[number], data: c.data}.open(ctx)
+	s, err := inputs{model: c.models[number], data: c.data}.open(ctx, log)
 	if err != nil {
 		return nil, nil, err
 	}

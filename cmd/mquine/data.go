@@ -113,11 +113,13 @@ relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it h
 			if err != nil {
 				return err
 			}
-			g, err := catalogue.Import(cmd.Context(), dir, args[0], name)
+			stderr := cmd.ErrOrStderr()
+			meter := newMeter(stderr)
+			g, err := catalogue.Import(cmd.Context(), dir, args[0], name, kg.ReportProgress(meter.reading(args[0])))
+			meter.clear()
 			if err != nil {
 				return err
 			}
-			stderr := cmd.ErrOrStderr()
 			writeNotes(stderr, g.Notes)
 			printLine(stderr, "imported %s into %s: %s, %s training, %s validation and %s test triples",
 				g.Name, g.Dir, sizes(g.Entities.Len(), g.Relations.Len()),

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,6 +29,8 @@ type dataInfo struct {
 	// Statistics and Notes describe what is present.
 	Statistics *kg.Statistics `json:"statistics,omitempty"`
 	Notes      []string       `json:"notes,omitempty"`
+	// Problem says why a public data set that is present cannot be used; empty if it can.
+	Problem string `json:"problem,omitempty"`
 }
 
 type publicInfo struct {
@@ -56,7 +60,7 @@ func newDataInfoCommand() *cobra.Command {
 		Short: "Describe a data set and check it",
 		Long: `Describe a data set, by name or folder: sizes, queries, relation categories, degrees, and
 whatever is odd about it. The files of a public data set are compared with the catalogue's
-checksums.
+checksums; where one differs, the exit status is 1.
 
 Categories are 1-1, 1-N, N-1 and N-N, heads first: N where a relation has more than 1.5 heads for
 a tail, or tails for a head, on average in the training split. Unseen are triples with an entity
@@ -67,11 +71,14 @@ that no training triple has.`,
 		ValidArgsFunction: completeDatasets,
 		Annotations:       map[string]string{dataArgs: ""},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			info, err := describeData(cmd.Context(), args[0])
+			info, err := describeData(cmd.Context(), args[0], cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			return writeResult(cmd, jsonFile, info)
+			if err := writeResult(cmd, jsonFile, info); err != nil {
+				return err
+			}
+			return info.verdict()
 		},
 	}
 	jsonFlag(cmd, &jsonFile)
@@ -89,7 +96,7 @@ func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
 }
 
-func describeData(ctx context.Context, name string) (dataInfo, error) {
+func describeData(ctx context.Context, name string, log io.Writer) (dataInfo, error) {
 	info := dataInfo{Schema: "mquine.data-info/1", Name: name}
 	if set, public := catalogue.Find(name); public {
 		parent, err := kg.DataDir()
@@ -104,13 +111,37 @@ func describeData(ctx context.Context, name string) (dataInfo, error) {
 			return info, err
 		}
 	}
-	g, err := kg.Open(ctx, name)
+	g, err := openData(ctx, name, log)
+	if err != nil && info.Public != nil && ctx.Err() == nil {
+		info.Problem = oneLine(err)
+		return info, nil
+	}
 	if err != nil {
 		return info, err
 	}
 	statistics := kg.Describe(g)
 	info.Name, info.Dir, info.Statistics, info.Notes = g.Name, g.Dir, &statistics, g.Notes
 	return info, nil
+}
+
+// verdict returns an error for a public data set that is not what its name says.
+func (d dataInfo) verdict() error {
+	if d.Problem != "" {
+		return errors.New(d.Problem)
+	}
+	if d.Public == nil {
+		return nil
+	}
+	var differ []string
+	for _, f := range d.Public.Files {
+		if f.State == "differs" {
+			differ = append(differ, f.Difference)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s; \"mquine data get %s\" fetches a file again once it is removed", strings.Join(differ, "; "), d.Name)
 }
 
 // describePublic compares the files in dir with the catalogue.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
 )
@@ -34,6 +36,8 @@ type listedData struct {
 	Present   bool   `json:"present"`
 	// Missing names the files of a public data set that are not there.
 	Missing []string `json:"missing,omitempty"`
+	// Differing names those with another number of lines than the catalogue has.
+	Differing []string `json:"differing,omitempty"`
 }
 
 func newDataListCommand() *cobra.Command {
@@ -43,10 +47,11 @@ func newDataListCommand() *cobra.Command {
 		Short: "List the data sets, public and present",
 		Long: `List the public data sets that "mquine data get" fetches, and those that are present.
 
-The sizes are those of the catalogue: numbers of entities, relations and triples.`,
+The sizes are those of the catalogue: numbers of entities, relations and triples. The lines of the
+files of public data sets are counted; "mquine data info NAME" also compares their checksums.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := listData()
+			list, err := input.Await(cmd.Context(), func() (dataList, error) { return listData(cmd.Context()) })
 			if err != nil {
 				return err
 			}
@@ -57,7 +62,7 @@ The sizes are those of the catalogue: numbers of entities, relations and triples
 	return cmd
 }
 
-func listData() (dataList, error) {
+func listData(ctx context.Context) (dataList, error) {
 	list := dataList{Schema: "mquine.data-list/1"}
 	var err error
 	if list.Dir, err = kg.DataDir(); err != nil {
@@ -80,6 +85,9 @@ func listData() (dataList, error) {
 		for _, f := range missing {
 			line.Missing = append(line.Missing, f.Name)
 		}
+		if line.Differing, err = differing(ctx, d, list.Dir); err != nil {
+			return list, err
+		}
 		list.Datasets = append(list.Datasets, line)
 	}
 	for _, name := range present {
@@ -88,6 +96,24 @@ func listData() (dataList, error) {
 		}
 	}
 	return list, nil
+}
+
+// differing names the files of d in the folder of the data sets that cannot be read or have another number
+// of lines than the catalogue says.
+func differing(ctx context.Context, d catalogue.Dataset, parent string) (names []string, err error) {
+	for _, f := range d.Files {
+		path, err := f.Find(filepath.Join(parent, d.Name))
+		if err != nil {
+			return nil, err
+		}
+		if path != "" && f.VerifyLines(ctx, path) != nil {
+			names = append(names, f.Name)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 func (l dataList) print(w *bytes.Buffer) {
@@ -114,6 +140,8 @@ func (d listedData) state() string {
 		return "absent"
 	case !d.Public:
 		return "present, your own"
+	case len(d.Differing) > 0:
+		return "differs in " + strings.Join(d.Differing, ", ") + ": see \"mquine data info " + d.Name + "\""
 	case len(d.Missing) > 0:
 		return "without " + strings.Join(d.Missing, ", ")
 	}

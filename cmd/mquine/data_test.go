@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -128,15 +129,54 @@ func TestDataGet(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "test.txt.gz")))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.txt"), []byte("a\tr\tb\n"), 0o644))
 			stdout, _, err = data(t, "info", "umls")
-			require.NoError(t, err)
+			require.EqualError(t, err, filepath.Join(dir, "test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
+				`remove the file and run "mquine data get umls", or rename the folder if it holds another data set`)
 			require.Regexp(t, `(?m)^valid +652 +absent$`, stdout)
 			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 lines instead of 661`, stdout)
-			require.Regexp(t, `(?m)^entities +137 of 135$`, stdout)
 			stdout, _, err = data(t, "list")
 			require.NoError(t, err)
-			require.Regexp(t, `(?m)^umls .* without valid$`, stdout)
+			require.Regexp(t, `(?m)^umls .* differs in test: see "mquine data info umls"$`, stdout)
+
+			require.NoError(t, os.Remove(filepath.Join(dir, "test.txt")))
+			stdout, _, err = data(t, "info", "umls")
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^entities +135$`, stdout)
+			stdout, _, err = data(t, "list")
+			require.NoError(t, err)
+			require.Regexp(t, `(?m)^umls .* without valid, test$`, stdout)
 		})
 	}
+}
+
+// A file of the right length and another content is told by data info alone.
+func TestDataInfoOfAnotherContent(t *testing.T) {
+	source := realDataset(t, "umls")
+	_, _, err := data(t, "get", "umls", "--from", source)
+	require.NoError(t, err)
+	dir := filepath.Join(os.Getenv("MQUINE_DATA"), "umls")
+	require.NoError(t, os.Remove(filepath.Join(dir, "valid.txt.gz")))
+	path := filepath.Join(dir, "valid.txt")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("acquired_abnormality\tlocation_of\texperimental_model_of_disease\n", 652)), 0o644))
+
+	report := filepath.Join(t.TempDir(), "info.json")
+	stdout, _, err := data(t, "info", "umls", "--json", report)
+	require.ErrorContains(t, err, path+" has the sha256 checksum ")
+	require.ErrorContains(t, err, `it is damaged or another version; "mquine data get umls" fetches a file again once it is removed`)
+	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are there all the same")
+	require.Regexp(t, `(?m)^valid +652 +differs: `, stdout)
+	var info struct {
+		Public  *publicInfo
+		Problem string
+	}
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
+	require.Equal(t, []string{"matches", "differs", "matches"}, []string{info.Public.Files[0].State, info.Public.Files[1].State, info.Public.Files[2].State})
+	require.Empty(t, info.Problem)
+
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	_, _, err = data(t, "info", "umls", "--json", report)
+	require.ErrorContains(t, err, "valid.txt holds no triple")
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
+	require.Equal(t, err.Error(), info.Problem)
 }
 
 func TestDataRefuses(t *testing.T) {

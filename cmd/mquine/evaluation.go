@@ -77,7 +77,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		return fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: leave it out, or set --backend to an instruction set", e.screen)
 	}
 	loading := time.Now()
-	s, err := e.inputs.open(ctx)
+	s, err := e.inputs.open(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -187,9 +187,6 @@ func triplesToRank(g *kg.Graph, split kg.Split, filters []rank.Filter) ([]kg.Tri
 	triples, err := g.Triples(split)
 	if err != nil {
 		return nil, err
-	}
-	if len(triples) == 0 {
-		return nil, fmt.Errorf("data set %s: its %v split is empty, so that there is nothing to rank", g.Name, split)
 	}
 	for _, f := range filters {
 		for s := range kg.NumSplits {

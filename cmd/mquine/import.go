@@ -75,6 +75,7 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	if c.Format != i.from {
 		return fmt.Errorf("%s is no folder of the RotatE repository but a checkpoint %s already", dir, c.Format)
 	}
+	writeVocabularyNote(log, c)
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
 	metadata["imported_from"] = i.from

@@ -75,8 +75,8 @@ func TestImport(t *testing.T) {
 			return string(must1(os.ReadFile(file)))
 		}
 		assert.Equal(t, ranks("folder.tsv", "--model", dir, "--vocab", vocabulary), ranks("imported.tsv", "--model", out))
-		head := must1(kg.ReadVocabulary(filepath.Join(out, "entities.tsv"))).Label(0)
-		relation := must1(kg.ReadVocabulary(filepath.Join(out, "relations.tsv"))).Label(0)
+		head := must1(kg.ReadVocabulary(t.Context(), filepath.Join(out, "entities.tsv"))).Label(0)
+		relation := must1(kg.ReadVocabulary(t.Context(), filepath.Join(out, "relations.tsv"))).Label(0)
 		predictions := func(args ...string) string {
 			return succeed(t, append([]string{"predict", "--data", w.data, "--relation", relation, "--head", head}, args...)...).stdout
 		}
@@ -113,13 +113,14 @@ func TestImportRefuses(t *testing.T) {
 func TestPredictWithoutModulus(t *testing.T) {
 	w := newWorkplace(t)
 	dir, vocabulary := w.writeRotate(t, "pRotatE", 3, false, false)
-	relations, err := kg.ReadVocabulary(filepath.Join(vocabulary, "relations.dict"))
+	relations, err := kg.ReadVocabulary(t.Context(), filepath.Join(vocabulary, "relations.dict"))
 	require.NoError(t, err)
-	entities, err := kg.ReadVocabulary(filepath.Join(vocabulary, "entities.dict"))
+	entities, err := kg.ReadVocabulary(t.Context(), filepath.Join(vocabulary, "entities.dict"))
 	require.NoError(t, err)
 	o := succeed(t, "predict", "--model", dir, "--vocab", vocabulary, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0))
 	assert.Contains(t, o.stderr, "note: the checkpoint lacks the modulus of pRotatE")
+	assert.Contains(t, o.stderr, "note: the labels of "+dir+" are those in "+vocabulary+"\n")
 	assert.NotContains(t, mquine(t, "predict", "--model", w.model, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0)).stderr, "modulus")
 }

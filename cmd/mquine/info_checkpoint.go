@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -19,6 +20,8 @@ import (
 type checkpointInfo struct {
 	Schema string `json:"schema"`
 	*checkpoint.Inspection
+	// VocabularyDir is the folder that the labels come from, if the checkpoint can be evaluated.
+	VocabularyDir string `json:"vocabulary_dir,omitempty"`
 	// Problem says why the checkpoint cannot be evaluated; empty if it can.
 	Problem string `json:"problem,omitempty"`
 }
@@ -34,6 +37,7 @@ func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error
 	} else if err != nil {
 		info.Problem = oneLine(err)
 	} else {
+		info.VocabularyDir = c.VocabularyDir
 		c.Close()
 	}
 	return info, nil
@@ -43,8 +47,13 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	t := newTable()
 	t.AppendRow(table.Row{"file", fmt.Sprintf("%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))})
 	t.AppendRow(table.Row{"sha256", c.SHA256})
+	if c.VocabularyDir != "" {
+		t.AppendRow(table.Row{"vocabularies", "in " + c.VocabularyDir})
+	}
 	for _, key := range slices.Sorted(maps.Keys(c.Metadata)) {
-		t.AppendRow(table.Row{key, strconv.Quote(c.Metadata[key])})
+		name, nameMore := beginning(key)
+		value, more := beginning(c.Metadata[key])
+		t.AppendRow(table.Row{name + nameMore, strconv.Quote(value) + more})
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
@@ -52,7 +61,8 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	t = newTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
 	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median", "max"})
 	for _, tensor := range c.Tensors {
-		row := table.Row{tensor.Name, tensor.DType, shapeText(tensor.Shape)}
+		name, more := beginning(tensor.Name)
+		row := table.Row{name + more, tensor.DType, shapeText(tensor.Shape)}
 		if v := tensor.Values; v != nil {
 			row = append(row, comma(v.NaN), comma(v.Inf))
 			for _, x := range []float64{v.Min, v.Max, v.RMS, v.RowNorms.Min, v.RowNorms.Median, v.RowNorms.Max} {
@@ -67,6 +77,20 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	} else {
 		printLine(w, "mquine eval refuses the checkpoint: %s", c.Problem)
 	}
+}
+
+// beginning returns the first few hundred bytes of a text of a file, and what to write after them to
+// tell that there is more.
+func beginning(s string) (text, more string) {
+	const most = 500
+	if len(s) <= most {
+		return s, ""
+	}
+	n := most
+	for !utf8.RuneStart(s[n]) { // a header is valid UTF-8
+		n--
+	}
+	return s[:n], fmt.Sprintf(" and more, %s bytes in all", comma(len(s)))
 }
 
 func shapeText(shape []int) string {

@@ -2,16 +2,52 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
+
+// Metadata of megabytes are cut for people and whole for machines.
+func TestInfoCheckpointWithLongMetadata(t *testing.T) {
+	w := newWorkplace(t)
+	path := filepath.Join(w.model, "model.safetensors")
+	file, err := safetensors.Open(path)
+	require.NoError(t, err)
+	metadata := maps.Clone(file.Metadata())
+	var tensors []safetensors.Float32
+	for _, tensor := range file.Tensors() {
+		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: slices.Clone(must1(file.Float32(tensor.Name)))})
+	}
+	require.NoError(t, file.Close())
+	long := strings.Repeat("é", 4<<20) // whose 500 bytes end between two characters
+	metadata["note"], metadata["x"+long[:1000]] = "a"+long, "short"
+	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
+
+	report := w.path("info.json")
+	o := succeed(t, "info", w.model, "--json", report)
+	assert.Less(t, len(o.stdout), 10_000)
+	assert.Regexp(t, `(?m)^note +"aé{249}" and more, 8,388,609 bytes in all$`, o.stdout)
+	assert.Regexp(t, `(?m)^xé{249} and more, 1,001 bytes in all +"short"$`, o.stdout)
+	assert.Regexp(t, `(?m)^vocabularies +in `+regexp.QuoteMeta(w.model)+`$`, o.stdout)
+	var info struct {
+		Metadata      map[string]string `json:"metadata"`
+		VocabularyDir string            `json:"vocabulary_dir"`
+	}
+	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
+	assert.Equal(t, metadata, info.Metadata)
+	assert.Equal(t, w.model, info.VocabularyDir)
+}
 
 func TestInfoMachine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "machine.json")

@@ -83,7 +83,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	g, err := kg.Open(ctx, i.data)
+	g, err := openData(ctx, i.data, log)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func TestInitWithoutTriples(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "checkpoint")
 	for _, model := range []string{"mquine", "rotate"} {
 		mquine(t, "init", "--model", model, "--dim", "4", "--data", dir, "--out", out).
-			requireSentence(t, exitFailed, "a model needs entities and relations, and there are 0 entities and 0 relations")
+			requireSentence(t, exitFailed, "train.txt holds no triple")
 		assert.NoFileExists(t, out)
 	}
 }

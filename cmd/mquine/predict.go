@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
@@ -97,7 +97,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		return err
 	}
 	defer closeDevices(devices)
-	s, err := p.inputs.open(ctx)
+	s, err := p.inputs.open(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -171,30 +171,16 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	if p.in == "-" {
 		name = "standard input"
 		fmt.Fprintln(log, "reading queries from standard input")
-	} else {
-		file, err := os.Open(p.in)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the queries of %s: %w; name a file, or - for standard input", p.in, reason(err))
-		}
+		file := input.NewReader(ctx, in)
 		defer file.Close()
-		in = file
+		return readQueries(name, file, g)
 	}
-	// Reading from a terminal or a pipe may wait for ever, which must not keep Ctrl-C waiting.
-	type result struct {
-		queries []kg.Query
-		err     error
+	file, err := input.Open(ctx, p.in)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the queries of %s: %w; name a file, or - for standard input", p.in, reason(err))
 	}
-	read := make(chan result, 1)
-	go func() {
-		queries, err := readQueries(name, in, g)
-		read <- result{queries, err}
-	}()
-	select {
-	case r := <-read:
-		return r.queries, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	defer file.Close()
+	return readQueries(name, file, g)
 }
 
 // writeList prints the answers of one query for people; complete is as for knownText.

@@ -10,6 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -25,10 +26,12 @@ type meter struct {
 	nextLine time.Duration
 	packing  time.Duration // before the first pair, which tells nothing of the pace
 	warned   bool          // of a collapsed checkpoint
+	// slow is how long the reading of a data set takes before it is worth a word.
+	slow time.Duration
 }
 
 func newMeter(w io.Writer) *meter {
-	return &meter{w: w, terminal: text.OnTerminal(w), nextLine: lineEvery}
+	return &meter{w: w, terminal: text.OnTerminal(w), nextLine: lineEvery, slow: time.Second}
 }
 
 // ranking is a rank.Options.Progress.
@@ -64,6 +67,25 @@ func (m *meter) counting(side, sides int) func(done, total int64) {
 	return func(done, total int64) {
 		t := time.Since(start)
 		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left", side+1, sides, timeLeft(done, total, t)))
+	}
+}
+
+// reading returns a function for kg.ReportProgress, of one reading or of several in turn.
+func (m *meter) reading(data string) func(kg.OpenProgress) {
+	var start time.Time
+	return func(p kg.OpenProgress) {
+		if p.Bytes == 0 && p.Lines == 0 {
+			start, m.nextLine = time.Now(), lineEvery
+		}
+		t := time.Since(start)
+		if t < m.slow {
+			return
+		}
+		line := fmt.Sprintf("reading %s, %s lines", data, quantity(float64(p.Lines)))
+		if p.Bytes > 0 && p.Total > 0 { // and not only from pipes
+			line += fmt.Sprintf(", %s left", timeLeft(p.Bytes, p.Total, t))
+		}
+		m.show(p.Bytes, max(p.Total, 1), t, line)
 	}
 }
 

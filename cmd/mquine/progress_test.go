@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -50,6 +51,34 @@ func TestProgressBar(t *testing.T) {
 	assert.Contains(t, log.String(), "ranking 4 G pairs at 1 G pairs/s, 3s left")
 	m.clear()
 	assert.True(t, strings.HasSuffix(log.String(), "\r"), "%q", log.String())
+}
+
+func TestProgressReading(t *testing.T) {
+	var log bytes.Buffer
+	m := newMeter(&log)
+	report := m.reading("umls")
+	for range 2 { // two readings in turn
+		report(kg.OpenProgress{Total: 4e6})
+		report(kg.OpenProgress{Bytes: 1e6, Total: 4e6, Lines: 5000})
+		assert.Empty(t, log.String(), "before it is slow, and before a line is due")
+		m.slow = 0
+		report(kg.OpenProgress{Bytes: 1e6, Total: 4e6, Lines: 5000})
+		assert.Empty(t, log.String(), "before a line is due")
+		m.nextLine = 0
+		report(kg.OpenProgress{Bytes: 1e6, Total: 4e6, Lines: 5000})
+		assert.Equal(t, " 25% reading umls, 5 k lines, 0s left\n", log.String())
+		m.slow = time.Hour
+		log.Reset()
+	}
+	m.slow, m.nextLine = 0, 0
+	report(kg.OpenProgress{Lines: 7e6}) // from a pipe, whose end nobody knows
+	assert.Equal(t, "  0% reading umls, 7 M lines\n", log.String())
+
+	log.Reset()
+	m.terminal = true
+	report(kg.OpenProgress{Bytes: 3e6, Total: 4e6, Lines: 15000})
+	assert.Contains(t, log.String(), "75%")
+	assert.Contains(t, log.String(), "reading umls, 15 k lines, 0s left")
 }
 
 func TestProgressCounting(t *testing.T) {

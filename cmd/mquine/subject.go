@@ -15,8 +15,9 @@ type subject struct {
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set side by side; the caller closes the subject.
-func (in inputs) open(ctx context.Context) (*subject, error) {
+// open reads the checkpoint and the data set side by side, and tells on log how far it has come; the
+// caller closes the subject.
+func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
 		c       *checkpoint.Checkpoint
 		g       *kg.Graph
@@ -25,7 +26,7 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 	)
 	reading.Go(func() {
 		dataErr = phase(ctx, "data", func(ctx context.Context) (err error) {
-			g, err = kg.Open(ctx, in.data)
+			g, err = openData(ctx, in.data, log)
 			return err
 		})
 	})
@@ -37,6 +38,7 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
+	writeVocabularyNote(log, c)
 	if dataErr == nil {
 		g, dataErr = g.Relabel(c.Entities, c.Relations)
 	}
@@ -45,6 +47,20 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 		return nil, dataErr
 	}
 	return &subject{c, g}, nil
+}
+
+// openData reads a data set, and tells on log how far it has come where that takes long.
+func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
+	meter := newMeter(log)
+	defer meter.clear()
+	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
+}
+
+// writeVocabularyNote tells where the labels of a checkpoint come from, if not from its own folder.
+func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
+	if c.VocabularyDir != c.Path {
+		printLine(w, "note: the labels of %s are those in %s", c.Path, c.VocabularyDir)
+	}
 }
 
 func (s *subject) close() { s.checkpoint.Close() }

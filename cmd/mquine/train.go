@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 )
@@ -135,7 +135,7 @@ func (t *training) config(cmd *cobra.Command) (c train.Config, err error) {
 		}
 	}
 	if t.configFile != "" {
-		file, err := os.Open(t.configFile)
+		file, err := input.Open(cmd.Context(), t.configFile)
 		if err != nil {
 			return c, fmt.Errorf("reading %s: %w", t.configFile, reason(err))
 		}
@@ -169,7 +169,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	dir := t.resume
 	if dir != "" && cmd.Flags().Changed(epochsFlag) {
-		if err := train.Extend(dir, t.given.Epochs); err != nil {
+		if err := train.Extend(ctx, dir, t.given.Epochs); err != nil {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		if err != nil {
 			return err
 		}
-		g, err := kg.Open(ctx, t.data)
+		g, err := openData(ctx, t.data, log)
 		if err != nil {
 			return err
 		}
@@ -193,8 +193,11 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		}
 	}
 	meter := newMeter(log)
-	show := &trainingLog{meter: meter, log: log}
-	r, err := train.OpenRun(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step})
+	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
+	r, err := train.OpenRun(ctx, dir, train.Machine{
+		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
+	})
+	reading.clear()
 	if err != nil {
 		return err
 	}
@@ -238,9 +241,7 @@ func (l *trainingLog) begin(r *train.Run, dir string) {
 	c := r.Config
 	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
 		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), comma(r.Triples()), dir)
-	for _, note := range r.Notes {
-		fmt.Fprintf(l.log, "note: %s\n", note)
-	}
+	writeNotes(l.log, r.Notes)
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "going on after epoch %d of %d\n", l.before, c.Epochs)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kernel"
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train"
 )
 
@@ -125,14 +125,14 @@ func (t *tuning) check(cmd *cobra.Command) error {
 }
 
 // create makes the folder of the search and returns it.
-func (t *tuning) create(ctx context.Context, backend *kernel.Backend) (dir string, err error) {
+func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Backend) (dir string, err error) {
 	base := train.Default()
 	if t.preset != "" {
 		if base, err = train.Preset(t.preset, t.plan.Data); err != nil {
 			return "", err
 		}
 	}
-	file, err := os.Open(t.space)
+	file, err := input.Open(ctx, t.space)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", t.space, reason(err))
 	}
@@ -144,7 +144,7 @@ func (t *tuning) create(ctx context.Context, backend *kernel.Backend) (dir strin
 	if err := space.CheckBackend(backend); err != nil {
 		return "", err
 	}
-	g, err := kg.Open(ctx, t.plan.Data)
+	g, err := openData(ctx, t.plan.Data, log)
 	if err != nil {
 		return "", err
 	}
@@ -161,12 +161,15 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	}
 	dir := t.resume
 	if dir == "" {
-		if dir, err = t.create(ctx, backend); err != nil {
+		if dir, err = t.create(ctx, log, backend); err != nil {
 			return err
 		}
 	}
-	show := &tuningLog{meter: newMeter(log), log: log}
-	search, err := train.OpenTuning(ctx, dir, train.Machine{Backend: backend, Threads: t.threads, Progress: show.step})
+	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
+	search, err := train.OpenTuning(ctx, dir, train.Machine{
+		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
+	})
+	reading.clear()
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ triples (H, R, e2), (e3, R, e2) and (e3, R, T).`,
   mquine z show --data ./my-graph --head a --relation r --tail b --limit 1000 --json z.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := z.describe(cmd.Context())
+			report, err := z.describe(cmd.Context(), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -90,10 +90,10 @@ type zEnds struct {
 	E3 string `json:"e3"`
 }
 
-func (z *zShow) describe(ctx context.Context) (zTriple, error) {
+func (z *zShow) describe(ctx context.Context, log io.Writer) (zTriple, error) {
 	r := zTriple{Schema: "mquine.z-show/1", Convention: z.convention, Head: z.head, Relation: z.relation, Tail: z.tail,
 		Splits: []kg.Split{}, Patterns: []zEnds{}}
-	g, err := kg.Open(ctx, z.data)
+	g, err := openData(ctx, z.data, log)
 	if err != nil {
 		return r, err
 	}

@@ -158,7 +158,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	if z.jsonFile == "-" || z.tsvFile == "-" {
 		out = cmd.ErrOrStderr()
 	}
-	g, err := kg.Open(cmd.Context(), z.data)
+	g, err := openData(cmd.Context(), z.data, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -166,9 +166,6 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	triples, err := g.Triples(z.split)
 	if err != nil {
 		return err
-	}
-	if len(triples) == 0 {
-		return fmt.Errorf("data set %s: its %v split is empty, so that there are no Z-values to count", g.Name, z.split)
 	}
 	values, err := z.values(cmd.Context(), cmd.ErrOrStderr(), g, triples)
 	if err != nil {

@@ -41,6 +41,19 @@ type File struct {
 	Sums []Sum
 }
 
+// maxBytes is the size of the largest download that is taken for the file: 256 bytes a line, three
+// times what the longest lines of the catalogue have on average, and room for a server's page that says
+// why the file is not there.
+func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
+
+// maxArchive is the same for an archive of the data set, which may hold other files too.
+func (d Dataset) maxArchive() (n int64) {
+	for _, f := range d.Files {
+		n += 2 * f.maxBytes()
+	}
+	return n
+}
+
 // Required tells whether a data set is incomplete without the file: it is a split.
 func (f File) Required() bool {
 	_, err := kg.ParseSplit(f.Name)

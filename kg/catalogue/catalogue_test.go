@@ -87,6 +87,14 @@ func TestCatalogueAgreesWithData(t *testing.T) {
 			require.NoError(t, err)
 			if path != "" {
 				require.NoError(t, f.Verify(t.Context(), path))
+				require.NoError(t, f.VerifyLines(t.Context(), path))
+				size := int64(0)
+				_, err := f.readStored(t.Context(), path, path, writerFunc(func(p []byte) (int, error) {
+					size += int64(len(p))
+					return len(p), nil
+				}))
+				require.NoError(t, err)
+				require.Less(t, 2*size, f.maxBytes(), "a download has room to spare")
 				verified++
 			}
 		}

@@ -15,10 +15,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-var errStalled = errors.New("the server sent nothing for too long")
+// The reasons to give a connection up, beside those of the network.
+var (
+	errStalled = errors.New("the server sent nothing for too long")
+	errSlow    = errors.New("the server sends less than 1 KiB a second")
+)
+
+// redirectError is a redirection that leads nowhere, now or later.
+type redirectError struct{ what string }
+
+func (e redirectError) Error() string { return "the server redirects " + e.what }
+
+// newClient returns a client that follows redirections to http and https addresses.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			ForceAttemptHTTP2:   true,
+			TLSHandshakeTimeout: 10 * time.Second,
+			// An idle connection on which a server sends more would be reported to the standard
+			// logger. A data set is a few files, and a connection for each costs little.
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(request *http.Request, via []*http.Request) error {
+			const most = 10
+			switch {
+			case request.URL.Scheme != "http" && request.URL.Scheme != "https":
+				return redirectError{fmt.Sprintf("to %s, which is not an http or https address", request.URL)}
+			case len(via) > most:
+				return redirectError{fmt.Sprintf("more than %d times", most)}
+			}
+			return nil
+		},
+	}
+}
 
 // statusError is an answer of a server that holds no file.
 type statusError struct {
@@ -47,12 +82,12 @@ func resumptionFile(part string) string { return part + ".json" }
 
 // download fetches an address into the file part, going on from what the file already has where the
 // server can, and tries again after transient faults. It leaves part behind on an error, for the
-// next call.
-func (f *Fetcher) download(ctx context.Context, address, part string) error {
-	var most int64 // the largest part so far: an attempt that gets further is no failure
+// next call, unless there are more than most bytes.
+func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
+	var reached int64 // what counts as progress: an attempt that gets further by f.least is no failure
 	failures := 0
 	for {
-		err := f.attempt(ctx, address, part)
+		err := f.attempt(ctx, address, part, most)
 		if err == nil {
 			return nil
 		}
@@ -62,8 +97,8 @@ func (f *Fetcher) download(ctx context.Context, address, part string) error {
 		if !errors.As(err, new(transientError)) {
 			return err
 		}
-		if info, statErr := os.Stat(part); statErr == nil && info.Size() > most {
-			most, failures = info.Size(), 0
+		if info, statErr := os.Stat(part); statErr == nil && info.Size() >= reached+f.least {
+			reached, failures = info.Size(), 0
 		}
 		if failures == len(f.backoff) {
 			return fmt.Errorf("%w (given up after %d attempts)", err, failures+1)
@@ -80,15 +115,15 @@ func (f *Fetcher) download(ctx context.Context, address, part string) error {
 }
 
 // attempt makes one request and appends what comes to part.
-func (f *Fetcher) attempt(ctx context.Context, address, part string) error {
+func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64) error {
 	requestCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := time.AfterFunc(f.stall, func() { cancel(errStalled) })
 	defer stall.Stop()
 	// why tells a stall from what the transport makes of the cancelled request.
 	why := func(err error) error {
-		if context.Cause(requestCtx) == errStalled {
-			return errStalled
+		if cause := context.Cause(requestCtx); cause == errStalled || cause == errSlow {
+			return cause
 		}
 		return err
 	}
@@ -140,17 +175,30 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string) error {
 	if response.ContentLength >= 0 {
 		total = offset + response.ContentLength
 	}
+	tooLarge := &mismatchError{fmt.Sprintf("%s is larger than %s", address, humanize.Bytes(uint64(most)))}
+	if total > most {
+		return errors.Join(tooLarge, discardPart(part))
+	}
 	out, err := os.OpenFile(part, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return fmt.Errorf("storing a download: %w", err)
 	}
 	done := offset
+	windowEnd := done + f.least // what must have come before the window is over
+	window := time.AfterFunc(f.window, func() { cancel(errSlow) })
+	defer window.Stop()
 	received := readerFunc(func(p []byte) (int, error) {
 		n, err := response.Body.Read(p)
 		if n > 0 {
 			stall.Reset(f.stall)
-			done += int64(n)
+			if done += int64(n); done >= windowEnd {
+				windowEnd = done + f.least
+				window.Reset(f.window)
+			}
 			f.progress(address, done, total)
+		}
+		if done > most {
+			return n, tooLarge
 		}
 		return n, err
 	})
@@ -163,6 +211,8 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string) error {
 		return nil
 	case onDisk(err):
 		return fmt.Errorf("storing a download: %w", err)
+	case errors.Is(err, tooLarge):
+		return errors.Join(err, discardPart(part))
 	}
 	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
 }
@@ -242,7 +292,7 @@ func hopeless(err error) bool {
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		return dns.IsNotFound
 	}
-	return errors.As(err, new(*tls.CertificateVerificationError))
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(redirectError))
 }
 
 // onDisk tells whether the error comes from our files rather than from the network.

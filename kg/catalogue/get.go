@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,15 +29,22 @@ type Fetcher struct {
 	client  *http.Client
 	backoff []time.Duration // the waits between attempts
 	stall   time.Duration   // how long a server may be silent
+	window  time.Duration   // how long it may take for the next
+	least   int64           // bytes
+	// opened is called by tests between the opening of a folder and its lock.
+	opened func()
 }
 
 // NewFetcher returns a Fetcher into the folder dir.
 func NewFetcher(dir string) *Fetcher {
 	return &Fetcher{
 		Dir:     dir,
-		client:  &http.Client{},
+		client:  newClient(),
 		backoff: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
 		stall:   30 * time.Second,
+		window:  time.Minute,
+		least:   60 << 10, // 1 KiB a second
+		opened:  func() {},
 	}
 }
 
@@ -90,6 +98,10 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
+	// Another process may have fetched the set between the look and the lock.
+	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
+		return result, err
+	}
 	origins := d.Origins
 	if from != "" {
 		origins = []string{from}
@@ -148,31 +160,59 @@ func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 // staging is the hidden folder in which a data set is put together.
 type staging struct {
 	*Fetcher
+	set      Dataset
 	dir      string
 	lock     *os.File
 	problems []error // why files could not be had, origin by origin
 }
 
+// openStaging makes and locks the folder. Only the owner of the lock renames or removes the folder of
+// its name, so that a lock on a folder that has the name is a lock on what the name stands for.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
-	}
-	lock, err := os.Open(dir)
-	if err != nil {
-		return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
-	}
-	// The lock ends with the process or when the folder is closed.
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	const attempts = 100 // far more than there are processes that end at the same moment
+	for range attempts {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
+		}
+		lock, err := os.Open(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process has just finished with it
+		}
+		if err != nil {
+			return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
+		}
+		f.opened()
+		// The lock ends with the process or when the folder is closed.
+		if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			lock.Close()
+			return nil, fmt.Errorf("another process is fetching %s into %s: wait for it (%w)", d.Name, f.Dir, err)
+		}
+		s := &staging{Fetcher: f, set: d, dir: dir, lock: lock}
+		if s.owned() {
+			return s, nil
+		}
 		lock.Close()
-		return nil, fmt.Errorf("another process is fetching %s into %s: wait for it (%w)", d.Name, f.Dir, err)
 	}
-	return &staging{Fetcher: f, dir: dir, lock: lock}, nil
+	return nil, fmt.Errorf("other processes keep fetching %s into %s: wait for them", d.Name, f.Dir)
+}
+
+// owned tells whether the locked folder still has its name: the process that had it before may have
+// renamed or removed it after it was opened here.
+func (s *staging) owned() bool {
+	locked, err := s.lock.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(s.dir)
+	return err == nil && os.SameFile(locked, named)
 }
 
 // close frees the folder and removes it if it holds nothing to go on from.
 func (s *staging) close() {
-	os.Remove(s.dir)
+	if s.owned() { // and has not been installed
+		os.Remove(s.dir)
+	}
 	s.lock.Close()
 }
 

@@ -18,7 +18,7 @@ var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 // Import reads the data set in the folder source, in any form that kg.Open reads, and writes it
 // into the folder dir/name, as gzip with LF line ends and under the same identifiers. The folder
 // appears when it is whole. It returns what it wrote.
-func Import(ctx context.Context, dir, source, name string) (*kg.Graph, error) {
+func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOption) (*kg.Graph, error) {
 	if !names.MatchString(name) {
 		return nil, fmt.Errorf("%q is no name for a data set: use letters, digits, dots, hyphens and underscores", name)
 	}
@@ -37,7 +37,7 @@ func Import(ctx context.Context, dir, source, name string) (*kg.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("importing %s: %w", source, err)
 	}
-	g, err := kg.Open(ctx, folder)
+	g, err := kg.Open(ctx, folder, options...)
 	if err != nil {
 		return nil, err
 	}

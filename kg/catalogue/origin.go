@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/input"
 )
 
 // storedExtension is how Get stores a file.
@@ -29,8 +30,10 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	if strings.Contains(origin, "://") {
 		return s.fetchRemote(ctx, files, origin)
 	}
-	info, err := os.Stat(origin)
+	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(origin) })
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case err != nil:
 		s.problems = append(s.problems, fmt.Errorf("%s cannot be read: %w", origin, cause(err)))
 		return nil
@@ -100,7 +103,7 @@ func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) 
 	}
 	if isArchive(origin) {
 		part := filepath.Join(s.dir, "archive.part")
-		if err := s.download(ctx, origin, part); err != nil {
+		if err := s.download(ctx, origin, part, s.set.maxArchive()); err != nil {
 			return s.tolerate(ctx, err)
 		}
 		return s.done(ctx, part, s.unpack(ctx, files, part, origin))
@@ -136,7 +139,7 @@ func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) 
 // fetchFile downloads and stages one file.
 func (s *staging) fetchFile(ctx context.Context, file File, address string) error {
 	part := filepath.Join(s.dir, file.Name+".part")
-	if err := s.download(ctx, address, part); err != nil {
+	if err := s.download(ctx, address, part, file.maxBytes()); err != nil {
 		return err
 	}
 	return s.done(ctx, part, s.storeLocal(ctx, file, part, address))
@@ -153,7 +156,7 @@ func (s *staging) done(ctx context.Context, part string, err error) error {
 
 // unpack stages those of the files that the archive at path has. The origin is for messages.
 func (s *staging) unpack(ctx context.Context, files []File, path, origin string) error {
-	archive, err := os.Open(path)
+	archive, err := input.Open(ctx, path) // so that skipping a member ends with ctx, however long it is
 	if err != nil {
 		return s.tolerate(ctx, fmt.Errorf("opening an archive: %w", err))
 	}
@@ -192,7 +195,7 @@ func (s *staging) unpack(ctx context.Context, files []File, path, origin string)
 }
 
 func (s *staging) storeLocal(ctx context.Context, file File, path, origin string) error {
-	r, err := os.Open(path)
+	r, err := input.Open(ctx, path)
 	if err != nil {
 		return fmt.Errorf("reading a split: %w", err)
 	}

@@ -12,13 +12,14 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mquine/mquine/internal/input"
 )
 
 // Sum is a checksum and its algorithm: "sha256:<hex>", "md5:<hex>", or "git:<hex>" for the id
@@ -71,8 +72,8 @@ func (f File) verify(ctx context.Context, path, name string) error {
 	if err != nil {
 		return err
 	}
-	if lines != f.Lines {
-		return &mismatchError{fmt.Sprintf("%s has %s lines instead of %s", name, humanize.Comma(int64(lines)), humanize.Comma(int64(f.Lines)))}
+	if err := f.checkLines(lines, name); err != nil {
+		return err
 	}
 	for i, sum := range f.Sums {
 		algorithm, want, _ := strings.Cut(string(sum), ":")
@@ -83,8 +84,25 @@ func (f File) verify(ctx context.Context, path, name string) error {
 	return nil
 }
 
+// VerifyLines is Verify for the number of lines alone, which takes a tenth of a second for the
+// largest data sets of the catalogue.
+func (f File) VerifyLines(ctx context.Context, path string) error {
+	lines, err := f.readStored(ctx, path, path, io.Discard)
+	if err != nil {
+		return err
+	}
+	return f.checkLines(lines, path)
+}
+
+func (f File) checkLines(lines int, name string) error {
+	if lines != f.Lines {
+		return &mismatchError{fmt.Sprintf("%s has %s lines instead of %s", name, humanize.Comma(int64(lines)), humanize.Comma(int64(f.Lines)))}
+	}
+	return nil
+}
+
 func (f File) readStored(ctx context.Context, path, name string, w io.Writer) (lines int, err error) {
-	stored, err := os.Open(path)
+	stored, err := input.Open(ctx, path)
 	if err != nil {
 		return 0, fmt.Errorf("checking a file: %w", err)
 	}

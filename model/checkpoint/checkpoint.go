@@ -29,6 +29,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 )
@@ -43,6 +44,8 @@ type Checkpoint struct {
 	// Close, nor the files be changed in place while it is open; Replace does not do that.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
+	// VocabularyDir is the folder that the vocabularies were read from, which need not be Path.
+	VocabularyDir string
 	// Dataset is the name of the data set that the model was trained on.
 	Dataset string
 	// Metadata has all that the folder says of the model as text; do not modify it.
@@ -73,7 +76,7 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 	for _, option := range with {
 		option(&o)
 	}
-	format, src, err := openSource(dir)
+	format, src, err := openSource(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +127,19 @@ type tensor struct {
 }
 
 // openSource finds out the format of the folder dir and opens its parameters.
-func openSource(dir string) (format, *source, error) {
+func openSource(ctx context.Context, dir string) (format, *source, error) {
+	type opened struct {
+		format
+		*source
+	}
+	o, err := input.Await(ctx, func() (opened, error) {
+		f, src, err := openFolder(dir)
+		return opened{f, src}, err
+	})
+	return o.format, o.source, err
+}
+
+func openFolder(dir string) (format, *source, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

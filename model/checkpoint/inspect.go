@@ -57,7 +57,7 @@ type NormQuantiles struct {
 // Inspect looks into the parameters of the checkpoint in the folder dir. It needs them to be
 // readable and nothing else: neither the vocabularies nor the metadata nor finite values.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
-	_, src, err := openSource(dir)
+	_, src, err := openSource(ctx, dir)
 	if err != nil {
 		return nil, err
 	}

@@ -6,13 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
@@ -62,14 +65,14 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.source.path, err)
 	}
-	c.Dataset = c.Metadata[datasetKey]
-	if c.Entities, err = c.readVocabulary(entitiesName, entitiesSHA256Key); err != nil {
+	c.Dataset, c.VocabularyDir = c.Metadata[datasetKey], c.Path
+	if c.Entities, err = c.readVocabulary(ctx, entitiesName, entitiesSHA256Key); err != nil {
 		return err
 	}
-	if c.Relations, err = c.readVocabulary(relationsName, relationsSHA256Key); err != nil {
+	if c.Relations, err = c.readVocabulary(ctx, relationsName, relationsSHA256Key); err != nil {
 		return err
 	}
-	if err := c.checkVocabularies(o); err != nil {
+	if err := c.checkVocabularies(ctx, o); err != nil {
 		return err
 	}
 	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities (%s) and %d relations (%s)",
@@ -114,24 +117,27 @@ func numbers(c *model.Config) []number {
 }
 
 // readVocabulary reads a vocabulary of c and compares its hash with that in the metadata.
-func (c *Checkpoint) readVocabulary(name, key string) (*kg.Vocabulary, error) {
+func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.Vocabulary, error) {
 	path := filepath.Join(c.Path, name)
-	v, err := kg.ReadVocabulary(path)
+	if err := checkRegular(ctx, path); err != nil {
+		return nil, err
+	}
+	file, err := input.Open(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: a checkpoint is the files %s, %s and %s", path, parametersName, entitiesName, relationsName)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading %s: %w", path, mapped.Reason(err))
 	}
-	want, known := c.Metadata[key]
-	if !known {
-		return v, nil
-	}
-	got, err := fileSHA256(path)
+	defer file.Close()
+	// What is hashed is what was read, whatever happens to the file meanwhile.
+	h := sha256.New()
+	v, err := kg.ParseVocabulary(ctx, path, io.TeeReader(file, h))
 	if err != nil {
 		return nil, err
 	}
-	if got != want {
+	want, known := c.Metadata[key]
+	if got := hex.EncodeToString(h.Sum(nil)); known && got != want {
 		return nil, fmt.Errorf("%s is not the file that %s was saved with (SHA-256 %s, not %.80s): restore it, or save the checkpoint again", path, parametersName, got, want)
 	}
 	return v, nil

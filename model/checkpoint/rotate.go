@@ -97,12 +97,11 @@ func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	vocabularies, err := c.findVocabularies(o, dataPath)
-	if err != nil {
+	if c.VocabularyDir, err = c.findVocabularies(ctx, o, dataPath); err != nil {
 		return err
 	}
 	if dataPath == "" {
-		dataPath = vocabularies
+		dataPath = c.VocabularyDir
 	}
 	if dataPath, err = filepath.Abs(dataPath); err != nil {
 		return err
@@ -121,25 +120,25 @@ func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
 		}
 	}
 	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
-		config.Dim, c.Entities.Len(), c.Relations.Len(), vocabularies))
+		config.Dim, c.Entities.Len(), c.Relations.Len(), c.VocabularyDir))
 }
 
 // findVocabularies reads the vocabularies of a folder of the RotatE repository and returns where
 // they were.
-func (c *Checkpoint) findVocabularies(o options, dataPath string) (dir string, err error) {
-	c.Entities, c.Relations, err = readVocabularies(c.Path)
+func (c *Checkpoint) findVocabularies(ctx context.Context, o options, dataPath string) (dir string, err error) {
+	c.Entities, c.Relations, err = readVocabularies(ctx, c.Path)
 	if err == nil {
-		return c.Path, c.checkVocabularies(o)
+		return c.Path, c.checkVocabularies(ctx, o)
 	}
 	if !errors.Is(err, errNoVocabulary) {
 		return "", err
 	}
 	if o.vocabulary != "" {
-		c.Entities, c.Relations, err = readVocabulariesGiven(o.vocabulary)
+		c.Entities, c.Relations, err = readVocabulariesGiven(ctx, o.vocabulary)
 		return o.vocabulary, err
 	}
 	if dataPath != "" {
-		c.Entities, c.Relations, err = readVocabularies(dataPath)
+		c.Entities, c.Relations, err = readVocabularies(ctx, dataPath)
 		if err == nil || !errors.Is(err, errNoVocabulary) {
 			return dataPath, err
 		}

@@ -96,6 +96,7 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, []float32{0.5, -0.25}, c.Model.Tensors()[1])
 	assert.Equal(t, []string{"annie", "bob", "carla"}, c.Entities.Labels())
 	assert.Equal(t, []string{"likes"}, c.Relations.Labels())
+	assert.Equal(t, dir, c.VocabularyDir)
 	assert.Equal(t, map[string]string{
 		"model": "RotatE", "hidden_dim": "2", "gamma": "6", "double_entity_embedding": "true", "double_relation_embedding": "false",
 		"nentity": "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false", "learning_rate": "0.01",
@@ -233,13 +234,18 @@ func TestRotateVocabularies(t *testing.T) {
 	f.entities, f.relations = "", ""
 	assert.Equal(t, "xg", first(f, VocabularyFolder(given)))
 	assert.Equal(t, "ud", first(f))
+	c, err := Open(t.Context(), f.write(t))
+	require.NoError(t, err)
+	assert.Equal(t, data, c.VocabularyDir)
+	require.NoError(t, c.Close())
 	empty := t.TempDir()
 	_, err = Open(t.Context(), f.write(t), VocabularyFolder(empty))
 	assert.EqualError(t, err, empty+" holds no vocabulary: it needs entities.dict and relations.dict")
 
 	delete(f.options, "data_path")
-	c, err := Open(t.Context(), f.write(t), VocabularyFolder(given))
+	c, err = Open(t.Context(), f.write(t), VocabularyFolder(given))
 	require.NoError(t, err)
+	assert.Equal(t, given, c.VocabularyDir)
 	assert.Equal(t, filepath.Base(given), c.Dataset, "that of the vocabularies, where the options have none")
 	require.NoError(t, c.Close())
 

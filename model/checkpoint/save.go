@@ -61,17 +61,17 @@ func replace(ctx context.Context, dir string, m model.Model, entities, relations
 	if err != nil {
 		return err
 	}
-	if err := sameLabels(filepath.Join(dir, entitiesName), entities); err != nil {
+	if err := sameLabels(ctx, filepath.Join(dir, entitiesName), entities); err != nil {
 		return err
 	}
-	if err := sameLabels(filepath.Join(dir, relationsName), relations); err != nil {
+	if err := sameLabels(ctx, filepath.Join(dir, relationsName), relations); err != nil {
 		return err
 	}
 	return writeParameters(ctx, dir, m, tensors, metadata)
 }
 
-func sameLabels(path string, v *kg.Vocabulary) error {
-	there, err := kg.ReadVocabulary(path)
+func sameLabels(ctx context.Context, path string, v *kg.Vocabulary) error {
+	there, err := kg.ReadVocabulary(ctx, path)
 	if err != nil {
 		return err
 	}

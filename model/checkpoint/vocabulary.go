@@ -1,12 +1,15 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -18,13 +21,16 @@ var vocabularyFiles = [][2]string{{"entities.dict", "relations.dict"}, {entities
 var errNoVocabulary = errors.New("no vocabulary")
 
 // readVocabularies reads the vocabularies in the folder dir.
-func readVocabularies(dir string) (entities, relations *kg.Vocabulary, err error) {
+func readVocabularies(ctx context.Context, dir string) (entities, relations *kg.Vocabulary, err error) {
 	for _, names := range vocabularyFiles {
 		paths := [2]string{filepath.Join(dir, names[0]), filepath.Join(dir, names[1])}
 		var made [2]*kg.Vocabulary
 		var missing []string
 		for i, path := range paths {
-			made[i], err = kg.ReadVocabulary(path)
+			if err := checkRegular(ctx, path); err != nil {
+				return nil, nil, err
+			}
+			made[i], err = kg.ReadVocabulary(ctx, path)
 			if errors.Is(err, fs.ErrNotExist) {
 				missing = append(missing, path)
 			} else if err != nil {
@@ -41,9 +47,19 @@ func readVocabularies(dir string) (entities, relations *kg.Vocabulary, err error
 	return nil, nil, errNoVocabulary
 }
 
+// checkRegular refuses what is there but is not a file with an end, such as a named pipe. The folder
+// may be one that nobody but a checkpoint from elsewhere names.
+func checkRegular(ctx context.Context, path string) error {
+	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file, which a vocabulary must be", path)
+	}
+	return ctx.Err() // of all else, reading tells
+}
+
 // readVocabulariesGiven reads the folder that VocabularyFolder names.
-func readVocabulariesGiven(dir string) (entities, relations *kg.Vocabulary, err error) {
-	entities, relations, err = readVocabularies(dir)
+func readVocabulariesGiven(ctx context.Context, dir string) (entities, relations *kg.Vocabulary, err error) {
+	entities, relations, err = readVocabularies(ctx, dir)
 	if errors.Is(err, errNoVocabulary) {
 		err = fmt.Errorf("%s holds no vocabulary: it needs entities.dict and relations.dict", dir)
 	}
@@ -51,11 +67,11 @@ func readVocabulariesGiven(dir string) (entities, relations *kg.Vocabulary, err 
 }
 
 // checkVocabularies compares the vocabularies of a checkpoint with those that the caller named.
-func (c *Checkpoint) checkVocabularies(o options) error {
+func (c *Checkpoint) checkVocabularies(ctx context.Context, o options) error {
 	if o.vocabulary == "" {
 		return nil
 	}
-	entities, relations, err := readVocabulariesGiven(o.vocabulary)
+	entities, relations, err := readVocabulariesGiven(ctx, o.vocabulary)
 	if err != nil {
 		return err
 	}

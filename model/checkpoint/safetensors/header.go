@@ -17,8 +17,9 @@ import (
 const (
 	// prefixSize is the size of the header's length, in bytes.
 	prefixSize = 8
-	// maxHeaderSize is the format's own limit, in bytes.
-	maxHeaderSize = 100_000_000
+	// maxHeaderSize bounds the memory that reading and showing a header takes. The format allows six
+	// times as much, in bytes, which no checkpoint of a model comes near.
+	maxHeaderSize = 16 << 20
 	// maxEntries bounds the numbers of tensors and of metadata entries, and maxRank that of the
 	// extents of a tensor: far more than any model has, and little enough that a hostile header
 	// cannot fill the memory.
@@ -44,7 +45,7 @@ func parse(file []byte) (*File, error) {
 	}
 	size, rest := binary.LittleEndian.Uint64(file), file[prefixSize:]
 	if size > maxHeaderSize {
-		return nil, fmt.Errorf("not a safetensors file: it claims a header of %d bytes, and the format allows %d", size, maxHeaderSize)
+		return nil, fmt.Errorf("not a safetensors file, or one with more metadata than is read: it claims a header of %d bytes, and %d are the most", size, maxHeaderSize)
 	}
 	if size > uint64(len(rest)) {
 		return nil, fmt.Errorf("truncated or not a safetensors file: it claims a header of %d bytes, and has %d after the length", size, len(rest))

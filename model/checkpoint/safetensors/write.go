@@ -109,7 +109,7 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 	}
 	size := b.Len() - prefixSize
 	if size > maxHeaderSize {
-		return nil, fmt.Errorf("the names and the metadata make a header of %d bytes, and the format allows %d", size, maxHeaderSize)
+		return nil, fmt.Errorf("the names and the metadata make a header of %d bytes, and %d are the most", size, maxHeaderSize)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(size))
 	return b.Bytes(), nil

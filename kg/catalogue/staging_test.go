@@ -1,0 +1,78 @@
+package catalogue
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// once returns a function that calls f the first time only.
+func once(f func()) func() {
+	called := false
+	return func() {
+		if !called {
+			called = true
+			f()
+		}
+	}
+}
+
+// Between the opening of the folder and its lock, another process may finish with it.
+func TestGetAfterALateLock(t *testing.T) {
+	t.Run("the other fetched the data set", func(t *testing.T) {
+		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
+		other := NewFetcher(f.Dir)
+		f.opened = once(func() {
+			result, err := other.Get(t.Context(), toy(s.URL), "")
+			require.NoError(t, err)
+			require.Len(t, result.Fetched, 3)
+			require.Len(t, s.asked(), 3)
+		})
+		result, err := f.Get(t.Context(), toy(s.URL), "")
+		require.NoError(t, err)
+		require.Empty(t, result.Fetched)
+		require.Empty(t, s.asked())
+		requireToy(t, f)
+	})
+	t.Run("the other gave up", func(t *testing.T) {
+		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
+		f.opened = once(func() { require.NoError(t, os.Remove(filepath.Join(f.Dir, ".toy.part"))) })
+		result, err := f.Get(t.Context(), toy(s.URL), "")
+		require.NoError(t, err)
+		require.Len(t, result.Fetched, 3)
+		requireToy(t, f)
+	})
+	t.Run("a third is at it", func(t *testing.T) {
+		f := fetcher(t)
+		var third *staging
+		f.opened = once(func() {
+			require.NoError(t, os.Remove(filepath.Join(f.Dir, ".toy.part")))
+			var err error
+			third, err = NewFetcher(f.Dir).openStaging(toy())
+			require.NoError(t, err)
+		})
+		_, err := f.Get(t.Context(), toy(), "")
+		require.ErrorContains(t, err, "another process is fetching toy into "+f.Dir+": wait for it")
+		require.True(t, third.owned(), "and it keeps its folder")
+		third.close()
+		require.Empty(t, entries(t, f.Dir))
+	})
+}
+
+// A process that has installed its folder leaves the next one's alone.
+func TestStagingOfTheNextProcess(t *testing.T) {
+	f := fetcher(t)
+	first, err := f.openStaging(toy())
+	require.NoError(t, err)
+	writeFiles(t, first.dir, toyFiles(storedExtension, func(text string) string { return gzipped(t, text) }))
+	_, err = first.install(filepath.Join(f.Dir, "toy"))
+	require.NoError(t, err)
+	next, err := f.openStaging(toy())
+	require.NoError(t, err)
+	first.close()
+	require.True(t, next.owned())
+	next.close()
+	requireToy(t, f)
+}
