@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
@@ -176,7 +177,7 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 		}))
 	}
 	if e.jsonFile != "" {
-		report.PeakRSSBytes = rank.PeakRSS()
+		report.PeakRSSBytes = proc.PeakRSS()
 		report.Timing.Total = time.Since(e.start).Seconds()
 		err = errors.Join(err, report.WriteJSON(e.jsonFile))
 	}
