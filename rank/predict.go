@@ -45,6 +45,10 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	for i, q := range distinct {
 		plan.queries[i].Query = q
 	}
+	o, err := fit(m, o, "predicting", answersNeed(x, plan.queries, k, c.Entities, filterKnown), "ask for fewer answers or fewer queries, or give it more memory")
+	if err != nil {
+		return nil, err
+	}
 	if len(o.Devices) > 0 {
 		plan.addThresholds()
 	}

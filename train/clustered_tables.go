@@ -27,7 +27,7 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 		centres.Dim = min(cfg.Dim, fittedWidth/2)
 	}
 	centres.EmbeddingRange = 1 // the largest of the numbers that the fit begins with
-	m, err := Random(ctx, centres, o.Seed)
+	m, err := random(ctx, centres, o.Seed)
 	if err != nil {
 		return nil, err
 	}

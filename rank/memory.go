@@ -1,0 +1,95 @@
+package rank
+
+import (
+	"cmp"
+	"fmt"
+	"unsafe"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// leastFeatureMemory is how far Fit lowers the memory for features: with smaller slices, making them would take
+// longer than ranking.
+const leastFeatureMemory = 64 << 20
+
+// Memory tells what a ranking will allocate for features and for the scratch memory of its threads,
+// and in how many slices it ranks the candidates.
+func Memory(m model.Model, o Options) (bytes int64, slices int) {
+	if len(o.Devices) > 0 {
+		if x, err := newSlicing(m, o, false); err == nil {
+			bytes = int64(x.buffers) * int64(x.size) * candidateBytes(devicePad(widestTower(m)))
+			return bytes, (m.Config().Entities + x.size - 1) / x.size
+		}
+	}
+	n := sliceSize(m, o)
+	return proc.Total(scoringNeeds(m, o)), (m.Config().Entities + n - 1) / n
+}
+
+// scoringNeeds is what any ranking allocates, apart from its outcome.
+func scoringNeeds(m model.Model, o Options) []proc.Need {
+	_, terms, strips := blockSizes(m, o.Backend, o.Screen)
+	return []proc.Need{
+		{For: "features of the candidates", Bytes: featureBytes(widestTower(m)) * int64(sliceSize(m, o))},
+		{For: "scratch memory of the threads", Bytes: 4 * int64(terms+strips) * int64(o.Threads)},
+	}
+}
+
+// LeastMemory lists what Run is certain to allocate for so many triples and both sides, with slices as small as Fit
+// makes them.
+func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
+	o.FeatureMemory = cmp.Or(o.FeatureMemory, leastFeatureMemory)
+	return append(scoringNeeds(m, o), rankNeed(triples, o))
+}
+
+// rankNeed is the outcome of Run, with the plan that leads to it.
+func rankNeed(triples int, o Options) proc.Need {
+	sides := 2
+	if o.Sides != nil {
+		sides = len(o.Sides)
+	}
+	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * int64(unsafe.Sizeof(Rank{})+unsafe.Sizeof(truth{}))}
+}
+
+// Fit returns options with which ranking so many triples fits into the memory that the machine and its limits
+// leave: unless FeatureMemory is set, it becomes less than DefaultFeatureMemory where that is needed. It is an error
+// if the ranking cannot fit. Run fits its own options, so only those who want to know before need to call it.
+func Fit(m model.Model, triples int, o Options) (Options, error) {
+	if err := o.check(); err != nil {
+		return o, err
+	}
+	return fit(m, o, "ranking", rankNeed(triples, o), "use fewer threads, or give it more memory")
+}
+
+// fit is Fit for any work that ends in an outcome.
+func fit(m model.Model, o Options, work string, outcome proc.Need, advice string) (Options, error) {
+	if len(o.Devices) > 0 {
+		return o, nil // which have memory of their own
+	}
+	c := m.Config()
+	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, humanize.Comma(int64(c.Entities)))
+	if o.FeatureMemory == 0 {
+		o.FeatureMemory = DefaultFeatureMemory
+		needs := append(scoringNeeds(m, o), outcome)
+		if over := proc.Total(needs) - proc.AvailableMemory().Bytes; over > 0 {
+			o.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
+		}
+	}
+	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o), outcome)...)
+}
+
+// answersNeed is the outcome of Predict for distinct queries: the lists, without those answers that it leaves out.
+func answersNeed(x *kg.Index, distinct []query, k, entities int, filterKnown bool) proc.Need {
+	var answers int64
+	for _, q := range distinct {
+		n := entities
+		if filterKnown {
+			n -= len(x.Answers(q.Query).Entities)
+		}
+		answers += int64(min(k, n))
+	}
+	return proc.Need{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))}
+}
