@@ -61,11 +61,11 @@ func Fit(m model.Model, triples int, o Options) (Options, error) {
 	if err := o.check(); err != nil {
 		return o, err
 	}
-	return fit(m, o, "ranking", rankNeed(triples, o), "use fewer threads, or give it more memory")
+	return fit(m, o, "ranking", []proc.Need{rankNeed(triples, o)}, "use fewer threads, or give it more memory")
 }
 
 // fit is Fit for any work that ends in an outcome.
-func fit(m model.Model, o Options, work string, outcome proc.Need, advice string) (Options, error) {
+func fit(m model.Model, o Options, work string, outcome []proc.Need, advice string) (Options, error) {
 	if len(o.Devices) > 0 {
 		return o, nil // which have memory of their own
 	}
@@ -73,23 +73,30 @@ func fit(m model.Model, o Options, work string, outcome proc.Need, advice string
 	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, humanize.Comma(int64(c.Entities)))
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
-		needs := append(scoringNeeds(m, o), outcome)
+		needs := append(scoringNeeds(m, o), outcome...)
 		if over := proc.Total(needs) - proc.AvailableMemory().Bytes; over > 0 {
 			o.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
 		}
 	}
-	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o), outcome)...)
+	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o), outcome...)...)
 }
 
-// answersNeed is the outcome of Predict for distinct queries: the lists, without those answers that it leaves out.
-func answersNeed(x *kg.Index, distinct []query, k, entities int, filterKnown bool) proc.Need {
+// answersNeeds is the outcome of Predict for distinct queries, without the answers that it leaves out, and the lists of
+// those that the threads are at.
+func answersNeeds(m model.Model, x *kg.Index, distinct []query, k int, filterKnown bool, o Options) []proc.Need {
 	var answers int64
 	for _, q := range distinct {
-		n := entities
+		n := m.Config().Entities
 		if filterKnown {
 			n -= len(x.Answers(q.Query).Entities)
 		}
 		answers += int64(min(k, n))
 	}
-	return proc.Need{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))}
+	block := predictBlock(o.Backend, m.Tower(kg.Tail), k, len(distinct), o.Threads)
+	const perContender = int64(unsafe.Sizeof(contender{})) + 8 // and its lower end
+	listed := int64(min(block*o.Threads, len(distinct))) * int64(k)
+	return []proc.Need{
+		{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))},
+		{For: "shortlists of the threads", Bytes: listed * perContender},
+	}
 }

@@ -1,69 +1,16 @@
 package train
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"runtime/debug"
 	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/proc/proctest"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
-
-// measured is work in a process of its own, whose memory is measured.
-type measured struct {
-	name     string
-	estimate func() []proc.Need
-	work     func() error
-}
-
-// measuredJob names the environment variable that makes the test do one job and print its figures.
-const measuredJob = "MQUINE_TEST_MEMORY_JOB"
-
-// requireEstimates compares each estimate with what a process takes for the work.
-func requireEstimates(t *testing.T, jobs []measured) {
-	if job, err := strconv.Atoi(os.Getenv(measuredJob)); err == nil {
-		needs := jobs[job].estimate()
-		debug.FreeOSMemory()
-		before := proc.PeakRSS()
-		require.NoError(t, jobs[job].work())
-		fmt.Printf("took %d of %d\n%v\n", proc.PeakRSS()-before, proc.Total(needs), needs)
-		return
-	}
-	if proc.PeakRSS() == 0 {
-		t.Skip("the peak memory is not known on this system")
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	for i, job := range jobs {
-		t.Run(job.name, func(t *testing.T) {
-			cmd := exec.Command(self, "-test.run=^"+t.Name()[:len(t.Name())-len(job.name)-1]+"$")
-			cmd.Env = append(os.Environ(), measuredJob+"="+strconv.Itoa(i))
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "%s", out)
-			t.Logf("%s", out)
-			var took, estimate float64
-			_, err = fmt.Sscanf(string(out), "took %f of %f", &took, &estimate)
-			require.NoError(t, err, "%s", out)
-			// Never more than it takes, but for what the process had and reuses; and not much less.
-			assert.Less(t, estimate, 1.02*took, "%s", out)
-			assert.Greater(t, estimate, 0.8*took, "%s", out)
-		})
-	}
-}
-
-// leave makes the system leave the process so much memory, until the test ends.
-func leave(t *testing.T, room proc.Room) {
-	before := proc.AvailableMemory
-	t.Cleanup(func() { proc.AvailableMemory = before })
-	proc.AvailableMemory = func() proc.Room { return room }
-}
 
 // graphSize is that of a graph.
 type graphSize struct{ entities, relations, triples int }
@@ -87,39 +34,27 @@ func scattered(n graphSize) *kg.Graph {
 }
 
 func TestTrainingMemory(t *testing.T) {
-	if testing.Short() && os.Getenv(measuredJob) == "" {
-		t.Skip("takes a gigabyte of memory")
-	}
-	m := Machine{Backend: bestBackend(t), Threads: 2}
-	job := func(name string, n graphSize, threads int, change func(*Config)) measured {
-		c := Default()
-		c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
-		change(&c)
-		m := m
-		m.Threads = threads
-		var g *kg.Graph
-		return measured{
-			name: name,
-			estimate: func() []proc.Need {
-				g = scattered(n)
-				needs, err := c.memory(newCensus(g), m)
-				require.NoError(t, err)
-				return needs
-			},
-			work: func() error {
+	job := func(name string, n graphSize, threads int, change func(*Config)) proctest.Job {
+		return proctest.Job{Name: name, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
+			c, g, m := Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
+			c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
+			change(&c)
+			needs, err := c.memory(newCensus(g), m)
+			require.NoError(t, err)
+			return needs, func() error {
 				trainer, err := NewTrainer(t.Context(), c, g, m)
 				if err != nil {
 					return err
 				}
 				if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
-					leave(t, proc.Room{Bytes: 80 << 20}) // so that it takes no more than it must
+					proctest.Leave(t, 80<<20) // so that it takes no more than it must
 					_, err = trainer.Validate(t.Context())
 				}
 				return err
-			},
-		}
+			}
+		}}
 	}
-	requireEstimates(t, []measured{
+	proctest.CompareEstimates(t, []proctest.Job{
 		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *Config) { c.Dim, c.Batch, c.Average = 64, 64, 0.9 }),
 		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *Config) {
 			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", adagradOptimiser, 64, 64

@@ -127,6 +127,9 @@ func (e *evaluation) run(ctx context.Context, out, log io.Writer) error {
 	if err := e.orProcessor(ctx, rank.CheckDevices(ctx, m, options), &options, log); err != nil {
 		return err
 	}
+	if options, err = rank.Fit(m, len(triples), options); err != nil {
+		return err
+	}
 	e.announce(log, s, index, len(triples), options)
 	var ceiling ceiling
 	tower := m.Tower(options.Sides[0])

@@ -97,6 +97,11 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if i.kind == clusteredKind {
+		if _, err := rank.Fit(m, len(test), rank.Options{Backend: backend, Threads: i.threads}); err != nil {
+			return err
+		}
+	}
 	err = checkpoint.Save(ctx, i.out, m, g.Entities, g.Relations, map[string]string{
 		"dataset": g.Name, "kind": i.kind, "seed": strconv.FormatUint(i.seed, 10),
 	})
