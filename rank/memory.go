@@ -26,15 +26,17 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 		}
 	}
 	n := sliceSize(m, o)
-	return proc.Total(scoringNeeds(m, o)), (m.Config().Entities + n - 1) / n
+	return proc.Total(scoringNeeds(m, o, o.Threads)), (m.Config().Entities + n - 1) / n
 }
 
-// scoringNeeds is what any ranking allocates, apart from its outcome.
-func scoringNeeds(m model.Model, o Options) []proc.Need {
+// scoringNeeds is what any ranking allocates, apart from its outcome, if there is work for so many threads.
+func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
+	n := sliceSize(m, o)
 	_, terms, strips := blockSizes(m, o.Backend, o.Screen)
+	threads = min(threads, (n+o.Backend.NR-1)/o.Backend.NR) // a panel at least for each
 	return []proc.Need{
-		{For: "features of the candidates", Bytes: featureBytes(widestTower(m)) * int64(sliceSize(m, o))},
-		{For: "scratch memory of the threads", Bytes: 4 * int64(terms+strips) * int64(o.Threads)},
+		{For: "features of the candidates", Bytes: featureBytes(widestTower(m)) * int64(n)},
+		{For: "scratch memory of the threads", Bytes: 4 * int64(terms+strips) * int64(threads)},
 	}
 }
 
@@ -42,7 +44,7 @@ func scoringNeeds(m model.Model, o Options) []proc.Need {
 // makes them.
 func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
 	o.FeatureMemory = cmp.Or(o.FeatureMemory, leastFeatureMemory)
-	return append(scoringNeeds(m, o), rankNeed(triples, o))
+	return append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
 }
 
 // rankNeed is the outcome of Run, with the plan that leads to it.
@@ -61,11 +63,11 @@ func Fit(m model.Model, triples int, o Options) (Options, error) {
 	if err := o.check(); err != nil {
 		return o, err
 	}
-	return fit(m, o, "ranking", []proc.Need{rankNeed(triples, o)}, "use fewer threads, or give it more memory")
+	return fit(m, o, o.Threads, "ranking", []proc.Need{rankNeed(triples, o)}, "use fewer threads, or give it more memory")
 }
 
-// fit is Fit for any work that ends in an outcome.
-func fit(m model.Model, o Options, work string, outcome []proc.Need, advice string) (Options, error) {
+// fit is Fit for any work that ends in an outcome and has something to do for so many threads.
+func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need, advice string) (Options, error) {
 	if len(o.Devices) > 0 {
 		return o, nil // which have memory of their own
 	}
@@ -73,17 +75,25 @@ func fit(m model.Model, o Options, work string, outcome []proc.Need, advice stri
 	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, humanize.Comma(int64(c.Entities)))
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
-		needs := append(scoringNeeds(m, o), outcome...)
+		needs := append(scoringNeeds(m, o, threads), outcome...)
 		if over := proc.Total(needs) - proc.AvailableMemory().Bytes; over > 0 {
 			o.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
 		}
 	}
-	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o), outcome...)...)
+	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o, threads), outcome...)...)
 }
 
-// answersNeeds is the outcome of Predict for distinct queries, without the answers that it leaves out, and the lists of
-// those that the threads are at.
-func answersNeeds(m model.Model, x *kg.Index, distinct []query, k int, filterKnown bool, o Options) []proc.Need {
+// fitPredict is Fit for Predict, which lists k answers of distinct queries.
+func fitPredict(m model.Model, x *kg.Index, distinct []query, k int, filterKnown bool, o Options) (Options, error) {
+	block := predictBlock(o.Backend, m.Tower(kg.Tail), k, len(distinct), o.Threads)
+	threads := min(o.Threads, (len(distinct)+block-1)/block)
+	return fit(m, o, threads, "predicting", answersNeeds(m, x, distinct, k, block*threads, filterKnown),
+		"ask for fewer answers or fewer queries, or give it more memory")
+}
+
+// answersNeeds is the outcome of Predict, without the answers that it leaves out, and the lists of so many queries that
+// the threads are at.
+func answersNeeds(m model.Model, x *kg.Index, distinct []query, k, listed int, filterKnown bool) []proc.Need {
 	var answers int64
 	for _, q := range distinct {
 		n := m.Config().Entities
@@ -92,11 +102,9 @@ func answersNeeds(m model.Model, x *kg.Index, distinct []query, k int, filterKno
 		}
 		answers += int64(min(k, n))
 	}
-	block := predictBlock(o.Backend, m.Tower(kg.Tail), k, len(distinct), o.Threads)
 	const perContender = int64(unsafe.Sizeof(contender{})) + 8 // and its lower end
-	listed := int64(min(block*o.Threads, len(distinct))) * int64(k)
 	return []proc.Need{
 		{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))},
-		{For: "shortlists of the threads", Bytes: listed * perContender},
+		{For: "shortlists of the threads", Bytes: int64(min(listed, len(distinct))) * int64(k) * perContender},
 	}
 }

@@ -54,7 +54,7 @@ func TestMemory(t *testing.T) {
 		return func(t *testing.T) ([]proc.Need, func() error) {
 			m, x, asked, o := numbered(t, name, dim, entities), emptyIndex(entities), someTriples(triples, entities), memoryOptions(t)
 			change(&o)
-			needs := append(scoringNeeds(m, o), rankNeed(triples, o))
+			needs := append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
 			return needs, func() error { _, err := Run(t.Context(), m, x, asked, o); return err }
 		}
 	}
@@ -66,7 +66,7 @@ func TestMemory(t *testing.T) {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
 				distinct[i].Query = asked[i]
 			}
-			needs := append(scoringNeeds(m, o), answersNeeds(m, x, distinct, k, false, o)...)
+			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, distinct, k, 2*predictBlock(o.Backend, m.Tower(kg.Tail), k, queries, 2), false)...)
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
 		}
 	}
@@ -129,4 +129,18 @@ func TestTooLittleMemory(t *testing.T) {
 	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
 	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates needs about 18 GiB of memory (answers 18 GiB), and 8.0 GiB are available")
 	assert.ErrorContains(t, err, ": ask for fewer answers or fewer queries, or give it more memory")
+}
+
+// A GiB is enough for the rankings of the usual data sets, in one slice.
+func TestOrdinaryRankingsFit(t *testing.T) {
+	proctest.Leave(t, 1<<30)
+	for name, c := range map[string]struct{ dim, entities, triples int }{
+		"fb15k-237": {38, 14_541, 20_466}, "wn18rr": {35, 40_943, 3134}, "yago3-10": {18, 123_182, 5000},
+	} {
+		m, o := numbered(t, "mquine", c.dim, c.entities), memoryOptions(t)
+		fitted, err := Fit(m, c.triples, o)
+		require.NoError(t, err, name)
+		_, slices := Memory(m, fitted)
+		assert.Equal(t, 1, slices, name)
+	}
 }

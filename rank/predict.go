@@ -45,7 +45,8 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	for i, q := range distinct {
 		plan.queries[i].Query = q
 	}
-	o, err := fit(m, o, "predicting", answersNeeds(m, x, plan.queries, min(k, c.Entities), filterKnown, o), "ask for fewer answers or fewer queries, or give it more memory")
+	o.Screen = Float32Screen
+	o, err := fitPredict(m, x, plan.queries, min(k, c.Entities), filterKnown, o)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,11 @@ func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (m
 	if err := o.check(cfg, g); err != nil {
 		return nil, err
 	}
-	if err := checkClustered(cfg, g); err != nil {
+	needs, err := clusteredMemory(cfg, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkInitial(cfg, needs); err != nil {
 		return nil, err
 	}
 	groups, count, err := groupEntities(ctx, g, o.Seed)

@@ -274,27 +274,26 @@ func (s *census) distinct(distribution string, draws float64) (n float64) {
 	return n
 }
 
-// checkRandom says whether the parameters of a model need more memory than there is.
-func checkRandom(c model.Config, shapes []model.Shape) error {
-	return checkInitial(c, []proc.Need{{For: "parameters", Bytes: parameterBytes(shapes)}})
+// randomMemory lists what Random allocates.
+func randomMemory(c model.Config) ([]proc.Need, error) {
+	shapes, err := model.Shapes(c)
+	return []proc.Need{{For: "parameters", Bytes: parameterBytes(shapes)}}, err
 }
 
-// checkClustered is checkRandom for Clustered.
-func checkClustered(c model.Config, g *kg.Graph) error {
-	shapes, err := model.Shapes(c)
-	if err != nil {
-		return err
+// clusteredMemory lists what Clustered allocates at its peak.
+func clusteredMemory(c model.Config, g *kg.Graph) ([]proc.Need, error) {
+	needs, err := randomMemory(c)
+	if err != nil || !isMatrixModel(c.Model) {
+		return needs, err
 	}
-	needs := []proc.Need{{For: "parameters", Bytes: parameterBytes(shapes)}}
-	if isMatrixModel(c.Model) {
-		// What the fit holds is free again when the entities are made.
-		groups := int(math.Sqrt(float64(c.Entities)))
-		fitted := fittedMemory(c, len(shapes)-1, groups, 2*min(clusteredSchedule.batch, len(g.Splits[kg.Train])))
-		if proc.Total(fitted) > proc.Total(needs) {
-			needs = fitted
-		}
+	shapes, _ := model.Shapes(c)
+	groups := int(math.Sqrt(float64(c.Entities)))
+	// What the fit holds is free again when the entities are made.
+	fitted := fittedMemory(c, len(shapes)-1, groups, 2*min(clusteredSchedule.batch, len(g.Splits[kg.Train])))
+	if proc.Total(fitted) > proc.Total(needs) {
+		return fitted, nil
 	}
-	return checkInitial(c, needs)
+	return needs, nil
 }
 
 // fittedMemory lists what matrixLoss allocates for so many groups and queries of a batch, and the parameters.
@@ -311,6 +310,7 @@ func fittedMemory(c model.Config, matrices, groups, queries int) []proc.Need {
 	}
 }
 
+// checkInitial says whether the parameters of a model need more memory than there is.
 func checkInitial(c model.Config, needs []proc.Need) error {
 	work := fmt.Sprintf("making %s, d = %d, for %s entities and %s relations", c.Model, c.Dim,
 		humanize.Comma(int64(c.Entities)), humanize.Comma(int64(c.Relations)))

@@ -30,11 +30,11 @@ const (
 // A model without entities or without relations is an error, and so are one for which the memory does not suffice,
 // and a cancelled context.
 func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, error) {
-	shapes, err := model.Shapes(withRange(cfg))
+	needs, err := randomMemory(withRange(cfg))
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRandom(cfg, shapes); err != nil {
+	if err := checkInitial(cfg, needs); err != nil {
 		return nil, err
 	}
 	return random(ctx, cfg, seed)
