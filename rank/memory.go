@@ -16,6 +16,10 @@ import (
 // longer than ranking.
 const leastFeatureMemory = 64 << 20
 
+// sliceReserve is what Fit leaves when it makes slices smaller: for what is not counted, and because the heap takes
+// address space 64 MiB at a time.
+const sliceReserve = 128 << 20
+
 // Memory tells what a ranking will allocate for features and for the scratch memory of its threads,
 // and in how many slices it ranks the candidates.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
@@ -76,8 +80,10 @@ func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
 		needs := append(scoringNeeds(m, o, threads), outcome...)
-		if over := proc.Total(needs) - proc.AvailableMemory().Bytes; over > 0 {
-			o.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
+		if need := proc.Total(needs); need >= proc.Negligible {
+			if over := need + need/8 + sliceReserve - proc.AvailableMemory().Bytes; over > 0 {
+				o.FeatureMemory = max(needs[0].Bytes-over, leastFeatureMemory)
+			}
 		}
 	}
 	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o, threads), outcome...)...)

@@ -16,6 +16,9 @@ func TestTooLittleMemory(t *testing.T) {
 	data, ckpt := path("zipf"), path("ckpt")
 	succeed(t, "data", "make", "zipf", "--out", data, "--entities", "20000", "--train", "20000", "--test", "2000")
 	succeed(t, "init", "--model", "mquine", "--dim", "20", "--data", data, "--out", ckpt)
+	run := path("run")
+	succeed(t, "train", "--data", data, "--dim", "30", "--negatives", "shared", "--negative-count", "16", "--valid-every", "0", "--epochs", "1", "--out", run)
+	requireFiles(t, run, "config.yaml", "last", "log.jsonl", "loss.svg", "state.safetensors")
 	space := spaceFile(t, "dim: {choice: [8, 128]}\nepochs: 3\n")
 
 	proctest.Leave(t, 40<<20)
@@ -28,6 +31,7 @@ func TestTooLittleMemory(t *testing.T) {
 		{[]string{"init", "--model", "distmult", "--dim", "256", "--data", data, "--out", path("new"), "--kind", "clustered"}, "ranking with distmult, d = 256, "},
 		{[]string{"train", "--data", data, "--dim", "64", "--out", path("new")}, "training mquine, d = 64, on zipf needs about "},
 		{[]string{"train", "--data", data, "--dim", "1", "--negatives", "independent", "--negative-count", "16777216", "--out", path("new")}, "(negatives of a step 640 GiB)"},
+		{[]string{"train", "--resume", run, "--epochs", "2"}, "training mquine, d = 30, on zipf needs about "},
 		{[]string{"tune", "--data", data, "--space", space, "--trials", "2", "--out", path("new")}, "configurations that do not fit: training mquine, d = 128, "},
 		{[]string{"eval", "--model", ckpt, "--data", data, "--ranks", path("new"), "--json", path("new.json")}, "ranking with mquine, d = 20, "},
 		{[]string{"compare", ckpt, ckpt, "--data", data, "--json", path("new.json")}, "ranking with mquine, d = 20, "},
@@ -40,12 +44,15 @@ func TestTooLittleMemory(t *testing.T) {
 		o.requireSentence(t, exitFailed, " needs about ")
 		o.requireSentence(t, exitFailed, " and 40 MiB are available (a limit of the test): ")
 		require.Empty(t, o.stdout, c.args)
-		requireFiles(t, dir, "zipf", "ckpt")
+		requireFiles(t, dir, "zipf", "ckpt", "run")
 	}
+	requireFiles(t, run, "config.yaml", "last", "log.jsonl", "loss.svg", "state.safetensors")
 
 	// A little more is enough where a ranking can take smaller slices, and for what is small.
 	proctest.Leave(t, 80<<20)
 	succeed(t, "eval", "--model", ckpt, "--data", data, "--sides", "tail")
 	succeed(t, "z", "stats", "--data", data)
+	proctest.Leave(t, 1<<30)
+	succeed(t, "train", "--resume", run, "--epochs", "2")
 	succeed(t, "demo")
 }

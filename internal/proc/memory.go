@@ -49,15 +49,16 @@ func Total(needs []Need) (bytes int64) {
 	return bytes
 }
 
-// negligible is a need that no process is refused, since the Go runtime itself takes as much.
-const negligible = 32 << 20
+// Negligible is a need that no process is refused, since the Go runtime itself takes as much. It is not worth the
+// reading of limits.
+const Negligible = 32 << 20
 
 // CheckMemory returns an error if work needs more memory than there is: Go cannot recover from a failed
 // allocation, so this must be asked before. The needs should be what the work is certain to allocate, so that
 // nothing is refused that would succeed; advice says what the user can do.
 func CheckMemory(work, advice string, needs ...Need) error {
 	need := Total(needs)
-	if need < negligible {
+	if need < Negligible {
 		return nil
 	}
 	room := AvailableMemory()

@@ -26,7 +26,7 @@ func TestCheckMemory(t *testing.T) {
 	assert.EqualError(t, check(),
 		"training needs about 7.5 GiB of memory (parameters 4.0 GiB, optimiser 3.5 GiB), and 7.5 GiB are available (a limit): lower dim")
 	leave(t, Room{0, "a limit"})
-	assert.NoError(t, CheckMemory("training", "lower dim", Need{"parameters", negligible - 1}))
+	assert.NoError(t, CheckMemory("training", "lower dim", Need{"parameters", Negligible - 1}))
 }
 
 func TestTightest(t *testing.T) {
