@@ -46,19 +46,22 @@ func memoryOptions(t *testing.T) Options {
 	return Options{Backend: backends[0], Threads: 2}
 }
 
+type prepare = func(*testing.T) ([]proc.Need, func() error)
+
 func TestMemory(t *testing.T) {
 	emptyIndex := func(entities int) *kg.Index {
 		return kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
 	}
-	ranking := func(name string, dim, entities, triples int, change func(*Options)) func(*testing.T) ([]proc.Need, func() error) {
+	ranking := func(name string, dim, entities, triples int, change func(*Options)) prepare {
 		return func(t *testing.T) ([]proc.Need, func() error) {
-			m, x, asked, o := numbered(t, name, dim, entities), emptyIndex(entities), someTriples(triples, entities), memoryOptions(t)
+			m, x, asked := numbered(t, name, dim, entities), emptyIndex(entities), someTriples(triples, entities)
+			o := memoryOptions(t)
 			change(&o)
 			needs := append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
 			return needs, func() error { _, err := Run(t.Context(), m, x, asked, o); return err }
 		}
 	}
-	predicting := func(entities, queries, k int) func(*testing.T) ([]proc.Need, func() error) {
+	predicting := func(entities, queries, k int) prepare {
 		return func(t *testing.T) ([]proc.Need, func() error) {
 			m, x, o := numbered(t, "distmult", 8, entities), emptyIndex(entities), memoryOptions(t)
 			asked, distinct := make([]kg.Query, queries), make([]query, queries)
@@ -66,7 +69,8 @@ func TestMemory(t *testing.T) {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
 				distinct[i].Query = asked[i]
 			}
-			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, distinct, k, 2*predictBlock(o.Backend, m.Tower(kg.Tail), k, queries, 2), false)...)
+			listed := o.Threads * predictBlock(o.Backend, m.Tower(kg.Tail), k, queries, o.Threads)
+			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, distinct, k, listed, false)...)
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
 		}
 	}
@@ -127,8 +131,8 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 	proctest.Leave(t, 8<<30)
 	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
-	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates needs about 18 GiB of memory (answers 18 GiB), and 8.0 GiB are available")
-	assert.ErrorContains(t, err, ": ask for fewer answers or fewer queries, or give it more memory")
+	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates needs about 18 GiB of memory "+
+		"(answers 18 GiB), and 8.0 GiB are available (a limit of the test): ask for fewer answers or fewer queries, ")
 }
 
 // A GiB is enough for the rankings of the usual data sets, in one slice.

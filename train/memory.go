@@ -34,7 +34,8 @@ func (c *Config) CheckMemory(g *kg.Graph, m Machine) error {
 	if !c.oneBlock() {
 		advice = "lower dim, batch or negative_count"
 	}
-	return proc.CheckMemory(fmt.Sprintf("training %s, d = %d, on %s", c.Model, c.Dim, g.Name), advice+", or give it more memory", needs...)
+	work := fmt.Sprintf("training %s, d = %d, on %s", c.Model, c.Dim, g.Name)
+	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
 }
 
 // CheckMemory is that of the largest configuration of the space.
@@ -64,7 +65,9 @@ func (s *Space) CheckMemory(g *kg.Graph, m Machine) error {
 }
 
 // memoryKeys are the options on which the memory depends: it grows with each number of them.
-var memoryKeys = []string{"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "average"}
+var memoryKeys = []string{
+	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "average",
+}
 
 // corners lists configurations of the space with one among them that needs the most memory.
 func (s *Space) corners() []Config {

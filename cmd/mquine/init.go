@@ -130,7 +130,9 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 }
 
 // rank prints what ranking the checkpoint on the test split is like.
-func (i *initialisation) rank(ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, o rank.Options) error {
+func (i *initialisation) rank(
+	ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, o rank.Options,
+) error {
 	meter := newMeter(log)
 	o.Progress = meter.ranking
 	ranking, err := rank.Run(ctx, m, kg.NewIndex(g), test, o)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,47 +13,69 @@ import (
 // What does not fit into the memory is refused before anything is made.
 func TestTooLittleMemory(t *testing.T) {
 	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	data, ckpt := path("zipf"), path("ckpt")
-	succeed(t, "data", "make", "zipf", "--out", data, "--entities", "20000", "--train", "20000", "--test", "2000")
-	succeed(t, "init", "--model", "mquine", "--dim", "20", "--data", data, "--out", ckpt)
-	run := path("run")
-	succeed(t, "train", "--data", data, "--dim", "30", "--negatives", "shared", "--negative-count", "16", "--valid-every", "0", "--epochs", "1", "--out", run)
-	requireFiles(t, run, "config.yaml", "last", "log.jsonl", "loss.svg", "state.safetensors")
+	data, ckpt, run := filepath.Join(dir, "data"), filepath.Join(dir, "ckpt"), filepath.Join(dir, "run")
 	space := spaceFile(t, "dim: {choice: [8, 128]}\nepochs: 3\n")
+	args := func(line string) []string {
+		args := strings.Fields(line)
+		for i, arg := range args {
+			switch arg {
+			case "DATA":
+				args[i] = data
+			case "CKPT":
+				args[i] = ckpt
+			case "RUN":
+				args[i] = run
+			case "SPACE":
+				args[i] = space
+			case "NEW":
+				args[i] = filepath.Join(dir, "new")
+			}
+		}
+		return args
+	}
+	ok := func(line string) {
+		t.Helper()
+		succeed(t, args(line)...)
+	}
+	ok("data make zipf --out DATA --entities 20000 --train 20000 --test 2000")
+	ok("init --model mquine --dim 20 --data DATA --out CKPT")
+	ok("train --data DATA --dim 30 --negatives shared --negative-count 16 --valid-every 0 --epochs 1 --out RUN")
+	unchanged := func() {
+		t.Helper()
+		requireFiles(t, dir, "data", "ckpt", "run")
+		requireFiles(t, run, "config.yaml", "last", "log.jsonl", "loss.svg", "state.safetensors")
+	}
+	unchanged()
 
 	proctest.Leave(t, 40<<20)
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"init", "--model", "mquine", "--dim", "64", "--data", data, "--out", path("new")}, "making mquine, d = 64, "},
-		{[]string{"init", "--model", "mquine", "--dim", "64", "--data", data, "--out", path("new"), "--kind", "clustered"}, "making mquine, d = 64, "},
-		{[]string{"init", "--model", "distmult", "--dim", "256", "--data", data, "--out", path("new"), "--kind", "clustered"}, "ranking with distmult, d = 256, "},
-		{[]string{"train", "--data", data, "--dim", "64", "--out", path("new")}, "training mquine, d = 64, on zipf needs about "},
-		{[]string{"train", "--data", data, "--dim", "1", "--negatives", "independent", "--negative-count", "16777216", "--out", path("new")}, "(negatives of a step 640 GiB)"},
-		{[]string{"train", "--resume", run, "--epochs", "2"}, "training mquine, d = 30, on zipf needs about "},
-		{[]string{"tune", "--data", data, "--space", space, "--trials", "2", "--out", path("new")}, "configurations that do not fit: training mquine, d = 128, "},
-		{[]string{"eval", "--model", ckpt, "--data", data, "--ranks", path("new"), "--json", path("new.json")}, "ranking with mquine, d = 20, "},
-		{[]string{"compare", ckpt, ckpt, "--data", data, "--json", path("new.json")}, "ranking with mquine, d = 20, "},
-		{[]string{"predict", "--model", ckpt, "--data", data, "--head", "g082_e00000", "--relation", "r00", "-k", "3"}, "predicting with mquine, d = 20, "},
-		{[]string{"data", "make", "zipf", "--out", path("new"), "--entities", "1000000"}, "making a graph like YAGO3-10 of 1,000,000 entities "},
-		{[]string{"data", "make", "families", "--out", path("new"), "--entities", "100000"}, "making families and films of 100,000 entities "},
+	ok("train --resume RUN") // it is finished, and so takes nothing
+	for _, c := range []struct{ line, want string }{
+		{"init --model mquine --dim 64 --data DATA --out NEW", "making mquine, d = 64, "},
+		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "making mquine, d = 64, "},
+		{"init --model distmult --dim 256 --data DATA --out NEW --kind clustered", "ranking with distmult, d = 256, "},
+		{"train --data DATA --dim 64 --out NEW", "training mquine, d = 64, on data "},
+		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW", "negatives of a step 640 GiB"},
+		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
+		{"tune --data DATA --space SPACE --trials 2 --out NEW", "configurations that do not fit: training mquine, d = 128, "},
+		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
+		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
+		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
+		{"data make zipf --out NEW --entities 1000000", "making a graph like YAGO3-10 of 1,000,000 entities "},
+		{"data make families --out NEW --entities 100000", "making families and films of 100,000 entities "},
 	} {
-		o := mquine(t, c.args...)
+		o := mquine(t, args(c.line)...)
 		o.requireSentence(t, exitFailed, c.want)
 		o.requireSentence(t, exitFailed, " needs about ")
 		o.requireSentence(t, exitFailed, " and 40 MiB are available (a limit of the test): ")
-		require.Empty(t, o.stdout, c.args)
-		requireFiles(t, dir, "zipf", "ckpt", "run")
+		require.Empty(t, o.stdout, c.line)
+		unchanged()
 	}
-	requireFiles(t, run, "config.yaml", "last", "log.jsonl", "loss.svg", "state.safetensors")
 
-	// A little more is enough where a ranking can take smaller slices, and for what is small.
+	// A little more is enough for what is small, and where a ranking can take smaller slices.
 	proctest.Leave(t, 80<<20)
-	succeed(t, "eval", "--model", ckpt, "--data", data, "--sides", "tail")
-	succeed(t, "z", "stats", "--data", data)
+	ok("eval --model CKPT --data DATA --sides tail")
+	ok("z stats --data DATA")
+	ok("demo")
 	proctest.Leave(t, 1<<30)
-	succeed(t, "train", "--resume", run, "--epochs", "2")
-	succeed(t, "demo")
+	ok("train --resume RUN")
 }

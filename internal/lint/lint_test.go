@@ -17,7 +17,7 @@ import (
 const module = "github.com/mquine/mquine/"
 
 // layers lists, for every top-level folder, the ones of ours that it may import. Imports point down
-// only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel, and all may import internal.
+// only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel. All may import internal.
 var layers = map[string][]string{
 	"asm":      {},
 	"kernel":   {"asm"},

@@ -39,7 +39,8 @@ func (s system) rooms() []Room {
 	add("limit of the address space, ulimit -v", s.resource("Max address space"), status["VmSize"].negative(), idle)
 	add("limit of the data segment, ulimit -d", s.resource("Max data size"), status["VmData"].negative(), idle)
 	if mode := s.number("proc/sys/vm/overcommit_memory"); mode == (number{2, true}) {
-		add("limit of what the machine commits to, vm.overcommit_memory = 2", memory["CommitLimit"], memory["Committed_AS"].negative(), idle)
+		add("limit of what the machine commits to, vm.overcommit_memory = 2",
+			memory["CommitLimit"], memory["Committed_AS"].negative(), idle)
 	}
 	swap := memory["SwapFree"]
 	add("free memory of the machine", memory["MemAvailable"], number{swap.value, true})

@@ -67,8 +67,11 @@ func TestRooms(t *testing.T) {
 			"sys/fs/cgroup/a/memory.max": "none", "sys/fs/cgroup/a/memory.current": "",
 		}},
 		"the machine": {
-			files: map[string]string{"proc/meminfo": meminfo, "proc/self/status": status, "proc/self/limits": limited("unlimited", "unlimited")},
-			want:  []Room{{4_050_000 * kib, "free memory of the machine"}},
+			files: map[string]string{
+				"proc/meminfo": meminfo, "proc/self/status": status,
+				"proc/self/limits": limited("unlimited", "unlimited"),
+			},
+			want: []Room{{4_050_000 * kib, "free memory of the machine"}},
 		},
 		"an old kernel does not tell what is available": {
 			files: map[string]string{"proc/meminfo": "MemFree: 5 kB\nSwapFree: 7 kB\n"},
@@ -97,7 +100,7 @@ func TestRooms(t *testing.T) {
 				"sys/fs/cgroup/user.slice/job/memory.current": "1000\n",
 				"sys/fs/cgroup/user.slice/memory.max":         "1073741824\n",
 				"sys/fs/cgroup/user.slice/memory.current":     "500000000\n",
-				"sys/fs/cgroup/user.slice/memory.stat":        "anon 100\nfile 400000000\nactive_file 100000000\ninactive_file 200000000\nslab_reclaimable 7\n",
+				"sys/fs/cgroup/user.slice/memory.stat":        "file 400000000\nactive_file 100000000\ninactive_file 200000000\nslab_reclaimable 7\n",
 			},
 			want: []Room{{1_073_741_824 - 500_000_000 + 300_000_007, group}},
 		},
@@ -201,7 +204,8 @@ func probe() {
 	room := AvailableMemory()
 	outside := room.Bytes - idleHeap()
 	try := func(bytes int64) bool {
-		_, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		const flags = unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_NORESERVE
+		_, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, flags)
 		return err == nil
 	}
 	larger := try(outside + little)
@@ -212,7 +216,9 @@ func probe() {
 func TestLimitsOfChild(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for flag, limit := range map[string]string{"-v": "limit of the address space, ulimit -v", "-d": "limit of the data segment, ulimit -d"} {
+	for flag, limit := range map[string]string{
+		"-v": "limit of the address space, ulimit -v", "-d": "limit of the data segment, ulimit -d",
+	} {
 		cmd := exec.Command("sh", "-c", "ulimit "+flag+" 3000000 && exec "+self)
 		cmd.Env = append(os.Environ(), limitProbe+"=1")
 		out, err := cmd.CombinedOutput()

@@ -56,6 +56,7 @@ func TestTooLittleMemory(t *testing.T) {
 	g := pairs(100_000, 10)
 	proctest.Leave(t, 40<<20)
 	assert.EqualError(t, CheckMemory(g, 1_000_000, 2),
-		"counting the Z-patterns of pairs needs about 80 MiB of memory (index of the training triples 15 MiB, values 65 MiB), and 40 MiB are available (a limit of the test): give it more memory")
+		"counting the Z-patterns of pairs needs about 80 MiB of memory (index of the training triples 15 MiB, values 65 MiB), "+
+			"and 40 MiB are available (a limit of the test): give it more memory")
 	assert.NoError(t, CheckMemory(g, 1000, 2))
 }
