@@ -73,7 +73,7 @@ func TestTooLittleMemory(t *testing.T) {
 
 	// A little more is enough for what is small, and where a ranking can take smaller slices.
 	proctest.Leave(t, 80<<20)
-	ok("eval --model CKPT --data DATA --sides tail")
+	ok("eval --model CKPT --data DATA --sides tail --threads 2")
 	ok("z stats --data DATA")
 	ok("demo")
 	proctest.Leave(t, 1<<30)
