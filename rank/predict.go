@@ -45,6 +45,11 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	for i, q := range distinct {
 		plan.queries[i].Query = q
 	}
+	o.Screen = Float32Screen
+	o, err := fitPredict(m, x, plan.queries, min(k, c.Entities), filterKnown, o)
+	if err != nil {
+		return nil, err
+	}
 	if len(o.Devices) > 0 {
 		plan.addThresholds()
 	}
@@ -102,10 +107,8 @@ const maxShortlisted = 1 << 20
 // sweep lets the candidates of f compete for the lists of a pass's queries; with the last slice, it
 // decides them.
 func (p *predictor) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
-	mr, queries := p.backend.MR(ps.tower.Compare), ps.last-ps.first
-	// Few queries: smaller blocks, so that every thread has work.
-	block := min(p.backend.QueryBlock(ps.tower.Compare, ps.tower.Width), maxShortlisted/p.k, (queries+len(c.sweepers)-1)/len(c.sweepers))
-	block = max((block+mr-1)/mr*mr, mr)
+	queries := ps.last - ps.first
+	block := predictBlock(p.backend, ps.tower, p.k, queries, len(c.sweepers))
 	return kernel.Parallel(ctx, len(c.sweepers), (queries+block-1)/block, func(w, i int) {
 		s, scratch := c.member(w), &p.scratch[w]
 		at := ps.first + i*block
@@ -114,6 +117,13 @@ func (p *predictor) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 			p.sweepBlock(ctx, s, scratch, at)
 		}
 	})
+}
+
+// predictBlock is the number of queries in a block: fewer where there are few in all, so that every thread has work.
+func predictBlock(b *kernel.Backend, t model.Tower, k, queries, threads int) int {
+	mr := b.MR(t.Compare)
+	block := min(b.QueryBlock(t.Compare, t.Width), maxShortlisted/k, (queries+threads-1)/threads)
+	return max((block+mr-1)/mr*mr, mr)
 }
 
 // sweepBlock lets the candidates of s.f compete for the lists of the prepared queries, of which at
@@ -315,7 +325,7 @@ func (s *sweeper) shareResults(items []contender) {
 // predictions returns a decided list.
 func (p *predictor) predictions(q kg.Query, items []contender) []Prediction {
 	known := p.index.Answers(q)
-	var list []Prediction
+	list := make([]Prediction, 0, len(items))
 	for _, c := range items {
 		_, isKnown := slices.BinarySearch(known.Entities, c.entity)
 		list = append(list, Prediction{c.entity, c.score, isKnown})

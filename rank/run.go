@@ -28,8 +28,8 @@ type Options struct {
 	// Threads is the number of goroutines that compute; results do not depend on it.
 	Threads int
 	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
-	// are ranked slice by slice. 0 means DefaultFeatureMemory. With Devices, it bounds what they hold, as
-	// their own memory does.
+	// are ranked slice by slice. 0 means DefaultFeatureMemory, or less where there is less (Fit). With Devices, it
+	// bounds what they hold, as their own memory does.
 	FeatureMemory int64
 	// Screen is the first stage of dot products on the backend.
 	Screen Screen
@@ -91,21 +91,6 @@ type Rescored struct {
 	Reference int64 `json:"reference"`
 }
 
-// Memory tells what a ranking will allocate for features and for the scratch memory of its threads,
-// and in how many slices it ranks the candidates.
-func Memory(m model.Model, o Options) (bytes int64, slices int) {
-	if len(o.Devices) > 0 {
-		if x, err := newSlicing(m, o, false); err == nil {
-			bytes = int64(x.buffers) * int64(x.size) * candidateBytes(devicePad(widestTower(m)))
-			return bytes, (m.Config().Entities + x.size - 1) / x.size
-		}
-	}
-	n := sliceSize(m, o)
-	_, terms, strips := blockSizes(m, o.Backend, o.Screen)
-	scratch := 4 * int64(terms+strips)
-	return featureBytes(widestTower(m))*int64(n) + scratch*int64(o.Threads), (m.Config().Entities + n - 1) / n
-}
-
 // blockSizes returns the most queries in a block, and the most entries of their ψ, by rows and
 // packed.
 func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms, strips int) {
@@ -150,7 +135,8 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if o.Sides == nil {
 		o.Sides = []kg.Side{kg.Tail, kg.Head}
 	}
-	if err := o.check(); err != nil {
+	o, err := Fit(m, len(triples), o)
+	if err != nil {
 		return nil, err
 	}
 	c := m.Config()

@@ -36,6 +36,13 @@ func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (m
 	if err := o.check(cfg, g); err != nil {
 		return nil, err
 	}
+	needs, err := clusteredMemory(cfg, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkInitial(cfg, needs); err != nil {
+		return nil, err
+	}
 	groups, count, err := groupEntities(ctx, g, o.Seed)
 	if err != nil {
 		return nil, err
@@ -57,7 +64,7 @@ func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (m
 func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, count int, triples []kg.Triple, o Options) (model.Model, error) {
 	centres := cfg
 	centres.Entities = count
-	m, err := Random(ctx, centres, o.Seed)
+	m, err := random(ctx, centres, o.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 		centres.Dim = min(cfg.Dim, fittedWidth/2)
 	}
 	centres.EmbeddingRange = 1 // the largest of the numbers that the fit begins with
-	m, err := Random(ctx, centres, o.Seed)
+	m, err := random(ctx, centres, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +60,15 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 	if err != nil {
 		return nil, err
 	}
-	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(_, e int) {
+	steps := matrix(o.Threads, len(tensors[0])/cfg.Entities)
+	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(w, e int) {
 		row := rowOf(tensors[0], cfg.Entities, e)
 		repeat(row, m.EntityRow(groups[e]), cfg.Dim, centres.Dim, entity)
 		n := newNormals(o.Seed, streamEntities+uint64(e))
 		if f.entityPhases {
 			scatterPhases(row, cfg.EmbeddingRange, n)
 		} else {
-			scatterRow(row, n)
+			scatterRow(row, steps[w], n)
 		}
 	})
 	if err != nil {
@@ -104,9 +105,8 @@ func repeat(out, centre []float32, d, width int, scale float64) {
 	}
 }
 
-// scatterRow moves row in a random direction by a part of its norm.
-func scatterRow(row []float32, n *normals) {
-	step := make([]float64, len(row))
+// scatterRow moves row in a random direction, which it writes to step, by a part of its norm.
+func scatterRow(row []float32, step []float64, n *normals) {
 	var norm, length float64
 	for i, x := range row {
 		step[i] = n.next()

@@ -9,6 +9,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
+// degreePower is the power of the degree to which the distribution degree draws entities.
+const degreePower = 0.75
+
 // sampler draws negatives. It does not change and is safe for concurrent use.
 type sampler struct {
 	entities int
@@ -27,7 +30,7 @@ func newSampler(c *Config, entities int, triples []kg.Triple, known *kg.Index) *
 		}
 		sum := 0.0
 		for e, n := range weights {
-			sum += math.Pow(n, 0.75)
+			sum += math.Pow(n, degreePower)
 			weights[e] = sum
 		}
 		s.cumulated = weights

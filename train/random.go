@@ -27,8 +27,21 @@ const (
 // up to cfg.EmbeddingRange if that is given, with γ = 12 unless cfg gives another, and for pRotatE a
 // modulus of half of that. The model's configuration tells which they were.
 //
-// A model without entities or without relations is an error, and so is a cancelled context.
+// A model without entities or without relations is an error, and so are one for which the memory does not suffice,
+// and a cancelled context.
 func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, error) {
+	needs, err := randomMemory(withRange(cfg))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkInitial(cfg, needs); err != nil {
+		return nil, err
+	}
+	return random(ctx, cfg, seed)
+}
+
+// random is Random for callers who know that there is enough memory.
+func random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, error) {
 	fill := uniformTables
 	if isMatrixModel(cfg.Model) {
 		fill = normalMatrices

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -280,7 +281,7 @@ func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
 // trainTo is Train up to an epoch.
 func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
-		before := processorTime()
+		before := proc.ProcessorTime()
 		e, err := r.trainer.Epoch(ctx)
 		if err != nil {
 			return r.explain(err)
@@ -292,7 +293,7 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 				return err
 			}
 		}
-		e.ProcessorSeconds = (processorTime() - before).Seconds()
+		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
 		if c.Patience > 0 && r.progress.waited >= c.Patience {
 			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)
 		}

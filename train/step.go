@@ -249,11 +249,16 @@ func (s *stepper) wake(ctx context.Context, o *optimiser) error {
 // relationSize is the number of parameters of a relation.
 func (s *stepper) relationSize() int { return (len(s.tensors) - 1) * s.dim * s.dim }
 
-// size makes m a matrix of undefined entries whose rows begin at cache lines, an odd number of lines
-// apart: columns then lie in all sets of a cache, also where a row is a page long.
-func size(m *kernel.Matrix, rows, cols int) {
+// stride is the distance of rows: an odd number of cache lines, so that columns lie in all sets of a cache, also
+// where a row is a page long.
+func stride(cols int) int {
 	const line = 16
-	stride := ((cols+line-1)/line | 1) * line
+	return ((cols+line-1)/line | 1) * line
+}
+
+// size makes m a matrix of undefined entries whose rows begin at cache lines.
+func size(m *kernel.Matrix, rows, cols int) {
+	stride := stride(cols)
 	if len(m.Data) < rows*stride {
 		m.Data = kernel.AlignedFloat32(rows * stride)
 	}

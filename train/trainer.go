@@ -94,6 +94,9 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if len(all) == 0 {
 		return nil, fmt.Errorf("data set %s has no training triples", g.Name)
 	}
+	if err := c.CheckMemory(g, m); err != nil {
+		return nil, err
+	}
 	t := &Trainer{config: c, machine: m, graph: g, known: kg.NewIndex(g)}
 	seen := make(map[kg.Triple]bool, len(all))
 	for _, triple := range all {
@@ -132,7 +135,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 
 // initialModel returns the parameters with which the training begins.
 func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, error) {
-	m, err := Random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
+	m, err := random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -353,7 +353,7 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		candidates := d.candidates[:0]
 		if c.Negatives == independentNegatives {
 			stream(d.pcg, p.seed, useIndependent, epoch, step, i)
-			p.own[i] = p.sampler.independent(p.own[i][:0], q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
+			p.own[i] = p.sampler.independent(slices.Grow(p.own[i][:0], c.NegativeCount), q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
 			candidates = append(candidates, p.own[i]...)
 		} else {
 			b := w.blockOf(i)
@@ -403,6 +403,13 @@ func (p *preparer) row(e int32) int32 {
 // addPairs lists the pairs of the main queries.
 func (p *preparer) addPairs() {
 	w := &p.work
+	if p.config.Negatives == independentNegatives { // there may be many
+		pairs := w.main
+		for _, own := range p.own[:w.main] {
+			pairs += len(own)
+		}
+		w.pairRows = slices.Grow(w.pairRows, pairs)
+	}
 	w.pairs = append(w.pairs, 0)
 	for i := range w.main {
 		if !p.config.oneBlock() {

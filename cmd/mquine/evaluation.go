@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
@@ -120,6 +121,9 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err := e.orProcessor(ctx, rank.CheckDevices(ctx, m, options), &options, log); err != nil {
 		return err
 	}
+	if options, err = rank.Fit(m, len(triples), options); err != nil {
+		return err
+	}
 	e.announce(log, s, index, len(triples), options)
 	var ceiling ceiling
 	tower := m.Tower(options.Sides[0])
@@ -170,7 +174,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		})
 	}
 	if e.jsonFile != "" {
-		report.PeakRSSBytes = rank.PeakRSS()
+		report.PeakRSSBytes = proc.PeakRSS()
 		report.Timing.Total = time.Since(e.start).Seconds()
 		err = errors.Join(err, writeTo(stdout, e.jsonFile, report.WriteJSON))
 	}

@@ -97,6 +97,12 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	options := rank.Options{Backend: backend, Threads: i.threads}
+	if i.kind == clusteredKind {
+		if options, err = rank.Fit(m, len(test), options); err != nil {
+			return err
+		}
+	}
 	err = checkpoint.Save(ctx, i.out, m, g.Entities, g.Relations, map[string]string{
 		"dataset": g.Name, "kind": i.kind, "seed": strconv.FormatUint(i.seed, 10),
 	})
@@ -109,7 +115,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(log, "note: it is fitted to all splits, test included: use it to measure speed, never to judge a model")
-	return i.rank(ctx, out, log, m, g, test, backend)
+	return i.rank(ctx, out, log, m, g, test, options)
 }
 
 func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b *kernel.Backend) (model.Model, error) {
@@ -124,9 +130,12 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 }
 
 // rank prints what ranking the checkpoint on the test split is like.
-func (i *initialisation) rank(ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, b *kernel.Backend) error {
+func (i *initialisation) rank(
+	ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, o rank.Options,
+) error {
 	meter := newMeter(log)
-	ranking, err := rank.Run(ctx, m, kg.NewIndex(g), test, rank.Options{Backend: b, Threads: i.threads, Progress: meter.ranking})
+	o.Progress = meter.ranking
+	ranking, err := rank.Run(ctx, m, kg.NewIndex(g), test, o)
 	meter.clear()
 	if err != nil {
 		return err

@@ -188,6 +188,9 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		if err := c.CheckBackend(backend); err != nil {
 			return err
 		}
+		if err := c.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
+			return err
+		}
 		if err := train.Create(dir, t.data, g, c); err != nil {
 			return err
 		}

@@ -148,6 +148,9 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	if err != nil {
 		return "", err
 	}
+	if err := space.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
+		return "", err
+	}
 	if dir = t.out; dir == "" {
 		dir = g.Name + "-tune"
 	}

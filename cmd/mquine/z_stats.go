@@ -194,12 +194,15 @@ func (z *zStats) run(cmd *cobra.Command) error {
 
 // values returns the values of triples on each side that was asked for.
 func (z *zStats) values(ctx context.Context, log io.Writer, g *kg.Graph, triples []kg.Triple) ([][]zpattern.Value, error) {
+	sides := z.sides.List()
+	if err := zpattern.CheckMemory(g, len(triples), len(sides)); err != nil {
+		return nil, err
+	}
 	x, err := zpattern.NewIndex(g)
 	if err != nil {
 		return nil, err
 	}
 	var values [][]zpattern.Value
-	sides := z.sides.List()
 	for i, side := range sides {
 		meter := newMeter(log)
 		v, err := x.Values(ctx, triples, side, z.convention, 0, meter.counting(i, len(sides)))

@@ -79,6 +79,9 @@ func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkMemory("families and films", cfg, familiesMemory(cfg)); err != nil {
+		return nil, nil, err
+	}
 	w := newWorld(cfg)
 	if err := w.populate(ctx); err != nil {
 		return nil, nil, err

@@ -41,6 +41,9 @@ func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err err
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkMemory("a graph like YAGO3-10", cfg, zipfMemory(cfg)); err != nil {
+		return nil, nil, err
+	}
 	z := newZipf(cfg)
 	splits, err := z.draw(ctx, cfg)
 	if err != nil {

@@ -1,14 +1,15 @@
 //go:build unix
 
-package train
+package proc
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime returns what the process has used so far, on all threads.
-func processorTime() time.Duration {
+// ProcessorTime returns the processor time that the process has used, on all threads, or 0 where the system does not
+// tell.
+func ProcessorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0

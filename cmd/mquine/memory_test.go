@@ -1,0 +1,81 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/proc/proctest"
+)
+
+// What does not fit into the memory is refused before anything is made.
+func TestTooLittleMemory(t *testing.T) {
+	dir := t.TempDir()
+	data, ckpt, run := filepath.Join(dir, "data"), filepath.Join(dir, "ckpt"), filepath.Join(dir, "run")
+	space := spaceFile(t, "dim: {choice: [8, 128]}\nepochs: 3\n")
+	args := func(line string) []string {
+		args := strings.Fields(line)
+		for i, arg := range args {
+			switch arg {
+			case "DATA":
+				args[i] = data
+			case "CKPT":
+				args[i] = ckpt
+			case "RUN":
+				args[i] = run
+			case "SPACE":
+				args[i] = space
+			case "NEW":
+				args[i] = filepath.Join(dir, "new")
+			}
+		}
+		return args
+	}
+	ok := func(line string) {
+		t.Helper()
+		succeed(t, args(line)...)
+	}
+	ok("data make zipf --out DATA --entities 20000 --train 20000 --test 2000")
+	ok("init --model mquine --dim 20 --data DATA --out CKPT")
+	ok("train --data DATA --dim 30 --negatives shared --negative-count 16 --valid-every 0 --epochs 1 --out RUN")
+	unchanged := func() {
+		t.Helper()
+		requireFiles(t, dir, "data", "ckpt", "run")
+		requireFiles(t, run, "config.yaml", "last", "log.jsonl", "loss.svg", "state.safetensors")
+	}
+	unchanged()
+
+	proctest.Leave(t, 40<<20)
+	ok("train --resume RUN") // it is finished, and so takes nothing
+	for _, c := range []struct{ line, want string }{
+		{"init --model mquine --dim 64 --data DATA --out NEW", "making mquine, d = 64, "},
+		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "making mquine, d = 64, "},
+		{"init --model distmult --dim 256 --data DATA --out NEW --kind clustered", "ranking with distmult, d = 256, "},
+		{"train --data DATA --dim 64 --out NEW", "training mquine, d = 64, on data "},
+		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW", "negatives of a step 640 GiB"},
+		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
+		{"tune --data DATA --space SPACE --trials 2 --out NEW", "configurations that do not fit: training mquine, d = 128, "},
+		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
+		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
+		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
+		{"data make zipf --out NEW --entities 1000000", "making a graph like YAGO3-10 of 1,000,000 entities "},
+		{"data make families --out NEW --entities 100000", "making families and films of 100,000 entities "},
+	} {
+		o := mquine(t, args(c.line)...)
+		o.requireSentence(t, exitFailed, c.want)
+		o.requireSentence(t, exitFailed, " needs about ")
+		o.requireSentence(t, exitFailed, " and 40 MiB are available (a limit of the test): ")
+		require.Empty(t, o.stdout, c.line)
+		unchanged()
+	}
+
+	// A little more is enough for what is small, and where a ranking can take smaller slices.
+	proctest.Leave(t, 80<<20)
+	ok("eval --model CKPT --data DATA --sides tail --threads 2")
+	ok("z stats --data DATA")
+	ok("demo")
+	proctest.Leave(t, 1<<30)
+	ok("train --resume RUN")
+}

@@ -1,0 +1,48 @@
+//go:build unix
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Under a limit of the address space that the system enforces, there is a sentence where Go would end in a stack trace.
+func TestAddressSpaceLimit(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the limit is not enforced or not known on this system")
+	}
+	dir := t.TempDir()
+	data, out := filepath.Join(dir, "zipf"), filepath.Join(dir, "out")
+	succeed(t, "data", "make", "zipf", "--out", data, "--entities", "14541", "--relations", "237", "--train", "20000")
+	limited := func(args ...string) (string, int) {
+		cmd := command(t, args...)
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -v 4000000 && exec "$0" "$@"`}, cmd.Args...)
+		text, err := cmd.CombinedOutput()
+		if err != nil {
+			require.IsType(t, new(exec.ExitError), err)
+		}
+		return string(text), cmd.ProcessState.ExitCode()
+	}
+	if text, status := limited("--version"); status != 0 { // as under the race detector
+		t.Skipf("the command does not start under the limit: %s", text)
+	}
+	for _, args := range [][]string{
+		{"init", "--model", "mquine", "--dim", "512", "--data", data, "--out", out},
+		{"train", "--dim", "512", "--data", data, "--out", out},
+	} {
+		text, status := limited(args...)
+		assert.Equal(t, exitFailed, status, text)
+		assert.Regexp(t, `^mquine (init|train): (mak|train)ing mquine, d = 512, .* needs about \d+(\.\d)? GiB of memory `+
+			`\(parameters 7\.8 GiB.*\), and \d\.\d GiB are available \(limit of the address space, ulimit -v\): lower .*\n$`, text)
+		requireFiles(t, dir, "zipf")
+	}
+	// What fits is made under the same limit.
+	text, status := limited("init", "--model", "mquine", "--dim", "128", "--data", data, "--out", out)
+	assert.Zero(t, status, text)
+}

@@ -1,0 +1,107 @@
+package proc
+
+import (
+	"bytes"
+	"path"
+	"slices"
+	"strings"
+)
+
+// group is a control group that may limit memory: the one of the process or one above it.
+type group struct {
+	dir     string
+	unified bool // version 2
+}
+
+// groups lists the groups of all mounted hierarchies that may limit the memory of the process.
+func (s system) groups() (list []group) {
+	mounts := s.mounts()
+	for line := range bytes.Lines(s.read("proc/self/cgroup")) {
+		// hierarchy:controllers:path, where version 2 has no controllers
+		fields := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		unified := fields[1] == ""
+		if !unified && !slices.Contains(strings.Split(fields[1], ","), "memory") {
+			continue
+		}
+		for _, m := range mounts {
+			below, ok := m.below(fields[2])
+			if m.unified != unified || !ok {
+				continue
+			}
+			for ; ; below = path.Dir(below) {
+				list = append(list, group{path.Join(m.point, below), unified})
+				if below == "/" {
+					break
+				}
+			}
+		}
+	}
+	return list
+}
+
+// mount is a hierarchy of groups in the file system: the group root is at the folder point.
+type mount struct {
+	root, point string
+	unified     bool
+}
+
+// below returns the path of a group from the mount's root, if it is there.
+func (m mount) below(group string) (string, bool) {
+	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
+	if !ok || rest != "" && rest[0] != '/' || slices.Contains(strings.Split(group, "/"), "..") { // out of our namespace
+		return "", false
+	}
+	return path.Join("/", rest), true
+}
+
+// mounts lists the hierarchies that count memory.
+func (s system) mounts() (list []mount) {
+	for line := range bytes.Lines(s.read("proc/self/mountinfo")) {
+		// 35 31 0:32 /root /point options - type source options
+		before, after, _ := strings.Cut(string(line), " - ")
+		where, what := strings.Fields(before), strings.Fields(after)
+		if len(where) < 5 || len(what) < 3 {
+			continue
+		}
+		unified := what[0] == "cgroup2"
+		if unified || what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory") {
+			list = append(list, mount{where[3], where[4], unified})
+		}
+	}
+	return list
+}
+
+// room returns what the group's limit leaves, with so much free swap on the machine.
+func (g group) room(s system, swap int64) number {
+	limit, usage := s.number(g.dir+"/memory.limit_in_bytes"), s.number(g.dir+"/memory.usage_in_bytes")
+	if g.unified {
+		limit, usage = s.number(g.dir+"/memory.max"), s.number(g.dir+"/memory.current")
+		if most := s.number(g.dir + "/memory.swap.max"); most.known {
+			swap = min(swap, most.value-s.number(g.dir+"/memory.swap.current").value)
+		}
+	}
+	return number{limit.value - usage.value + g.cache(s) + max(swap, 0), limit.known && usage.known}
+}
+
+// roomWithSwap returns what the limit of memory and swap together leaves, which version 1 has.
+func (g group) roomWithSwap(s system) number {
+	limit, usage := s.number(g.dir+"/memory.memsw.limit_in_bytes"), s.number(g.dir+"/memory.memsw.usage_in_bytes")
+	return number{limit.value - usage.value + g.cache(s), limit.known && usage.known}
+}
+
+// cache returns what the kernel can drop of the memory that counts as the group's. The names of version 1 that
+// include the groups below begin with total_.
+func (g group) cache(s system) (bytes int64) {
+	stat := s.table(g.dir+"/memory.stat", singleBytes)
+	for _, name := range []string{"active_file", "inactive_file", "slab_reclaimable"} {
+		n, ok := stat["total_"+name]
+		if !ok {
+			n = stat[name]
+		}
+		bytes += n.value
+	}
+	return bytes
+}

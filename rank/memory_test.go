@@ -1,0 +1,150 @@
+package rank
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/proc/proctest"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// numbered returns a model with so many entities and a relation, whose parameters do not matter but differ.
+func numbered(t *testing.T, name string, dim, entities int) model.Model {
+	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
+	shapes, err := model.Shapes(c)
+	require.NoError(t, err)
+	var tensors [][]float32
+	for _, s := range shapes {
+		values := make([]float32, s.Len())
+		for i := range values {
+			values[i] = float32(i*7919%10007) / 10007
+		}
+		tensors = append(tensors, values)
+	}
+	m, err := model.New(c, tensors)
+	require.NoError(t, err)
+	return m
+}
+
+// someTriples returns different triples of a model with so many entities and a relation.
+func someTriples(n, entities int) []kg.Triple {
+	triples := make([]kg.Triple, n)
+	for i := range triples {
+		triples[i] = kg.Triple{Head: int32(i / entities), Tail: int32(i % entities)}
+	}
+	return triples
+}
+
+func memoryOptions(t *testing.T) Options {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	return Options{Backend: backends[0], Threads: 2}
+}
+
+type prepare = func(*testing.T) ([]proc.Need, func() error)
+
+func TestMemory(t *testing.T) {
+	emptyIndex := func(entities int) *kg.Index {
+		return kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	}
+	ranking := func(name string, dim, entities, triples int, change func(*Options)) prepare {
+		return func(t *testing.T) ([]proc.Need, func() error) {
+			m, x, asked := numbered(t, name, dim, entities), emptyIndex(entities), someTriples(triples, entities)
+			o := memoryOptions(t)
+			change(&o)
+			needs := append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
+			return needs, func() error { _, err := Run(t.Context(), m, x, asked, o); return err }
+		}
+	}
+	predicting := func(entities, queries, k int) prepare {
+		return func(t *testing.T) ([]proc.Need, func() error) {
+			m, x, o := numbered(t, "distmult", 8, entities), emptyIndex(entities), memoryOptions(t)
+			asked, distinct := make([]kg.Query, queries), make([]query, queries)
+			for i := range asked {
+				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
+				distinct[i].Query = asked[i]
+			}
+			listed := o.Threads * predictBlock(o.Backend, m.Tower(kg.Tail), k, queries, o.Threads)
+			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, distinct, k, listed, false)...)
+			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
+		}
+	}
+	proctest.CompareEstimates(t, []proctest.Job{
+		{Name: "features", Prepare: ranking("mquine", 20, 50_000, 16, func(*Options) {})},
+		{Name: "features of a distance", Prepare: ranking("transe-l1", 200, 50_000, 16, func(*Options) {})},
+		{Name: "slices", Prepare: ranking("mquine", 20, 100_000, 16, func(o *Options) { o.FeatureMemory = 100 << 20 })},
+		{Name: "ranks", Prepare: ranking("distmult", 2, 1000, 900_000, func(*Options) {})},
+		{Name: "predictions", Prepare: predicting(2000, 3000, 2000)},
+	})
+}
+
+func numberedVocabulary(n int) *kg.Vocabulary {
+	v := kg.NewVocabulary()
+	for i := range n {
+		v.Add(string(rune(i + 1)))
+	}
+	return v
+}
+
+// Where there is little memory, slices are smaller and the ranks are the same; where there is too little, it is said.
+func TestTooLittleMemory(t *testing.T) {
+	const entities = 40_000
+	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
+	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(entities), Relations: kg.NewVocabulary("r")})
+	want, err := Run(t.Context(), m, x, asked, o)
+	require.NoError(t, err)
+	bytes, slices := Memory(m, o)
+	assert.Equal(t, 1, slices)
+
+	proctest.Leave(t, bytes+bytes/8+sliceReserve+1<<20)
+	fitted, err := Fit(m, len(asked), o)
+	require.NoError(t, err)
+	assert.EqualValues(t, DefaultFeatureMemory, fitted.FeatureMemory, "it fits as it is")
+
+	proctest.Leave(t, bytes+sliceReserve)
+	fitted, err = Fit(m, len(asked), o)
+	require.NoError(t, err)
+	least, slices := Memory(m, fitted)
+	assert.Equal(t, 2, slices)
+	assert.Less(t, least, bytes)
+	got, err := Run(t.Context(), m, x, asked, o)
+	require.NoError(t, err)
+	assert.Equal(t, want.Ranks, got.Ranks)
+
+	proctest.Leave(t, 40<<20)
+	_, err = Run(t.Context(), m, x, asked, o)
+	assert.ErrorContains(t, err, "ranking with mquine, d = 20, among 40,000 candidates needs about 6")
+	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): use fewer threads, or give it more memory")
+	o.FeatureMemory = 33 << 20
+	proctest.Leave(t, 33<<20)
+	_, err = Run(t.Context(), m, x, asked, o)
+	assert.ErrorContains(t, err, "ranking with mquine", "a bound that is given is kept")
+
+	queries := make([]kg.Query, 20_000)
+	for i := range queries {
+		queries[i].Anchor = int32(i)
+	}
+	proctest.Leave(t, 8<<30)
+	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
+	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates needs about 18 GiB of memory "+
+		"(answers 18 GiB), and 8.0 GiB are available (a limit of the test): ask for fewer answers or fewer queries, ")
+}
+
+// A GiB is enough for the rankings of the usual data sets, in one slice.
+func TestOrdinaryRankingsFit(t *testing.T) {
+	proctest.Leave(t, 1<<30)
+	for name, c := range map[string]struct{ dim, entities, triples int }{
+		"fb15k-237": {38, 14_541, 20_466}, "wn18rr": {35, 40_943, 3134}, "yago3-10": {18, 123_182, 5000},
+	} {
+		m, o := numbered(t, "mquine", c.dim, c.entities), memoryOptions(t)
+		fitted, err := Fit(m, c.triples, o)
+		require.NoError(t, err, name)
+		_, slices := Memory(m, fitted)
+		assert.Equal(t, 1, slices, name)
+	}
+}

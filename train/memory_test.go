@@ -1,0 +1,199 @@
+package train
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/proc/proctest"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// graphSize is that of a graph.
+type graphSize struct{ entities, relations, triples int }
+
+// scattered returns a graph in which the triples are few, so that a training is short and yet large.
+func scattered(n graphSize) *kg.Graph {
+	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	for e := range n.entities {
+		g.Entities.Add(strconv.Itoa(e))
+	}
+	for r := range n.relations {
+		g.Relations.Add(strconv.Itoa(r))
+	}
+	for i := range n.triples {
+		t := kg.Triple{Head: int32(i * 7919 % n.entities), Relation: int32(i % n.relations), Tail: int32((i*104729 + 1) % n.entities)}
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
+	}
+	g.Splits[kg.Valid] = g.Splits[kg.Train][:64]
+	g.Splits[kg.Test] = g.Splits[kg.Train][:64]
+	return g
+}
+
+func TestTrainingMemory(t *testing.T) {
+	job := func(name string, n graphSize, threads int, change func(*Config)) proctest.Job {
+		return proctest.Job{Name: name, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
+			c, g, m := Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
+			c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
+			change(&c)
+			needs, err := c.memory(newCensus(g), m)
+			require.NoError(t, err)
+			return needs, func() error {
+				trainer, err := NewTrainer(t.Context(), c, g, m)
+				if err != nil {
+					return err
+				}
+				if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
+					proctest.Leave(t, 80<<20) // so that it takes no more than it must
+					_, err = trainer.Validate(t.Context())
+				}
+				return err
+			}
+		}}
+	}
+	proctest.CompareEstimates(t, []proctest.Job{
+		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *Config) { c.Dim, c.Batch, c.Average = 64, 64, 0.9 }),
+		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *Config) {
+			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", adagradOptimiser, 64, 64
+		}),
+		job("sgd, clipped", graphSize{5003, 11, 64}, 1, func(c *Config) {
+			c.Optimiser, c.Dim, c.Batch, c.Clip = sgdOptimiser, 64, 64, 1
+		}),
+		job("all", graphSize{30_011, 11, 1024}, 2, func(c *Config) { c.Dim, c.Batch = 8, 1024 }),
+		job("k-vs-all", graphSize{30_011, 11, 2048}, 2, func(c *Config) {
+			c.Negatives, c.Dim, c.Batch = kvsAllNegatives, 8, 2048
+		}),
+		job("shared", graphSize{30_011, 53, 2048}, 2, func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch = sharedNegatives, 8192, 24, 2048
+		}),
+		job("shared, one thread, clipped", graphSize{30_011, 53, 2048}, 1, func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Clip = sharedNegatives, 16_384, 24, 2048, 1
+		}),
+		job("independent", graphSize{4003, 53, 2048}, 2, func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Filter = independentNegatives, 4096, 4, 2048, true
+		}),
+		job("independent, bernoulli", graphSize{4003, 53, 2048}, 2, func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = independentNegatives, 8192, 4, 2048, bernoulliDistribution
+		}),
+		job("independent, by degree", graphSize{20_011, 53, 1024}, 2, func(c *Config) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = independentNegatives, 64, 48, 1024, degreeDistribution
+		}),
+		job("relations", graphSize{499, 401, 2048}, 2, func(c *Config) { c.Dim, c.Batch = 80, 2048 }),
+		job("validation", graphSize{20_011, 11, 64}, 2, func(c *Config) { c.Dim, c.Batch, c.ValidEvery = 32, 64, 1 }),
+	})
+}
+
+func bestBackend(t *testing.T) *kernel.Backend {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	return backends[0]
+}
+
+func TestInitialMemory(t *testing.T) {
+	config := func(name string, dim int, g *kg.Graph) model.Config {
+		return withRange(model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()})
+	}
+	random := func(name string, dim int, n graphSize) func(*testing.T) ([]proc.Need, func() error) {
+		return func(t *testing.T) ([]proc.Need, func() error) {
+			c := config(name, dim, scattered(n))
+			needs, err := randomMemory(c)
+			require.NoError(t, err)
+			return needs, func() error { _, err := Random(t.Context(), c, 1); return err }
+		}
+	}
+	clustered := func(name string, dim int, n graphSize) func(*testing.T) ([]proc.Need, func() error) {
+		return func(t *testing.T) ([]proc.Need, func() error) {
+			g := scattered(n)
+			c, o := config(name, dim, g), Options{Seed: 1, Backend: bestBackend(t), Threads: 2}
+			needs, err := clusteredMemory(c, g)
+			require.NoError(t, err)
+			return needs, func() error { _, err := Clustered(t.Context(), c, g, o); return err }
+		}
+	}
+	proctest.CompareEstimates(t, []proctest.Job{
+		{Name: "random mquine", Prepare: random("mquine", 64, graphSize{5003, 2003, 64})},
+		{Name: "random transe", Prepare: random("transe-l1", 1000, graphSize{20_011, 11, 64})},
+		{Name: "clustered mquine", Prepare: clustered("mquine", 32, graphSize{40_009, 11, 64})},
+		{Name: "clustered mquine, many relations", Prepare: clustered("mquine", 48, graphSize{2003, 2003, 2003})},
+		{Name: "clustered rotate", Prepare: clustered("rotate", 500, graphSize{20_011, 11, 64})},
+	})
+}
+
+// A training that does not fit is refused in a sentence with both figures.
+func TestTrainingRefused(t *testing.T) {
+	g := scattered(graphSize{5003, 11, 64})
+	m := Machine{Backend: bestBackend(t), Threads: 2}
+	c := Default()
+	c.Dim, c.Batch = 64, 64
+	needs, err := c.memory(newCensus(g), m)
+	require.NoError(t, err)
+
+	proctest.Leave(t, proc.Total(needs))
+	require.NoError(t, c.CheckMemory(g, m))
+	proctest.Leave(t, proc.Total(needs)-1)
+	_, err = NewTrainer(t.Context(), c, g, m)
+	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
+	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, features, queries and gradients of a step 165 MiB, validation ")
+	assert.ErrorContains(t, err, " are available (a limit of the test): lower dim or batch, or give it more memory")
+
+	proctest.Leave(t, 24<<30)
+	c.Negatives, c.NegativeCount = independentNegatives, 1<<24
+	assert.ErrorContains(t, c.CheckMemory(g, m), "negatives of a step 40 GiB")
+	assert.ErrorContains(t, c.CheckMemory(g, m), ": lower dim, batch or negative_count, or")
+
+	proctest.Leave(t, 4<<30)
+	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
+	_, err = Random(t.Context(), big, 1)
+	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of memory "+
+		"(parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): lower its dimension, or give it more memory")
+	big.Entities, big.Relations = g.Entities.Len(), g.Relations.Len()
+	proctest.Leave(t, 1<<30)
+	_, err = Clustered(t.Context(), big, g, Options{Seed: 1, Backend: m.Backend, Threads: 2})
+	assert.ErrorContains(t, err, "making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
+}
+
+// A search is refused for the largest of its trainings.
+func TestSearchRefused(t *testing.T) {
+	g := scattered(graphSize{5003, 11, 64})
+	m := Machine{Backend: bestBackend(t), Threads: 2}
+	check := func(text string) error {
+		space, err := ReadSpace(strings.NewReader(text), "space.yaml", Default())
+		require.NoError(t, err)
+		return space.CheckMemory(g, m)
+	}
+	proctest.Leave(t, 1<<30)
+	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
+	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
+	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
+		"the space has configurations that do not fit: training mquine, d = 256, on scattered needs about ")
+	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\naverage: {min: 0, max: 0.9}"), " average 6")
+	assert.ErrorContains(t, check("negatives: {choice: [all, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
+		"negatives of a step 40 GiB")
+}
+
+// Trainings of the documented recipes are not refused where they run.
+func TestRecipesFit(t *testing.T) {
+	const gib = 1 << 30
+	for name, least := range map[string]int64{"codex-s": gib, "wn18rr": 24 * gib, "fb15k-237": 24 * gib, "codex-m": 24 * gib} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getenv("MQUINE_DATA") == "" {
+				t.Skip("MQUINE_DATA does not name the folder of the data sets")
+			}
+			g, err := kg.Open(t.Context(), name)
+			require.NoError(t, err)
+			for _, preset := range []string{"best", "paper"} {
+				c, err := Preset(preset, name)
+				require.NoError(t, err)
+				proctest.Leave(t, least)
+				require.NoError(t, c.CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}), preset)
+			}
+		})
+	}
+}
