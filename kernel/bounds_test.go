@@ -9,12 +9,12 @@ import (
 	"github.com/mquine/mquine/internal/exactly"
 )
 
-// The tests of this file look for the inputs whose errors are the largest shares of their bounds, so
-// that they fail if a term of a bound is halved or left out. docs/numerics.md, section 12, lists them.
+// The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
+// two close, so that they fail if a term of a bound is halved or missing (docs/numerics.md, section 12).
 
-// lossy returns vectors of k terms whose score loses half a unit in the last place, unit, wherever a
-// sum is rounded, always towards 0: the first summand is 1, and those at the given terms are ties that go
-// to the even 1. The first summand loses as much, unless it is exact in the arithmetic with that unit.
+// lossy returns vectors of k terms whose score loses half a unit in the last place, in arithmetic with that unit
+// roundoff, in every sum that is not trivial: the first summand is 1, and those at the given terms are
+// ties that round to the even 1. The first summand loses as much, unless its product is exact.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	x, y = make([]float32, k), make([]float32, k)
 	_, exponent := math.Frexp(unit)
@@ -39,7 +39,7 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	return x, y
 }
 
-// panelError sees the errors of Panel's scores of x and y.
+// panelError compares the error of Panel's score of x and y with its bound.
 func panelError(b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
 	p := newPanelCase(rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = x, y
@@ -50,7 +50,7 @@ func panelError(b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) 
 	ratio.See(exactly.Sub(exactly.Of(float64(tile.Scores[0])), want), relative*measure+absolute)
 }
 
-// Every rounding of a panel's sum may lose as much as its bound says, in the chains and between them.
+// Every rounding in a panel's chains, and of their sums, may lose as much as the bound says.
 func TestPanelErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		u := c.Unit()
@@ -102,7 +102,8 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	})
 }
 
-// The same for Pair, whose lanes are 32 chains, joined in five sums.
+// Every rounding in a lane of Pair, and in the five sums that join the 32 lanes, may lose as much as the
+// bound says.
 func TestPairErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
@@ -124,8 +125,8 @@ func TestPairErrorIsReached(t *testing.T) {
 	})
 }
 
-// What CodeInt8 calls upper bounds of norms and of what codes miss are, also where the rounding of a
-// code's value is all that it misses.
+// The norms and residuals of CodeInt8 are upper bounds, also where a residual is nothing but the rounding
+// of a code's value.
 func TestCodeInt8Bounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	const n = 8

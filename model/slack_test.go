@@ -13,11 +13,11 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The tests of this file look for parameters whose errors are the largest shares of a slack, so that
-// they fail if a term of it is halved or left out, or nearly so where they say how far it can be reached.
-// docs/numerics.md, section 12, lists them. They need one tier: the float64 kernels are equal on all.
+// The tests of this file compare slacks with exact errors, computed in math/big, of parameters that bring
+// the two close, so that they fail if a term of a slack is halved or missing (docs/numerics.md, section
+// 12). One tier is enough: the float64 kernels are equal on all.
 
-// someBackend is any backend.
+// someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -34,8 +34,8 @@ func vector(n int, first, rest float64) []float32 {
 	return x
 }
 
-// slackError sees the error that the slack bounds, for both queries of the triple (0, 0, 1), where the
-// comparison of ψ and φ before their rounding to float32 is that of the float32 numbers, and c is 0.
+// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. The comparison must
+// not be of class Dot unless float32 holds ψ and φ exactly, and c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	w, triple := m.NewWorker(someBackend(t)), kg.Triple{Head: 0, Tail: 1}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
@@ -74,8 +74,7 @@ func TestSlackOfSums(t *testing.T) {
 	}
 }
 
-// Where a model measures what the rounding to float32 changes, all changes of a distance may have one
-// direction.
+// The changes that a model measures when it rounds to float32 may all have one direction.
 func TestSlackOfChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
 	some := func(n int) func() []float32 {
@@ -108,15 +107,16 @@ func TestSlackOfChanges(t *testing.T) {
 	}
 }
 
-// TransE-L2: every sum of the reference loses half a unit in the last place, while every sum of ‖e‖² in
-// the features gains one. Anchor and candidate have shares of a distance of 1.
+// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖² in the
+// features gains as much. Anchor and candidate share a distance of 1.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
 	for _, c := range []struct{ share, least float64 }{{1, 0.98}, {0.5, 0.6}, {0, 0.49}} {
 		candidate := vector(d, c.share, c.share*root*(1+0x1p-12))
 		anchor := vector(d, c.share-1, root*((c.share-1)*(1-0x1p-11)+c.share*0x1p-11))
-		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate}, [][]float32{make([]float32, d)}).(*transEL2)
+		relation := make([]float32, d)
+		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate}, [][]float32{relation}).(*transEL2)
 		var ratio exactly.Ratio
 		for _, side := range []kg.Side{kg.Tail, kg.Head} { // the same, as the relation is 0
 			psi, phi := make([]float32, d+1), make([]float32, d+1)
@@ -136,12 +136,12 @@ func TestSlackOfSquares(t *testing.T) {
 	}
 }
 
-// MQuinE: in a head query, both products and both sums of squares of the reference lose half a unit in
-// the last place wherever they round, while B, BᵀB and T² of the towers gain half a unit everywhere.
+// MQuinE: in a head query, all sums of the reference (both products, both sums of squares) lose half a
+// unit in the last place, and those of the towers (B, BᵀB and T²) gain as much.
 //
-// Anchor, candidate and Rᶜ are 1 in their first entry and, in the first row and the first column, nearly
-// ω = √u, so that what is added to 1 is nearly u. The diagonals move that to the side of u where it is
-// lost, or gained.
+// The first entry of anchor, candidate and Rᶜ is 1, and the rest of the first row and column is nearly
+// ω = √u, so that every summand after the first is nearly u, half a unit. The small diagonals decide on
+// which side of u it lies, and so whether it is lost or gained.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
@@ -162,7 +162,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	for k := 1; k < d; k++ {
 		cross[k], cross[k*d], cross[k*d+k] = float32(rho), float32(omega*(1-2*small)), -2*sigma
 	}
-	m, err := New(Config{Model: "mquine", Dim: d, Entities: 2, Relations: 1}, [][]float32{append(anchor, candidate...), zero, zero, cross})
+	m, err := New(Config{Model: "mquine", Dim: d, Entities: 2, Relations: 1},
+		[][]float32{append(anchor, candidate...), zero, zero, cross})
 	require.NoError(t, err)
 	w := m.NewWorker(someBackend(t)).(*matrixWorker)
 
@@ -192,8 +193,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	ratio.Check(t, 0.95)
 }
 
-// packed returns the packed triangle of A for E = A + Aᵀ with a first entry, the others of the first row
-// and column, and those of the diagonal.
+// packed returns the packed triangle of an entity with the given first entry, rest of the first row and
+// column, and rest of the diagonal.
 func packed(d int, first, row, diagonal float64) []float32 {
 	x := make([]float32, Triangle(d))
 	x[0] = float32(first / 2)

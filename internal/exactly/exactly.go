@@ -17,8 +17,17 @@ func Of(x float64) *big.Float { return number().SetFloat64(x) }
 
 func number() *big.Float { return new(big.Float).SetPrec(precision) }
 
-// Add returns x + y.
-func Add(x, y *big.Float) *big.Float { return number().Add(x, y) }
+// Add returns the sum of its arguments.
+func Add(x ...*big.Float) *big.Float {
+	sum := number()
+	for _, v := range x {
+		sum.Add(sum, v)
+	}
+	return sum
+}
+
+// Sum returns the sum of its arguments.
+func Sum(x ...float64) *big.Float { return Add(All(x)...) }
 
 // Sub returns x − y.
 func Sub(x, y *big.Float) *big.Float { return number().Sub(x, y) }
@@ -81,8 +90,8 @@ func (r *Ratio) See(err *big.Float, bound float64) float64 {
 	return ratio
 }
 
-// Check fails if an error was larger than its bound, or if none came near it: a test whose largest ratio
-// is least notices a bound that is multiplied by less than least.
+// Check fails if an error was larger than its bound, or if the largest ratio is below least. With both, the
+// test notices a bound that is scaled down by more than least.
 func (r *Ratio) Check(t testing.TB, least float64) {
 	t.Helper()
 	t.Logf("largest ratio of an error to its bound: %.4f", r.worst)
@@ -90,6 +99,7 @@ func (r *Ratio) Check(t testing.TB, least float64) {
 		t.Errorf("an error is %.4f times its bound", r.worst)
 	}
 	if !(r.worst >= least) {
-		t.Errorf("the largest error is %.4f times its bound, not %.4f: the bound is too wide, or the inputs are not the worst", r.worst, least)
+		t.Errorf("the largest error is %.4f times its bound, not %.4f: the bound grew, or the inputs no longer reach it",
+			r.worst, least)
 	}
 }
