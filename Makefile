@@ -3,7 +3,7 @@
 GO ?= go
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build demo test race fuzz check-long generate lint cross bench bench-quick bench-compare rivals rivals-all
+.PHONY: build demo test race mutants fuzz check-long generate lint cross bench bench-quick bench-compare rivals rivals-all
 
 build: ## the command, bin/mquine
 	$(GO) build -o bin/mquine ./cmd/mquine
@@ -16,6 +16,9 @@ test: ## all tests, on every tier of this machine
 
 race: ## the tests under the race detector, but for the longest of arithmetic alone
 	$(GO) test -race -short -timeout 40m -skip 'Large|^TestExact$$|Gradient' ./...
+
+mutants: ## small wrong changes to the code, which the tests must notice; writes docs/mutants.md
+	$(GO) run ./internal/mutants -doc docs/mutants.md
 
 # A count: with a time, go test now and then fails on its own deadline.
 FUZZTIME ?= 5000x

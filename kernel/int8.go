@@ -54,8 +54,10 @@ func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) I
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	r.Residual += 2 * U64 * r.Norm // the roundings of back
-	r.FineResidual += 2 * U64 * (r.Norm + r.FineNorm)
+	// The roundings of back; those of fineStep, fineBack and rest. What differences lose besides is a share of
+	// themselves.
+	r.Residual += U64 * r.Norm
+	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)
 	return r
 }
 

@@ -155,9 +155,9 @@ func (s *sweeper) packCodes() {
 	}
 }
 
-// centerError bounds the error of ψ·μ.
+// centerError bounds the error of ψ·μ, a chain of sums.
 func (s *sweeper) centerError(row int) float64 {
-	return float64(s.f.tower.Width+4) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
+	return float64(s.f.tower.Width) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
 }
 
 // codeEnds turns an interval of scores minus the query's constant into one of the kernel's sums.

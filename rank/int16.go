@@ -16,7 +16,8 @@ func (s *sweeper) int16Band(row, block int) float64 {
 	q, b := &s.coded[row], &s.f.codeBlocks[block]
 	coarse := q.norm * (b.norm + b.residual)
 	fine := q.norm*b.fineNorm + q.fineNorm*(b.norm+b.residual)
-	// The sums are rounded to float32, the fine one divided by a rounded constant, and then their sum is rounded.
-	rounding := kernel.U32 * (2*coarse + 4*fine) * (1 + 1e-6)
+	// The sums are rounded to float32, the fine one divided, and then their sum is rounded; the float32 number next
+	// to 1/Fine is within a tenth of a unit roundoff.
+	rounding := kernel.U32 * (2*coarse + 3.1*fine) * (1 + 1e-6)
 	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + s.centerError(row) + rounding) * outward
 }

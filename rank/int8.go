@@ -36,9 +36,10 @@ func (s *sweeper) int8Band(row, block int) float64 {
 // fineBand is int8Band for fineScore.
 func (s *sweeper) fineBand(row, block int) float64 {
 	q, b := &s.coded[row], &s.f.codeBlocks[block]
-	// The last term is for the rounding of the coarse sum to float32 and for fineScore's own.
+	// The last terms are for the rounding of the coarse sum to float32, with fineScore's own in its reserve,
+	// and for fineScore's last sum.
 	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + s.centerError(row) +
-		q.step*b.step*(kernel.U32+16*kernel.U64)*127*255*float64(int8Width(s.f.tower.Width)) + 4*kernel.U64*math.Abs(q.center)) * outward
+		q.step*b.step*kernel.U32*127*255*float64(int8Width(s.f.tower.Width)) + kernel.U64*math.Abs(q.center)) * outward
 }
 
 // fineScore joins the panel's score and one of single pairs, of [fine, coarse] with [coarse, fine].

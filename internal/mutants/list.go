@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// list is a file of mutations.
+type list struct {
+	name string
+	// Title and About introduce the list in the documentation.
+	Title, About string
+	Mutations    []*mutation
+}
+
+// mutation is one wrong change and the tests that must fail because of it.
+type mutation struct {
+	// Name says in plain words what is wrong.
+	Name string
+	// Old, in File (with slashes, from the root), becomes New. It must occur once. With After, a text that occurs
+	// once, the first Old behind it is meant.
+	File, After, Old, New string
+	// Package and Test, a pattern for go test -run, are the tests that must fail, in short mode.
+	Package, Test string
+	// Hangs says that the tests are expected to hang, which then counts as caught.
+	Hangs bool
+	// Equivalent, if not empty, says why the change cannot change any result. The tests must then pass.
+	Equivalent string
+
+	// What the run found.
+	verdict verdict
+	detail  string // the tests that failed, or what went wrong
+}
+
+type lists []*list
+
+// loadLists reads the lists that match a glob pattern.
+func loadLists(pattern string) (lists, error) {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no list of mutations matches %s", pattern)
+	}
+	var all lists
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		l := &list{name: strings.TrimSuffix(filepath.Base(file), ".yaml")}
+		d := yaml.NewDecoder(bytes.NewReader(data))
+		d.KnownFields(true)
+		if err := d.Decode(l); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if err := l.check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func (l *list) check() error {
+	if l.Title == "" {
+		return errors.New("the list needs a title")
+	}
+	seen := map[string]bool{}
+	for i, m := range l.Mutations {
+		switch _, err := regexp.Compile(m.Test); {
+		case m.Name == "" || m.File == "" || m.Old == "" || m.Package == "" || m.Test == "":
+			return fmt.Errorf("mutation %d (%q) needs name, file, old, package and test", i+1, m.Name)
+		case err != nil:
+			return fmt.Errorf("%s: test: %w", m.Name, err)
+		case m.Old == m.New:
+			return fmt.Errorf("%s: old and new are the same", m.Name)
+		case seen[m.Name]:
+			return fmt.Errorf("two mutations have the name %q", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	return nil
+}
+
+// matching returns the mutations whose list and name match.
+func (all lists) matching(re *regexp.Regexp) (some lists) {
+	for _, l := range all {
+		part := *l
+		part.Mutations = nil
+		for _, m := range l.Mutations {
+			if re.MatchString(l.name + "/" + m.Name) {
+				part.Mutations = append(part.Mutations, m)
+			}
+		}
+		if len(part.Mutations) > 0 {
+			some = append(some, &part)
+		}
+	}
+	return some
+}
+
+// count returns the number of mutations, and of those that are not as they should be.
+func (all lists) count() (total, bad int) {
+	for _, l := range all {
+		for _, m := range l.Mutations {
+			total++
+			if !m.verdict.good() {
+				bad++
+			}
+		}
+	}
+	return total, bad
+}
+
+// apply returns the file's text with the mutation.
+func (m *mutation) apply(text string) (string, error) {
+	from := 0
+	if m.After != "" {
+		if n := strings.Count(text, m.After); n != 1 {
+			return "", fmt.Errorf("%s has the text of after %d times: %s", m.File, n, m.After)
+		}
+		from = strings.Index(text, m.After) + len(m.After)
+	}
+	at := strings.Index(text[from:], m.Old)
+	if n := strings.Count(text[from:], m.Old); n == 0 || n > 1 && m.After == "" {
+		return "", fmt.Errorf("%s has the old text %d times: %s", m.File, n, m.Old)
+	}
+	at += from
+	return text[:at] + m.New + text[at+len(m.Old):], nil
+}

@@ -1,0 +1,90 @@
+// Command mutants tests the tests. Each list of mutations beside it (*.yaml) names small wrong changes to the
+// code and the tests that must fail because of them. The command makes one change at a time, leaving the
+// working tree alone, runs its tests and reports the mutations that no test notices.
+//
+//	go run ./internal/mutants -run 'int8|bootstrap'
+//
+// Run it in the root of the repository.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "mutants: interrupted")
+		os.Exit(130)
+	default:
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+// command runs the mutations that args select: the table goes to out, progress to progress.
+func command(ctx context.Context, args []string, out, progress io.Writer) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	lists := flags.String("lists", filepath.Join("internal", "mutants", "*.yaml"), "files with lists of mutations, as a glob `pattern`")
+	names := flags.String("run", "", "run only the mutations whose list and name, as list/name, match the `regexp`")
+	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2), "mutations at a time")
+	timeout := flags.Duration("timeout", 5*time.Minute, "time for the tests of one mutation")
+	doc := flags.String("doc", "", "also write the result as Markdown to `file`")
+	if err := flags.Parse(args); err != nil {
+		return flag.ErrHelp // flags has said why
+	}
+	if flags.NArg() > 0 || *jobs < 1 || *timeout <= 0 || *doc != "" && *names != "" {
+		fmt.Fprintln(progress, "mutants takes flags only, at least one job and a timeout above 0; -doc needs all mutations, so no -run")
+		return flag.ErrHelp
+	}
+	selected, err := regexp.Compile(*names)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	all, err := loadLists(*lists)
+	if err != nil {
+		return err
+	}
+	if all = all.matching(selected); len(all) == 0 {
+		return fmt.Errorf("no mutation matches %s", *names)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	r := &runner{root: root, jobs: *jobs, timeout: *timeout, progress: progress}
+	if err := r.run(ctx, all); err != nil {
+		return err
+	}
+	writeTable(out, all)
+	if *doc != "" {
+		if err := os.WriteFile(*doc, markdown(all), 0o666); err != nil {
+			return err
+		}
+	}
+	total, bad := all.count()
+	fmt.Fprintf(progress, "%d mutations in %s\n", total, time.Since(start).Round(time.Second))
+	if bad > 0 {
+		return fmt.Errorf("%d of %d mutations are not as they should be", bad, total)
+	}
+	return nil
+}

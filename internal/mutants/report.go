@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// writeTable prints the verdicts.
+func writeTable(w io.Writer, all lists) {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.AppendHeader(table.Row{"List", "Mutation", "Package", "Verdict", "By, or why"})
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Number: 2, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
+		{Number: 5, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
+	})
+	for _, l := range all {
+		for _, m := range l.Mutations {
+			t.AppendRow(table.Row{l.name, m.Name, m.Package, m.verdict, m.detail})
+		}
+	}
+	t.Render()
+}
+
+// markdown is the page of the documentation.
+func markdown(all lists) []byte {
+	var b strings.Builder
+	total, bad := all.count()
+	b.WriteString("# Mutations\n\n")
+	b.WriteString("What the tests notice. Each row is one small wrong change to the code and the tests that fail because of it.\n")
+	b.WriteString("`make mutants` makes the changes one at a time, runs the tests and writes this page; the lists are\n")
+	b.WriteString("in `internal/mutants/*.yaml`. An equivalent change cannot change a result, for the reason given.\n\n")
+	fmt.Fprintf(&b, "%d mutations, %d of them neither caught nor equivalent.\n", total, bad)
+	cell := strings.NewReplacer("|", `\|`, "\n", " ")
+	for _, l := range all {
+		fmt.Fprintf(&b, "\n## %s\n\n", l.Title)
+		if about := strings.TrimSpace(l.About); about != "" {
+			fmt.Fprintf(&b, "%s\n\n", about)
+		}
+		b.WriteString("| mutation | file | verdict | by, or why |\n|---|---|---|---|\n")
+		for _, m := range l.Mutations {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell.Replace(m.Name), m.File, m.verdict, cell.Replace(strings.TrimSpace(m.detail)))
+		}
+	}
+	return []byte(b.String())
+}

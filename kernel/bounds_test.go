@@ -1,0 +1,189 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mquine/mquine/internal/exactly"
+)
+
+// The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
+// two close, so that they fail if a term of a bound is halved or missing (docs/numerics.md, section 12).
+
+// lossy returns vectors of k terms whose score loses half a unit in the last place, in arithmetic with that unit
+// roundoff, in every sum that is not trivial: the first summand is 1, and those at the given terms are
+// ties that round to the even 1. The first summand loses as much, unless its product is exact.
+func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
+	x, y = make([]float32, k), make([]float32, k)
+	_, exponent := math.Frexp(unit)
+	half := float32(math.Ldexp(1, exponent/2))
+	if c.Distance() {
+		for _, t := range at {
+			x[t] = float32(unit)
+		}
+		x[0], y[0] = 1, float32(-unit)
+		return x, y
+	}
+	for _, t := range at {
+		x[t], y[t] = half, float32(unit)/half
+	}
+	x[0], y[0] = 1, 1
+	if unit == U32 { // (1 + z)(1 − z + z²) = 1 + z³
+		x[0], y[0] = 1+0x1p-8, 1-0x1p-8+0x1p-16
+	}
+	if c == Phase { // the other half of the first summand
+		x[1], y[1] = half, float32(unit)/half
+	}
+	return x, y
+}
+
+// panelError compares the error of Panel's score of x and y with its bound.
+func panelError(b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
+	p := newPanelCase(rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
+	p.q[0], p.e[0] = x, y
+	p.pack()
+	tile, _ := p.run(nil)
+	relative, absolute := b.PanelError(c, len(x))
+	want, measure, _ := exactScore(c, x, y)
+	ratio.See(exactly.Sub(exactly.Of(float64(tile.Scores[0])), want), relative*measure+absolute)
+}
+
+// Every rounding in a panel's chains, and of their sums, may lose as much as the bound says.
+func TestPanelErrorIsReached(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
+		u := c.Unit()
+		var ratio exactly.Ratio
+		for _, k := range []int{u, 2 * u, 40, Chunk, Chunk + u, 3 * Chunk, 1482, 40 * Chunk} {
+			var at []int
+			for t := u; t < k; t += u {
+				if t < Chunk || t%Chunk == 0 {
+					at = append(at, t)
+				}
+			}
+			x, y := lossy(c, k, U32, at)
+			panelError(b, c, x, y, &ratio)
+		}
+		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
+		if c == GroupNorm && b.Tier != Generic {
+			least = 0 // the root's own error covers the others: TestRootError
+		}
+		ratio.Check(t, least)
+	})
+}
+
+// The absolute terms of the bounds: products, squares and roots below the normal range.
+func TestPanelErrorOfTinyTerms(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
+		var ratio exactly.Ratio
+		for _, k := range []int{2, 256, 1482} {
+			x, y := make([]float32, k), make([]float32, k)
+			for t := range x {
+				switch c {
+				case Dot, Phase: // ties of products that go to 0
+					x[t], y[t] = 0x1p-75, 0x1p-75
+				case GroupNorm: // the root of what the kernel adds
+					x[t], y[t] = 1, 1
+					if b.Tier == Generic { // squares that vanish
+						x[t], y[t] = 0x1p-75, 0
+					}
+				case L1: // differences are exact
+					x[t], y[t] = math.SmallestNonzeroFloat32, 0
+				}
+			}
+			panelError(b, c, x, y, &ratio)
+		}
+		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49}[c]
+		if c == GroupNorm && b.Tier == Generic {
+			least = 0x1p-13
+		}
+		ratio.Check(t, least)
+	})
+}
+
+// Every rounding in a lane of Pair, and in the five sums that join the 32 lanes, may lose as much as the
+// bound says.
+func TestPairErrorIsReached(t *testing.T) {
+	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
+		var ratio exactly.Ratio
+		for _, n := range []int{PairWidth, 2 * PairWidth, 1504, 1 << 14} {
+			at := []int{1, 2, 4, 8, 16} // what the first lane meets in the joins
+			for t := PairWidth; t < n; t += PairWidth {
+				at = append(at, t)
+			}
+			if c.Unit() == 2 {
+				at = at[1:] // the first two lanes are equal
+			}
+			x, y := lossy(c, n, U64, at)
+			out := make([]float64, 1)
+			b.Pair(c, out, x, y, n, []int32{0})
+			want, measure, _ := exactScore(c, x, y)
+			ratio.See(exactly.Sub(exactly.Of(out[0]), want), PairError(c, n)*measure)
+		}
+		ratio.Check(t, 0.98)
+	})
+}
+
+// The norms and residuals of CodeInt8 are upper bounds, also where a residual is nothing but the rounding
+// of a code's value.
+func TestCodeInt8Bounds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	const n = 8
+	type ratios struct{ norm, fineNorm, residual, fineResidual exactly.Ratio }
+	var plain, coarse, fine ratios
+	code := func(see *ratios, step float64, v func() float64) {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = v()
+		}
+		words := [2][]float32{make([]float32, n/WordBytes), make([]float32, n/WordBytes)}
+		got := CodeInt8(words[0], words[1], x, step, 0)
+		coarse, fine := bytesOf(words[0]), bytesOf(words[1])
+		back, fineBack, rest, fineRest := exactly.All(x), exactly.All(x), exactly.All(x), exactly.All(x)
+		fineStep := exactly.Quo(exactly.Of(step), exactly.Of(Fine))
+		for i := range x {
+			back[i] = exactly.Mul(exactly.Of(float64(int8(coarse[i]))), exactly.Of(step))
+			fineBack[i] = exactly.Mul(exactly.Of(float64(int8(fine[i]))), fineStep)
+			rest[i] = exactly.Sub(rest[i], back[i])
+			fineRest[i] = exactly.Sub(rest[i], fineBack[i])
+		}
+		see.norm.See(exactly.Norm(back), got.Norm)
+		see.fineNorm.See(exactly.Norm(fineBack), got.FineNorm)
+		see.residual.See(exactly.Norm(rest), got.Residual)
+		see.fineResidual.See(exactly.Norm(fineRest), got.FineResidual)
+	}
+	for range 2000 {
+		step := 1 + rng.Float64()
+		fineStep := step / Fine
+		c := float64(1 + rng.IntN(127))
+		code(&plain, step, func() float64 { return 40 * step * rng.NormFloat64() }) // some are more than codes can say
+		code(&coarse, step, func() float64 { return c * step })
+		code(&fine, step, func() float64 { return c * fineStep })
+	}
+	plain.norm.Check(t, 1-1.1e-9)
+	plain.fineNorm.Check(t, 1-1.1e-9)
+	plain.residual.Check(t, 1-1.1e-9)
+	plain.fineResidual.Check(t, 1-1.1e-9)
+	coarse.residual.Check(t, 0.95)
+	coarse.fineResidual.Check(t, 0.95)
+	fine.fineResidual.Check(t, 0.55)
+}
+
+// RoundUp32 and RoundDown32 give the next float32 numbers, at the edges of their range too.
+func TestRoundOutward(t *testing.T) {
+	infinity := float32(math.Inf(1))
+	numbers := []float32{0, math.SmallestNonzeroFloat32, 0x1p-126, 1, 1 + 0x1p-23, 3, math.MaxFloat32}
+	for _, f := range slices.Clone(numbers) {
+		numbers = append(numbers, -f)
+	}
+	for _, f := range numbers {
+		for _, toward := range []float64{math.Inf(-1), math.Inf(1)} {
+			x := math.Nextafter(float64(f), toward)
+			up, down := RoundUp32(x), RoundDown32(x)
+			if !(float64(down) < x && x < float64(up) && math.Nextafter32(down, infinity) == up) {
+				t.Errorf("%g lies beside %g, which is not rounded to neighbours: %g and %g", x, f, down, up)
+			}
+		}
+	}
+}

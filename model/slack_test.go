@@ -1,0 +1,289 @@
+package model
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+)
+
+// The tests of this file compare slacks with exact errors, computed in math/big, of parameters that bring
+// the two close, so that they fail if a term of a slack is halved or missing (docs/numerics.md, section
+// 12). One tier is enough: the float64 kernels are equal on all.
+
+// someBackend returns any backend.
+func someBackend(t *testing.T) *kernel.Backend {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	return backends[0]
+}
+
+// vector returns first, followed by n − 1 times rest.
+func vector(n int, first, rest float64) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rest)
+	}
+	x[0] = float32(first)
+	return x
+}
+
+// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. The comparison must
+// not be of class Dot unless float32 holds ψ and φ exactly, and c must be 0.
+func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
+	w, triple := m.NewWorker(someBackend(t)), kg.Triple{Head: 0, Tail: 1}
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		q, answer := triple.Query(side)
+		tower := m.Tower(side)
+		psi, phi := make([]float32, tower.Width), make([]float32, tower.Width)
+		slack, size := w.Query(q, psi), w.Features(side, 0, answer, phi)
+		compared, _ := compare(tower.Compare, psi, phi)
+		ratio.See(exactly.Sub(exactly.Of(w.Reference(q, answer)), compared), slack.At(size))
+	}
+}
+
+// A reference that loses half a unit in the last place in every sum: after a first term of 1, each of
+// the others is a tie that goes to the even 1.
+func TestSlackOfSums(t *testing.T) {
+	const d = 512
+	zero := make([]float32, d)
+	for _, c := range []struct {
+		name                 string
+		head, relation, tail []float32
+		least                float64
+	}{
+		{"distmult", vector(d, 1, 0x1p-26), vector(d, 1, 1), vector(d, 1, 0x1p-27), 0.99},
+		// The bound takes |h_re t_re| + |h_im t_im| for √2 times as large as the term can be.
+		{"complex", append(vector(d, 1, 0x1p-26), zero...), append(vector(d, 1, 1), zero...),
+			append(vector(d, 1, 0x1p-27), zero...), 0.69},
+		{"transe-l1", vector(d, 1, 0x1p-53), zero, vector(d, -0x1p-53, 0), 0.99},
+		{"rotate", append(vector(d, 1, 0x1p-53), zero...), zero, append(vector(d, -0x1p-53, 0), zero...), 0.96},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := Config{Model: c.name, Dim: d, EmbeddingRange: 1}
+			var ratio exactly.Ratio
+			slackError(t, rows(t, config, [][]float32{c.head, c.tail}, [][]float32{c.relation}), &ratio)
+			ratio.Check(t, c.least)
+		})
+	}
+}
+
+// The changes that a model measures when it rounds to float32 may all have one direction.
+func TestSlackOfChanges(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 4))
+	some := func(n int) func() []float32 {
+		return func() []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = rng.Float32()
+			}
+			return x
+		}
+	}
+	constant := func(x float32) func() []float32 { return func() []float32 { return []float32{x} } }
+	for _, c := range []struct {
+		name                 string
+		head, relation, tail func() []float32
+		least                float64
+	}{
+		{"transe-l1", constant(1), constant(0x1p-24), constant(0), 0.999}, // 1 + 2⁻²⁴ becomes 1
+		{"rotate", some(2), some(1), some(2), 0.99},
+		{"protate", some(1), some(1), some(1), 0.99}, // φ changes too
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := Config{Model: c.name, Dim: 1, EmbeddingRange: 1}
+			var ratio exactly.Ratio
+			for range 3000 {
+				slackError(t, rows(t, config, [][]float32{c.head(), c.tail()}, [][]float32{c.relation()}), &ratio)
+			}
+			ratio.Check(t, c.least)
+		})
+	}
+}
+
+// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖² in the
+// features gains as much. Anchor and candidate share a distance of 1.
+func TestSlackOfSquares(t *testing.T) {
+	const d = 512
+	root := math.Sqrt(kernel.U64)
+	for _, c := range []struct{ share, least float64 }{{1, 0.98}, {0.5, 0.6}, {0, 0.49}} {
+		candidate := vector(d, c.share, c.share*root*(1+0x1p-12))
+		anchor := vector(d, c.share-1, root*((c.share-1)*(1-0x1p-11)+c.share*0x1p-11))
+		relation := make([]float32, d)
+		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate}, [][]float32{relation}).(*transEL2)
+		var ratio exactly.Ratio
+		for _, side := range []kg.Side{kg.Tail, kg.Head} { // the same, as the relation is 0
+			psi, phi := make([]float32, d+1), make([]float32, d+1)
+			q := kg.Query{Side: side}
+			slack, size := m.Query(q, psi), m.Features(side, 0, 1, phi)
+			var squares float64 // the last entry of φ before its rounding is b times that
+			for _, v := range candidate {
+				squares += float64(float64(v) * float64(v))
+			}
+			last := m.balance * squares
+			require.Equal(t, float32(last), phi[d])
+			score := exactly.Add(exactly.Dot(psi[:d], phi[:d]), exactly.Mul(exactly.Of(float64(psi[d])), exactly.Of(last)))
+			score = exactly.Sub(score, exactly.Dot(anchor, anchor)) // c = −‖q‖²
+			ratio.See(exactly.Sub(exactly.Of(m.Reference(q, 1)), score), slack.At(size))
+		}
+		ratio.Check(t, c.least)
+	}
+}
+
+// MQuinE: in a head query, all sums of the reference (both products, both sums of squares) lose half a
+// unit in the last place, and those of the towers (B, BᵀB and T²) gain as much.
+//
+// The first entry of anchor, candidate and Rᶜ is 1, and the rest of the first row and column is nearly
+// ω = √u, so that every summand after the first is nearly u, half a unit. The small diagonals decide on
+// which side of u it lies, and so whether it is lost or gained.
+func TestSlackOfMatrices(t *testing.T) {
+	const (
+		d     = 100
+		sigma = 0x1p-8  // of the diagonals of the anchor and of Rᶜ
+		tau   = 0x1p-16 // σ²
+		small = 0x1p-21 // of the diagonal of the candidate
+	)
+	omega := math.Sqrt(kernel.U64)
+	rho := omega / (1 - sigma)
+	var eta float64
+	for range 20 { // η + σρ = ω(1 + τ) and ηρ = ω²(1 + 2τ)
+		eta = omega*(1+tau) - sigma*rho
+		rho = omega * omega * (1 + 2*tau) / eta
+	}
+	anchor, candidate := packed(d, 1, eta, sigma), packed(d, 1, omega*(1+small), -2*small)
+	zero, cross := make([]float32, d*d), make([]float32, d*d)
+	cross[0] = 1
+	for k := 1; k < d; k++ {
+		cross[k], cross[k*d], cross[k*d+k] = float32(rho), float32(omega*(1-2*small)), -2*sigma
+	}
+	m, err := New(Config{Model: "mquine", Dim: d, Entities: 2, Relations: 1},
+		[][]float32{append(anchor, candidate...), zero, zero, cross})
+	require.NoError(t, err)
+	w := m.NewWorker(someBackend(t)).(*matrixWorker)
+
+	// BᵀA and c are 0. What Query and Features leave in square is BᵀB and T², before the rounding to float32.
+	q, half := kg.Query{Side: kg.Head}, Triangle(d)
+	psi, phi := make([]float32, 2*half), make([]float32, 2*half)
+	triangle := func(diagonal, other float64) (x []float64) {
+		for i := range d {
+			for j := range i {
+				x = append(x, other*w.square[i*w.ld+j])
+			}
+			x = append(x, diagonal*w.square[i*w.ld+i])
+		}
+		return x
+	}
+	slack := w.Query(q, psi)
+	second := triangle(-1, -2)
+	size := w.Features(kg.Head, 0, 1, phi)
+	squares := triangle(1, 1)
+	for i := range half {
+		require.Zero(t, psi[i])
+		require.Equal(t, float32(second[i]), psi[half+i])
+		require.Equal(t, float32(squares[i]), phi[half+i])
+	}
+	var ratio exactly.Ratio
+	ratio.See(exactly.Sub(exactly.Of(w.Reference(q, 1)), exactly.Dot(second, squares)), slack.At(size))
+	ratio.Check(t, 0.95)
+}
+
+// packed returns the packed triangle of an entity with the given first entry, rest of the first row and
+// column, and rest of the diagonal.
+func packed(d int, first, row, diagonal float64) []float32 {
+	x := make([]float32, Triangle(d))
+	x[0] = float32(first / 2)
+	for k := 1; k < d; k++ {
+		x[Triangle(k)], x[Triangle(k)+k] = float32(row), float32(diagonal/2)
+	}
+	return x
+}
+
+// The polynomial of the slack is κ(a₀ + a₁n)², with the norms of section 4.
+func TestSlackOfMatrixNorms(t *testing.T) {
+	for _, name := range []string{"mquine", "mquade"} {
+		for _, d := range []int{1, 5, 18} {
+			m := random(t, name, d, 2, 1, 1, 3)
+			for i, tensor := range m.Tensors()[1:] { // norms apart
+				for j := range tensor {
+					tensor[j] *= float32(1 + 2*i)
+				}
+			}
+			norms := [3]*big.Float{exactly.Of(0), exactly.Of(0), exactly.Of(0)} // of Rʰ, Rᵗ and Rᶜ
+			for i, tensor := range m.Tensors()[1:] {
+				norms[i] = exactly.Norm(exactly.All(tensor))
+			}
+			entity := func(e int32) *big.Float {
+				var all []float64
+				at := 0
+				for i := range d {
+					for range i {
+						v := float64(m.EntityRow(e)[at])
+						all, at = append(all, v, v), at+1
+					}
+					all, at = append(all, 2*float64(m.EntityRow(e)[at])), at+1
+				}
+				return exactly.Norm(exactly.All(all))
+			}
+			w := m.NewWorker(someBackend(t))
+			psi := make([]float32, m.Tower(kg.Tail).Width)
+			var ratio exactly.Ratio
+			for _, side := range []kg.Side{kg.Tail, kg.Head} {
+				slack, size := w.Query(kg.Query{Side: side}, psi), w.Features(side, 0, 1, psi)
+				first, last := norms[0], norms[1]
+				if side == kg.Head {
+					first, last = last, first
+				}
+				a0 := exactly.Mul(entity(0), first)
+				a1 := exactly.Add(last, exactly.Mul(entity(0), norms[2]))
+				for _, n := range []*big.Float{exactly.Of(0), exactly.Quo(a0, a1), entity(1)} { // the terms alone, and alike
+					at, _ := n.Float64()
+					if n.Cmp(exactly.Of(at)) > 0 {
+						at = math.Nextafter(at, math.Inf(1))
+					}
+					g := exactly.Add(a0, exactly.Mul(a1, n))
+					ratio.See(exactly.Mul(exactly.Of(squareKappa(d)), g, g), slack.At(at))
+				}
+				ratio.See(entity(1), size)
+			}
+			ratio.Check(t, 1-1e-8)
+		}
+	}
+}
+
+// Computed norms are upper bounds, also where a sum loses all terms but the first.
+func TestNormsAreUpperBounds(t *testing.T) {
+	x := vector(1<<10, 1, 0x1p-54)
+	sum := exactly.Of(0)
+	for _, v := range x {
+		sum = exactly.Add(sum, exactly.Of(float64(v)))
+	}
+	y := vector(1<<10, 1, 0x1p-27)
+	m, err := New(Config{Model: "mquade", Dim: 30, Entities: 1, Relations: 1},
+		[][]float32{packed(30, 1, 0x1p-28, 0), make([]float32, 900), make([]float32, 900)})
+	require.NoError(t, err)
+	w := m.NewWorker(someBackend(t)).(*matrixWorker)
+	unpacked := w.unpack(w.entity, 0)
+	for _, c := range []struct {
+		name string
+		want *big.Float
+		got  float64
+	}{
+		{"norm1", sum, norm1(x)},
+		{"pairNorm", sum, pairNorm(x, make([]float32, len(x)))},
+		{"norm2", exactly.Norm(exactly.All(y)), norm2(y)},
+		{"frobeniusNorm", exactly.Norm(exactly.All(y)), frobeniusNorm(doubles(y))},
+		{"unpack", exactly.Norm(exactly.All(w.entity)), unpacked},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var ratio exactly.Ratio
+			ratio.See(c.want, c.got)
+			ratio.Check(t, 1-1.1e-9)
+		})
+	}
+}

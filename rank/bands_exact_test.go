@@ -1,0 +1,315 @@
+package rank
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in math/big.
+// Their inputs make one term dominate a band and bring the error close to it, so that the tests fail if
+// the term is halved or missing (docs/numerics.md, section 12). Arithmetic that is equal on all tiers is
+// tested on one.
+
+// bandSweeper returns a sweeper with one query, its one truth and one block, for tests of bands alone.
+func bandSweeper(b *kernel.Backend, tower model.Tower, compare kernel.Comparison) *sweeper {
+	return &sweeper{
+		run: &run{backend: b},
+		f: &features{
+			tower: tower, compare: compare, nr: b.NR,
+			blockNorms: make([]float64, 1), blockSizes: make([]float64, 1),
+			codeBlocks: make([]codeBlock, 1), coordinates: &coordinates{},
+		},
+		queries: make([]query, 1), norms: make([]float64, 1), slacks: make([]model.Slack, 1),
+		rows: []int32{0, 1}, low: make([]float64, 1), high: make([]float64, 1),
+		ends: make([]float32, 2), drop: make([]float32, 1),
+		coded: make([]codedQuery, 1), fineBands: make([]float64, 1),
+	}
+}
+
+// someBackend is any backend.
+func someBackend(t *testing.T) *kernel.Backend {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	return backends[0]
+}
+
+var floatComparisons = []kernel.Comparison{kernel.Dot, kernel.L1, kernel.GroupNorm, kernel.Phase}
+
+// product multiplies numbers.
+func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
+
+// contain compares the distances from a score that the ends of an interval need with those that they have.
+func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
+	for _, end := range []struct{ needed, room *big.Float }{
+		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},
+		{above, exactly.Sub(exactly.Of(high), exactly.Of(score))},
+	} {
+		if end.room.Sign() > 0 {
+			ratio.See(exactly.Quo(end.needed, end.room), 1)
+		} else {
+			ratio.See(end.needed, 0)
+		}
+	}
+}
+
+// exactBand is the half-width of section 3 around a score, without the slack.
+func exactBand(s *sweeper, score, relative, absolute, norm float64) *big.Float {
+	tower, u, psi := s.f.tower, kernel.U32, s.norms[0]
+	if tower.Compare.Distance() {
+		largest := exactly.Quo(exactly.Sum(math.Abs(score), absolute), exactly.Sum(1, -relative))
+		return exactly.Add(exactly.Mul(exactly.Of(relative), largest), exactly.Of(absolute))
+	}
+	band := exactly.Add(product(relative, psi, norm), exactly.Of(absolute))
+	if tower.Compare == kernel.Dot {
+		root := exactly.Of(float64(tower.Width))
+		root.Sqrt(root)
+		tiny := exactly.Mul(exactly.Of(0x1p-149), root, exactly.Sum(psi, norm, 1))
+		band = exactly.Add(band, product(2*u, psi, norm), product(u, u, psi, norm), tiny)
+	}
+	return band
+}
+
+// exactSlack is the slack of candidates of a size.
+func exactSlack(slack model.Slack, n float64) *big.Float {
+	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
+}
+
+// drawBands sets norms, sizes and slack at random, so that one part of the bands or another dominates, and
+// returns a score.
+func drawBands(rng *rand.Rand, s *sweeper) (score float64) {
+	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
+	s.norms[0], s.f.blockNorms[0], s.f.blockSizes[0] = size(), size(), size()
+	score, s.slacks[0] = rng.NormFloat64()*s.norms[0]*s.f.blockNorms[0], model.Slack{}
+	switch rng.IntN(4) {
+	case 0:
+		score = 0
+	case 1: // a large score beside small norms, such as a truth's among small candidates
+		score *= math.Ldexp(1, rng.IntN(80))
+		s.norms[0] *= 0x1p-20
+		s.f.blockNorms[0] *= 0x1p-20
+	case 2: // below the normal range of float32
+		s.norms[0], s.f.blockNorms[0] = 0x1p-140*s.norms[0], 0x1p-140*s.f.blockNorms[0]
+		score = 0
+	}
+	if at := rng.IntN(6); at < 3 {
+		s.slacks[0][at] = math.Ldexp(size(), rng.IntN(60)-50)
+	}
+	return score
+}
+
+// The intervals of the float64 stage and of the tiles' scores contain all that their bounds allow.
+func TestIntervals(t *testing.T) {
+	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
+	for _, c := range floatComparisons {
+		t.Run(c.String(), func(t *testing.T) {
+			s := bandSweeper(b, model.Tower{Compare: c, Width: 96}, c)
+			var ratio exactly.Ratio
+			for range 5000 {
+				score := drawBands(rng, s)
+				norm, size := s.f.blockNorms[0], s.f.blockSizes[0]
+				slack := exactSlack(s.slacks[0], size)
+				low, high := s.interval(0, score, norm, size)
+				half := exactly.Add(exactBand(s, score, kernel.PairError(c, 96), 0, norm), slack)
+				contain(&ratio, score, half, half, low, high)
+				score = float64(float32(score))
+				relative, absolute := b.PanelError(c, 96)
+				if low, high = s.tileInterval(0, 0, float32(score)); !math.IsInf(high, 1) {
+					half = exactly.Add(exactBand(s, score, relative, absolute, norm), slack)
+					contain(&ratio, score, half, half, low, high)
+				}
+			}
+			ratio.Check(t, 1-2e-9)
+		})
+	}
+}
+
+// The ends of a truth leave room for all that the bounds of sections 2 and 3 allow.
+func TestEnds(t *testing.T) {
+	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
+	for _, c := range floatComparisons {
+		t.Run(c.String(), func(t *testing.T) {
+			s := bandSweeper(b, model.Tower{Compare: c, Width: 96}, c)
+			relative, absolute := b.PanelError(c, 96)
+			var ratio exactly.Ratio
+			for i := range 5000 {
+				score := drawBands(rng, s)
+				if i%2 == 0 {
+					score = float64(float32(score)) // the rounding to float32 gives no room
+				}
+				if c.Distance() {
+					score = -math.Abs(score)
+				}
+				s.low[0], s.high[0] = score, score
+				s.setRowEnds(0, 0)
+				if math.IsInf(float64(s.ends[1]), 0) {
+					continue
+				}
+				slack := exactSlack(s.slacks[0], s.f.blockSizes[0])
+				lo, hi := exactly.Sub(exactly.Of(score), slack), exactly.Add(exactly.Of(score), slack)
+				if c.Distance() {
+					lo = exactly.Sub(exactly.Mul(lo, exactly.Sum(1, relative)), exactly.Of(absolute))
+					hi = exactly.Add(exactly.Mul(hi, exactly.Sum(1, -relative)), exactly.Of(absolute))
+				} else {
+					band := exactBand(s, score, relative, absolute, s.f.blockNorms[0])
+					lo, hi = exactly.Sub(lo, band), exactly.Add(hi, band)
+				}
+				below, above := exactly.Sub(exactly.Of(score), lo), exactly.Sub(hi, exactly.Of(score))
+				contain(&ratio, score, below, above, float64(s.ends[0]), float64(s.ends[1]))
+			}
+			ratio.Check(t, 1-1e-6)
+		})
+	}
+}
+
+// The float64 stage alone: its interval, without a slack, contains the exact comparison of vectors
+// whose sums lose half a unit in the last place in every step of the first lane.
+func TestPairInterval(t *testing.T) {
+	b := someBackend(t)
+	const lane = 100
+	for _, c := range []kernel.Comparison{kernel.L1, kernel.GroupNorm, kernel.Phase} {
+		t.Run(c.String(), func(t *testing.T) {
+			const width = lane * kernel.PairWidth
+			s := bandSweeper(b, model.Tower{Compare: c, Width: width}, c)
+			x, y, out := make([]float32, width), make([]float32, width), make([]float64, 1)
+			for t := 0; t < width; t += kernel.PairWidth {
+				if x[t] = kernel.U64; c == kernel.Phase {
+					x[t], y[t] = 0x1p-26, 0x1p-27
+				}
+			}
+			if x[0] = 1; c == kernel.Phase {
+				y[0] = 1
+			}
+			b.Pair(c, out, x, y, width, []int32{0})
+			s.norms[0] = norm(x)
+			low, high := s.interval(0, out[0], norm(y), 0)
+			want := exactly.Sub(exactly.Of(-1), product(lane-1, kernel.U64))
+			var ratio exactly.Ratio
+			ratio.See(exactly.Sub(want, exactly.Of(out[0])), min(out[0]-low, high-out[0]))
+			ratio.Check(t, 0.85)
+		})
+	}
+}
+
+// MQuinE and MQuadE of one dimension without Rʰ: the score is −(RᵗT)², whose factors both lose nearly
+// half a unit in the last place when they become float32 entries of ψ and φ.
+func TestIntervalOfSquares(t *testing.T) {
+	// root finds a number whose square loses most.
+	root := func(from float64) (x float32) {
+		var worst float64
+		for v, i := float32(from), 0; i < 1<<12; v, i = math.Nextafter32(v, math.MaxFloat32), i+1 {
+			square := float64(v) * float64(v)
+			if lost := square/float64(float32(square)) - 1; lost > worst {
+				x, worst = v, lost
+			}
+		}
+		return x
+	}
+	for _, name := range []string{"mquine", "mquade"} {
+		g := randomGraph(rand.New(rand.NewPCG(1, 1)), 2, 1, 0, 0, 0)
+		m := newModel(t, name, 1, g, 1, checkpointKind{fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
+			ts[0][1] = root(math.Sqrt2*0x1p20) / 2 // half of T; its square is most of φ
+			ts[2][0] = root(math.Sqrt2)
+		}})
+		ranks := []Rank{{Triple: kg.Triple{Head: 0, Tail: 1}, Side: kg.Tail}}
+		b := someBackend(t)
+		r := newRun(m, kg.NewIndex(g), Options{Backend: b}, newPlan(m, ranks))
+		f := newFeatures(r, 2, 2)
+		f.tower = r.plan.passes[0].tower
+		s := newSweeper(r, f, m.NewWorker(b))
+		require.True(t, s.prepare(t.Context(), item{last: 1})) // no candidates are needed
+		score := s.worker.Reference(s.queries[0].Query, 1)
+		middle := s.low[0]/2 + s.high[0]/2
+		var ratio exactly.Ratio
+		ratio.See(exactly.Sub(exactly.Of(score), exactly.Of(middle)), s.high[0]-middle)
+		ratio.Check(t, 0.99)
+	}
+}
+
+// Where a panel overflows on its way, the guard against it tells so.
+func TestOverflowGuards(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, b := range backends {
+		for _, c := range floatComparisons {
+			s := bandSweeper(b, model.Tower{Compare: c, Width: 2}, c)
+			overflows := 0
+			for at := range 260 { // to infinity
+				x := float32(math.Ldexp(1, at/2))
+				y := float32(math.Ldexp(1, at-at/2))
+				query, candidate := []float32{x, -x}, []float32{y, y} // products cancel
+				if c.Distance() {
+					query, candidate = []float32{x, 0}, []float32{-x, 0}
+				}
+				s.norms[0], s.f.blockNorms[0] = norm(query), norm(candidate)
+				score := panelScore(b, c, query, candidate)
+				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
+					continue // farther than all that is finite, rightly
+				}
+				if math.IsInf(float64(score), 0) || math.IsNaN(float64(score)) {
+					overflows++
+					assert.True(t, s.mayOverflow(0, 0), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+				}
+				if at < 110 {
+					assert.False(t, s.mayOverflow(0, 0), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+				}
+			}
+			assert.Positive(t, overflows, "%s, %s", b.Tier, c)
+		}
+	}
+}
+
+// panelScore is the score of a panel for one query and one candidate.
+func panelScore(b *kernel.Backend, c kernel.Comparison, query, candidate []float32) float32 {
+	k, mr, one := len(query), b.MR(c), []int32{0}
+	strip, panel, terms := make([]float32, mr*k), make([]float32, b.NR*k), make([]int32, k)
+	for t := range terms {
+		terms[t] = int32(t)
+	}
+	if c == kernel.Int16 {
+		kernel.PackTiles(strip, query, k, one, k)
+	} else {
+		kernel.PackRows(strip, query, k, one, terms, mr)
+	}
+	kernel.PackRows(panel, candidate, k, one, terms, b.NR)
+	tile := b.NewTile(mr, 0)
+	b.Panel(c, tile, strip, panel, k, make([]int32, mr+1), nil, nil, 0, nil)
+	return tile.Scores[0]
+}
+
+// Computed norms are upper bounds, also where a sum loses all terms but the first.
+func TestNormsAreUpperBounds(t *testing.T) {
+	x := make([]float32, 1<<10)
+	doubles := make([]float64, len(x))
+	for i := range x {
+		x[i] = 0x1p-27
+	}
+	x[0] = 1
+	for i, v := range x {
+		doubles[i] = float64(v)
+	}
+	want := exactly.Norm(exactly.All(x))
+	for _, c := range []struct {
+		name string
+		got  float64
+	}{
+		{"rows", norm(x)},
+		{"coordinates", norm64(doubles)},
+		{"center", newCoordinates([][]float32{x}, [][]float32{x}, len(x)).norm},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var ratio exactly.Ratio
+			ratio.See(want, c.got)
+			ratio.Check(t, 1-1.1e-9)
+		})
+	}
+}

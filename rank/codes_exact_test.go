@@ -1,0 +1,395 @@
+package rank
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// codedSlice returns a sweeper for the queries ψ and the candidates φ of a DistMult model, with a screen of
+// codes. If set is not nil, the coordinates have no weights, and no center unless set gives them one.
+func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32, set func(*coordinates)) *sweeper {
+	n, d := len(phi), len(psi[0])
+	g := randomGraph(rand.New(rand.NewPCG(1, 1)), n+len(psi), 1, 0, 0, 0)
+	ranks := make([]Rank, len(psi))
+	for i := range ranks {
+		ranks[i] = Rank{Triple: kg.Triple{Head: int32(n + i)}, Side: kg.Tail}
+	}
+	m := newModel(t, "distmult", d, g, 1, checkpointKind{fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
+		for e, x := range append(slices.Clone(phi), psi...) {
+			copy(ts[0][e*d:], x)
+		}
+		for i := range ts[1] {
+			ts[1][i] = 1
+		}
+	}})
+	r := newRun(m, kg.NewIndex(g), Options{Backend: b}, newPlan(m, ranks))
+	r.screen = screen
+	f, all := newFeatures(r, d, n), r.plan.passes[0]
+	f.tower = all.tower
+	one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
+	require.NoError(t, f.fill(t.Context(), one, all, 0, n))
+	if f.coded() && set != nil {
+		c := f.coordinates
+		for t := range d {
+			c.at[t], c.center[t], c.forward[t], c.inverse[t] = int32(t), 0, 1.0/4, 1.0/4
+		}
+		set(c)
+		c.norm, _ = exactly.Norm(exactly.All(c.center)).Float64()
+		c.norm = math.Nextafter(c.norm, math.Inf(1))
+		require.NoError(t, f.packCodes(t.Context(), one))
+	}
+	s := one.member(0)
+	require.True(t, s.prepare(t.Context(), item{first: all.first, last: all.last}))
+	s.packStrips()
+	return s
+}
+
+// exactCoordinates returns a or b without rounding.
+func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float {
+	out := exactly.All(make([]float64, int8Width(len(x))))
+	for t, v := range x {
+		out[c.at[t]] = product(float64(v), c.inverse[t])
+		if candidate {
+			out[c.at[t]] = exactly.Mul(exactly.Sum(float64(v), -c.center[t]), exactly.Of(c.forward[t]))
+		}
+	}
+	for at := 0; at < len(out); at += spread {
+		for half := 1; half < spread; half *= 2 {
+			for i := range spread {
+				if i&half == 0 {
+					x, y := out[at+i], out[at+i+half]
+					out[at+i], out[at+i+half] = exactly.Add(x, y), exactly.Sub(x, y)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// The norms and residuals of rows and blocks of codes are upper bounds, with the roundings of the
+// coordinates.
+func TestCodeNorms(t *testing.T) {
+	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 9))
+	const d = 32
+	random := func(n int) (rows [][]float32) {
+		for i := range n {
+			x := make([]float32, d)
+			if normal(rng, x, math.Exp(rng.NormFloat64())); i%2 == 0 { // spikes in the coordinates
+				for t := range x {
+					x[t] = x[0]
+				}
+			}
+			rows = append(rows, x)
+		}
+		return rows
+	}
+	// Every sum of a rotation loses half a unit in the last place; all results are equal, so whole codes.
+	lossy := func(n int) (rows [][]float32) {
+		for range n {
+			x := make([]float32, d)
+			for t := 0; t < d; t += spread {
+				x[t] = 1 + 0x1p-22
+				for half := 1; half < spread; half *= 2 {
+					x[t+half] = kernel.U64
+				}
+			}
+			rows = append(rows, x)
+		}
+		return rows
+	}
+	for _, c := range []struct {
+		name  string
+		rows  func(n int) [][]float32
+		set   func(*coordinates)
+		least float64 // of the residuals
+	}{
+		{"random", random, nil, 1 - 2e-9},
+		{"whole codes", lossy, func(c *coordinates) {
+			for t := range c.center {
+				c.center[t] = 0x1p-60 // lost in every difference
+			}
+		}, 0.2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := codedSlice(t, b, Int8Screen, c.rows(8), c.rows(900), c.set)
+			f, layout := s.f, s.f.layout()
+			var sizes, norms, residuals, fineNorms, fineResiduals, lengths exactly.Ratio
+			check := func(x []*big.Float, words []float32, coarse, fine int, offset uint8, q codedQuery) {
+				code := func(at, i int) *big.Float {
+					word := math.Float32bits(words[at+i/kernel.WordBytes])
+					return exactly.Of(float64(int8(uint8(word>>(8*(i%kernel.WordBytes))) - offset)))
+				}
+				sizes.See(exactly.Norm(x), q.size)
+				back, fineBack, rest, fineRest := slices.Clone(x), slices.Clone(x), slices.Clone(x), slices.Clone(x)
+				for i, v := range x {
+					back[i] = exactly.Mul(code(coarse, i), exactly.Of(q.step))
+					fineBack[i] = exactly.Quo(exactly.Mul(code(fine, i), exactly.Of(q.step)), exactly.Of(kernel.Fine))
+					rest[i] = exactly.Sub(v, back[i])
+					fineRest[i] = exactly.Sub(rest[i], fineBack[i])
+				}
+				norms.See(exactly.Norm(back), q.norm)
+				residuals.See(exactly.Norm(rest), q.residual)
+				fineNorms.See(exactly.Norm(fineBack), q.fineNorm)
+				fineResiduals.See(exactly.Norm(fineRest), q.fineResidual)
+			}
+			for row := range s.queries {
+				psi := s.row(row)[:d]
+				lengths.See(exactly.Norm(exactly.All(psi)), s.norms[row])
+				words := s.codes[row*layout.stride:]
+				check(exactCoordinates(f.coordinates, psi, false), words, layout.len, 0, 0, s.coded[row])
+			}
+			for position, i := range f.order[:f.n] {
+				block, phi := position/f.nr/blockPanels, f.row(i)[:d]
+				if c.set == nil { // else the norms are those of the blocks of other coordinates
+					lengths.See(exactly.Norm(exactly.All(phi)), f.blockNorms[block])
+				}
+				words, b := f.codes()[position*layout.stride:], f.codeBlocks[block]
+				check(exactCoordinates(f.coordinates, phi, true), words, 0, layout.fine, layout.offset, codedQuery{
+					step: b.step, size: b.norm, norm: math.Inf(1),
+					residual: b.residual, fineNorm: b.fineNorm, fineResidual: b.fineResidual,
+				})
+			}
+			lengths.Check(t, 1-2e-9)
+			sizes.Check(t, 1-2e-9)
+			norms.Check(t, 1-2e-9)
+			residuals.Check(t, c.least)
+			fineResiduals.Check(t, c.least)
+			fineNorms.Check(t, 0)
+		})
+	}
+}
+
+// The errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The candidate is so close to the
+// center that no other term matters.
+func TestCenterBands(t *testing.T) {
+	b := someBackend(t)
+	var coarse, fine, int16, last exactly.Ratio
+	see := func(psi, phi []float32, center func(c []float64), coarse, fine, int16 *exactly.Ratio) {
+		s := codedSlice(t, b, Int8Screen, [][]float32{psi}, [][]float32{phi}, func(c *coordinates) { center(c.center) })
+		q, want := &s.coded[0], exactly.Dot(psi, phi)
+		layout := s.f.layout()
+		sum, fineSum := codeSums(b, layout, s.codes[:layout.stride], s.f.codes()[:layout.stride])
+		score := exactly.Add(exactly.Of(q.center), product(q.step, s.f.codeBlocks[0].step, float64(sum)-q.offset))
+		coarse.See(exactly.Sub(want, score), s.int8Band(0, 0))
+		fine.See(exactly.Sub(want, exactly.Of(s.fineScore(0, 0, float32(sum), fineSum))), s.fineBand(0, 0))
+		int16.See(exactly.Sub(want, score), s.int16Band(0, 0))
+	}
+
+	const d = 512
+	psi, phi := make([]float32, d), make([]float32, d)
+	for t := range psi {
+		psi[t], phi[t] = 0x1p-26, 0x1p-27
+	}
+	psi[0], phi[0] = 1, 1
+	see(psi, phi, func(c []float64) {
+		for t, v := range phi {
+			c[t] = float64(v)
+		}
+		c[0] += 0x1p-40 // not quite there, for a step of the codes
+	}, &coarse, &fine, &int16)
+	coarse.Check(t, 0.99)
+	fine.Check(t, 0.99)
+	int16.Check(t, 0.99)
+
+	// One dimension, with ψφ little more than 1 and μ = φ − 2⁷u, which makes ψμ and what is added to it ties.
+	rng := rand.New(rand.NewPCG(4, 9))
+	for range 100 {
+		psi := float32(129+2*rng.IntN(60)) / 128
+		phi := kernel.RoundUp32(1 / float64(psi) * (1 + rng.Float64()*0x1p-8))
+		center := func(c []float64) { c[0] = float64(phi) - 0x1p7*kernel.U64 }
+		see([]float32{psi}, []float32{phi}, center, &coarse, &last, &int16)
+	}
+	last.Check(t, 0.95)
+	coarse.Check(t, 0.99)
+	int16.Check(t, 0.99)
+}
+
+// codeSums returns the int8 screen's sum of coarse codes, before its rounding, and the one of fine codes.
+func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []float32) (coarse, fine int32) {
+	signed, unsigned := make([]float32, layout.stride), make([]float32, layout.stride)
+	copy(signed, query[layout.len:2*layout.len])
+	copy(unsigned, candidate[:layout.len])
+	out := make([]int32, 1)
+	b.PairInt8(out, signed, unsigned, layout.stride, []int32{0})
+	coarse = out[0]
+	b.PairInt8(out, query, candidate, layout.stride, []int32{0})
+	return coarse, out[0]
+}
+
+// codeRatios has a ratio for each score of codes.
+type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
+
+// see compares the errors of scores with their bands, for coordinates a and b and the steps of their codes.
+func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
+	want := exactly.Dot(a, b)
+	for _, compare := range []kernel.Comparison{kernel.Int8, kernel.Int16} {
+		s := bandSweeper(backend, model.Tower{Compare: kernel.Dot, Width: len(a)}, compare)
+		layout := s.f.layout()
+		query, candidate := make([]float32, layout.stride), make([]float32, layout.stride)
+		first, second := query[:layout.len], query[layout.fine:][:layout.len]
+		if compare == kernel.Int8 {
+			first, second = second, first
+		}
+		x := kernel.CodeInt8(first, second, a, stepA, 0)
+		y := kernel.CodeInt8(candidate[:layout.len], candidate[layout.fine:][:layout.len], b, stepB, layout.offset)
+		offset := float64(layout.offset)
+		s.coded[0] = codedQuery{
+			step: stepA, size: norm64(a), norm: x.Norm, residual: x.Residual, fineNorm: x.FineNorm, fineResidual: x.FineResidual,
+			offset: offset * float64(x.Sum), fineOffset: offset * float64(x.Sum+x.FineSum),
+		}
+		s.f.codeBlocks[0] = codeBlock{
+			step: stepB, norm: norm64(b), residual: y.Residual, fineNorm: y.FineNorm, fineResidual: y.FineResidual,
+		}
+		if compare == kernel.Int8 {
+			sum, fineSum := codeSums(backend, layout, query, candidate)
+			score := product(stepA, stepB, float64(sum)-s.coded[0].offset)
+			r.coarse.See(exactly.Sub(want, score), s.int8Band(0, 0))
+			r.fine.See(exactly.Sub(want, exactly.Of(s.fineScore(0, 0, float32(sum), fineSum))), s.fineBand(0, 0))
+			continue
+		}
+		score := product(stepA, stepB, float64(panelScore(backend, compare, query, candidate)))
+		r.int16.See(exactly.Sub(want, score), s.int16Band(0, 0))
+	}
+}
+
+// Coordinates for which one term of a band of codes dominates.
+func TestCodeBands(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 9))
+	constant := func(v float64) func() float64 { return func() float64 { return v } }
+	rarely := func(v, less float64) func() float64 { // v, now and then less
+		return func() float64 {
+			if rng.IntN(40) == 0 {
+				return v - less
+			}
+			return v
+		}
+	}
+	for _, c := range []struct {
+		name                string
+		n, draws            int
+		a, b                func() float64
+		stepA, stepB        float64
+		change              func(a []float64)
+		coarse, fine, int16 float64 // the least ratios
+	}{
+		{"residuals of queries", 512, 1, constant(100.5), constant(127), 1, 1, nil, 0.999, 0, 0},
+		{"residuals of candidates", 512, 1, constant(127), constant(100.5), 1, 1, nil, 0.999, 0, 0},
+		{"products of fine codes", 512, 1, constant(100.5), constant(100.5), 1, 1, nil, 0, 0.99, 0.99},
+		{"fine residuals of queries", 512, 1, constant(100*508 + 1), constant(127), 508, 1, nil, 0, 0.99, 0.99},
+		{"fine residuals of candidates", 512, 1, constant(127), constant(100*508 + 1), 1, 508, nil, 0, 0.99, 0.99},
+		{"coarse sum of the int8 screen", 1040, 40, rarely(127, 1), rarely(127, 1), 1, 1, nil, 0, 0.99, 0},
+		{"coarse sum of the int16 screen", 2096, 60, rarely(127*254, 254), rarely(127, 1), 254, 1, func(a []float64) {
+			for i := range 4 { // a fine sum of nearly 2 · 254
+				a[i]++
+			}
+		}, 0, 0, 0.97},
+		{"fine sum of the int16 screen", 1056, 100, rarely(127, 1), rarely(127, 1), 254, 1, func(a []float64) {
+			a[0] = 254 // there is a coarse sum
+		}, 0, 0, 0.6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var ratios codeRatios
+			for range c.draws {
+				a, b := make([]float64, c.n), make([]float64, c.n)
+				for i := range a {
+					a[i], b[i] = c.a(), c.b()
+				}
+				if c.change != nil {
+					c.change(a)
+				}
+				ratios.see(someBackend(t), a, b, c.stepA, c.stepB)
+			}
+			ratios.coarse.Check(t, c.coarse)
+			ratios.fine.Check(t, c.fine)
+			ratios.int16.Check(t, c.int16)
+		})
+	}
+}
+
+// The ends of a truth in the units of codes leave room for the roundings of that change of units and for
+// the bands of section 11, as does the band of fine scores.
+func TestCodeEnds(t *testing.T) {
+	const width = 32
+	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))
+	size := func() float64 { return math.Ldexp(1+rng.Float64(), -rng.IntN(30)) }
+	var ends, fine exactly.Ratio
+	outside := 0
+	for i := range 4000 {
+		compare := []kernel.Comparison{kernel.Int8, kernel.Int16}[i%2]
+		s := bandSweeper(b, model.Tower{Compare: kernel.Dot, Width: width}, compare)
+		score := drawBands(rng, s)
+		q, block := &s.coded[0], &s.f.codeBlocks[0]
+		*q = codedQuery{
+			step: size(), size: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size(),
+			offset: float64(128 * (rng.IntN(8000) - 4000)), center: score * float64(rng.IntN(3)),
+		}
+		*block = codeBlock{step: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size()}
+		s.f.coordinates.norm = size() * float64(rng.IntN(2))
+
+		unit := product(q.step, block.step)
+		at := exactly.Add(exactly.Quo(exactly.Sum(score, -q.center), unit), exactly.Of(q.offset))
+		if lo, hi := s.codeEnds(0, 0, score, score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
+			outside++
+		}
+
+		s.low[0], s.high[0] = score, score
+		s.setRowEnds(0, 0)
+		center := product(width, kernel.U64, s.norms[0], s.f.coordinates.norm)
+		rest := exactly.Add(exactBand(s, score, 0, 0, s.f.blockNorms[0]), exactSlack(s.slacks[0], s.f.blockSizes[0]))
+		fineBand := exactly.Add(product(q.fineNorm, block.fineNorm), product(q.fineResidual, block.norm),
+			exactly.Mul(exactly.Sum(q.size, q.fineResidual), exactly.Of(block.fineResidual)), center)
+		band := exactly.Add(product(q.residual, block.norm), product(q.norm, block.residual), center)
+		if compare == kernel.Int8 {
+			sum, last := product(q.step, block.step, kernel.U32, 127, 255, width), product(kernel.U64, math.Abs(q.center))
+			fine.See(exactly.Add(fineBand, sum, last, rest), s.fineBands[0])
+		} else {
+			codes := exactly.Sum(block.norm, block.residual)
+			coarse := exactly.Mul(exactly.Of(q.norm), codes)
+			cross := exactly.Add(product(q.norm, block.fineNorm), exactly.Mul(exactly.Of(q.fineNorm), codes))
+			coarse.Mul(coarse, exactly.Of(2*kernel.U32))
+			band = exactly.Add(fineBand, coarse, cross.Mul(cross, exactly.Of(3.1*kernel.U32)))
+		}
+		if !math.IsInf(float64(s.ends[1]), 0) {
+			half := exactly.Quo(exactly.Add(band, rest), unit)
+			below, above := exactly.Sub(at, exactly.Of(float64(s.ends[0]))), exactly.Sub(exactly.Of(float64(s.ends[1])), at)
+			for _, room := range []*big.Float{below, above} {
+				assert.Positive(t, room.Sign())
+				ends.See(exactly.Quo(half, room), 1)
+			}
+		}
+	}
+	assert.Zero(t, outside, "scores outside of their own ends")
+	ends.Check(t, 1-1e-5)
+	fine.Check(t, 1-2.1e-9)
+}
+
+// Vectors of norms from 2⁶⁰ on are not compared by their codes.
+func TestNormLimits(t *testing.T) {
+	b := someBackend(t)
+	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}
+	for _, screen := range []Screen{Int8Screen, Int16Screen} {
+		s := codedSlice(t, b, screen, ordinary, ordinary, nil)
+		require.True(t, s.f.coded())
+		copy(s.row(1), []float32{0x1p60, 0, 0})
+		s.norms[1] = norm(s.row(1))
+		s.packStrips()
+		s.setEnds(0)
+		assert.True(t, s.ends[1] < math.MaxFloat32)
+		assert.Equal(t, []float32{float32(math.Inf(-1)), float32(math.Inf(1))}, s.ends[2:4], "%s", screen)
+
+		huge := append(slices.Clone(ordinary), []float32{0x1p60, 0, 0})
+		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, ordinary, huge, nil).f.screen, "candidates")
+		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen, "queries of the sample")
+	}
+}
