@@ -24,9 +24,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
+	defer stop()
+	switch err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)

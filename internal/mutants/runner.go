@@ -185,7 +185,7 @@ func (m *mutation) judge(output []byte, err error, late bool) error {
 
 // build compiles the tests of a package, with an overlay if there is one, and returns the compiler's output.
 func (r *runner) build(ctx context.Context, pkg, binary, overlay string) ([]byte, error) {
-	args := []string{"test", "-c", "-o", binary}
+	args := []string{"test", "-c", "-o", binary, "-ldflags=-s -w"} // without what debuggers need, linking is quick
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
@@ -194,7 +194,7 @@ func (r *runner) build(ctx context.Context, pkg, binary, overlay string) ([]byte
 
 // test runs tests of a package in its folder, as go test does, and returns their output.
 func (r *runner) test(ctx context.Context, pkg, binary, pattern string) ([]byte, error) {
-	return r.command(ctx, filepath.Join(r.root, filepath.FromSlash(pkg)), binary, "-test.v", "-test.short", "-test.run", pattern)
+	return r.command(ctx, filepath.Join(r.root, filepath.FromSlash(pkg)), binary, "-test.v", "-test.short", "-test.failfast", "-test.run", pattern)
 }
 
 func (r *runner) command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
