@@ -66,18 +66,21 @@ func TestCodeWidths(t *testing.T) {
 	}
 }
 
-// Sums of codes that float32 does not hold are rounded before they are compared with the ends of a truth, which are
-// rounded too: a sum must not pass an end by that alone.
+// Sums of codes that float32 does not hold are rounded before they are compared with the ends of a truth, which
+// are rounded too: a sum must not pass an end by that alone.
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const offset = 1 << 25 // where float32 has every fourth number
 	s := &sweeper{
 		run: &run{backend: backends[0]},
-		f: &features{tower: model.Tower{Compare: kernel.Dot, Width: spread}, compare: kernel.Int8, coordinates: &coordinates{},
-			blockNorms: []float64{0}, blockSizes: []float64{0}, codeBlocks: []codeBlock{{step: 1}}},
-		norms: []float64{0}, slacks: make([]model.Slack, 1), rows: []int32{0, 1}, drop: make([]float32, 1), fineBands: make([]float64, 1),
-		low: make([]float64, 1), high: make([]float64, 1), ends: make([]float32, 2), coded: []codedQuery{{step: 1, offset: offset}},
+		f: &features{
+			tower: model.Tower{Compare: kernel.Dot, Width: spread}, compare: kernel.Int8, coordinates: &coordinates{},
+			blockNorms: make([]float64, 1), blockSizes: make([]float64, 1), codeBlocks: []codeBlock{{step: 1}},
+		},
+		norms: make([]float64, 1), slacks: make([]model.Slack, 1), coded: []codedQuery{{step: 1, offset: offset}},
+		rows: []int32{0, 1}, low: make([]float64, 1), high: make([]float64, 1),
+		ends: make([]float32, 2), drop: make([]float32, 1), fineBands: make([]float64, 1),
 	}
 	for score := range 32 {
 		truth := float64(score) + 0.5

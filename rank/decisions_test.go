@@ -30,8 +30,8 @@ var decisionKinds = []struct {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
 		}
 	}}, []string{"transe-l1", "rotate"}},
-	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than their rounding errors, which
-	// grow with the tail.
+	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than their rounding
+	// errors, which grow with the tail.
 	{checkpointKind{"rounding errors of large entities", func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
 			normal(rng, x, 0.3)
@@ -123,7 +123,8 @@ func TestExactDecisions(t *testing.T) {
 			want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
 			for _, b := range backends {
 				for _, o := range []Options{
-					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(widestTower(m))}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
+					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(widestTower(m))},
+					{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
 				} {
 					if sameTwin(b, o.Screen) || o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
 						continue
@@ -180,5 +181,36 @@ func TestShortlist(t *testing.T) {
 		})
 		list.truncate()
 		require.Equal(t, all[:k], list.items)
+	}
+}
+
+// What the candidates of a block share bounds each of them, in whatever order the panels hold them.
+func TestBlocksBoundTheirCandidates(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := randomGraph(rand.New(rand.NewPCG(7, 12)), 3000, 1, 0, 0, 1)
+	ranks := []Rank{{Triple: g.Splits[kg.Test][0], Side: kg.Tail}}
+	for _, c := range []struct {
+		model  string
+		screen Screen
+	}{{"transe-l1", Float32Screen}, {"transe-l2", Int8Screen}} { // sizes and norms in another order than the panels'
+		m := newModel(t, c.model, 8, g, 1, vectorKinds[0])
+		r := newRun(m, kg.NewIndex(g), Options{Backend: backends[0]}, newPlan(m, ranks))
+		r.screen = c.screen
+		f, all := newFeatures(r, widestTower(m), 3000), r.plan.passes[0]
+		f.tower = all.tower
+		one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
+		require.NoError(t, f.fill(context.Background(), one, all, 0, 3000))
+		require.Equal(t, c.screen, f.screen)
+		for at, i := range f.order {
+			block := at / (blockPanels * f.nr)
+			squares := 0.0
+			for _, v := range f.row(i) {
+				squares += float64(v) * float64(v)
+			}
+			size := one.worker(0).Features(kg.Tail, 0, i, make([]float32, f.tower.Width))
+			assert.LessOrEqual(t, math.Sqrt(squares), f.blockNorms[block])
+			assert.LessOrEqual(t, size, f.blockSizes[block])
+		}
 	}
 }
