@@ -18,18 +18,15 @@ func (s *sweeper) interval(row int, score, norm, size float64) (low, high float6
 	return s.around(row, score, relative, 0, norm, size)
 }
 
-// tileInterval bounds a candidate in a block of panels given its float32 score.
+// tileInterval bounds a candidate in a block of panels given its float32 score. (Sums that overflow stay
+// infinite or become NaN, so a finite score is within the panels' error whatever the norms are.)
 func (s *sweeper) tileInterval(row, block int, score float32) (low, high float64) {
-	v := float64(score)
-	if math.IsNaN(v) || math.IsInf(v, 0) || s.mayOverflow(row, block) {
-		return math.Inf(-1), math.Inf(1)
-	}
 	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
-	return s.around(row, v, relative, absolute, s.f.blockNorms[block], s.f.blockSizes[block])
+	return s.around(row, float64(score), relative, absolute, s.f.blockNorms[block], s.f.blockSizes[block])
 }
 
 // around bounds candidates of at most the given norm and size whose score was computed with the
-// given error.
+// given error. A score that is infinite or NaN bounds nothing.
 func (s *sweeper) around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
 	var band float64
 	if s.f.tower.Compare.Distance() {

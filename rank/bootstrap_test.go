@@ -152,6 +152,22 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	assert.Greater(t, without, 18, "the empty group, and small ones")
 }
 
+// More ranks than fit into one block of weights.
+func TestBootstrapBlocks(t *testing.T) {
+	const n = 2*blockRanks + 100
+	ranks := benchRanks(n, 3, true, 4)
+	triples := make([][]Rank, n)
+	for i := range n {
+		triples[i] = []Rank{ranks[i], ranks[n+i]}
+	}
+	got, err := bootstrap(t.Context(), ranks, []members{allOf(ranks)}, SummaryOptions{Sides: BothSides, Filters: []Filter{All}, Threads: 2})
+	require.NoError(t, err)
+	want := plainInterval(triples, func(*Rank) bool { return true }, All, Realistic)
+	for i := range want {
+		require.InDelta(t, want[i], float64(got[0].ci[BothSides][All][Realistic][i]), 1e-12)
+	}
+}
+
 func TestBootstrapChunks(t *testing.T) {
 	const relations = 1000 // at least 9 protocols for each of them: three chunks
 	ranks := benchRanks(20_000, relations, true, 2)
@@ -170,6 +186,15 @@ func TestBootstrapChunks(t *testing.T) {
 }
 
 func TestPercentileInterval(t *testing.T) {
+	for n, want := range map[int][2]Number{
+		1: {1, 1}, 39: {1, 39}, 40: {1, 39}, 41: {2, 40}, 80: {2, 78}, 999: {25, 975}, 1000: {25, 975}, 1001: {26, 976},
+	} {
+		var values []float64
+		for _, v := range rand.New(rand.NewPCG(1, 1)).Perm(n) {
+			values = append(values, float64(v+1))
+		}
+		assert.Equal(t, want, percentileInterval(values, 25), "of 1 … %d", n)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))

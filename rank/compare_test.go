@@ -121,6 +121,15 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	assert.Equal(t, 9, tested)
 }
 
+// By hand. The sums of one set of differences in another order may be other numbers.
+func TestPValue(t *testing.T) {
+	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1))
+	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1))
+	tenth, fifth, rest := 0.1, 0.2, 0.3
+	require.NotEqual(t, tenth+fifth, rest)
+	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth))
+}
+
 // The interval of a difference is that of the plainest resampling.
 func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 	const n = 60

@@ -49,10 +49,11 @@ func TestZCaseGroups(t *testing.T) {
 
 func TestDegreeGroups(t *testing.T) {
 	g := familyGraph()
-	// A repeated triple and a loop count once: ann is in 9 different ones, bob in 5, eve in 1, fay in none.
+	// A repeated triple and a loop count once: ann is in 9 different ones, bob in 5, eve in 1 that is both, fay in none.
 	g.Entities.Add("eve")
 	g.Entities.Add("fay")
-	g.Splits[kg.Train] = append(g.Splits[kg.Train], g.Splits[kg.Train][0], kg.Triple{Head: 4, Relation: 3, Tail: 4})
+	loop := kg.Triple{Head: 4, Relation: 3, Tail: 4}
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], g.Splits[kg.Train][0], loop, loop)
 	keys, err := NewKeys(t.Context(), g, []string{"degree"}, KeyOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"0", "1", "2-3", "4-7", "8-15"}, keys[0].Labels)

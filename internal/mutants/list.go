@@ -17,7 +17,9 @@ type list struct {
 	name string
 	// Title and About introduce the list in the documentation.
 	Title, About string
-	Mutations    []*mutation
+	// Package is the package of mutations that name none.
+	Package   string
+	Mutations []*mutation
 }
 
 // mutation is one wrong change and the tests that must fail because of it.
@@ -76,6 +78,9 @@ func (l *list) check() error {
 	}
 	seen := map[string]bool{}
 	for i, m := range l.Mutations {
+		if m.Package == "" {
+			m.Package = l.Package
+		}
 		switch _, err := regexp.Compile(m.Test); {
 		case m.Name == "" || m.File == "" || m.Old == "" || m.Package == "" || m.Test == "":
 			return fmt.Errorf("mutation %d (%q) needs name, file, old, package and test", i+1, m.Name)

@@ -24,9 +24,8 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
+	defer stop()
+	switch err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
@@ -43,8 +42,8 @@ func main() {
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	lists := flags.String("lists", filepath.Join("internal", "mutants", "*.yaml"), "files with lists of mutations, as a glob `pattern`")
-	names := flags.String("run", "", "run only the mutations whose list and name, as list/name, match the `regexp`")
+	lists := flags.String("lists", filepath.Join("internal", "mutants", "*.yaml"), "glob `pattern` of lists of mutations")
+	names := flags.String("run", "", "run only mutations whose list/name matches the `regexp`")
 	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2), "mutations at a time")
 	timeout := flags.Duration("timeout", 5*time.Minute, "time for the tests of one mutation")
 	doc := flags.String("doc", "", "also write the result as Markdown to `file`")
@@ -52,7 +51,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 		return flag.ErrHelp // flags has said why
 	}
 	if flags.NArg() > 0 || *jobs < 1 || *timeout <= 0 || *doc != "" && *names != "" {
-		fmt.Fprintln(progress, "mutants takes flags only, at least one job and a timeout above 0; -doc needs all mutations, so no -run")
+		fmt.Fprintln(progress, "mutants takes flags only; -jobs and -timeout are above 0; -doc does not go with -run")
 		return flag.ErrHelp
 	}
 	selected, err := regexp.Compile(*names)

@@ -27,7 +27,8 @@ func toyRunner(t *testing.T, timeout time.Duration) *runner {
 
 // toyMutation is a mutation of the toy package.
 func toyMutation(old, changed, test string) *mutation {
-	return &mutation{Name: old + " → " + changed, File: toy + "/toy.go", Old: old, New: changed, Package: "./" + toy, Test: test}
+	name, file := old+" → "+changed, toy+"/toy.go"
+	return &mutation{Name: name, File: file, Old: old, New: changed, Package: "./" + toy, Test: test}
 }
 
 func TestVerdicts(t *testing.T) {
@@ -46,9 +47,10 @@ func TestVerdicts(t *testing.T) {
 	twice := toyMutation("return ", "panic(1); return ", "TestMax")
 	anchored := toyMutation("return ", "panic(1); return ", "TestMax")
 	anchored.After = "if a > b {"
+	random := toyMutation("sum += i", "sum -= i", "TestSumOfAny")
 	noFile := toyMutation("a > b", "a < b", "TestMax")
 	noFile.File = toy + "/none.go"
-	l := &list{Mutations: []*mutation{wrong, elsewhere, same, notSame, syntax, absent, twice, anchored, noFile}}
+	l := &list{Mutations: []*mutation{wrong, elsewhere, same, notSame, syntax, absent, twice, anchored, random, noFile}}
 	require.NoError(t, toyRunner(t, time.Hour).run(context.Background(), lists{l}))
 
 	assert.Equal(t, caught, wrong.verdict)
@@ -63,9 +65,11 @@ func TestVerdicts(t *testing.T) {
 	assert.Contains(t, twice.detail, "3 times")
 	assert.Equal(t, caught, anchored.verdict)
 	assert.Equal(t, "TestMax", anchored.detail, "of a test that panics")
+	assert.Equal(t, caught, random.verdict)
+	assert.NoDirExists(t, filepath.Join("testdata", "toy", "testdata"), "the inputs of failures are in the working tree")
 	assert.Equal(t, notFound, noFile.verdict)
 	total, bad := lists{l}.count()
-	assert.Equal(t, []int{9, 6}, []int{total, bad})
+	assert.Equal(t, []int{10, 6}, []int{total, bad})
 
 	after, err := os.ReadFile(source)
 	require.NoError(t, err)
@@ -114,7 +118,8 @@ func TestListsFitTheCode(t *testing.T) {
 			}
 			_, err = m.apply(string(text))
 			assert.NoError(t, err, "%s: %s", l.name, m.Name)
-			assert.True(t, hasTest(t, filepath.Join(root, m.Package), m.Test), "%s: %s: %s has no test %s", l.name, m.Name, m.Package, m.Test)
+			has := hasTest(t, filepath.Join(root, m.Package), m.Test)
+			assert.True(t, has, "%s: %s: %s has no test %s", l.name, m.Name, m.Package, m.Test)
 		}
 	}
 }
@@ -137,14 +142,16 @@ func hasTest(t *testing.T, dir, pattern string) bool {
 }
 
 func TestLoadLists(t *testing.T) {
+	const whole = "{name: a, file: f, old: x, new: y, package: ./p, test: T}"
 	for text, want := range map[string]string{
-		"title: T\nmutations: [{name: a, file: f, old: x, new: y, package: ./p, test: T}]": "",
-		"title: T\nmutations: [{name: a, file: f, old: x, new: y, package: ./p}]":          "needs name, file, old, package and test",
+		"title: T\nmutations: [" + whole + "]":                                             "",
+		"title: T\npackage: ./p\nmutations: [{name: a, file: f, old: x, test: T}]":         "",
+		"title: T\nmutations: [{name: a, file: f, old: x, new: y, package: ./p}]":          "needs name, file, old,",
 		"title: T\nmutations: [{name: a, file: f, old: x, new: x, package: ./p, test: T}]": "the same",
 		"title: T\nmutations: [{name: a, file: f, old: x, package: ./p, test: '('}]":       "test:",
 		"title: T\nmutation: []": "mutation",
 		"mutations: []":          "title",
-		"title: T\nmutations: [{name: a, file: f, old: x, package: ./p, test: T}, {name: a, file: f, old: y, package: ./p, test: T}]": "two mutations",
+		"title: T\nmutations: [" + whole + ", " + whole + "]": "two mutations",
 	} {
 		file := filepath.Join(t.TempDir(), "some.yaml")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o666))
@@ -166,17 +173,20 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-none"}, {"argument"}, {"-jobs", "0"}, {"-doc", "x", "-run", "y"}} {
 		assert.ErrorIs(t, command(context.Background(), args, io.Discard, io.Discard), flag.ErrHelp, "%v", args)
 	}
-	assert.ErrorContains(t, command(context.Background(), []string{"-lists", "*.yaml", "-run", "no such name"}, io.Discard, io.Discard), "no mutation")
+	err := command(context.Background(), []string{"-lists", "*.yaml", "-run", "no such name"}, io.Discard, io.Discard)
+	assert.ErrorContains(t, err, "no mutation")
 }
 
 func TestReports(t *testing.T) {
 	l := &list{name: "toy", Title: "The toy", About: "All of it.", Mutations: []*mutation{
-		{Name: "a | b", File: "f.go", Package: "./p", verdict: caught, detail: "TestA"}, {Name: "c", File: "g.go", Package: "./p", verdict: survived},
+		{Name: "a | b", File: "f.go", Package: "./p", verdict: caught, detail: "TestA"},
+		{Name: "c", File: "g.go", Package: "./p", verdict: survived},
 	}}
 	var out bytes.Buffer
 	writeTable(&out, lists{l})
 	assert.Contains(t, out.String(), "SURVIVED")
 	page := string(markdown(lists{l}))
 	assert.Contains(t, page, "2 mutations, 1 of them neither caught nor equivalent.")
-	assert.Contains(t, page, "\n## The toy\n\nAll of it.\n\n| mutation | file | verdict | by, or why |\n|---|---|---|---|\n| a \\| b | f.go | caught | TestA |\n| c | g.go | SURVIVED |  |\n")
+	assert.Contains(t, page, "\n## The toy\n\nAll of it.\n\n| mutation | file | verdict | by, or why |\n|---|---|---|---|\n"+
+		"| a \\| b | f.go | caught | TestA |\n| c | g.go | SURVIVED |  |\n")
 }

@@ -32,9 +32,9 @@ func markdown(all lists) []byte {
 	var b strings.Builder
 	total, bad := all.count()
 	b.WriteString("# Mutations\n\n")
-	b.WriteString("What the tests notice. Each row is one small wrong change to the code and the tests that fail because of it.\n")
-	b.WriteString("`make mutants` makes the changes one at a time, runs the tests and writes this page; the lists are\n")
-	b.WriteString("in `internal/mutants/*.yaml`. An equivalent change cannot change a result, for the reason given.\n\n")
+	b.WriteString("What the tests notice. Each row is one small wrong change to the code and the first test that fails\n" +
+		"because of it. `make mutants` makes the changes one at a time, runs the tests and writes this page; the\n" +
+		"lists are in `internal/mutants/*.yaml`. An equivalent change cannot alter a result, for the reason given.\n\n")
 	fmt.Fprintf(&b, "%d mutations, %d of them neither caught nor equivalent.\n", total, bad)
 	cell := strings.NewReplacer("|", `\|`, "\n", " ")
 	for _, l := range all {
@@ -44,7 +44,8 @@ func markdown(all lists) []byte {
 		}
 		b.WriteString("| mutation | file | verdict | by, or why |\n|---|---|---|---|\n")
 		for _, m := range l.Mutations {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell.Replace(m.Name), m.File, m.verdict, cell.Replace(strings.TrimSpace(m.detail)))
+			detail := cell.Replace(strings.TrimSpace(m.detail))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell.Replace(m.Name), m.File, m.verdict, detail)
 		}
 	}
 	return []byte(b.String())

@@ -35,7 +35,9 @@ const (
 )
 
 func (v verdict) String() string {
-	return [...]string{"not run", "caught", "equivalent", "SURVIVED", "NOT EQUIVALENT", "HUNG", "DOES NOT BUILD", "NOT FOUND"}[v]
+	return [...]string{
+		"not run", "caught", "equivalent", "SURVIVED", "NOT EQUIVALENT", "HUNG", "DOES NOT BUILD", "NOT FOUND",
+	}[v]
 }
 
 // good tells that a mutation is as it should be.
@@ -111,7 +113,7 @@ func (r *runner) passing(ctx context.Context, all lists, temp string) error {
 				if err != nil {
 					return fmt.Errorf("the tests %s of %s fail without a mutation: %w\n%s", test, pkg, err, tail(output))
 				}
-				if !regexp.MustCompile(`(?m)^--- PASS: `).Match(output) {
+				if !passed.Match(output) {
 					return fmt.Errorf("%s has no test %s that runs on this machine", pkg, test)
 				}
 				r.say("unchanged code passes %s of %s\n", test, pkg)
@@ -139,7 +141,8 @@ func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 		m.verdict, m.detail = notFound, err.Error()
 		return nil
 	}
-	replacement, overlay, binary := filepath.Join(dir, filepath.Base(m.File)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "test")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	replacement, overlay, binary := in(filepath.Base(m.File)), in("overlay.json"), in("test")
 	files, err := json.Marshal(map[string]map[string]string{"Replace": {original: replacement}})
 	if err == nil {
 		err = errors.Join(os.WriteFile(replacement, []byte(mutated), 0o666), os.WriteFile(overlay, files, 0o666))
@@ -185,7 +188,7 @@ func (m *mutation) judge(output []byte, err error, late bool) error {
 
 // build compiles the tests of a package, with an overlay if there is one, and returns the compiler's output.
 func (r *runner) build(ctx context.Context, pkg, binary, overlay string) ([]byte, error) {
-	args := []string{"test", "-c", "-o", binary}
+	args := []string{"test", "-c", "-o", binary, "-ldflags=-s -w"} // without what debuggers need, linking is quick
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
@@ -194,19 +197,25 @@ func (r *runner) build(ctx context.Context, pkg, binary, overlay string) ([]byte
 
 // test runs tests of a package in its folder, as go test does, and returns their output.
 func (r *runner) test(ctx context.Context, pkg, binary, pattern string) ([]byte, error) {
-	return r.command(ctx, filepath.Join(r.root, filepath.FromSlash(pkg)), binary, "-test.v", "-test.short", "-test.run", pattern)
+	dir := filepath.Join(r.root, filepath.FromSlash(pkg))
+	return r.command(ctx, dir, binary, "-test.v", "-test.short", "-test.failfast", "-test.run", pattern)
 }
 
 func (r *runner) command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = dir, 5*time.Second
-	if name == "go" { // which ends its children when it is interrupted
+	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // rapid would keep failures in the working tree
+	if name == "go" {                                     // which ends its children when it is interrupted
 		c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	}
 	return c.CombinedOutput()
 }
 
-var failure = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+var (
+	passed  = regexp.MustCompile(`(?m)^--- PASS: `)
+	failure = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+	begun   = regexp.MustCompile(`(?m)^=== RUN   ([^/\s]+)$`)
+)
 
 // failed names the tests that failed.
 func failed(output []byte) string {
@@ -214,7 +223,7 @@ func failed(output []byte) string {
 	for _, match := range failure.FindAllSubmatch(output, -1) {
 		names = append(names, string(match[1]))
 	}
-	if running := regexp.MustCompile(`(?m)^=== RUN   ([^/\s]+)$`).FindAllSubmatch(output, -1); len(names) == 0 && len(running) > 0 {
+	if running := begun.FindAllSubmatch(output, -1); len(names) == 0 && len(running) > 0 {
 		names = append(names, string(running[len(running)-1][1])) // crashed
 	}
 	return strings.Join(names, ", ")

@@ -1,0 +1,216 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+)
+
+// Checkpoints made for single decisions of the ranking, which chance hardly ever brings about.
+var decisionKinds = []struct {
+	checkpointKind
+	models []string
+}{
+	// Entities without a size: their intervals are points, which touch the truth's. Rows of zeros with other
+	// signs are other parameters, so that they are compared.
+	{checkpointKind{"zeros of both signs", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		normal(rng, ts[1], 0.3)
+		clear(ts[1][:len(ts[1])/c.Relations]) // one relation too
+		for i := range ts[0] {
+			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
+		}
+	}}, []string{"transe-l1", "rotate"}},
+	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than their rounding
+	// errors, which grow with the tail.
+	{checkpointKind{"rounding errors of large entities", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 0.3)
+		}
+		d, p := c.Dim, model.Triangle(c.Dim)
+		for i := range ts[3] {
+			ts[3][i] = float32(rng.IntN(9) - 4)
+			ts[2][i] = 3 * ts[3][i]
+			if i%(d*d) == 0 {
+				ts[3][i], ts[2][i] = 0, 3e-16
+			}
+		}
+		for e := range c.Entities {
+			row := ts[0][e*p : (e+1)*p]
+			if e < 64 && e%2 == 0 {
+				clear(row)
+				for i := range d {
+					row[i*(i+1)/2+i] = 1.5
+				}
+				continue
+			}
+			scale := float32(1e4)
+			if e >= 64 { // slices of their own
+				scale = 1e-3
+			}
+			for i := range row {
+				row[i] *= scale
+			}
+		}
+	}}, []string{"mquine"}},
+	{checkpointKind{"different rows with one hash", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		for _, x := range ts {
+			normal(rng, x, 0.3)
+		}
+		width := len(ts[0]) / c.Entities
+		for i := range ts[1] {
+			ts[1][i] *= 1e12 // so that only references tell candidates apart
+		}
+		a, b := rowsWithOneHash(rng, width)
+		for e := range c.Entities {
+			copy(ts[0][e*width:], [][]float32{a, b}[e%2])
+		}
+	}}, []string{"transe-l1"}},
+}
+
+// rowsWithOneHash returns two rows of at least three entries that hashRow does not tell apart.
+func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
+	// The hash before the last entry, which can make up for a difference of its lower 32 bits.
+	before := func(row []float32) uint64 {
+		h := uint64(width)
+		for _, v := range row[:width-1] {
+			h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
+			h ^= h >> 29
+		}
+		return h
+	}
+	seen := map[uint64][]float32{}
+	for range 1 << 20 {
+		b := make([]float32, width)
+		normal(rng, b[:width-1], 0.3)
+		h := before(b)
+		if a, ok := seen[h>>32]; ok {
+			a[width-1] = 0.5
+			b[width-1] = math.Float32frombits(math.Float32bits(0.5) ^ uint32(h) ^ uint32(before(a)))
+			if math.Abs(float64(b[width-1])) < 1e10 && hashRow(a) == hashRow(b) {
+				return a, b
+			}
+		}
+		seen[h>>32] = b
+	}
+	panic("found no two rows with one hash: is hashRow another function now?")
+}
+
+func TestExactDecisions(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := randomGraph(rand.New(rand.NewPCG(7, 10)), 150, 2, 300, 60, 300)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	for _, kind := range decisionKinds {
+		for _, name := range kind.models {
+			m := newModel(t, name, 4, g, 1, kind.checkpointKind)
+			score := newBruteScorer(m)
+			if name != "mquine" {
+				reference := m.NewWorker(backends[0])
+				score = func(h, r, t int32) float64 {
+					return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
+				}
+			}
+			want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
+			for _, b := range backends {
+				for _, o := range []Options{
+					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(widestTower(m))},
+					{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
+				} {
+					if sameTwin(b, o.Screen) || o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
+						continue
+					}
+					o.Backend = b
+					got, err := Run(context.Background(), m, index, test, o)
+					require.NoError(t, err)
+					assert.Equal(t, want, got.Ranks, "%s, %s, %s, %v", kind.name, name, b.Tier, o.Screen)
+				}
+			}
+		}
+	}
+}
+
+// A list keeps the k best of any candidates in any order, and no others than may be among them.
+func TestShortlist(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 11))
+	for range 200 {
+		const n = 150
+		k := []int{1, 2, 5, 40}[rng.IntN(4)]
+		var all []contender // with their final intervals
+		list := shortlist{items: make([]contender, 3), lows: make([]float64, 2), threshold: 7}
+		list.reset(k)
+		narrow := func(c contender) contender {
+			c.low, c.high = c.low+(c.score-c.low)/2, c.high-(c.high-c.score)/2
+			return c
+		}
+		for _, e := range rng.Perm(n) {
+			// Many equal scores; a third of the intervals are points.
+			score := float64(rng.IntN(12))
+			c := contender{entity: int32(e), low: score - float64(rng.IntN(3)), high: score + float64(rng.IntN(3)), score: score}
+			if rng.IntN(3) == 0 {
+				c.low, c.high = score, score
+			}
+			all = append(all, c)
+			list.add(c)
+			if rng.IntN(20) == 0 {
+				for i, c := range list.items {
+					list.items[i] = narrow(c)
+					at := slices.IndexFunc(all, func(o contender) bool { return o.entity == c.entity })
+					all[at] = list.items[i]
+				}
+				list.prune()
+			}
+		}
+		list.prune()
+
+		slices.SortFunc(all, func(a, b contender) int { return cmp.Compare(b.low, a.low) })
+		assert.Equal(t, all[k-1].low, list.threshold)
+		kept := slices.DeleteFunc(slices.Clone(all), func(c contender) bool { return c.high < all[k-1].low })
+		assert.ElementsMatch(t, kept, list.items, "those that k others do not certainly surpass")
+		slices.SortFunc(all, func(a, b contender) int {
+			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.entity, b.entity))
+		})
+		list.truncate()
+		require.Equal(t, all[:k], list.items)
+	}
+}
+
+// What the candidates of a block share bounds each of them, in whatever order the panels hold them.
+func TestBlocksBoundTheirCandidates(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	g := randomGraph(rand.New(rand.NewPCG(7, 12)), 3000, 1, 0, 0, 1)
+	ranks := []Rank{{Triple: g.Splits[kg.Test][0], Side: kg.Tail}}
+	for _, c := range []struct {
+		model  string
+		screen Screen
+	}{{"transe-l1", Float32Screen}, {"transe-l2", Int8Screen}} { // sizes and norms in another order than the panels'
+		m := newModel(t, c.model, 8, g, 1, vectorKinds[0])
+		r := newRun(m, kg.NewIndex(g), Options{Backend: backends[0]}, newPlan(m, ranks))
+		r.screen = c.screen
+		f, all := newFeatures(r, widestTower(m), 3000), r.plan.passes[0]
+		f.tower = all.tower
+		one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
+		require.NoError(t, f.fill(context.Background(), one, all, 0, 3000))
+		require.Equal(t, c.screen, f.screen)
+		for at, i := range f.order {
+			block := at / (blockPanels * f.nr)
+			squares := 0.0
+			for _, v := range f.row(i) {
+				squares += float64(v) * float64(v)
+			}
+			size := one.worker(0).Features(kg.Tail, 0, i, make([]float32, f.tower.Width))
+			assert.LessOrEqual(t, math.Sqrt(squares), f.blockNorms[block])
+			assert.LessOrEqual(t, size, f.blockSizes[block])
+		}
+	}
+}
