@@ -34,7 +34,10 @@ func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error
 	} else if err != nil {
 		info.Problem = oneLine(err)
 	} else {
-		c.Close()
+		defer c.Close()
+		if err := c.Verify(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return info, nil
 }

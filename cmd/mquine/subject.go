@@ -50,6 +50,12 @@ func (in inputs) open(ctx context.Context) (*subject, error) {
 
 func (s *subject) close() { s.checkpoint.Close() }
 
+// verify returns an error if the checkpoint was changed since open: what was computed with it must then
+// not be shown.
+func (s *subject) verify(ctx context.Context) error {
+	return phase(ctx, "verify", s.checkpoint.Verify)
+}
+
 // writeNotes tells what a user should know about the data.
 func (s *subject) writeNotes(w io.Writer) {
 	for _, note := range s.graph.Notes {

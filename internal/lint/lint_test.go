@@ -20,10 +20,10 @@ const module = "github.com/mquine/mquine/"
 // only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel.
 var layers = map[string][]string{
 	"asm":      {},
-	"kernel":   {"asm"},
+	"kernel":   {"asm", "internal"},
 	"kg":       {},
-	"model":    {"kernel", "kg"},
-	"rank":     {"model", "kernel", "kg"},
+	"model":    {"kernel", "kg", "internal"},
+	"rank":     {"model", "kernel", "kg", "internal"},
 	"train":    {"rank", "model", "kernel", "kg"},
 	"bench":    {"train", "rank", "model", "kernel", "kg"},
 	"cmd":      {"bench", "train", "rank", "model", "kernel", "kg"},

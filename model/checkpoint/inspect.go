@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -56,19 +57,20 @@ type NormQuantiles struct {
 
 // Inspect looks into the parameters of the checkpoint in the folder dir. It needs them to be
 // readable and nothing else: neither the vocabularies nor the metadata nor finite values.
-func Inspect(ctx context.Context, dir string) (*Inspection, error) {
-	_, src, err := openSource(dir)
+func Inspect(ctx context.Context, dir string) (_ *Inspection, err error) {
+	_, src, err := openSource(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
+	defer fault.Guard().Catch(&err)
 	sum, err := src.sha256(ctx)
 	if err != nil {
 		return nil, err
 	}
 	result := &Inspection{Path: src.path, SHA256: sum, Metadata: src.metadata}
-	for _, c := range src.contents {
-		result.Bytes += int64(len(c))
+	for _, f := range src.files {
+		result.Bytes += int64(len(f.Bytes()))
 	}
 	for _, t := range src.tensors {
 		s := TensorStatistics{Name: t.name, DType: t.dtype, Shape: t.shape}
@@ -78,6 +80,9 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 			}
 		}
 		result.Tensors = append(result.Tensors, s)
+	}
+	if err := src.verify(ctx); err != nil {
+		return nil, err
 	}
 	return result, nil
 }

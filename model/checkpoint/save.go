@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
@@ -22,17 +23,30 @@ import (
 // there is none.
 //
 // The metadata must have "dataset"; "format", "model", "dim" and what else is in the model's
-// configuration, and the hashes of the vocabularies, are set by Save, whatever the metadata say. A
-// model with a parameter that is NaN or infinite is an error, because Open would refuse it.
+// configuration, the hashes of the vocabularies and the checksum of the parameters are set by Save,
+// whatever the metadata say. A model with a parameter that is NaN or infinite is an error, because Open
+// would refuse it.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+	unverified := func(context.Context) error { return nil }
+	return saveVerified(ctx, dir, m, entities, relations, metadata, unverified)
+}
+
+// Save writes c to the folder dir in the format mquine/1, as the function Save does. A change of the files
+// of c meanwhile is an error.
+func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]string) error {
+	return saveVerified(ctx, dir, c.Model, c.Entities, c.Relations, metadata, c.Verify)
+}
+
+// saveVerified is Save of a model that counts only if verify, called when all is written, returns no error.
+func saveVerified(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string, verify func(context.Context) error) error {
 	dir = filepath.Clean(dir)
-	if err := save(ctx, dir, m, entities, relations, metadata); err != nil {
+	if err := save(ctx, dir, m, entities, relations, metadata, verify); err != nil {
 		return fmt.Errorf("saving checkpoint %s: %w", dir, err)
 	}
 	return nil
 }
 
-func save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) (err error) {
+func save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string, verify func(context.Context) error) (err error) {
 	tensors, err := parameters(ctx, m, entities, relations)
 	if err != nil {
 		return err
@@ -62,6 +76,9 @@ func save(ctx context.Context, dir string, m model.Model, entities, relations *k
 		return err
 	}
 	if err := writeParameters(ctx, made, m, tensors, metadata); err != nil {
+		return err
+	}
+	if err := verify(ctx); err != nil {
 		return err
 	}
 	if err := os.Chmod(made, 0o755); err != nil {
@@ -118,7 +135,8 @@ func sameLabels(path string, v *kg.Vocabulary) error {
 }
 
 // parameters checks a model that is to be saved and returns its tensors.
-func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
+func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) (_ []safetensors.Float32, err error) {
+	defer fault.Guard().Catch(&err)
 	config := m.Config()
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
 		return nil, fmt.Errorf("the model has %d entities and %d relations, and its vocabularies have %d and %d labels",
@@ -130,7 +148,7 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 	}
 	tensors := make([]safetensors.Float32, len(shapes))
 	for i, values := range m.Tensors() {
-		if err := checkFinite(ctx, shapes[i], values); err != nil {
+		if err := checkFinite(ctx, "", shapes[i], values); err != nil {
 			return nil, err
 		}
 		tensors[i] = safetensors.Float32{Name: shapes[i].Name, Shape: shapes[i].Dims, Values: values}
@@ -158,6 +176,9 @@ func writeParameters(ctx context.Context, dir string, m model.Model, tensors []s
 		return err
 	}
 	if all[relationsSHA256Key], err = fileSHA256(filepath.Join(dir, relationsName)); err != nil {
+		return err
+	}
+	if all[checksumKey], err = checksum(ctx, m.Tensors()); err != nil {
 		return err
 	}
 	if _, err := configOf(all); err != nil {
