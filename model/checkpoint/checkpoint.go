@@ -84,18 +84,12 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 		return nil, err
 	}
 	c := &Checkpoint{Path: dir, Format: format.name, Metadata: src.metadata, source: src}
-	if err := c.read(ctx, format, o); err != nil {
+	if err := format.read(c, ctx, o); err != nil {
 		err = cmp.Or(src.verify(ctx), err) // a file that is being written may look damaged
 		_ = src.Close()
 		return nil, err
 	}
 	return c, nil
-}
-
-// read fills in a checkpoint whose files are open.
-func (c *Checkpoint) read(ctx context.Context, f format, o options) (err error) {
-	defer fault.Guard().Catch(&err)
-	return f.read(c, ctx, o)
 }
 
 // format is a kind of checkpoint.
@@ -184,12 +178,13 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// verify returns an error if a file was changed since it was opened.
+// verify returns an error if a file was changed since it was opened. The file opened first comes last, so that
+// its time covers the other's.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")
 	}
-	for _, file := range s.files {
+	for _, file := range slices.Backward(s.files) {
 		if err := file.Verify(ctx); err != nil {
 			return err
 		}

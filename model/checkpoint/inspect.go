@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -57,13 +56,12 @@ type NormQuantiles struct {
 
 // Inspect looks into the parameters of the checkpoint in the folder dir. It needs them to be
 // readable and nothing else: neither the vocabularies nor the metadata nor finite values.
-func Inspect(ctx context.Context, dir string) (_ *Inspection, err error) {
+func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	_, src, err := openSource(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer src.Close()
-	defer fault.Guard().Catch(&err)
 	sum, err := src.sha256(ctx)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,7 @@ func (c *Checkpoint) findVocabularies(o options, dataPath string) (dir string, e
 // rotateOptions are the options in config.json.
 type rotateOptions map[string]any
 
-func readRotateConfig(path string) (rotateOptions, error) {
+func readRotateConfig(path string) (_ rotateOptions, err error) {
 	file, err := mapped.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: without the options of the training, the tables beside it cannot be scored", path)
@@ -155,6 +155,7 @@ func readRotateConfig(path string) (rotateOptions, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	defer file.Close()
+	defer fault.Guard().Catch(&err)
 	contents := file.Contents()
 	if len(contents) > maxConfig {
 		return nil, fmt.Errorf("%s has %d bytes, which is too large for the options of a training", path, len(contents))

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
@@ -135,8 +134,7 @@ func sameLabels(path string, v *kg.Vocabulary) error {
 }
 
 // parameters checks a model that is to be saved and returns its tensors.
-func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) (_ []safetensors.Float32, err error) {
-	defer fault.Guard().Catch(&err)
+func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
 	config := m.Config()
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
 		return nil, fmt.Errorf("the model has %d entities and %d relations, and its vocabularies have %d and %d labels",
