@@ -37,7 +37,7 @@ func (m meddling) Err() error {
 // TestChangingFile changes a file with parameters at every place at which opening, looking into and saving
 // a checkpoint can be stopped. Each ends with the sentence that says so, then or when it is verified.
 func TestChangingFile(t *testing.T) {
-	m := newTrained(t, model.Config{Model: "mquine", Dim: 20, Entities: 2000, Relations: 2}, counting())
+	m := newTrained(t, model.Config{Model: "mquine", Dim: 16, Entities: 2000, Relations: 2}, counting())
 	dir := filepath.Join(t.TempDir(), "ckpt")
 	path := filepath.Join(dir, parametersName)
 	require.NoError(t, m.save(dir))
@@ -145,7 +145,7 @@ func TestFileThatKeepsChanging(t *testing.T) {
 				assert.NoError(t, os.WriteFile(path, contents, 0o644))
 			}
 		})
-		for range 1000 {
+		for range 300 {
 			c, err := Open(t.Context(), filepath.Dir(path))
 			if err != nil {
 				require.NotContains(t, err.Error(), "\n")

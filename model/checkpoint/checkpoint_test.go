@@ -225,16 +225,38 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-func BenchmarkOpen(b *testing.B) {
+func benchmarkFolder(b *testing.B) (trained, string) {
 	m := newTrained(b, model.Config{Model: "mquine", Dim: 38, Entities: 30_000, Relations: 400}, func() float32 { return 0.5 })
 	dir := filepath.Join(b.TempDir(), "ckpt")
 	require.NoError(b, m.save(dir))
 	info, err := os.Stat(filepath.Join(dir, parametersName))
 	require.NoError(b, err)
 	b.SetBytes(info.Size())
+	return m, dir
+}
+
+func BenchmarkOpen(b *testing.B) {
+	_, dir := benchmarkFolder(b)
 	for b.Loop() {
 		c, err := Open(b.Context(), dir)
 		require.NoError(b, err)
 		require.NoError(b, c.Close())
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	_, dir := benchmarkFolder(b)
+	c, err := Open(b.Context(), dir)
+	require.NoError(b, err)
+	defer c.Close()
+	for b.Loop() {
+		require.NoError(b, c.Verify(b.Context()))
+	}
+}
+
+func BenchmarkReplace(b *testing.B) {
+	m, dir := benchmarkFolder(b)
+	for b.Loop() {
+		require.NoError(b, m.replace(dir))
 	}
 }
