@@ -3,6 +3,7 @@
 package rank
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -100,6 +101,9 @@ var meddlings = []meddling{
 		require.NoError(t, os.WriteFile(path, other, 0o644)) // cuts it first
 	}},
 	{name: "written in place", do: func(t *testing.T, path string, other []byte) { overwrite(t, path, other, 0) }},
+	{name: "NaN written in place", do: func(t *testing.T, path string, other []byte) {
+		overwrite(t, path, bytes.Repeat([]byte{0xff}, len(other)/2), int64(len(other)-len(other)/2))
+	}},
 	{name: "written in place, with the old time", do: func(t *testing.T, path string, other []byte) {
 		overwrite(t, path, other, 0)
 		require.NoError(t, os.Chtimes(path, longAgo, longAgo))

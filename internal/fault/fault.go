@@ -37,8 +37,10 @@ func Watch(memory []byte, explain func() error) (forget func()) {
 	}
 }
 
-// Protection is what a goroutine did with faults before Guard.
-type Protection struct{ before bool }
+// Protection lasts from Guard to Catch.
+type Protection struct {
+	before bool // the goroutine's setting before Guard
+}
 
 // Guard protects the rest of the calling function against faults in watched memory:
 //
@@ -48,7 +50,7 @@ type Protection struct{ before bool }
 // files needs a Guard of its own.
 func Guard() Protection { return Protection{debug.SetPanicOnFault(true)} }
 
-// Catch is to be deferred, where Guard is called.
+// Catch ends the protection. It must be deferred, because it recovers from panics.
 func (p Protection) Catch(err *error) {
 	debug.SetPanicOnFault(p.before)
 	if cause := recover(); cause != nil {

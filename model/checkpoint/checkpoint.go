@@ -178,8 +178,8 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// verify returns an error if a file was changed since it was opened. The file opened first comes last, so that
-// its time covers the other's.
+// verify returns an error if a file was changed since it was opened. The file that was opened first comes
+// last, so that it held while the others were in use.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")

@@ -13,13 +13,13 @@ import (
 
 // File is the contents of an open file. Where they are mapped, another program that writes to the file
 // changes them, which Verify tells, and one that truncates it makes reading them a fault, which package
-// fault turns into an error. To replace the file by another of the same name does neither.
+// fault turns into an error. One that puts another file under the name does neither.
 type File struct {
 	path     string
 	contents []byte
 	unmap    func() error // nil if nothing is mapped
-	// file stays open to tell whether what is mapped has changed, whatever has its name by now; it is nil
-	// if the contents are a copy. opened is its size and its time before the first read.
+	// file stays open to tell whether what is mapped has changed, even if another file has the name by now.
+	// It is nil if the contents are a copy. opened has its size and its time before the first read.
 	file   *os.File
 	opened fs.FileInfo
 	hashes []uint64 // by Mark
