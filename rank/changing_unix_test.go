@@ -125,7 +125,9 @@ var meddlings = []meddling{
 		require.NoError(t, os.WriteFile(path+".new", other, 0o644))
 		require.NoError(t, os.Rename(path+".new", path))
 	}},
-	{name: "removed", harmless: true, do: func(t *testing.T, path string, _ []byte) { require.NoError(t, os.Remove(path)) }},
+	{name: "removed", harmless: true, do: func(t *testing.T, path string, _ []byte) {
+		require.NoError(t, os.Remove(path))
+	}},
 }
 
 // changing is a kind of checkpoint: write puts one into a folder, with parameters by the seed, and file is
@@ -140,7 +142,8 @@ func mquineChanging(name string, entities, d int) changing {
 	return changing{name, "model.safetensors", entities, func(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 		m := newModel(t, "mquine", d, g, seed, checkpointKinds[0])
 		copy(m.EntityRow(1), m.EntityRow(0)) // one row twice, which Run compares before it begins
-		require.NoError(t, checkpoint.Save(t.Context(), dir, m, g.Entities, g.Relations, map[string]string{"dataset": "random"}))
+		err := checkpoint.Save(t.Context(), dir, m, g.Entities, g.Relations, map[string]string{"dataset": "random"})
+		require.NoError(t, err)
 	}}
 }
 
@@ -170,7 +173,8 @@ func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, part.table), table, 0o644))
 		require.NoError(t, kg.WriteVocabulary(filepath.Join(dir, part.labels), part.vocabulary))
 	}
-	config := fmt.Sprintf(`{"model":"TransE","hidden_dim":%d,"gamma":12,"double_entity_embedding":false,"double_relation_embedding":false,
+	config := fmt.Sprintf(`{"model":"TransE","hidden_dim":%d,"gamma":12,
+		"double_entity_embedding":false,"double_relation_embedding":false,
 		"nentity":%d,"nrelation":%d,"data_path":"data/random"}`, width, g.Entities.Len(), g.Relations.Len())
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o644))
 }
@@ -254,7 +258,8 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 						require.NoError(t, err, when)
 						require.Equal(t, want, got, when)
 					} else {
-						require.EqualError(t, err, path+" was changed while it was in use, so there are no results: try again when no other program writes to it", when)
+						require.EqualError(t, err, path+" was changed while it was in use, so there are no results: "+
+							"try again when no other program writes to it", when)
 					}
 					require.NoError(t, c.Close())
 				}

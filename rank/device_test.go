@@ -368,7 +368,10 @@ func TestDevicesChangingCheckpoint(t *testing.T) {
 	devices := openDevices(t, driver, 1)
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	for _, kind := range []changing{mquineChanging("model", 100, 8), {"entity table", "entity_embedding.npy", 60, writeRotateFolder}} {
+	for _, kind := range []changing{
+		mquineChanging("model", 100, 8),
+		{"entity table", "entity_embedding.npy", 60, writeRotateFolder},
+	} {
 		t.Run(kind.name, func(t *testing.T) {
 			checkChanging(t, kind, Options{Backend: backends[0], Threads: 2, Devices: devices})
 		})

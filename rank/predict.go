@@ -27,7 +27,8 @@ type Prediction struct {
 // first and equal scores by identifier; fewer where there are fewer. With filterKnown the answers
 // that x knows are left out. Lists are exact: they do not depend on backend or threads. As with Run, they
 // are a checkpoint's only if its Verify returns no error afterwards.
-func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool, o Options) (_ [][]Prediction, err error) {
+func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
+	o Options) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
 	if err := o.check(); err != nil {
 		return nil, err

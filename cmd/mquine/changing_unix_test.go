@@ -54,7 +54,7 @@ func TestChangingCheckpoint(t *testing.T) {
 		args []string
 		mark string // of a message after the opening and before the results; none: when queries are read
 	}{
-		"eval":           {[]string{"eval", "--model", opened, "--data", w.data, "--json", json, "--ranks", ranks}, "with mquine, d = "},
+		"eval":           {[]string{"eval", "--model", opened, "--data", w.data, "--json", json, "--ranks", ranks}, "with mquine,"},
 		"predict":        {[]string{"predict", "--model", opened, "--data", w.data, "--in", "-"}, "never"},
 		"compare, base":  {[]string{"compare", opened, w.model, "--data", w.data, "--json", json}, "with opened in"},
 		"compare, other": {[]string{"compare", w.model, opened, "--data", w.data, "--json", json}, "with opened in"},
@@ -98,7 +98,8 @@ func TestChangingCheckpoint(t *testing.T) {
 					require.Equal(t, want.stdout, got.stdout, "the results of what was opened")
 					return
 				}
-				got.requireSentence(t, exitFailed, path+" was changed while it was in use, so there are no results: try again when no other program writes to it")
+				got.requireSentence(t, exitFailed, path+" was changed while it was in use, so there are no results: "+
+					"try again when no other program writes to it")
 				assert.Empty(t, got.stdout)
 				assert.NoFileExists(t, json)
 				assert.NoFileExists(t, ranks)

@@ -120,7 +120,8 @@ func checkChangingFile(t *testing.T, path string, contents []byte) {
 					require.NoError(t, err)
 					break
 				}
-				require.ErrorContains(t, err, path+" was changed while it was in use, so there are no results", "%s, %s, look %d", name, how, looks)
+				require.ErrorContains(t, err, path+" was changed while it was in use, so there are no results",
+					"%s, %s, look %d", name, how, looks)
 				require.NotContains(t, err.Error(), "\n")
 			}
 			assert.Greater(t, looks, int64(2), "%s, %s", name, how)
@@ -134,7 +135,8 @@ func TestFileThatKeepsChanging(t *testing.T) {
 	mquine, rotate := filepath.Join(t.TempDir(), "ckpt"), rotateSmall().write(t)
 	require.NoError(t, toy(t).save(mquine))
 	for _, path := range []string{
-		filepath.Join(mquine, parametersName), filepath.Join(rotate, rotateEntities), filepath.Join(rotate, rotateRelations), filepath.Join(rotate, rotateConfig),
+		filepath.Join(mquine, parametersName), filepath.Join(rotate, rotateConfig),
+		filepath.Join(rotate, rotateEntities), filepath.Join(rotate, rotateRelations),
 	} {
 		contents, err := os.ReadFile(path)
 		require.NoError(t, err)

@@ -94,7 +94,8 @@ func (c *Checkpoint) checkParameters(ctx context.Context) error {
 	}
 	got, err := checksum(ctx, c.Model.Tensors())
 	if err == nil && got != want {
-		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, and its metadata say %.80q: restore it from a copy, or remove %s from the metadata if the parameters were changed on purpose",
+		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, and its metadata say %.80q: "+
+			"restore it from a copy, or remove %s from the metadata if the parameters were changed on purpose",
 			c.source.path, got, want, checksumKey)
 	}
 	return err

@@ -37,7 +37,8 @@ func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]s
 }
 
 // saveVerified is Save of a model that counts only if verify, called when all is written, returns no error.
-func saveVerified(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string, verify func(context.Context) error) error {
+func saveVerified(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	metadata map[string]string, verify func(context.Context) error) error {
 	dir = filepath.Clean(dir)
 	if err := save(ctx, dir, m, entities, relations, metadata, verify); err != nil {
 		return fmt.Errorf("saving checkpoint %s: %w", dir, err)
@@ -45,7 +46,8 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 	return nil
 }
 
-func save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string, verify func(context.Context) error) (err error) {
+func save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	metadata map[string]string, verify func(context.Context) error) (err error) {
 	tensors, err := parameters(ctx, m, entities, relations)
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ func (f *File) modified() bool {
 }
 
 func (f *File) changed() error {
-	return fmt.Errorf("%s was changed while it was in use, so there are no results: try again when no other program writes to it", f.path)
+	return fmt.Errorf("%s was changed while it was in use, so there are no results: "+
+		"try again when no other program writes to it", f.path)
 }
 
 // faulted explains a fault in the contents.
