@@ -1,9 +1,12 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/mquine/mquine/internal/fault"
 )
 
 // team is the goroutines of Parallel for those who call it often: a run allocates nothing. One run
@@ -14,6 +17,8 @@ type team struct {
 	work  func(worker, item int)
 	ctx   context.Context
 	wg    sync.WaitGroup
+	mu    sync.Mutex // guards fault
+	fault error      // that work met in a mapped file
 	// others are the bodies of the goroutines beside the caller's own.
 	others []func()
 }
@@ -22,7 +27,7 @@ func newTeam(threads int) *team {
 	t := &team{}
 	for w := 1; w < threads; w++ {
 		t.others = append(t.others, func() {
-			t.take(w)
+			t.join(w)
 			t.wg.Done()
 		})
 	}
@@ -31,14 +36,26 @@ func newTeam(threads int) *team {
 
 func (t *team) threads() int { return len(t.others) + 1 }
 
-func (t *team) take(worker int) {
+// join does a share of the work. A fault in a mapped file ends the work of all.
+func (t *team) join(worker int) {
+	if err := t.take(worker); err != nil {
+		t.next.Store(int64(t.items))
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.fault = err
+	}
+}
+
+func (t *team) take(worker int) (err error) {
+	defer fault.Guard().Catch(&err)
 	for t.ctx.Err() == nil {
 		i := int(t.next.Add(1)) - 1
 		if i >= t.items {
-			return
+			break
 		}
 		t.work(worker, i)
 	}
+	return nil
 }
 
 // run is Parallel on this team.
@@ -49,8 +66,9 @@ func (t *team) run(ctx context.Context, items int, work func(worker, item int)) 
 		t.wg.Add(1)
 		go f()
 	}
-	t.take(0)
+	t.join(0)
 	t.wg.Wait()
-	t.ctx, t.work = nil, nil
-	return ctx.Err()
+	err := cmp.Or(t.fault, ctx.Err())
+	t.ctx, t.work, t.fault = nil, nil, nil
+	return err
 }

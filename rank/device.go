@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/model"
@@ -80,6 +81,7 @@ func newDeviceRun(r *run, o Options) (_ *deviceRun, err error) {
 			d.close()
 		}
 	}()
+	defer fault.Guard().Catch(&err)
 	if d.slicing, err = newSlicing(r.model, o, len(r.plan.passes) > 1); err != nil {
 		return nil, err
 	}

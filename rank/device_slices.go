@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/model"
@@ -141,7 +142,8 @@ func (d *deviceRun) eachSlice(ctx context.Context, o Options, stats *Stats, size
 }
 
 // load makes the features of a slice, or what the devices need for that, and brings it to them.
-func (d *deviceRun) load(ctx context.Context, c *crew, s slice) error {
+func (d *deviceRun) load(ctx context.Context, c *crew, s slice) (err error) {
+	defer fault.Guard().Catch(&err)
 	f := s.slot.f
 	f.tower = s.tower
 	if err := f.fill(ctx, c, s.pass, s.first, s.n); err != nil {
@@ -150,7 +152,7 @@ func (d *deviceRun) load(ctx context.Context, c *crew, s slice) error {
 	b := d.balance(s.pass, f, c.worker(0))
 	var mu sync.Mutex
 	var failed error
-	err := kernel.Parallel(ctx, len(s.slot.shares), len(s.slot.shares), func(_, i int) {
+	err = kernel.Parallel(ctx, len(s.slot.shares), len(s.slot.shares), func(_, i int) {
 		if err := s.slot.shares[i].upload(ctx, d.run, f, b, i, len(s.slot.shares)); err != nil {
 			mu.Lock()
 			defer mu.Unlock()

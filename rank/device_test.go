@@ -360,3 +360,23 @@ func TestDeviceFaults(t *testing.T) {
 	_, err = Run(ctx, m, index, g.Splits[kg.Test], Options{Backend: backends[0], Threads: 1, Devices: []*cuda.Device{fresh}})
 	assert.Error(t, err)
 }
+
+// What another program does to the file of a checkpoint ends a ranking on devices as it does one on the
+// processor, and leaves nothing on the devices.
+func TestDevicesChangingCheckpoint(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, kind := range []changing{
+		mquineChanging("model", 100, 8),
+		{"entity table", "entity_embedding.npy", 60, writeRotateFolder},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			checkChanging(t, kind, Options{Backend: backends[0], Threads: 2, Devices: devices})
+		})
+	}
+	bytes, _, streams := driver.Held()
+	assert.Zero(t, bytes, "device memory is left")
+	assert.Zero(t, streams, "streams are left")
+}

@@ -41,6 +41,9 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	if err := c.Verify(ctx); err != nil { // the file was changed while it was ranked
+		log.Fatal(err)
+	}
 	m := rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, []int{1, 10})
 	fmt.Printf("MRR %.4f of %d queries\n", m.MRR, m.N)
 }

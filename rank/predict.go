@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -24,8 +25,11 @@ type Prediction struct {
 
 // Predict returns, for each query, the k candidates with the highest reference scores, highest
 // first and equal scores by identifier; fewer where there are fewer. With filterKnown the answers
-// that x knows are left out. Lists are exact: they do not depend on backend or threads.
-func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool, o Options) ([][]Prediction, error) {
+// that x knows are left out. Lists are exact: they do not depend on backend or threads. As with Run, they
+// are a checkpoint's only if its Verify returns no error afterwards.
+func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
+	o Options) (_ [][]Prediction, err error) {
+	defer fault.Guard().Catch(&err)
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		plan.queries[i].Query = q
 	}
 	o.Screen = Float32Screen
-	o, err := fitPredict(m, x, plan.queries, min(k, c.Entities), filterKnown, o)
+	o, err = fitPredict(m, x, plan.queries, min(k, c.Entities), filterKnown, o)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
@@ -130,12 +131,14 @@ func widestTower(m model.Model) int { return max(m.Tower(kg.Tail).Width, m.Tower
 
 // Run ranks the true answers of triples among all entities of m, on the sides asked, under every
 // filter at once. Known answers come from x, in m's identifiers. The ranks are exact: they follow
-// the model's reference scores, for every backend and number of threads (docs/numerics.md).
-func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (*Ranking, error) {
+// the model's reference scores, for every backend and number of threads (docs/numerics.md). They are the
+// ranks of a checkpoint only if its Verify returns no error afterwards.
+func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (_ *Ranking, err error) {
+	defer fault.Guard().Catch(&err)
 	if o.Sides == nil {
 		o.Sides = []kg.Side{kg.Tail, kg.Head}
 	}
-	o, err := Fit(m, len(triples), o)
+	o, err = Fit(m, len(triples), o)
 	if err != nil {
 		return nil, err
 	}

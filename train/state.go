@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
@@ -113,7 +114,8 @@ func isWhole(file *safetensors.File) bool {
 const lost = "restore it from a backup, or start a new training in another folder"
 
 // readState reads all of the state but its tensors, if there is a state.
-func (r *Run) readState() error {
+func (r *Run) readState() (err error) {
+	defer fault.Guard().Catch(&err) // the state is mapped
 	path := r.path(stateName)
 	r.progress, r.data = progress{}, nil
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +181,8 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 }
 
 // restore puts the trainer where the state was written.
-func (r *Run) restore() error {
+func (r *Run) restore() (err error) {
+	defer fault.Guard().Catch(&err) // the state is mapped
 	if r.progress.epoch == 0 {
 		return nil
 	}

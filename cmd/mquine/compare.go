@@ -173,18 +173,24 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 			return nil, err
 		}
 		config := s.checkpoint.Model.Config()
+		sum, err := s.checkpoint.SHA256(ctx)
+		if err == nil {
+			err = s.verify(ctx)
+		}
+		s.close()
+		if err != nil {
+			return nil, err
+		}
 		results, _, err := rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
 			Sides: c.sides, Filters: []rank.Filter{c.filter}, Hits: c.hits, CIBy: c.ciBy, Threads: c.threads,
 		})
 		if err != nil {
-			s.close()
 			return nil, err
 		}
 		r.Checkpoints = append(r.Checkpoints, comparedCheckpoint{
-			Name: name, Path: c.models[i], Model: config.Model, Dim: config.Dim, SHA256: s.checkpoint.SHA256(),
+			Name: name, Path: c.models[i], Model: config.Model, Dim: config.Dim, SHA256: sum,
 			Results: slices.DeleteFunc(results, func(res rank.Result) bool { return res.Ties != c.ties }),
 		})
-		s.close()
 		if i == 0 {
 			base, graph, candidates = ranking.Ranks, s.graph, config.Entities
 			r.Data = graph.Name

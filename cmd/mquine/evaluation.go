@@ -105,15 +105,20 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if slices.Contains(e.by, "z-case") {
 		report.ZConvention = e.convention.String()
 	}
-	var hashing sync.WaitGroup
+	var (
+		hashing sync.WaitGroup
+		hashErr error
+	)
 	if e.jsonFile != "" {
-		hashing.Go(func() { report.CheckpointSHA256 = s.checkpoint.SHA256() })
+		hashing.Go(func() { report.CheckpointSHA256, hashErr = s.checkpoint.SHA256(ctx) })
 	}
 	var index *kg.Index
 	if err := phase(ctx, "index", func(context.Context) error { index = kg.NewIndex(s.graph); return nil }); err != nil {
 		return err
 	}
-	hashing.Wait()
+	if hashing.Wait(); hashErr != nil {
+		return hashErr
+	}
 	report.Timing.Load = time.Since(loading).Seconds()
 
 	meter := newMeter(log)
@@ -139,6 +144,9 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	meter.clear()
 	if err != nil {
+		return err
+	}
+	if err := s.verify(ctx); err != nil {
 		return err
 	}
 	if err := e.measure(&ceiling, tower.Compare); err != nil {

@@ -79,8 +79,10 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	metadata := maps.Clone(c.Metadata)
 	metadata["dataset"] = c.Dataset
 	metadata["imported_from"] = i.from
-	metadata["imported_sha256"] = c.SHA256()
-	if err := checkpoint.Save(ctx, out, c.Model, c.Entities, c.Relations, metadata); err != nil {
+	if metadata["imported_sha256"], err = c.SHA256(ctx); err != nil {
+		return err
+	}
+	if err := c.Save(ctx, out, metadata); err != nil {
 		return err
 	}
 	config := c.Model.Config()

@@ -37,8 +37,11 @@ func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error
 	} else if err != nil {
 		info.Problem = oneLine(err)
 	} else {
+		defer c.Close()
+		if err := c.Verify(ctx); err != nil {
+			return nil, err
+		}
 		info.VocabularyDir = c.VocabularyDir
-		c.Close()
 	}
 	return info, nil
 }

@@ -138,6 +138,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	if err != nil {
 		return err
 	}
+	if err := s.verify(ctx); err != nil {
+		return err
+	}
 	for _, list := range lists {
 		for i := range list {
 			list[i].Score = s.checkpoint.Model.Score(list[i].Score)

@@ -65,5 +65,11 @@ func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
 
 func (s *subject) close() { s.checkpoint.Close() }
 
+// verify returns an error if the checkpoint was changed since open: what was computed with it must then
+// not be shown.
+func (s *subject) verify(ctx context.Context) error {
+	return phase(ctx, "verify", s.checkpoint.Verify)
+}
+
 // writeNotes tells what a user should know about the data.
 func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }

@@ -10,13 +10,16 @@
 // that package model knows), "dim" (the model's dimension d, decimal) and "dataset" (the name of
 // the data set that the model was trained on). "gamma", "embedding_range" and "modulus", decimal,
 // are the fields of model.Config with these names, which some models need. "entities_sha256" and
-// "relations_sha256", hex, are written by Save and are checked where they are present; everything
-// else is kept as it is.
+// "relations_sha256", hex, are the hashes of the vocabulary files and "parameters_sha256" is the checksum
+// of the parameters: the SHA-256 of the SHA-256 of each MiB of every tensor, in the order of model.Shapes,
+// row-major and little-endian. Save writes these three, and Open checks them where they are present.
+// Everything else is kept as it is.
 //
 // The format rotate is the folder that the RotatE repository's training writes (rotate.go).
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,8 +30,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -40,8 +43,10 @@ type Checkpoint struct {
 	Path string
 	// Format is the format of the folder: mquine/1 or rotate.
 	Format string
-	// Model has the parameters. They are the mapped files, so that it must not be used after
-	// Close, nor the files be changed in place while it is open; Replace does not do that.
+	// Model has the parameters. They are the mapped files, so that it must not be used after Close. A
+	// program that writes to the files while they are open changes the model: Verify tells. One that
+	// truncates them makes reading the model fail: rank.Run, rank.Predict and Save then return an error,
+	// but a goroutine of your own that reads the parameters ends the process, as with any mapped file.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
 	// VocabularyDir is the folder that the vocabularies were read from, which need not be Path.
@@ -52,7 +57,6 @@ type Checkpoint struct {
 	Metadata map[string]string
 
 	source *source
-	sha256 func() string
 }
 
 // Option changes what Open does.
@@ -71,6 +75,8 @@ func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabular
 // model's names and shapes, every one of them is finite, and the vocabularies have one label for
 // each row. An error is one sentence that says what is wrong and in which file; Inspect looks into
 // checkpoints that Open refuses.
+//
+// What is computed with the checkpoint holds only if Verify, called afterwards, returns no error.
 func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) {
 	var o options
 	for _, option := range with {
@@ -81,11 +87,8 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 		return nil, err
 	}
 	c := &Checkpoint{Path: dir, Format: format.name, Metadata: src.metadata, source: src}
-	c.sha256 = sync.OnceValue(func() string {
-		sum, _ := src.sha256(context.Background()) // which is never cancelled
-		return sum
-	})
 	if err := format.read(c, ctx, o); err != nil {
+		err = cmp.Or(src.verify(ctx), err) // a file that is being written may look damaged
 		_ = src.Close()
 		return nil, err
 	}
@@ -97,8 +100,8 @@ type format struct {
 	name string
 	// marker is the file that tells a folder of this format.
 	marker string
-	// open opens the files with parameters, and checks no more than that they can be read.
-	open func(dir string) (*source, error)
+	// open opens and marks the files with parameters, and checks no more than that they can be read.
+	open func(ctx context.Context, dir string) (*source, error)
 	// read fills in a checkpoint whose files are open.
 	read func(c *Checkpoint, ctx context.Context, o options) error
 }
@@ -114,9 +117,21 @@ type source struct {
 	path     string
 	metadata map[string]string
 	tensors  []tensor
-	// contents are the files, in the order in which they are hashed.
-	contents [][]byte
-	close    func() error
+	// files are in the order in which they are hashed, marked before their first use; nil once closed.
+	files []mappedFile
+}
+
+type mappedFile interface {
+	Bytes() []byte
+	Mark(ctx context.Context) error
+	Verify(ctx context.Context) error
+	Close() error
+}
+
+// add adds an open file and marks it.
+func (s *source) add(ctx context.Context, f mappedFile) error {
+	s.files = append(s.files, f)
+	return f.Mark(ctx)
 }
 
 // tensor is a tensor in a file.
@@ -133,13 +148,13 @@ func openSource(ctx context.Context, dir string) (format, *source, error) {
 		*source
 	}
 	o, err := input.Await(ctx, func() (opened, error) {
-		f, src, err := openFolder(dir)
+		f, src, err := openFolder(ctx, dir)
 		return opened{f, src}, err
 	})
 	return o.format, o.source, err
 }
 
-func openFolder(dir string) (format, *source, error) {
+func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -152,7 +167,7 @@ func openFolder(dir string) (format, *source, error) {
 	var markers []string
 	for _, f := range formats {
 		if _, err := os.Stat(filepath.Join(dir, f.marker)); !errors.Is(err, fs.ErrNotExist) {
-			src, err := f.open(dir)
+			src, err := f.open(ctx, dir)
 			return f, src, err
 		}
 		markers = append(markers, f.marker)
@@ -161,13 +176,14 @@ func openFolder(dir string) (format, *source, error) {
 }
 
 // sha256 returns the hash of the files' contents, one after the other, in hex.
-func (s *source) sha256(ctx context.Context) (string, error) {
-	if s.contents == nil {
-		panic("checkpoint: the first SHA256 after Close")
+func (s *source) sha256(ctx context.Context) (_ string, err error) {
+	if s.files == nil {
+		panic("checkpoint: SHA256 after Close")
 	}
+	defer fault.Guard().Catch(&err)
 	h := sha256.New()
-	for _, contents := range s.contents {
-		for chunk := range slices.Chunk(contents, 1<<20) {
+	for _, file := range s.files {
+		for chunk := range slices.Chunk(file.Bytes(), 1<<20) {
 			if err := ctx.Err(); err != nil {
 				return "", err
 			}
@@ -177,12 +193,34 @@ func (s *source) sha256(ctx context.Context) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func (s *source) Close() error {
-	if s.contents == nil {
-		return nil
+// verify returns an error if a file was changed since it was opened. The file that was opened first comes
+// last, so that it held while the others were in use.
+func (s *source) verify(ctx context.Context) error {
+	if s.files == nil {
+		panic("checkpoint: Verify after Close")
 	}
-	s.contents = nil
-	return s.close()
+	for _, file := range slices.Backward(s.files) {
+		if err := file.Verify(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeAfter closes the source if the caller ends with an error.
+func (s *source) closeAfter(err *error) {
+	if *err != nil {
+		_ = s.Close()
+	}
+}
+
+func (s *source) Close() error {
+	var errs []error
+	for _, file := range s.files {
+		errs = append(errs, file.Close())
+	}
+	s.files = nil
+	return errors.Join(errs...)
 }
 
 // build makes the model of c from its files, once the vocabularies are known. named says what the
@@ -211,8 +249,8 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 		if t.values == nil {
 			return fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: convert it to float32 and save it again", t.path, t.name, t.dtype)
 		}
-		if err := checkFinite(ctx, s, t.values); err != nil {
-			return fmt.Errorf("%s: %w", t.path, err)
+		if err := checkFinite(ctx, t.path+": ", s, t.values); err != nil {
+			return err
 		}
 		values[i] = t.values
 	}
@@ -223,8 +261,15 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 }
 
 // SHA256 returns, in hex, the SHA-256 of model.safetensors, or of the tables of a rotate folder, the
-// entities' and then the relations'. The first call computes it, and must come before Close.
-func (c *Checkpoint) SHA256() string { return c.sha256() }
+// entities' and then the relations'. It must come before Close, and before Verify, which covers it too.
+func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
+
+// Verify returns an error if another program changed a file with parameters since Open. It is one sentence
+// that names the file. Results of a model that changed under way are of no checkpoint, so call Verify
+// after the last use of Model, and show or keep results only if it returns nil. It reads all parameters
+// once more. A file that is replaced by another of the same name, as by Replace, has not changed: Model
+// still has the old one.
+func (c *Checkpoint) Verify(ctx context.Context) error { return c.source.verify(ctx) }
 
 // Close gives the memory of the parameters back.
 func (c *Checkpoint) Close() error { return c.source.Close() }

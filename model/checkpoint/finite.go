@@ -7,20 +7,22 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
 
 // checkFinite returns an error that names the first value of a tensor, in the order of its rows,
-// that is NaN or infinite. Columns are counted through the whole of a row.
-func checkFinite(ctx context.Context, shape model.Shape, values []float32) error {
+// that is NaN or infinite, behind the text where. Columns are counted through the whole of a row.
+func checkFinite(ctx context.Context, where string, shape model.Shape, values []float32) (err error) {
+	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)
 	if err != nil || at < 0 {
 		return err
 	}
 	width := len(values) / rows(shape.Dims)
-	return fmt.Errorf("tensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
-		shape.Name, values[at], at/width, at%width)
+	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
+		where, shape.Name, values[at], at/width, at%width)
 }
 
 // firstNonFinite returns the index of the first NaN or infinity, or −1.
@@ -38,7 +40,11 @@ func firstNonFinite(ctx context.Context, values []float32) (int, error) {
 	if i < 0 {
 		return -1, nil
 	}
-	return i*chunk + slices.IndexFunc(values[i*chunk:], func(v float32) bool { return !finite(v) }), nil
+	at := slices.IndexFunc(values[i*chunk:], func(v float32) bool { return !finite(v) })
+	if at < 0 { // another program writes to the file, which Verify will tell
+		return -1, nil
+	}
+	return i*chunk + at, nil
 }
 
 // finite tells a number from NaN and the infinities, which have every bit of the exponent set.

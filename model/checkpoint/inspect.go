@@ -67,8 +67,8 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 		return nil, err
 	}
 	result := &Inspection{Path: src.path, SHA256: sum, Metadata: src.metadata}
-	for _, c := range src.contents {
-		result.Bytes += int64(len(c))
+	for _, f := range src.files {
+		result.Bytes += int64(len(f.Bytes()))
 	}
 	for _, t := range src.tensors {
 		s := TensorStatistics{Name: t.name, DType: t.dtype, Shape: t.shape}
@@ -78,6 +78,9 @@ func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 			}
 		}
 		result.Tensors = append(result.Tensors, s)
+	}
+	if err := src.verify(ctx); err != nil {
+		return nil, err
 	}
 	return result, nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -36,21 +37,26 @@ const (
 	modulusKey         = "modulus"
 	entitiesSHA256Key  = "entities_sha256"
 	relationsSHA256Key = "relations_sha256"
+	checksumKey        = "parameters_sha256"
 )
 
 // openMquine opens model.safetensors in a folder of format mquine/1.
-func openMquine(dir string) (*source, error) {
+func openMquine(ctx context.Context, dir string) (_ *source, err error) {
 	path := filepath.Join(dir, parametersName)
 	file, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &source{path: path, metadata: file.Metadata(), contents: [][]byte{file.Bytes()}, close: file.Close}
+	f := &source{path: path, metadata: file.Metadata()}
+	defer f.closeAfter(&err)
+	defer fault.Guard().Catch(&err)
+	if err := f.add(ctx, file); err != nil {
+		return nil, err
+	}
 	for _, t := range file.Tensors() {
 		var values []float32
 		if t.DType == "F32" {
 			if values, err = file.Float32(t.Name); err != nil {
-				_ = file.Close()
 				return nil, err
 			}
 		}
@@ -75,8 +81,27 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	if err := c.checkVocabularies(ctx, o); err != nil {
 		return err
 	}
-	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities (%s) and %d relations (%s)",
+	err = c.build(ctx, config, fmt.Sprintf("d = %d, %d entities (%s) and %d relations (%s)",
 		config.Dim, c.Entities.Len(), entitiesName, c.Relations.Len(), relationsName))
+	if err != nil {
+		return err
+	}
+	return c.checkParameters(ctx)
+}
+
+// checkParameters compares the parameters with their checksum in the metadata.
+func (c *Checkpoint) checkParameters(ctx context.Context) error {
+	want, known := c.Metadata[checksumKey]
+	if !known {
+		return nil
+	}
+	got, err := checksum(ctx, c.Model.Tensors())
+	if err == nil && got != want {
+		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, and its metadata say %.80q: "+
+			"restore it from a copy, or remove %s from the metadata if the parameters were changed on purpose",
+			c.source.path, got, want, checksumKey)
+	}
+	return err
 }
 
 // configOf returns what the metadata says of the model: everything but the numbers of rows.

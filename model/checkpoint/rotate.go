@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 	"github.com/mquine/mquine/model/checkpoint/npy"
@@ -51,28 +52,22 @@ var rotateModels = map[string]struct {
 }
 
 // openRotate opens the two tables, and reads config.json if it is there.
-func openRotate(dir string) (*source, error) {
+func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 	f := &source{path: dir, metadata: map[string]string{}}
-	var open []*npy.File
-	f.close = func() error {
-		var errs []error
-		for _, o := range open {
-			errs = append(errs, o.Close())
-		}
-		return errors.Join(errs...)
-	}
+	defer f.closeAfter(&err)
+	defer fault.Guard().Catch(&err)
 	for _, t := range [][2]string{{"entity", rotateEntities}, {"relation", rotateRelations}} {
 		path := filepath.Join(dir, t[1])
 		file, err := npy.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s is missing: a folder of the RotatE repository holds %s, %s and %s", path, rotateConfig, rotateEntities, rotateRelations)
+		}
 		if err != nil {
-			_ = f.close()
-			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("%s is missing: a folder of the RotatE repository holds %s, %s and %s", path, rotateConfig, rotateEntities, rotateRelations)
-			}
 			return nil, err
 		}
-		open = append(open, file)
-		f.contents = append(f.contents, file.Bytes())
+		if err := f.add(ctx, file); err != nil {
+			return nil, err
+		}
 		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
 	}
 	// A configuration that cannot be read is readRotate's error: Inspect looks into the tables alone.
@@ -150,15 +145,17 @@ func (c *Checkpoint) findVocabularies(ctx context.Context, o options, dataPath s
 // rotateOptions are the options in config.json.
 type rotateOptions map[string]any
 
-func readRotateConfig(path string) (rotateOptions, error) {
-	contents, unmap, err := mapped.Open(path)
+func readRotateConfig(path string) (_ rotateOptions, err error) {
+	file, err := mapped.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: without the options of the training, the tables beside it cannot be scored", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	defer unmap()
+	defer file.Close()
+	defer fault.Guard().Catch(&err)
+	contents := file.Contents()
 	if len(contents) > maxConfig {
 		return nil, fmt.Errorf("%s has %d bytes, which is too large for the options of a training", path, len(contents))
 	}

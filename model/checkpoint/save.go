@@ -21,9 +21,23 @@ import (
 // there is none.
 //
 // The metadata must have "dataset"; "format", "model", "dim" and what else is in the model's
-// configuration, and the hashes of the vocabularies, are set by Save, whatever the metadata say. A
-// model with a parameter that is NaN or infinite is an error, because Open would refuse it.
+// configuration, the hashes of the vocabularies and the checksum of the parameters are set by Save,
+// whatever the metadata say. A model with a parameter that is NaN or infinite is an error, because Open
+// would refuse it.
 func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+	unverified := func(context.Context) error { return nil }
+	return saveVerified(ctx, dir, m, entities, relations, metadata, unverified)
+}
+
+// Save writes c to the folder dir in the format mquine/1, as the function Save does. A change of the files
+// of c meanwhile is an error.
+func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]string) error {
+	return saveVerified(ctx, dir, c.Model, c.Entities, c.Relations, metadata, c.Verify)
+}
+
+// saveVerified is Save of a model that counts only if verify, called when all is written, returns no error.
+func saveVerified(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	metadata map[string]string, verify func(context.Context) error) error {
 	dir = filepath.Clean(dir)
 	tensors, err := parameters(ctx, m, entities, relations)
 	if err == nil {
@@ -34,7 +48,10 @@ func Save(ctx context.Context, dir string, m model.Model, entities, relations *k
 			if err := kg.WriteVocabulary(filepath.Join(temporary, relationsName), relations); err != nil {
 				return err
 			}
-			return writeParameters(ctx, temporary, m, tensors, metadata)
+			if err := writeParameters(ctx, temporary, m, tensors, metadata); err != nil {
+				return err
+			}
+			return verify(ctx)
 		})
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -94,7 +111,7 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 	}
 	tensors := make([]safetensors.Float32, len(shapes))
 	for i, values := range m.Tensors() {
-		if err := checkFinite(ctx, shapes[i], values); err != nil {
+		if err := checkFinite(ctx, "", shapes[i], values); err != nil {
 			return nil, err
 		}
 		tensors[i] = safetensors.Float32{Name: shapes[i].Name, Shape: shapes[i].Dims, Values: values}
@@ -122,6 +139,9 @@ func writeParameters(ctx context.Context, dir string, m model.Model, tensors []s
 		return err
 	}
 	if all[relationsSHA256Key], err = fileSHA256(filepath.Join(dir, relationsName)); err != nil {
+		return err
+	}
+	if all[checksumKey], err = checksum(ctx, m.Tensors()); err != nil {
 		return err
 	}
 	if _, err := configOf(all); err != nil {

@@ -7,37 +7,43 @@ package npy
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
 // File is an open .npy file, mapped into memory where the system allows and read into memory
-// elsewhere. It is safe for concurrent use, except for Close. It must not be changed while it is
-// open.
+// elsewhere. It is safe for concurrent use, except for Mark and Close. Another program that writes to
+// the file while it is open changes what is read from it: call Mark before and Verify after reading.
 type File struct {
-	bytes []byte // the whole file; nil once closed
-	data  []byte // bytes without the header
-	unmap func() error
-	shape []int
+	mapped *mapped.File
+	data   []byte // the file without its header
+	shape  []int
 }
 
 // Open opens a file of little-endian float32 numbers in C order. An error is one sentence that names
 // the file.
-func Open(path string) (*File, error) {
-	contents, unmap, err := mapped.Open(path)
+func Open(path string) (_ *File, err error) {
+	m, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	f, err := parse(contents)
+	defer func() {
+		if err != nil {
+			_ = m.Close()
+		}
+	}()
+	defer fault.Guard().Catch(&err)
+	f, err := parse(m.Contents())
 	if err != nil {
-		_ = unmap()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f.unmap = unmap
+	f.mapped = m
 	return f, nil
 }
 
@@ -45,7 +51,13 @@ func Open(path string) (*File, error) {
 func (f *File) Shape() []int { return f.shape }
 
 // Bytes returns the whole file, valid until Close and not to be written to.
-func (f *File) Bytes() []byte { return f.bytes }
+func (f *File) Bytes() []byte { return f.mapped.Contents() }
+
+// Mark remembers what is in the file, for Verify.
+func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
+
+// Verify returns an error, which names the file, if the file was changed since Mark.
+func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
 // Float32 returns the elements in row-major order. Where the machine is little-endian and the data
 // is aligned they are the mapped file itself: valid until Close, and to write to them is a fault.
@@ -54,13 +66,7 @@ func (f *File) Float32() []float32 { return mapped.Float32s(f.data) }
 
 // Close gives the file's memory back; slices of it must not be used afterwards. A second call does
 // nothing.
-func (f *File) Close() error {
-	if f.bytes == nil {
-		return nil
-	}
-	f.bytes, f.data = nil, nil
-	return f.unmap()
-}
+func (f *File) Close() error { return f.mapped.Close() }
 
 const (
 	magic = "\x93NUMPY"
@@ -105,7 +111,7 @@ func parse(file []byte) (*File, error) {
 	if h.fortran {
 		return nil, errors.New("its elements are in Fortran order: save it again after numpy.ascontiguousarray")
 	}
-	f := &File{bytes: file, data: rest[size:], shape: h.shape}
+	f := &File{data: rest[size:], shape: h.shape}
 	want := uint64(4)
 	for _, n := range h.shape {
 		over, product := bits.Mul64(want, uint64(n))

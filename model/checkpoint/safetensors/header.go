@@ -61,7 +61,7 @@ func parse(file []byte) (*File, error) {
 	if err := json.Unmarshal(header, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("the header is not valid JSON: %w", err)
 	}
-	f := &File{bytes: file, data: rest[size:], metadata: map[string]string{}}
+	f := &File{data: rest[size:], metadata: map[string]string{}}
 	d := newDecoder(header)
 	err := d.object("the header", func(name string) (err error) {
 		if name == metadataKey {

@@ -7,8 +7,10 @@
 package safetensors
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
@@ -24,33 +26,38 @@ type Tensor struct {
 }
 
 // File is an open safetensors file, mapped into memory where the system allows and read into
-// memory elsewhere. It is safe for concurrent use, except for Close.
+// memory elsewhere. It is safe for concurrent use, except for Mark and Close.
 //
-// The file must not be changed while it is open: one that another program truncates ends this
-// process with a bus error at the next access, as any mapped file does. WriteFile puts a new
-// file in the place of the old one, and does not disturb those who have the old one open.
+// Another program that writes to the file while it is open changes what is read from it: call Mark
+// before and Verify after reading. One that truncates the file ends this process with a bus error at the
+// next access, as with any mapped file. WriteFile puts a new file in the place of the old one, and does
+// not disturb those who have the old one open.
 type File struct {
 	path     string
-	bytes    []byte // the whole file; nil once closed
-	data     []byte // bytes without the header
-	unmap    func() error
+	mapped   *mapped.File
+	data     []byte // the file without its header
 	tensors  []Tensor
 	byName   map[string]int // index into tensors
 	metadata map[string]string
 }
 
 // Open opens a file and checks its header in full. An error is one sentence that names the file.
-func Open(path string) (*File, error) {
-	bytes, unmap, err := mapped.Open(path)
+func Open(path string) (_ *File, err error) {
+	m, err := mapped.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	f, err := parse(bytes)
+	defer func() {
+		if err != nil {
+			_ = m.Close()
+		}
+	}()
+	defer fault.Guard().Catch(&err)
+	f, err := parse(m.Contents())
 	if err != nil {
-		_ = unmap()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	f.path, f.unmap = path, unmap
+	f.path, f.mapped = path, m
 	return f, nil
 }
 
@@ -61,7 +68,13 @@ func (f *File) Metadata() map[string]string { return f.metadata }
 func (f *File) Tensors() []Tensor { return f.tensors }
 
 // Bytes returns the whole file, valid until Close and not to be written to.
-func (f *File) Bytes() []byte { return f.bytes }
+func (f *File) Bytes() []byte { return f.mapped.Contents() }
+
+// Mark remembers what is in the file, for Verify.
+func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
+
+// Verify returns an error, which names the file, if the file was changed since Mark.
+func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
 // Float32 returns the elements of an F32 tensor in row-major order. Where the machine is
 // little-endian and the data is aligned they are the mapped file itself: valid until Close, and
@@ -80,10 +93,4 @@ func (f *File) Float32(name string) ([]float32, error) {
 
 // Close gives the file's memory back; slices of it must not be used afterwards. A second call
 // does nothing.
-func (f *File) Close() error {
-	if f.bytes == nil {
-		return nil
-	}
-	f.bytes, f.data = nil, nil
-	return f.unmap()
-}
+func (f *File) Close() error { return f.mapped.Close() }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/fault"
 )
 
 // Float32 is a tensor to be written: its values in row-major order.
@@ -44,7 +45,8 @@ func (s stoppable) Write(p []byte) (int, error) {
 
 // Write writes the contents of a file: the same bytes for the same arguments. The tensors' data
 // follow in the order given; the header is padded so that they begin at a multiple of 8 bytes.
-func Write(w io.Writer, metadata map[string]string, tensors ...Float32) error {
+func Write(w io.Writer, metadata map[string]string, tensors ...Float32) (err error) {
+	defer fault.Guard().Catch(&err) // tensors may be mapped
 	header, err := encodeHeader(metadata, tensors)
 	if err != nil {
 		return err

@@ -11,40 +11,76 @@ import (
 	"unsafe"
 )
 
-// Open returns the contents of a regular file, which must not be written to, and the function that
-// gives their memory back. An error does not name the file.
-//
-// The file must not be changed while it is open: one that another program truncates ends this
-// process with a bus error at the next access, as any mapped file does.
-func Open(path string) (contents []byte, unmap func() error, err error) {
-	contents, unmap, err = open(path)
-	return contents, unmap, Reason(err)
+// File is the contents of an open file. Where they are mapped, another program that writes to the file
+// changes them, which Verify tells, and one that truncates it makes reading them a fault, which package
+// fault turns into an error. One that puts another file under the name does neither.
+type File struct {
+	path     string
+	contents []byte
+	unmap    func() error // nil if nothing is mapped
+	// file stays open to tell whether what is mapped has changed, even if another file has the name by now.
+	// It is nil if the contents are a copy. opened has its size and its time before the first read.
+	file   *os.File
+	opened fs.FileInfo
+	hashes []uint64 // by Mark
 }
 
-func open(path string) ([]byte, func() error, error) {
+// Open opens a regular file. An error does not name it.
+func Open(path string) (*File, error) {
+	f, err := open(path)
+	return f, Reason(err)
+}
+
+func open(path string) (*File, error) {
 	// Before opening: to open a named pipe would wait for its writer.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer file.Close() // a mapping outlives the descriptor
-	if info, err = file.Stat(); err != nil {
-		return nil, nil, err
+	f := &File{path: path, file: file}
+	if f.opened, err = file.Stat(); err == nil {
+		err = f.load(f.opened.Size())
 	}
-	if info.Size() > math.MaxInt {
-		return nil, nil, errors.New("it is too large for the address space of this system")
+	if err != nil {
+		_ = f.Close()
+		return nil, err
 	}
-	if info.Size() == 0 { // cannot be mapped
-		return nil, func() error { return nil }, nil
+	return f, nil
+}
+
+// load makes the first size bytes of the file the contents.
+func (f *File) load(size int64) error {
+	switch {
+	case size > math.MaxInt:
+		return errors.New("it is too large for the address space of this system")
+	case size == 0: // cannot be mapped
+		return nil
 	}
-	return load(file, int(info.Size()))
+	return f.loadBytes(int(size))
+}
+
+// Contents returns the whole file, valid until Close and not to be written to.
+func (f *File) Contents() []byte { return f.contents }
+
+// Close gives the memory back. A second call does nothing.
+func (f *File) Close() error {
+	unmap, file := f.unmap, f.file
+	f.contents, f.unmap, f.file = nil, nil, nil
+	var errs []error
+	if unmap != nil {
+		errs = append(errs, unmap())
+	}
+	if file != nil {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Reason returns what went wrong without the system call and the name, which the message has
@@ -74,4 +110,16 @@ func Float32s(data []byte) []float32 {
 		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 	}
 	return values
+}
+
+// Bytes is the inverse of Float32s.
+func Bytes(values []float32) []byte {
+	if littleEndian {
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+	}
+	data := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	}
+	return data
 }

@@ -3,15 +3,21 @@
 package mapped
 
 import (
+	"errors"
 	"io"
-	"os"
 )
 
-// load reads the first size bytes of file.
-func load(file *os.File, size int) ([]byte, func() error, error) {
-	bytes := make([]byte, size)
-	if _, err := io.ReadFull(file, bytes); err != nil {
-		return nil, nil, err
+// loadBytes reads the first size bytes of the file and closes it: systems that cannot map a file may
+// not replace one that is open either.
+func (f *File) loadBytes(size int) error {
+	f.contents = make([]byte, size)
+	if _, err := io.ReadFull(f.file, f.contents); err != nil {
+		return err
 	}
-	return bytes, func() error { return nil }, nil
+	if f.modified() {
+		return errors.New("another program writes to it: try again when it has ended")
+	}
+	err := f.file.Close()
+	f.file = nil
+	return err
 }

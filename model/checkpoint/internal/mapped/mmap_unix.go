@@ -4,16 +4,22 @@ package mapped
 
 import (
 	"fmt"
-	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mquine/mquine/internal/fault"
 )
 
-// load maps the first size bytes of file, read-only.
-func load(file *os.File, size int) ([]byte, func() error, error) {
-	bytes, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+// loadBytes maps the first size bytes of the file, read-only.
+func (f *File) loadBytes(size int) error {
+	contents, err := unix.Mmap(int(f.file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, nil, fmt.Errorf("it cannot be mapped into memory: %w", err)
+		return fmt.Errorf("it cannot be mapped into memory: %w", err)
 	}
-	return bytes, func() error { return unix.Munmap(bytes) }, nil
+	forget := fault.Watch(contents, f.faulted)
+	f.contents, f.unmap = contents, func() error {
+		forget()
+		return unix.Munmap(contents)
+	}
+	return nil
 }
