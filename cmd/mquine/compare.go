@@ -88,7 +88,7 @@ error.`,
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
 			if unprinted := report.print(out, c.format); unprinted != nil {
-				err = errors.Join(err, fmt.Errorf("printing the tables: %w", unprinted))
+				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", reason(unprinted)))
 			}
 			return err
 		},

@@ -251,14 +251,14 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 // print writes the tables, and what the ranking reached of the ceilings of comparison c.
 func (e *evaluation) print(w io.Writer, r *rank.Report, c kernel.Comparison, tier kernel.Tier) error {
 	if err := e.protocol.announce(w); err != nil {
-		return fmt.Errorf("printing the table: %w", err)
+		return fmt.Errorf("cannot print the table: %w", reason(err))
 	}
 	if err := r.WriteTable(w, e.ties); err != nil {
-		return fmt.Errorf("printing the table: %w", err)
+		return fmt.Errorf("cannot print the table: %w", reason(err))
 	}
 	if len(r.Groups) > 0 {
 		if err := r.WriteGroups(w, e.ties); err != nil {
-			return fmt.Errorf("printing the groups: %w", err)
+			return fmt.Errorf("cannot print the groups: %w", reason(err))
 		}
 	}
 	if !e.peak {

@@ -155,7 +155,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		err = writeList(out, s.graph, queries[0], lists[0], complete)
 	}
 	if err != nil {
-		return fmt.Errorf("printing the answers: %w", err)
+		return fmt.Errorf("cannot print the answers: %w", reason(err))
 	}
 	return nil
 }

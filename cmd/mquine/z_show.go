@@ -170,7 +170,7 @@ func (r zTriple) print(w io.Writer) error {
 		out += fmt.Sprintf("… and %s more; --limit lists them.\n", humanize.Comma(int64(more)))
 	}
 	if _, err := io.WriteString(w, out); err != nil {
-		return fmt.Errorf("printing the patterns: %w", err)
+		return fmt.Errorf("cannot print the patterns: %w", reason(err))
 	}
 	return nil
 }
