@@ -21,14 +21,14 @@ func TestOpenComparesPublicDatasets(t *testing.T) {
 		return dir
 	}
 
-	dir := install(map[string]string{"train.txt": lines(5216), "valid.txt": lines(652) + "\n", "test.txt.gz": lines(661)})
+	install(map[string]string{"train.txt": lines(5216), "valid.txt": lines(652) + "\n", "test.txt.gz": lines(661)})
 	_, err := Open(t.Context(), "umls")
 	require.NoError(t, err)
-	dir = install(map[string]string{"valid.txt": lines(652)})
+	install(map[string]string{"valid.txt": lines(652)})
 	_, err = Open(t.Context(), "umls")
 	require.NoError(t, err, "what is missing is no other data set")
 
-	dir = install(map[string]string{"train.txt": lines(5216), "valid.txt": lines(652), "test.txt.gz": lines(660)})
+	dir := install(map[string]string{"train.txt": lines(5216), "valid.txt": lines(652), "test.txt.gz": lines(660)})
 	const difference = " has 660 triples, and the test split of the public data set umls has 661"
 	want := filepath.Join(dir, "test.txt.gz") + difference +
 		`: remove the file and run "mquine data get umls", or rename the folder if it holds another data set`
