@@ -54,8 +54,8 @@ func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) I
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	// The roundings of back; those of fineStep, fineBack and rest. What differences lose besides is a share of
-	// themselves.
+	// The roundings of back, and those of fineStep, fineBack and rest. The other rounding errors are relative to what
+	// is measured, and the factor above covers them.
 	r.Residual += U64 * r.Norm
 	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)
 	return r

@@ -19,8 +19,8 @@ import (
 // 1993, chapter 13). What is drawn, with replacement, is clusters of test triples, whole: ranks
 // that depend on each other, at least the two of a triple, are drawn together. The same
 // resamples serve every side, filter, tie rule and group. In a resample a group is what the
-// draw has of it, so its size varies; a resample that has nothing of it says nothing of it and
-// is left out.
+// draw has of it, so its size varies; a resample without a triple of the group is
+// left out.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Clustering says which test triples belong together where chance is concerned: intervals
-// resample whole clusters, and permutations exchange whole clusters. docs/intervals.md tells
+// Clustering says which test triples are resampled and exchanged as one unit: intervals resample
+// whole clusters, and permutations exchange whole clusters. docs/intervals.md tells
 // what each is for, and how they compare on real splits.
 type Clustering uint8
 
@@ -115,8 +115,8 @@ func countClusters(numbers, of []int32) ClusterCount {
 	return ClusterCount{len(sizes), ratio(float64(len(of))*float64(len(of)), float64(squares))}
 }
 
-// tail returns how many of 1,000 resampled means lie below a 95% interval, and as many above,
-// the bounds included: 0 if there are too few clusters for an interval. It is 25 for many
+// tail returns which of 1,000 resampled means, in order, bound a 95% interval: the tail-th and the
+// (1,000 − tail)-th. It is 0 if there are too few clusters for an interval. It is 25 for many
 // clusters. A resample of n clusters varies less than a sample of them, by the factor
 // √((n−1)/n), and the variance of few is not well known, so that quantiles of Student's
 // distribution take the place of the normal one's (Hesterberg, What Teachers Should Know about

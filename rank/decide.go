@@ -3,6 +3,7 @@ package rank
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -112,11 +113,12 @@ func (s *sweeper) decideFine(p int, row int32, pairs []uint64, removed [NumFilte
 		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
 	}
 	s.backend.PairInt8(s.fineScores, s.codes[int(row)*stride:int(row+1)*stride], f.codes(), stride, s.places)
-	band := s.fineBands[row] // decides nothing if it is infinite or NaN
 	open := 0
 	for i, c := range s.classes {
 		coarse := s.tile.Scores[int(row)*f.nr+bits.TrailingZeros64(c.lanes)]
 		score := s.fineScore(int(row), block, coarse, s.fineScores[i])
+		// The last term is for the roundings of the ends; a band that is infinite or NaN decides nothing.
+		band := s.fineBands[row] + 2*kernel.U64*math.Abs(score)
 		if s.settle(c, pairs, removed, score-band, score+band, &s.leftCoarse) != 0 {
 			s.classes[open], s.rescore[open] = c, s.rescore[i]
 			open++

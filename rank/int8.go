@@ -36,8 +36,8 @@ func (s *sweeper) int8Band(row, block int) float64 {
 // fineBand is int8Band for fineScore.
 func (s *sweeper) fineBand(row, block int) float64 {
 	q, b := &s.coded[row], &s.f.codeBlocks[block]
-	// The last terms are for the rounding of the coarse sum to float32, with fineScore's own in its reserve,
-	// and for fineScore's last sum.
+	// The fifth term bounds the rounding of the coarse sum to float32 and has room for fineScore's own roundings;
+	// the last one bounds its final sum.
 	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + s.centerError(row) +
 		q.step*b.step*kernel.U32*127*255*float64(int8Width(s.f.tower.Width)) + kernel.U64*math.Abs(q.center)) * outward
 }

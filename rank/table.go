@@ -123,16 +123,16 @@ func (r *Report) protocol(ties Ties) string {
 
 // resampling says in words what the intervals resampled.
 func (r *Report) resampling() []string {
-	text := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", humanize.Comma(resamples), r.Split)
+	line := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", humanize.Comma(resamples), r.Split)
 	if r.CIBy != ByTriple && len(r.Results) > 0 {
 		all := r.Results[len(r.Results)-1]
-		text += fmt.Sprintf(" in clusters by %v, of which there are %s", r.CIBy, humanize.Comma(int64(all.Clusters)))
+		line += fmt.Sprintf(" in clusters by %v, of which there are %s", r.CIBy, humanize.Comma(int64(all.Clusters)))
 	}
-	lines := []string{text + "."}
+	lines := []string{line + "."}
 	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
 		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
-		lines = append(lines, fmt.Sprintf("[too few: n]: the clusters behind the mean are worth n of equal size, "+
-			"and an interval needs %d.", leastClusters))
+		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number of clusters, n, is below %d.",
+			leastClusters))
 	}
 	return lines
 }

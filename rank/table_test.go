@@ -50,7 +50,7 @@ Filter train: other answers known from train are left out.
 Filter all: other answers known from train, valid and test are left out.
 Side both: the mean over all tail and head queries, two for each triple.
 CI: percentile bootstrap, 1,000 resamples of the test triples in clusters by query, of which there are 4.
-[too few: n]: the clusters behind the mean are worth n of equal size, and an interval needs 10.
+[too few: n]: no interval, because the effective number of clusters, n, is below 10.
 `, out.String())
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 
 	"github.com/mquine/mquine/internal/atomicfile"
 )
@@ -52,6 +53,17 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 // checkExtension says why a run that has trained so far with a number of epochs cannot go on with another.
 func (r *Run) checkExtension(from, to int) error {
 	c := &r.Config
+	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // the validation of the last epoch
+	if outOfTurn && r.progress.epoch == from-1 {
+		best, err := r.checkpointMetadata(bestName)
+		if err != nil {
+			return err
+		}
+		if best["epoch"] == strconv.Itoa(from) {
+			return fmt.Errorf("%s was stopped while it wrote epoch %d, its last: finish it with mquine train --resume %[1]s, "+
+				"and give it more epochs then", r.Dir, from)
+		}
+	}
 	switch {
 	case c.Decay != noDecay:
 		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: start one with --epochs %d",
@@ -60,7 +72,7 @@ func (r *Run) checkExtension(from, to int) error {
 		return fmt.Errorf("%s has %s: it takes no more epochs", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
 		return fmt.Errorf("%s has %d epochs already: give it more than that", r.Dir, r.progress.epoch)
-	case c.Patience > 0 && c.ValidEvery > 0 && r.progress.epoch == from && from%c.ValidEvery != 0:
+	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:
 		return fmt.Errorf("%s was validated out of turn after epoch %d, the last (valid_every: %d), which patience would count: start another training with --epochs %d",
 			r.Dir, from, c.ValidEvery, to)
 	}

@@ -168,7 +168,7 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 	}
 	switch since := p.epoch - p.bestEpoch; {
 	case p.epoch > r.Config.Epochs:
-		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it to at least as many",
+		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it back, or to more than that",
 			r.path(stateName), p.epoch, r.path(configName), r.Config.Epochs)
 	case p.epoch == 0 && p.steps > 0:
 		return bad("steps", "0 before the first epoch")

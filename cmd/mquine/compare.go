@@ -53,8 +53,8 @@ exchanges the ranks of a cluster between the two checkpoints by the toss of a co
 adjusted for the number of tests. --ci-by says what a cluster is, for both: a triple, or the
 triples of a query, an entity or a relation. [too few: 4.0] in place of an interval says that the
 clusters are worth 4 of equal size; an interval needs 10. Wins are the queries that the other
-checkpoint ranks better than the base, losses those that it ranks worse. The queries that changed
-most are those whose 1/rank did.
+checkpoint ranks better than the base, losses the queries that it ranks worse. The list shows the
+queries whose 1/rank changed most.
 
 See mquine eval for queries, filters, ties, --by and --ci-by. --format csv has a line for each
 difference and no changed queries, with names as they are: import them into a spreadsheet as text.

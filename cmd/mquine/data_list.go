@@ -49,7 +49,8 @@ func newDataListCommand() *cobra.Command {
 
 The sizes are those of the catalogue: numbers of entities, relations and triples. The lines of the
 files of public data sets are counted; "mquine data info NAME" also compares their checksums.`,
-		Args: noArgs,
+		Args:        noArgs,
+		Annotations: map[string]string{allData: ""},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := input.Await(cmd.Context(), func() (dataList, error) { return listData(cmd.Context()) })
 			if err != nil {

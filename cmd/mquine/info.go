@@ -28,9 +28,10 @@ the measured rate of fused multiply-adds of every instruction set, on one thread
 rate is the ceiling of a ranking; mquine eval --peak tells how near one comes.
 
 Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
-whether any value is NaN or infinite, whether mquine eval takes it, and which folder its labels come
-from. Whatever is wrong with it, this says as much as the file tells; if mquine eval refuses it, the
-exit status is 1. Long metadata are cut, with their length; --json has them whole.`,
+whether any value is NaN or infinite, whether mquine eval takes it, and which folder its labels
+come from. A damaged checkpoint is described as far as it can be read; if mquine eval refuses it,
+the exit status is 1. Long metadata values are shortened and shown with their length; --json has
+them whole.`,
 		Example: `  mquine info
   mquine info ./checkpoint
   mquine info --json machine.json`,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -58,7 +59,7 @@ func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, s
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
-	case errors.Is(out.err, syscall.EPIPE) && (err == nil || errors.Is(err, syscall.EPIPE)):
+	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
 		return exitPipe // as with any other command, nobody is there to be told
 	case out.err != nil && !errors.As(err, new(workError)): // cobra's own texts, such as --help
 		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), reason(out.err))
@@ -74,6 +75,17 @@ func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, s
 	}
 	fmt.Fprintf(stderr, "%s: %s (see %s --help)\n", cmd.CommandPath(), oneLine(err), cmd.CommandPath())
 	return exitUsage
+}
+
+// onlyPipe tells whether an error, with all that are joined in it, says that a reader is gone.
+func onlyPipe(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyPipe(e) })
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return onlyPipe(inner)
+	}
+	return errors.Is(err, syscall.EPIPE)
 }
 
 // checkedWriter keeps the first error of w.

@@ -23,6 +23,7 @@ const (
 	inputFlag      = "mquine-input"
 	checkpointArgs = "mquine-checkpoint-arguments"
 	dataArgs       = "mquine-data-arguments"
+	allData        = "mquine-all-data" // the command reads the folder of all data sets
 )
 
 const forceFlag = "force"
@@ -61,14 +62,14 @@ func outputs(cmd *cobra.Command) []output {
 // checkPaths refuses what is wrong with paths on any disk: empty ones, as an unset variable of a shell makes them,
 // and one file for two outputs.
 func checkPaths(cmd *cobra.Command, args []string) error {
-	var empty []string
+	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.String() == "" && f.Value.Type() == "string" {
-			empty = append(empty, "--"+f.Name)
+			empty = f.Name
 		}
 	})
-	if len(empty) > 0 {
-		return fmt.Errorf("%s is given an empty value: give it one, or leave it out", empty[0])
+	if empty != "" {
+		return fmt.Errorf("--%s is given an empty value: give it one, or leave it out", empty)
 	}
 	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") { // a shell that completes an argument
 		return errors.New("an argument is empty")
@@ -89,12 +90,15 @@ func sameOutput(a, b string) bool {
 	if a == "-" || b == "-" {
 		return a == b
 	}
+	if _, inPlace, err := atomicfile.Target(a); err == nil && inPlace {
+		return false // a device or a pipe takes several
+	}
 	return place(a) == place(b) || sameFile(place(a), place(b))
 }
 
 // place returns where a file is or will be: without symbolic links, from the root.
 func place(path string) string {
-	target, err := atomicfile.Target(path)
+	target, _, err := atomicfile.Target(path)
 	if err != nil {
 		return path
 	}
@@ -130,7 +134,11 @@ func checkOutputs(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	for _, o := range files {
-		if err := o.check(read, force); err != nil {
+		err := o.check(read, force)
+		if errors.As(err, new(guardError)) {
+			err = fmt.Errorf("%w, or replace it with --%s", err, forceFlag)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -138,7 +146,7 @@ func checkOutputs(cmd *cobra.Command, args []string) error {
 }
 
 func (o output) check(read []string, force bool) error {
-	target, err := atomicfile.Target(o.path)
+	target, inPlace, err := atomicfile.Target(o.path)
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", o.path, err)
 	}
@@ -146,7 +154,7 @@ func (o output) check(read []string, force bool) error {
 	switch {
 	case err == nil && info.IsDir():
 		return fmt.Errorf("cannot write %s: it is a folder; name a file", o.path)
-	case err == nil && !info.Mode().IsRegular():
+	case inPlace:
 		return nil // a pipe or a device: opening it might wait
 	case err == nil:
 		if i := slices.IndexFunc(read, func(path string) bool { return sameFile(target, path) }); i >= 0 {
@@ -168,16 +176,19 @@ func (o output) check(read []string, force bool) error {
 
 // projectFiles matches the names of the files that checkpoints, runs, searches and data sets are made of.
 var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
-	`(entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt)(\.gz|\.zst)?)$`)
+	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt))(\.gz|\.zst)?)$`)
+
+// guardError says why a file is not replaced without --force.
+type guardError struct{ error }
 
 // guard refuses to replace a file that is read-only or part of something larger.
 func (o output) guard(target string, info fs.FileInfo) error {
 	if readOnly(target, info) {
-		return fmt.Errorf("--%s %s is read-only: choose another file, or replace it with --%s", o.flag, o.path, forceFlag)
+		return guardError{fmt.Errorf("--%s %s is read-only: choose another file", o.flag, o.path)}
 	}
 	if projectFiles.MatchString(filepath.Base(target)) {
-		return fmt.Errorf("--%s %s looks like a file of a checkpoint, a run or a data set: choose another file, or replace it with --%s",
-			o.flag, o.path, forceFlag)
+		return guardError{fmt.Errorf("--%s %s looks like a file of a checkpoint, a run or a data set: choose another file",
+			o.flag, o.path)}
 	}
 	return nil
 }
@@ -207,17 +218,34 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 			addData(dataset)
 		}
 	}
+	if _, ok := cmd.Annotations[allData]; ok {
+		installed, _ := kg.Installed() // an error is the command's to tell
+		for _, name := range installed {
+			addData(name)
+		}
+	}
 	var files []string
 	for _, path := range named {
-		files = append(files, path)
-		entries, err := os.ReadDir(path)
-		if err != nil {
-			continue // a file, or nothing
-		}
-		for _, e := range entries {
-			if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-				files = append(files, filepath.Join(path, e.Name()))
-			}
+		const below = 2 // results are in a folder for each class of machine
+		files = appendFiles(files, path, below)
+	}
+	return files
+}
+
+// appendFiles appends the file at path, or those in the folder at path and in so many levels of folders below it.
+func appendFiles(files []string, path string, levels int) []string {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return append(files, path) // a file, or nothing
+	}
+	for _, e := range entries {
+		inside := filepath.Join(path, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+		case !e.IsDir():
+			files = append(files, inside)
+		case levels > 1:
+			files = appendFiles(files, inside, levels-1)
 		}
 	}
 	return files

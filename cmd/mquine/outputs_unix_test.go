@@ -112,8 +112,14 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 	require.NoError(t, os.Symlink(parameters, link))
 	require.NoError(t, os.Link(parameters, hard))
 	require.NoError(t, os.Symlink(w.model, folder))
+	t.Setenv("MQUINE_DATA", w.path("data"))
+	require.NoError(t, os.CopyFS(w.path("data", "families"), os.DirFS(w.data)))
+	listed := w.path("data", "families", "train.txt")
+	result := w.path("results", "class", "result.txt")
+	require.NoError(t, os.MkdirAll(filepath.Dir(result), 0o755))
+	require.NoError(t, os.WriteFile(result, []byte("goos: linux\n"), 0o644))
 	before := map[string]string{}
-	for _, path := range []string{parameters, split, filepath.Join(w.model, "entities.tsv")} {
+	for _, path := range []string{parameters, split, listed, result, filepath.Join(w.model, "entities.tsv")} {
 		before[path] = string(must1(os.ReadFile(path)))
 	}
 	eval := []string{"eval", "--model", w.model, "--data", w.data}
@@ -128,6 +134,8 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		{"info", w.model, "--json", parameters},
 		{"data", "info", w.data, "--json", split},
 		{"z", "stats", "--data", w.data, "--tsv", split, "--force"},
+		{"data", "list", "--json", listed, "--force"},
+		{"bench", "report", "--results", w.path("results"), "--out", result, "--force"},
 		{"predict", "--model", w.model, "--data", w.data, "--in", split, "--profile", "cpu", "--profile-dir", split},
 	} {
 		o := mquine(t, args...)
@@ -267,4 +275,47 @@ func TestLitterIsSwept(t *testing.T) {
 
 	succeed(t, "z", "stats", "--data", w.data, "--json", w.path("z.json"))
 	requireFiles(t, w.dir, "families", "checkpoint", "z.json", ".mine")
+}
+
+// Paths of open descriptors are written to as what they stand for: after what is there, and before the table.
+func TestOutputToDescriptors(t *testing.T) {
+	w := newWorkplace(t)
+	for _, device := range []string{"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"} {
+		for _, kind := range []string{"file", "pipe"} {
+			cmd := command(t, "z", "stats", "--data", w.data, "--json", device)
+			var text []byte
+			if kind == "pipe" {
+				out, err := cmd.Output()
+				require.NoError(t, err)
+				text = out
+			} else {
+				file, err := os.OpenFile(w.path("out"), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
+				require.NoError(t, err)
+				_, err = file.WriteString("before\n")
+				require.NoError(t, err)
+				cmd.Stdout = file
+				require.NoError(t, cmd.Run())
+				require.NoError(t, file.Close())
+				text = must1(os.ReadFile(w.path("out")))
+				require.True(t, strings.HasPrefix(string(text), "before\n{"), device)
+			}
+			assert.Contains(t, string(text), `"mquine.z-stats/1"`, "%s, %s", device, kind)
+			assert.Contains(t, string(text), "The largest n_Z is", "%s, %s", device, kind)
+		}
+	}
+	succeed(t, "z", "stats", "--data", w.data, "--json", "/dev/null", "--tsv", "/dev/null")
+}
+
+// A file that cannot be written is said also where the reader of the table is gone.
+func TestFailedFileAndBrokenPipe(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	w := newWorkplace(t)
+	var stderr strings.Builder
+	cmd := command(t, "z", "stats", "--data", w.data, "--json", "/dev/full")
+	cmd.Stdout, cmd.Stderr = closedPipe(t), &stderr
+	require.Error(t, cmd.Run())
+	outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.
+		requireSentence(t, exitFailed, "cannot write /dev/full: no space left on device")
 }

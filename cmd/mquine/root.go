@@ -37,8 +37,8 @@ names (by default one in your cache), or a folder: a value with a slash is a fol
 
 Results go to standard output, all else to standard error. Tables and messages show control
 characters and invisible characters of labels and names as escapes, such as \x1b. The exit status
-is 0, or 1 for bad input, 2 for wrong usage, 130 when interrupted, 141 when the reader of standard
-output is gone.`,
+is 0 for success, 1 for bad input, failed work and bad news about a checkpoint or data set, 2 for
+wrong usage, 130 when interrupted, 141 when the reader of standard output is gone.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -21,9 +21,9 @@ import (
 )
 
 // Write replaces or makes the file at path with what write writes, through a buffer. A symbolic link stays
-// one, and the file that it leads to is replaced or made. A path that is not a regular file (a pipe, a terminal)
-// is written to directly, since it cannot be replaced; on a terminal, what could control it is escaped. A file that is replaced keeps its permissions; the
-// permissions of a new one follow the umask.
+// one, and the file that it leads to is replaced or made. Write writes directly to a pipe, a terminal or an open
+// descriptor such as /dev/stdout, which cannot be replaced, and escapes control characters on a terminal. A file that is
+// replaced keeps its permissions; the permissions of a new one follow the umask.
 //
 // An error says that path cannot be written and why.
 func Write(path string, write func(w io.Writer) error) error {
@@ -39,11 +39,11 @@ func WriteBytes(path string, data []byte) error {
 }
 
 func writeTo(path string, write func(w io.Writer) error) error {
-	target, err := Target(path)
+	target, inPlace, err := Target(path)
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
+	if inPlace {
 		return writeInPlace(target, write)
 	}
 	file, err := create(target)
@@ -58,7 +58,7 @@ func writeTo(path string, write func(w io.Writer) error) error {
 }
 
 func writeInPlace(path string, write func(w io.Writer) error) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	file, err := openInPlace(path)
 	if err != nil {
 		return err
 	}
@@ -74,13 +74,16 @@ func buffered(w io.Writer, write func(w io.Writer) error) error {
 	return buffer.Flush()
 }
 
-// File is a file under its temporary name. It is written to like any file and then either committed or discarded.
+// File is a file under its temporary name. It is written to and then either committed or discarded.
 type File struct {
-	*os.File
+	file    *os.File
 	target  string
 	closed  bool
-	pending int // bytes written since the last Sync
+	pending int // bytes written since the last sync
 }
+
+// Name returns the temporary path.
+func (f *File) Name() string { return f.file.Name() }
 
 // Write writes to the file, and to the disk piece by piece: nothing can stop a process while the system flushes a
 // large file at the end.
@@ -88,11 +91,11 @@ func (f *File) Write(p []byte) (int, error) {
 	const piece = 1 << 26
 	if f.pending += len(p); f.pending > piece {
 		f.pending = 0
-		if err := f.Sync(); err != nil {
+		if err := f.file.Sync(); err != nil {
 			return 0, err
 		}
 	}
-	return f.File.Write(p)
+	return f.file.Write(p)
 }
 
 // Create begins the file at path, in the folder that path names: a symbolic link at path is replaced. The caller
@@ -113,7 +116,7 @@ func create(target string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := &File{File: made, target: target}
+	file := &File{file: made, target: target}
 	if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() {
 		if err := made.Chmod(info.Mode().Perm()); err != nil {
 			file.Discard()
@@ -133,7 +136,7 @@ func (f *File) Commit() error {
 }
 
 func (f *File) commit() error {
-	if err := f.Sync(); err != nil {
+	if err := f.file.Sync(); err != nil {
 		return err
 	}
 	// Renamed before it is closed, because its lock ends when it closes.
@@ -141,7 +144,7 @@ func (f *File) commit() error {
 		return err
 	}
 	f.closed = true
-	return errors.Join(f.Close(), SyncFolder(filepath.Dir(f.target)))
+	return errors.Join(f.file.Close(), SyncFolder(filepath.Dir(f.target)))
 }
 
 // Discard removes the file, unless it was committed.
@@ -151,7 +154,7 @@ func (f *File) Discard() {
 	}
 	f.closed = true
 	_ = os.Remove(f.Name()) // what stays is swept later
-	_ = f.Close()
+	_ = f.file.Close()
 }
 
 // named replaces the temporary name in an error by the name of the file.

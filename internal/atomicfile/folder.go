@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // ExistsError says that a folder to be made is there already. It is an fs.ErrExist.
@@ -34,23 +35,22 @@ func Folder(dir string, fill func(temporary string) error) error {
 	if err := makeParents(parent); err != nil {
 		return explain(dir, err)
 	}
-	temporary, err := TemporaryFolder(parent, filepath.Base(dir))
+	temporary, err := temporaryFolder(parent, filepath.Base(dir), 0o777)
 	if err != nil {
-		return explain(dir, reason(err))
+		return explain(dir, err)
 	}
 	defer temporary.Remove()
 	err = fill(temporary.Path)
 	if err == nil {
 		err = SyncFolder(temporary.Path)
 	}
-	if err == nil {
-		err = renameNew(temporary.Path, dir)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return &ExistsError{dir}
-	}
 	if err != nil {
 		return rename(err, temporary.Path, dir)
+	}
+	if err := renameNew(temporary.Path, dir); errors.Is(err, fs.ErrExist) {
+		return &ExistsError{dir}
+	} else if err != nil {
+		return explain(dir, err)
 	}
 	temporary.release()
 	return SyncFolder(parent)
@@ -79,13 +79,21 @@ type Temporary struct {
 	lock *os.File
 }
 
-// TemporaryFolder makes a folder with a temporary name for base in the folder parent. If the process dies before
-// Remove, the next writer in parent removes it.
+// TemporaryFolder makes a folder of this user alone, with a temporary name for base, in the folder parent. If the
+// process dies before Remove, the next writer in parent removes it.
 func TemporaryFolder(parent, base string) (*Temporary, error) {
+	temporary, err := temporaryFolder(parent, base, 0o700)
+	if err != nil {
+		return nil, fmt.Errorf("making a temporary folder in %s: %w", parent, reason(err))
+	}
+	return temporary, nil
+}
+
+func temporaryFolder(parent, base string, mode fs.FileMode) (*Temporary, error) {
 	Sweep(parent)
 	var lock *os.File
 	path, err := reserve(filepath.Join(parent, base), func(path string) (*os.File, error) {
-		if err := os.Mkdir(path, 0o777); err != nil {
+		if err := os.Mkdir(path, mode); err != nil {
 			return nil, err
 		}
 		var err error
@@ -98,7 +106,7 @@ func TemporaryFolder(parent, base string) (*Temporary, error) {
 		return lock, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making a temporary folder in %s: %w", parent, reason(err))
+		return nil, err
 	}
 	return &Temporary{path, lock}, nil
 }
@@ -117,11 +125,19 @@ func (t *Temporary) release() {
 	t.lock = nil
 }
 
-// SyncFolder puts the names that a folder holds on the disk.
+// SyncFolder puts the names that a folder holds on the disk. A folder that this user may write to but not read, or
+// whose file system does not sync folders, is left to the system: what was written is in place all the same.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	err = folder.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, folder.Close())
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // checkLink refuses a symbolic link in a sticky folder that everyone can write to, unless it belongs to this user
@@ -27,4 +29,18 @@ func checkLink(path string, link fs.FileInfo) error {
 		return errors.New("it is a symbolic link that another user put into a folder shared by all")
 	}
 	return nil
+}
+
+// openInPlace opens what cannot be replaced. An open descriptor is shared, so that what is written follows what it was
+// used for before, also in a regular file.
+func openInPlace(path string) (*os.File, error) {
+	n, isOpen := descriptor(path)
+	if !isOpen {
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	shared, err := unix.Dup(n)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(shared), path), nil
 }

@@ -49,7 +49,7 @@ func Total(needs []Need) (bytes int64) {
 	return bytes
 }
 
-// Negligible is a need that no process is refused, since the Go runtime itself takes as much. It is not worth the
+// Negligible is the need below which CheckMemory never refuses, since the Go runtime itself takes as much. It is not worth the
 // reading of limits.
 const Negligible = 32 << 20
 

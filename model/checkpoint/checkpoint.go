@@ -265,7 +265,7 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
 // Verify returns an error if another program changed a file with parameters since Open. It is one sentence
-// that names the file. Results of a model that changed under way are of no checkpoint, so call Verify
+// that names the file. If the files changed during a computation, its results belong to no checkpoint, so call Verify
 // after the last use of Model, and show or keep results only if it returns nil. It reads all parameters
 // once more. A file that is replaced by another of the same name, as by Replace, has not changed: Model
 // still has the old one.
