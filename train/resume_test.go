@@ -403,3 +403,32 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 		}
 	}
 }
+
+// A run that was killed while it kept its last epoch, which is validated only for being the last, takes no more
+// epochs before that one is done: trained again, it would not be validated, and best/ would be of no validated epoch.
+func TestExtendAfterKillInLastEpoch(t *testing.T) {
+	data := familiesFolder(t)
+	c := small(3)
+	c.ValidEvery, c.Patience = 2, 0
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, c))
+	var steps []map[string]string
+	var last Epoch
+	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, r.Train(t.Context(), func(e Epoch) { steps, last = append(steps, contentsOf(t, dir)), e }))
+	require.NoError(t, r.Close())
+	require.True(t, last.Best, "the last epoch is the best, so that it is in best/")
+
+	killed := maps.Clone(steps[1])
+	for name, text := range steps[2] {
+		if strings.HasPrefix(name, "last/") || strings.HasPrefix(name, "best/") {
+			killed[name] = text
+		}
+	}
+	replaceAll(t, dir, killed)
+	assert.ErrorContains(t, Extend(t.Context(), dir, 6), dir+" was stopped while it wrote epoch 3, its last: finish it with")
+	require.NoError(t, resume(t, dir))
+	require.NoError(t, Extend(t.Context(), dir, 6))
+	require.NoError(t, resume(t, dir))
+}

@@ -217,7 +217,7 @@ func (r *Run) read(ctx context.Context) (data string, err error) {
 	if data, err = r.readConfig(ctx); err != nil {
 		return "", err
 	}
-	return data, r.readState()
+	return data, r.readState(ctx)
 }
 
 // readConfig reads the configuration and returns the name of the data set.

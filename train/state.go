@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,32 +91,49 @@ var noSum = strings.Repeat("0", 2*sha256.Size)
 func writeSummed(ctx context.Context, path string, metadata map[string]string, tensors []safetensors.Float32) error {
 	metadata[sumKey] = noSum
 	h := sha256.New()
-	if err := safetensors.Write(h, metadata, tensors...); err != nil {
+	if err := safetensors.Write(stoppable{ctx, h}, metadata, tensors...); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
 	metadata[sumKey] = hex.EncodeToString(h.Sum(nil))
 	return safetensors.WriteFile(ctx, path, metadata, tensors...)
 }
 
+// stoppable is a writer that ends when the context does.
+type stoppable struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (s stoppable) Write(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(p)
+}
+
 // isWhole tells whether a file is as writeSummed wrote it.
-func isWhole(file *safetensors.File) bool {
+func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	contents, sum := file.Bytes(), file.Metadata()[sumKey]
 	before, after, found := bytes.Cut(contents, []byte(sum))
 	if !found || len(sum) != len(noSum) {
-		return false
+		return false, nil
 	}
 	h := sha256.New()
 	for _, part := range [][]byte{before, []byte(noSum), after} {
-		_, _ = h.Write(part) // never an error
+		for piece := range slices.Chunk(part, 1<<20) {
+			if _, err := (stoppable{ctx, h}).Write(piece); err != nil {
+				return false, err
+			}
+		}
 	}
-	return sum == hex.EncodeToString(h.Sum(nil))
+	return sum == hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // lost ends the errors about a state that cannot be gone on with.
 const lost = "restore it from a backup, or start a new training in another folder"
 
 // readState reads all of the state but its tensors, if there is a state.
-func (r *Run) readState() (err error) {
+func (r *Run) readState(ctx context.Context) (err error) {
 	defer fault.Guard().Catch(&err) // the state is mapped
 	path := r.path(stateName)
 	r.progress, r.data = progress{}, nil
@@ -127,12 +146,18 @@ func (r *Run) readState() (err error) {
 	}
 	defer file.Close()
 	metadata := file.Metadata()
-	switch format := metadata[formatKey]; {
-	case format != stateFormat && format != countsFormat:
+	format := metadata[formatKey]
+	if format != stateFormat && format != countsFormat {
 		return fmt.Errorf("%s has format %.80q, and this version of mquine reads %s and %s",
 			path, format, stateFormat, countsFormat)
-	case (format == stateFormat || metadata[sumKey] != "") && !isWhole(file):
-		return fmt.Errorf("%s is damaged, because its contents do not have the SHA-256 that it says: %s", path, lost)
+	}
+	if format == stateFormat || metadata[sumKey] != "" {
+		switch whole, err := isWhole(ctx, file); {
+		case err != nil:
+			return err
+		case !whole:
+			return fmt.Errorf("%s is damaged, because its contents do not have the SHA-256 that it says: %s", path, lost)
+		}
 	}
 	if err := r.readCounts(metadata); err != nil || metadata[formatKey] == countsFormat {
 		return err

@@ -26,12 +26,12 @@ func TestDamagedState(t *testing.T) {
 	header := 8 + int(binary.LittleEndian.Uint64(whole))
 	// A bit of every byte of the header, which has the counts, and of every 61st byte of the tensors.
 	r := &Run{Dir: dir, Config: c}
-	require.NoError(t, r.readState())
+	require.NoError(t, r.readState(t.Context()))
 	for at := 0; at < len(whole); {
 		bit := byte(1 << (at % 8))
 		whole[at] ^= bit
 		require.NoError(t, os.WriteFile(path, whole, 0o600))
-		err := r.readState()
+		err := r.readState(t.Context())
 		require.ErrorContains(t, err, path, "byte %d", at)
 		require.NotContains(t, err.Error(), "\n")
 		whole[at] ^= bit

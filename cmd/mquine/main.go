@@ -50,14 +50,17 @@ func interruptions() []os.Signal {
 func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(start)
 	out := &checkedWriter{w: stdout}
-	stderr = text.NewWriter(stderr)
+	shown, log := text.NewWriter(out), text.NewWriter(stderr) // text.Exact is for what programs read
+	defer log.Flush()
+	stderr = log
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(text.NewWriter(out)) // text.Exact is for what programs read
+	root.SetOut(shown)
 	root.SetErr(stderr)
 	root.InitDefaultCompletionCmd() // it keeps the output that is set by now
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	_ = shown.Flush() // out keeps its error
 	switch {
 	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
 		return exitPipe // as with any other command, nobody is there to be told

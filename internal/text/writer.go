@@ -48,6 +48,20 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Flush writes what a last Write cut within a character, escaped, since nothing will end it.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.cut) == 0 {
+		return nil
+	}
+	var shown []byte
+	shown, w.previous = appendEscaped(nil, string(w.cut), w.previous, "\n\t", goEscape)
+	w.cut = nil
+	_, err := w.w.Write(shown)
+	return err
+}
+
 // Exact returns the writer for text that programs read, such as tab-separated lines: without the Writer that w may
 // be, so that every byte stays. Where w leads to a terminal, text is escaped all the same.
 func Exact(w io.Writer) io.Writer {

@@ -46,3 +46,16 @@ func TestExact(t *testing.T) {
 	assert.Same(t, &out, Unescaped(NewWriter(&out)))
 	assert.False(t, OnTerminal(NewWriter(&out)))
 }
+
+// A character that is never ended is shown as what it is: bytes.
+func TestWriterFlush(t *testing.T) {
+	var out strings.Builder
+	w := NewWriter(&out)
+	_, err := w.Write([]byte("a\xe2\x82"))
+	require.NoError(t, err)
+	require.Equal(t, "a", out.String())
+	require.NoError(t, w.Flush())
+	require.Equal(t, `a\xe2\x82`, out.String())
+	require.NoError(t, w.Flush())
+	require.Equal(t, `a\xe2\x82`, out.String())
+}
