@@ -20,7 +20,8 @@ const Overflow = 0x1p124
 // PanelError bounds the error of Panel's scores over k terms, against the exact comparison of the
 // same float32 entries (docs/numerics.md, section 2): relative·M + absolute, where M is ‖ψ‖‖φ‖
 // for Dot and Phase and the exact distance for L1 and GroupNorm. It holds below Overflow, and above
-// for scores that are finite, since an overflow on the way stays infinite or becomes NaN. There is none for Int8 and Int16, whose sums are exact but for the last roundings.
+// for scores that are finite, since an overflow on the way stays infinite or becomes NaN. There is
+// none for Int8 and Int16, whose sums are exact except for the last roundings.
 func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
 	n := min(k, Chunk)/c.Unit() + (k+Chunk-1)/Chunk - 1 // roundings that a term meets in sums
 	switch c {

@@ -131,8 +131,8 @@ func (r *Report) resampling() []string {
 	lines := []string{line + "."}
 	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
 		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
-		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number of clusters, n, is below %d.",
-			leastClusters))
+		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number of clusters, n, "+
+			"is below %d.", leastClusters))
 	}
 	return lines
 }

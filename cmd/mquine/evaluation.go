@@ -178,7 +178,9 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	// be written.
 	if e.ranksFile != "" {
 		err = phase(ctx, "write", func(context.Context) error {
-			return writeTo(stdout, e.ranksFile, func(w io.Writer) error { return rank.WriteRanks(w, s.graph, e.filters, ranking.Ranks) })
+			return writeTo(stdout, e.ranksFile, func(w io.Writer) error {
+				return rank.WriteRanks(w, s.graph, e.filters, ranking.Ranks)
+			})
 		})
 	}
 	if e.jsonFile != "" {

@@ -175,7 +175,8 @@ func (o output) check(read []string, force bool) error {
 }
 
 // projectFiles matches the names of the files that checkpoints, runs, searches and data sets are made of.
-var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
+var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|` +
+	`config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
 	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt))(\.gz|\.zst)?)$`)
 
 // guardError says why a file is not replaced without --force.

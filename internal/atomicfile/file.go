@@ -22,8 +22,8 @@ import (
 
 // Write replaces or makes the file at path with what write writes, through a buffer. A symbolic link stays
 // one, and the file that it leads to is replaced or made. Write writes directly to a pipe, a terminal or an open
-// descriptor such as /dev/stdout, which cannot be replaced, and escapes control characters on a terminal. A file that is
-// replaced keeps its permissions; the permissions of a new one follow the umask.
+// descriptor such as /dev/stdout, which cannot be replaced, and escapes control characters on a terminal. A file
+// that is replaced keeps its permissions; the permissions of a new one follow the umask.
 //
 // An error says that path cannot be written and why.
 func Write(path string, write func(w io.Writer) error) error {

@@ -19,7 +19,8 @@ const maxBase = 200
 // temporaryPath returns a temporary name for the file or folder at path, beside it.
 func temporaryPath(path string) string {
 	base := filepath.Base(path)
-	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%016x.mquine-tmp", base[:min(len(base), maxBase)], rand.Uint64()))
+	base = base[:min(len(base), maxBase)]
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%016x.mquine-tmp", base, rand.Uint64()))
 }
 
 // errSwept says that a sweep removed what was just made and not yet locked.
