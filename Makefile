@@ -14,8 +14,11 @@ demo: build ## make a small graph and a checkpoint, rank its test split, print t
 test: ## all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
-race: ## the tests under the race detector, but for the longest of arithmetic alone
-	$(GO) test -race -short -timeout 40m -skip 'Large|^TestExact$$|Gradient' ./...
+# Left out: long tests of arithmetic alone, tests of processes rather than goroutines, and measurements of memory, of
+# which the detector takes its own.
+RACE_SKIP = Large|^TestExact$$|Gradient|KilledAtSystemCalls|MutatedInputs|LimitsOfChild|PeakRSS
+race: ## the tests under the race detector
+	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' ./...
 
 mutants: ## small wrong changes to the code, which the tests must notice; writes docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md
