@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // Machine says where results come from.
@@ -48,7 +49,7 @@ func ThisMachine() (Machine, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l := newLimit(backends[0].Terms(kernel.Dot))
+	l := newLimit(ceiling.Terms(backends[0], kernel.Dot))
 	for range 50 {
 		m.Ceiling = max(m.Ceiling, 2*l.sample()/1e9)
 	}

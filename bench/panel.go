@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 var comparisons = []kernel.Comparison{kernel.Dot, kernel.L1, kernel.GroupNorm, kernel.Phase}
@@ -93,14 +94,14 @@ func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
 	switch c {
 	case kernel.Int8:
 		o.others = map[string]float64{"GOP/s": 2 * terms / 1e9}
-		o.limits = []share{{"pct-peak", 2 * terms, newLimit(backend.Int8())}}
+		o.limits = []share{{"pct-peak", 2 * terms, newLimit(ceiling.Int8(backend))}}
 	case kernel.Int16:
 		const products = 3 // of coarse and fine codes
 		o.others = map[string]float64{"GOP/s": products * 2 * terms / 1e9}
-		o.limits = []share{{"pct-peak", products * 2 * terms, newLimit(backend.Int8Tiles())}}
+		o.limits = []share{{"pct-peak", products * 2 * terms, newLimit(ceiling.Int8Tiles(backend))}}
 	default:
 		o.flops = terms * flops(c)
-		o.limits = []share{{"pct-peak", terms, newLimit(backend.Terms(c))}}
+		o.limits = []share{{"pct-peak", terms, newLimit(ceiling.Terms(backend, c))}}
 	}
 	return o
 }

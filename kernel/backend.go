@@ -9,6 +9,8 @@ import (
 // The float32 scores of Panel have an error bound for each tier (PanelError).
 type Backend struct {
 	Tier Tier
+	// Features are what the kernels use.
+	Features Features
 	// NR is the number of candidates in a panel.
 	NR int
 
@@ -20,15 +22,16 @@ type Backend struct {
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
 	pairInt8  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
-	gemm      gemm
-	split     gemm // of split products, or nothing
-	small     smallKernels
-	rows      rowKernels
-	weights   weightKernels
 }
 
 // MR is the number of queries in a strip.
 func (b *Backend) MR(c Comparison) int { return b.compare[c].mr }
+
+// Peak returns a loop that does the operations of c's panels on registers alone, on 64 operands, and the number of
+// terms of a round. Package ceiling measures its rate. There is none for Int8 and Int16.
+func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
+	return b.compare[c].peak, b.compare[c].peakTerms
+}
 
 // Chunk is the number of terms that Panel adds up in one chain; the chains are added in order.
 // Short chains keep the error bound narrow (PanelError), and so many terms of a panel stay in the

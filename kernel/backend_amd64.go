@@ -8,10 +8,11 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-var backends = [...]*Backend{
-	Generic: generic,
-	AVX2: {
-		Tier: AVX2, NR: 16,
+var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAVX2, AVX512: newAVX512}
+
+func newAVX2(Features) *Backend {
+	return &Backend{
+		NR: 16,
 		compare: [...]comparer{
 			Dot:       {6, asm.DotPanel6x16AVX2, asm.PairDotAVX2, asm.DotPeakAVX2, 96},
 			L1:        {5, asm.L1Panel5x16AVX2, asm.PairL1AVX2, asm.L1PeakAVX2, 96},
@@ -25,67 +26,64 @@ var backends = [...]*Backend{
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
 		pairInt8:  pairInt8Generic,
-		gemm:      gemmAVX2,
-		small:     smallKernels{4, asm.MatMulStrip4AVX2, asm.Transpose8AVX2, asm.UnpackTriangleAVX2, asm.PackTriangleAVX2, asm.AddTransposeAVX2},
-		rows:      rowKernels{axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2, adam: asm.AdamAVX2, coast: asm.CoastAVX2, adagrad: asm.AdagradAVX2, prefetch: asm.PrefetchAVX2},
-		weights:   weightKernels{maximum: asm.MaximumAVX2, exp: asm.ExpAVX2, logistic: asm.LogisticAVX2},
-	},
-	AVX512: {
-		Tier: AVX512, NR: 48,
+	}
+}
+
+func newAVX512(f Features) *Backend {
+	return &Backend{
+		NR: 48,
 		compare: [...]comparer{
 			Dot:       {9, asm.DotPanel9x48AVX512, asm.PairDotAVX512, asm.DotPeakAVX512, 192},
 			L1:        {8, asm.L1Panel8x48AVX512, asm.PairL1AVX512, asm.L1PeakAVX512, 192},
 			GroupNorm: {6, asm.NormPanel6x48AVX512, asm.PairNormAVX512, asm.NormPeakAVX512, 384},
 			Phase:     {6, asm.PhasePanel6x48AVX512, asm.PairPhaseAVX512, asm.PhasePeakAVX512, 384},
-			Int8:      int8PanelAVX512(),
-			Int16:     int16PanelAVX512(),
+			Int8:      int8PanelAVX512(f),
+			Int16:     int16PanelAVX512(f),
 		},
-		fastInt8:  cpuid.CPU.Supports(cpuid.AVX512VNNI),
-		fastInt16: hasTiles,
+		fastInt8:  f.Has(FeatureVNNI),
+		fastInt16: f.Has(FeatureAMX),
 		rootError: 0x1p-14, // VRSQRT14PS
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,
-		pairInt8:  pairInt8AVX512(),
-		gemm:      gemmAVX512,
-		split:     splitProducts(),
-		small:     smallKernels{8, asm.MatMulStrip8AVX512, asm.Transpose8AVX2, asm.UnpackTriangleAVX2, asm.PackTriangleAVX2, asm.AddTransposeAVX2},
-		rows:      rowKernels{axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512, adam: asm.AdamAVX512, coast: asm.CoastAVX512, adagrad: asm.AdagradAVX512, prefetch: asm.PrefetchAVX2},
-		weights:   weightKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
-	},
+		pairInt8:  pairInt8AVX512(f),
+	}
 }
 
-func int8PanelAVX512() comparer {
-	if !cpuid.CPU.Supports(cpuid.AVX512VNNI) {
+func int8PanelAVX512(f Features) comparer {
+	if !f.Has(FeatureVNNI) {
 		return int8Generic(48)
 	}
 	return comparer{mr: 9, panel: asm.Int8Panel9x48AVX512VNNI}
 }
 
-// hasTiles tells that the processor has AMX for bytes and that the system lets this process use it.
-var hasTiles = cpuid.CPU.Supports(cpuid.AMXTILE, cpuid.AMXINT8) && allowTiles()
-
-func int16PanelAVX512() comparer {
-	if !hasTiles {
+func int16PanelAVX512(f Features) comparer {
+	if !f.Has(FeatureAMX) {
 		return int16Generic(48)
 	}
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
 }
 
-func pairInt8AVX512() func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
-	if !cpuid.CPU.Supports(cpuid.AVX512VNNI) {
+func pairInt8AVX512(f Features) func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
+	if !f.Has(FeatureVNNI) {
 		return pairInt8Generic
 	}
 	return asm.PairInt8AVX512VNNI
 }
 
-// detect asks for exactly what the kernels of a tier use.
-func detect() Tier {
-	switch {
-	case !cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.POPCNT, cpuid.CMOV):
-		return Generic
-	case !cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL):
-		return AVX2
+// detectFeatures returns what the processor has of the features, each with exactly the extensions that its kernels use.
+func detectFeatures() Features {
+	var f Features
+	for feature, extensions := range map[Features][]cpuid.FeatureID{
+		FeatureAVX2:   {cpuid.AVX2, cpuid.FMA3, cpuid.POPCNT, cpuid.CMOV},
+		FeatureAVX512: {cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL},
+		FeatureVNNI:   {cpuid.AVX512VNNI},
+		FeatureAMX:    {cpuid.AMXTILE, cpuid.AMXINT8},
+		FeatureBF16:   {cpuid.AMXBF16},
+	} {
+		if cpuid.CPU.Supports(extensions...) {
+			f |= feature
+		}
 	}
-	return AVX512
+	return f.Without(0) // what it needs may be missing
 }

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/internal/exactly"
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
@@ -40,13 +42,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 }
 
 // panelError compares the error of Panel's score of x and y with its bound.
-func panelError(b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
-	p := newPanelCase(rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
+func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
+	p := newPanelCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = x, y
 	p.pack()
 	tile, _ := p.run(nil)
 	relative, absolute := b.PanelError(c, len(x))
-	want, measure, _ := exactScore(c, x, y)
+	want, measure, _ := kerneltest.ExactScore(c, x, y)
 	ratio.See(exactly.Sub(exactly.Of(float64(tile.Scores[0])), want), relative*measure+absolute)
 }
 
@@ -63,7 +65,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 				}
 			}
 			x, y := lossy(c, k, U32, at)
-			panelError(b, c, x, y, &ratio)
+			panelError(t, b, c, x, y, &ratio)
 		}
 		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
 		if c == GroupNorm && b.Tier != Generic {
@@ -92,7 +94,7 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
 				}
 			}
-			panelError(b, c, x, y, &ratio)
+			panelError(t, b, c, x, y, &ratio)
 		}
 		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49}[c]
 		if c == GroupNorm && b.Tier == Generic {
@@ -118,7 +120,7 @@ func TestPairErrorIsReached(t *testing.T) {
 			x, y := lossy(c, n, U64, at)
 			out := make([]float64, 1)
 			b.Pair(c, out, x, y, n, []int32{0})
-			want, measure, _ := exactScore(c, x, y)
+			want, measure, _ := kerneltest.ExactScore(c, x, y)
 			ratio.See(exactly.Sub(exactly.Of(out[0]), want), PairError(c, n)*measure)
 		}
 		ratio.Check(t, 0.98)
@@ -139,7 +141,7 @@ func TestCodeInt8Bounds(t *testing.T) {
 		}
 		words := [2][]float32{make([]float32, n/WordBytes), make([]float32, n/WordBytes)}
 		got := CodeInt8(words[0], words[1], x, step, 0)
-		coarse, fine := bytesOf(words[0]), bytesOf(words[1])
+		coarse, fine := BytesOf(words[0]), BytesOf(words[1])
 		back, fineBack, rest, fineRest := exactly.All(x), exactly.All(x), exactly.All(x), exactly.All(x)
 		fineStep := exactly.Quo(exactly.Of(step), exactly.Of(Fine))
 		for i := range x {

@@ -8,25 +8,23 @@ import (
 
 // The portable twins. Explicit conversions keep the compiler from fusing a product with a sum.
 
-var generic = &Backend{
-	Tier: Generic, NR: genericNR,
-	compare: [...]comparer{
-		Dot:       {genericMR, panelGeneric(Dot), pairGeneric(Dot), peakGeneric(Dot), peakGenericTerms},
-		L1:        {genericMR, panelGeneric(L1), pairGeneric(L1), peakGeneric(L1), peakGenericTerms},
-		GroupNorm: {genericMR, panelGeneric(GroupNorm), pairGeneric(GroupNorm), peakGeneric(GroupNorm), peakGenericTerms},
-		Phase:     {genericMR, panelGeneric(Phase), pairGeneric(Phase), peakGeneric(Phase), peakGenericTerms},
-		Int8:      int8Generic(genericNR),
-		Int16:     int16Generic(genericNR),
-	},
-	rootError: U32,
-	matMul:    matMulGeneric,
-	matMulFMA: matMulFMAGeneric,
-	frobenius: frobeniusGeneric,
-	pairInt8:  pairInt8Generic,
-	gemm:      gemmGeneric,
-	small:     smallGeneric,
-	rows:      rowsGeneric,
-	weights:   weightsGeneric,
+func newGeneric(Features) *Backend {
+	return &Backend{
+		NR: genericNR,
+		compare: [...]comparer{
+			Dot:       {genericMR, panelGeneric(Dot), pairGeneric(Dot), peakGeneric(Dot), peakGenericTerms},
+			L1:        {genericMR, panelGeneric(L1), pairGeneric(L1), peakGeneric(L1), peakGenericTerms},
+			GroupNorm: {genericMR, panelGeneric(GroupNorm), pairGeneric(GroupNorm), peakGeneric(GroupNorm), peakGenericTerms},
+			Phase:     {genericMR, panelGeneric(Phase), pairGeneric(Phase), peakGeneric(Phase), peakGenericTerms},
+			Int8:      int8Generic(genericNR),
+			Int16:     int16Generic(genericNR),
+		},
+		rootError: U32,
+		matMul:    matMulGeneric,
+		matMulFMA: matMulFMAGeneric,
+		frobenius: frobeniusGeneric,
+		pairInt8:  pairInt8Generic,
+	}
 }
 
 // countGeneric counts for the strips that are not dropped; rows may be nil: there is nothing to

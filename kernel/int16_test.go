@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // Every tier gives the exact sums of products of coarse and fine codes, joins them alike and counts by them.
@@ -31,21 +34,21 @@ func TestInt16Panel(t *testing.T) {
 				if round == 5 {
 					value = largest
 				}
-				p := newPanelCase(rng, b, Int16, k, queries, candidates, value)
+				p := newPanelCase(t, rng, b, Int16, k, queries, candidates, value)
 				got, better := p.run(nil)
 				want := make([]float32, 0, len(got.Scores))
 				for _, q := range p.q {
 					for _, e := range p.e {
-						want = append(want, twinScore(Int16, q, e))
+						want = append(want, kerneltest.TwinScore(Int16, q, e))
 					}
 				}
-				requireBits(t, want, got.Scores[:len(want)], "k = %d", k)
+				kerneltest.SameBits(t, want, got.Scores[:len(want)], "k = %d", k)
 				wantBetter, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantBetter, better, "k = %d: better", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
-		p := newPanelCase(rng, b, Int16, 320, 2*mr, b.NR, random)
+		p := newPanelCase(t, rng, b, Int16, 320, 2*mr, b.NR, random)
 		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			b.Panel(Int16, tile, p.packedQueries, p.packedPanel, 320, p.rows, p.ends, better, p.valid, nil)
@@ -59,14 +62,14 @@ func TestMaxInt16(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 16))
 		const k = MaxInt16 / 32 * 32
 		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
-			p := newPanelCase(rng, b, Int16, k, 1, 1, func(int) float32 { return math.Float32frombits(word) })
+			p := newPanelCase(t, rng, b, Int16, k, 1, 1, func(int) float32 { return math.Float32frombits(word) })
 			for i := range p.packedPanel {
 				p.packedPanel[i] = math.Float32frombits(0x7f7f7f7f)
 			}
 			p.e[0] = p.packedPanel[:k]
 			got, _ := p.run(nil)
 			require.Less(t, int64(k/2)*2*WordBytes*127*127, int64(math.MaxInt32))
-			require.Equal(t, twinScore(Int16, p.q[0], p.e[0]), got.Scores[0])
+			require.Equal(t, kerneltest.TwinScore(Int16, p.q[0], p.e[0]), got.Scores[0])
 		}
 	})
 }
@@ -78,7 +81,7 @@ func TestInt16PanelParallel(t *testing.T) {
 			t.Skip("no tiles")
 		}
 		rng := rand.New(rand.NewPCG(3, 16))
-		p := newPanelCase(rng, b, Int16, 256, 8*b.MR(Int16), b.NR, func(int) float32 { return math.Float32frombits(rng.Uint32()) })
+		p := newPanelCase(t, rng, b, Int16, 256, 8*b.MR(Int16), b.NR, func(int) float32 { return math.Float32frombits(rng.Uint32()) })
 		want, _ := p.run(nil)
 		var wrong atomic.Int32
 		var wg sync.WaitGroup
@@ -106,7 +109,7 @@ func TestPackTiles(t *testing.T) {
 	for _, k := range []int{16, 32, 80} {
 		for _, n := range []int{1, 7, 16} {
 			const rows, spare = 20, 3
-			table, dst := guarded[float32](rows*(k+spare)), guarded[float32](16*k)
+			table, dst := kerneltest.Guarded[float32](t, rows*(k+spare)), kerneltest.Guarded[float32](t, 16*k)
 			for i := range table {
 				table[i] = rng.Float32() + 1
 			}

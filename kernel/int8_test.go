@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/floats"
+
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // Every tier gives the exact sums of products of bytes and counts by them.
@@ -33,21 +36,21 @@ func TestInt8Panel(t *testing.T) {
 				if round == 5 {
 					kind = "largest"
 				}
-				p := newPanelCase(rng, b, Int8, k, queries, candidates, words[kind])
+				p := newPanelCase(t, rng, b, Int8, k, queries, candidates, words[kind])
 				got, better := p.run(nil)
 				want := make([]float32, 0, len(got.Scores))
 				for _, q := range p.q {
 					for _, e := range p.e {
-						want = append(want, twinScore(Int8, q, e))
+						want = append(want, kerneltest.TwinScore(Int8, q, e))
 					}
 				}
-				requireBits(t, want, got.Scores, "k = %d", k)
+				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
 				wantBetter, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantBetter, better, "k = %d: better", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
-		p := newPanelCase(rng, b, Int8, 300, 2*mr, b.NR, words["random"])
+		p := newPanelCase(t, rng, b, Int8, 300, 2*mr, b.NR, words["random"])
 		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			b.Panel(Int8, tile, p.packedQueries, p.packedPanel, 300, p.rows, p.ends, better, p.valid, nil)
@@ -61,7 +64,7 @@ func TestMaxInt8(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 8))
 		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
 			largest := math.Float32frombits(word)
-			p := newPanelCase(rng, b, Int8, MaxInt8, 1, 1, func(int) float32 { return largest })
+			p := newPanelCase(t, rng, b, Int8, MaxInt8, 1, 1, func(int) float32 { return largest })
 			for i := range p.packedPanel {
 				p.packedPanel[i] = math.Float32frombits(0xffffffff)
 			}
@@ -127,7 +130,7 @@ func TestPairInt8(t *testing.T) {
 			for _, count := range []int{1, 2, 255, 256, 257, 600} {
 				const rows = 9
 				stride := n + 64*(count%2)
-				x, table := guarded[float32](n), guarded[float32](rows*stride-(stride-n))
+				x, table := kerneltest.Guarded[float32](t, n), kerneltest.Guarded[float32](t, rows*stride-(stride-n))
 				for _, words := range [][]float32{x, table} {
 					for i := range words {
 						words[i] = math.Float32frombits(rng.Uint32())
@@ -136,15 +139,15 @@ func TestPairInt8(t *testing.T) {
 						}
 					}
 				}
-				ids, out := guarded[int32](count), guarded[int32](count)
+				ids, out := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[int32](t, count)
 				for i := range ids {
 					ids[i] = int32(rng.IntN(rows))
 				}
 				b.PairInt8(out, x, table, stride, ids)
 				for i, id := range ids {
 					want := int32(0)
-					for t, v := range bytesOf(x) {
-						want += int32(int8(v)) * int32(bytesOf(table[int(id)*stride:][:n])[t])
+					for t, v := range BytesOf(x) {
+						want += int32(int8(v)) * int32(BytesOf(table[int(id)*stride:][:n])[t])
 					}
 					require.Equal(t, want, out[i])
 				}

@@ -9,9 +9,17 @@ import (
 	"github.com/mquine/mquine/internal/fault"
 )
 
-// team is the goroutines of Parallel for those who call it often: a run allocates nothing. One run
-// at a time.
-type team struct {
+// Parallel calls work(worker, item) for every item from 0 to items−1 on up to workers
+// goroutines, handing out items in ascending order; worker says which goroutine calls. It
+// returns ctx's error if ctx was cancelled before every item was done. A fault in a mapped file that
+// work reads, because another program truncated the file, ends the work and is the error.
+func Parallel(ctx context.Context, workers, items int, work func(worker, item int)) error {
+	return NewPool(min(workers, items)).Run(ctx, items, work)
+}
+
+// Pool runs Parallel again and again on the same number of workers without allocating. It may be
+// used for one run at a time.
+type Pool struct {
 	next  atomic.Int64
 	items int
 	work  func(worker, item int)
@@ -23,52 +31,54 @@ type team struct {
 	others []func()
 }
 
-func newTeam(threads int) *team {
-	t := &team{}
-	for w := 1; w < threads; w++ {
-		t.others = append(t.others, func() {
-			t.join(w)
-			t.wg.Done()
+// NewPool returns a pool of workers, of which the first is the goroutine that calls Run.
+func NewPool(workers int) *Pool {
+	p := &Pool{}
+	for w := 1; w < workers; w++ {
+		p.others = append(p.others, func() {
+			p.runWorker(w)
+			p.wg.Done()
 		})
 	}
-	return t
+	return p
 }
 
-func (t *team) threads() int { return len(t.others) + 1 }
+// Workers returns the number of workers.
+func (p *Pool) Workers() int { return len(p.others) + 1 }
 
-// join does a share of the work. A fault in a mapped file ends the work of all.
-func (t *team) join(worker int) {
-	if err := t.take(worker); err != nil {
-		t.next.Store(int64(t.items))
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.fault = err
-	}
-}
-
-func (t *team) take(worker int) (err error) {
-	defer fault.Guard().Catch(&err)
-	for t.ctx.Err() == nil {
-		i := int(t.next.Add(1)) - 1
-		if i >= t.items {
-			break
-		}
-		t.work(worker, i)
-	}
-	return nil
-}
-
-// run is Parallel on this team.
-func (t *team) run(ctx context.Context, items int, work func(worker, item int)) error {
-	t.ctx, t.items, t.work = ctx, items, work
-	t.next.Store(0)
-	for _, f := range t.others[:max(0, min(len(t.others), items-1))] {
-		t.wg.Add(1)
+// Run is Parallel on the pool's workers.
+func (p *Pool) Run(ctx context.Context, items int, work func(worker, item int)) error {
+	p.ctx, p.items, p.work = ctx, items, work
+	p.next.Store(0)
+	for _, f := range p.others[:max(0, min(len(p.others), items-1))] {
+		p.wg.Add(1)
 		go f()
 	}
-	t.join(0)
-	t.wg.Wait()
-	err := cmp.Or(t.fault, ctx.Err())
-	t.ctx, t.work, t.fault = nil, nil, nil
+	p.runWorker(0)
+	p.wg.Wait()
+	err := cmp.Or(p.fault, ctx.Err())
+	p.ctx, p.work, p.fault = nil, nil, nil
 	return err
+}
+
+// runWorker takes items until none is left. A fault in a mapped file ends the work of all workers.
+func (p *Pool) runWorker(worker int) {
+	if err := p.takeItems(worker); err != nil {
+		p.next.Store(int64(p.items))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fault = err
+	}
+}
+
+func (p *Pool) takeItems(worker int) (err error) {
+	defer fault.Guard().Catch(&err)
+	for p.ctx.Err() == nil {
+		item := int(p.next.Add(1)) - 1
+		if item >= p.items {
+			break
+		}
+		p.work(worker, item)
+	}
+	return nil
 }

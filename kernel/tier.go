@@ -44,45 +44,63 @@ func ParseTier(name string) (Tier, error) {
 // TierEnv is the environment variable that caps the tier.
 const TierEnv = "MQUINE_TIER"
 
-// Best returns the highest tier of this machine and build that TierEnv allows.
-func Best() (Tier, error) {
-	best := detect()
-	name := os.Getenv(TierEnv)
-	if name == "" {
-		return best, nil
-	}
-	limit, err := ParseTier(name)
-	if err != nil {
-		return 0, fmt.Errorf("environment variable %s: %w", TierEnv, err)
-	}
-	return min(best, limit), nil
+// Options restrict New beyond the environment.
+type Options struct {
+	// Without are features that the backend does not use.
+	Without Features
 }
 
-// Available lists the backends that this machine and TierEnv allow, best first.
+// New returns the backend with all features that this machine, this build, TierEnv, CPUEnv and o allow. It is an error
+// if an environment variable does not say what it should.
+func New(o Options) (*Backend, error) {
+	f, err := allowedFeatures()
+	if err != nil {
+		return nil, err
+	}
+	return newBackend(f.Without(o.Without)), nil
+}
+
+// Best returns the tier of New's backend.
+func Best() (Tier, error) {
+	f, err := allowedFeatures()
+	return f.Tier(), err
+}
+
+// Available lists the backends of New's tier and of those below it, best first.
 func Available() ([]*Backend, error) {
-	best, err := Best()
+	f, err := allowedFeatures()
 	if err != nil {
 		return nil, err
 	}
 	var all []*Backend
-	for t := int(best); t >= 0; t-- {
-		all = append(all, backends[t])
+	for t := int(f.Tier()); t >= 0; t-- {
+		all = append(all, newBackend(f.upTo(Tier(t))))
 	}
 	return all, nil
 }
 
-// For returns the backend of a tier; a tier that this machine lacks, or that TierEnv forbids, is
-// an error.
+// For returns New's backend for a tier; it is an error if this machine lacks the tier, or the environment forbids it.
 func For(t Tier) (*Backend, error) {
-	best, err := Best()
+	f, err := allowedFeatures()
 	if err != nil {
 		return nil, err
 	}
-	if t > best {
-		if detected := detect(); t > detected {
+	if best := f.Tier(); t > best {
+		if detected := detectFeatures().Tier(); t > detected {
 			return nil, fmt.Errorf("backend %s: this machine and build offer %s at most", t, detected)
 		}
-		return nil, fmt.Errorf("backend %s: %s=%s allows %s at most", t, TierEnv, os.Getenv(TierEnv), best)
+		return nil, fmt.Errorf("backend %s: %s=%s and %s=%s allow %s at most",
+			t, TierEnv, os.Getenv(TierEnv), CPUEnv, os.Getenv(CPUEnv), best)
 	}
-	return backends[t], nil
+	return newBackend(f.upTo(t)), nil
+}
+
+// newBackend returns the backend with these features, but for AMX where the system does not let this process use it.
+func newBackend(f Features) *Backend {
+	if f.Has(FeatureAMX) && !allowTiles() {
+		f = f.Without(FeatureAMX)
+	}
+	b := constructors[f.Tier()](f)
+	b.Tier, b.Features = f.Tier(), f
+	return b
 }

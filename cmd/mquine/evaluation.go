@@ -17,6 +17,7 @@ import (
 
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
@@ -130,9 +131,9 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		return err
 	}
 	e.announce(log, s, index, len(triples), options)
-	var ceiling ceiling
+	var rates peakRates
 	tower := m.Tower(options.Sides[0])
-	if err := e.measure(&ceiling, tower.Compare); err != nil {
+	if err := e.measure(&rates, tower.Compare); err != nil {
 		return err
 	}
 	ranking, err := rank.Run(ctx, m, index, triples, options)
@@ -149,7 +150,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err := s.verify(ctx); err != nil {
 		return err
 	}
-	if err := e.measure(&ceiling, tower.Compare); err != nil {
+	if err := e.measure(&rates, tower.Compare); err != nil {
 		return err
 	}
 	stats := ranking.Stats
@@ -162,7 +163,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	report.Timing.Pack, report.Timing.Rank, report.Timing.Decide = stats.Pack.Seconds(), stats.Rank.Seconds(), stats.Decide.Seconds()
 	if e.peak {
 		gterms := float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries) / 1e9 / report.Timing.Rank
-		report.FMAGFLOPSAll, report.GtermsAll = mean(ceiling.fma)/1e9, mean(ceiling.terms)/1e9
+		report.FMAGFLOPSAll, report.GtermsAll = mean(rates.fma)/1e9, mean(rates.terms)/1e9
 		report.Share = portOperations[tower.Compare] * gterms / report.FMAGFLOPSAll
 		report.ComparisonShare = gterms / report.GtermsAll
 	}
@@ -192,7 +193,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if e.jsonFile == "-" || e.ranksFile == "-" {
 		out = log
 	}
-	return errors.Join(err, e.print(out, report, tower.Compare, ceiling.tier))
+	return errors.Join(err, e.print(out, report, tower.Compare, rates.tier))
 }
 
 // triplesToRank returns the triples of a split. A filter whose splits are not all there is an error,
@@ -288,8 +289,8 @@ func (e *evaluation) print(w io.Writer, r *rank.Report, c kernel.Comparison, tie
 // comparisons have no common measure with it.
 var portOperations = map[kernel.Comparison]float64{kernel.Dot: 2, kernel.L1: 6}
 
-// ceiling holds measurements of the processor's rates, in operations and in terms a second.
-type ceiling struct {
+// peakRates holds measurements of the processor's rates, in operations and in terms a second.
+type peakRates struct {
 	tier       kernel.Tier
 	fma, terms []float64
 }
@@ -298,7 +299,7 @@ type ceiling struct {
 const peakTime = 300 * time.Millisecond
 
 // measure adds a measurement of the best tier to c, if the user asks for it.
-func (e *evaluation) measure(to *ceiling, c kernel.Comparison) error {
+func (e *evaluation) measure(to *peakRates, c kernel.Comparison) error {
 	if !e.peak {
 		return nil
 	}
@@ -308,8 +309,8 @@ func (e *evaluation) measure(to *ceiling, c kernel.Comparison) error {
 	}
 	b := backends[0]
 	to.tier = b.Tier
-	to.fma = append(to.fma, 2*b.Terms(kernel.Dot).Rate(runtime.GOMAXPROCS(0), peakTime))
-	to.terms = append(to.terms, b.Terms(c).Rate(runtime.GOMAXPROCS(0), peakTime))
+	to.fma = append(to.fma, 2*ceiling.Terms(b, kernel.Dot).Rate(runtime.GOMAXPROCS(0), peakTime))
+	to.terms = append(to.terms, ceiling.Terms(b, c).Rate(runtime.GOMAXPROCS(0), peakTime))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 func newInfoCommand() *cobra.Command {
@@ -128,7 +129,7 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 	for _, b := range backends {
 		var rates [2]float64
 		for i, threads := range [...]int{1, info.Threads} {
-			rates[i] = 2 * b.Terms(kernel.Dot).Rate(threads, peakTime) / 1e9
+			rates[i] = 2 * ceiling.Terms(b, kernel.Dot).Rate(threads, peakTime) / 1e9
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}

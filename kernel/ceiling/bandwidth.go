@@ -1,10 +1,12 @@
-package kernel
+package ceiling
 
 import (
 	"fmt"
 	"unsafe"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/mquine/mquine/kernel"
 )
 
 // Level is a level of the memory, the fastest first.
@@ -60,22 +62,26 @@ const (
 // Read is the ceiling of everything that has to read the given number of bytes, a multiple of 4096,
 // once in each pass: its rate, in bytes a second, is the bandwidth of the level of the memory that
 // holds so many. A round is 4096 bytes.
-func (b *Backend) Read(bytes int) Ceiling {
+func Read(b *kernel.Backend, bytes int) Ceiling {
 	if bytes < readingStep || bytes%readingStep != 0 {
-		panic(fmt.Sprintf("kernel: Read: %d bytes are no multiple of %d", bytes, readingStep))
+		panic(fmt.Sprintf("ceiling: Read: %d bytes are no multiple of %d", bytes, readingStep))
 	}
-	sum := arithmetics[b.Tier].sum
+	return reading(bytes, loopsOf(b).read)
+}
+
+// reading returns the ceiling of a loop that reads n words from p on and adds them to sums.
+func reading(bytes int, read func(p *uint64, n int, sums *uint64)) Ceiling {
 	return Ceiling{readingStep, func() func(int) {
-		words := AlignedFloat64(bytes / 8)
+		words := kernel.AlignedFloat64(bytes / 8)
 		for i := range words {
 			words[i] = float64(i) // a page that was never written to has no memory of its own
 		}
 		at := 0
-		var out [8]uint64
+		var sums [8]uint64
 		return func(rounds int) {
 			for rounds > 0 {
 				n := min(rounds*readingStep, bytes-at, readingMost)
-				sum((*uint64)(unsafe.Pointer(&words[at/8])), n/8, &out[0])
+				read((*uint64)(unsafe.Pointer(&words[at/8])), n/8, &sums[0])
 				rounds -= n / readingStep
 				at = (at + n) % bytes
 			}

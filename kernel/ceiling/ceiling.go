@@ -1,4 +1,6 @@
-package kernel
+// Package ceiling measures what a machine can do at all: operations on registers and reading from each level of
+// the memory. The rates of kernels are shown as shares of these ceilings.
+package ceiling
 
 import (
 	"math"
@@ -6,6 +8,8 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"github.com/mquine/mquine/kernel"
 )
 
 // Ceiling is a loop that does one thing as fast as a tier can, and so bounds what a kernel that has
@@ -66,54 +70,54 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	}
 }
 
-// Terms is the ceiling of a comparison's panels: its operations on registers alone, counted in terms
-// of scores (Int8 has the ceiling of that name). That of Dot, a multiply-add or two operations a term, is the FMA ceiling.
-func (b *Backend) Terms(c Comparison) Ceiling {
-	return Ceiling{float64(b.compare[c].peakTerms), onRegisters(b.compare[c].peak, peakOperands[:])}
+// Terms is the ceiling of a comparison's panels: its operations on registers alone, counted in terms of scores. That
+// of Dot, a multiply-add or two operations a term, is the FMA ceiling. Int8 and Int16 have ceilings of their own.
+func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
+	loop, terms := b.Peak(c)
+	return Ceiling{float64(terms), onRegisters(loop, operands32)}
 }
 
-// FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two
-// operations each.
-func (b *Backend) FMA64() Ceiling { return arithmetics[b.Tier].ceiling64(arithmetics[b.Tier].fma64) }
+// FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two operations each.
+func FMA64(b *kernel.Backend) Ceiling {
+	l := loopsOf(b)
+	return Ceiling{float64(l.sums), onRegisters(l.fma64, operands64)} // half the sums, two operations each
+}
 
 // MulAdd64 is the ceiling of MatMul: multiplications and additions in float64.
-func (b *Backend) MulAdd64() Ceiling {
-	return arithmetics[b.Tier].ceiling64(arithmetics[b.Tier].mulAdd64)
+func MulAdd64(b *kernel.Backend) Ceiling {
+	l := loopsOf(b)
+	return Ceiling{float64(l.sums), onRegisters(l.mulAdd64, operands64)}
 }
 
-// Int8 is the rate of products of bytes, unsigned by signed, added up in 32 bits: two operations
-// each, with the VNNI instruction where an AVX-512 processor has it.
-func (b *Backend) Int8() Ceiling {
-	a := arithmetics[b.Tier]
-	return Ceiling{2 * float64(a.perRound) * 4, onRegisters(a.int8, peakBytes[:])}
+// Int8 is the rate of products of bytes, unsigned by signed, added up in 32 bits: two operations each. It uses the
+// VNNI instruction where the backend has the feature.
+func Int8(b *kernel.Backend) Ceiling {
+	l := loopsOf(b)
+	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8, operandsInt8)}
 }
 
-// Int8Tiles is the rate of products of signed bytes on AMX tiles, added up in 32 bits: two operations each.
-// It is there where FastInt16 is.
-func (b *Backend) Int8Tiles() Ceiling {
-	return Ceiling{tileOperations, onRegisters(tilePeak, peakTiles[:])}
+// Int8Tiles is the rate of products of signed bytes on AMX tiles, added up in 32 bits: two operations each. The
+// backend has to have FeatureAMX.
+func Int8Tiles(b *kernel.Backend) Ceiling {
+	return Ceiling{tileOperations, onRegisters(loopsOf(b).int8Tiles, operandsTiles)}
 }
 
-// BFloat16Tiles is the rate of products of bfloat16 on AMX tiles, added up in float32: two operations each. It is
-// there where HasSplitProducts is.
-func (b *Backend) BFloat16Tiles() Ceiling {
-	return Ceiling{tileOperations / 2, onRegisters(splitTilePeak, peakTiles[:])}
+// BFloat16Tiles is the rate of products of bfloat16 numbers on AMX tiles, added up in float32: two operations each.
+// The backend has to have FeatureBF16.
+func BFloat16Tiles(b *kernel.Backend) Ceiling {
+	return Ceiling{tileOperations / 2, onRegisters(loopsOf(b).bfloat16Tiles, operandsTiles)}
 }
 
-// tileOperations are those of a round of tilePeak: six products of tiles.
+// tileOperations are the operations of a round of loops.int8Tiles: six products of tiles.
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
-// arithmetic holds the loops of a tier that are not those of a comparison.
-type arithmetic struct {
-	fma64, mulAdd64 func(n int, x *float64)
-	int8            func(n int, x *byte)
-	// perRound is the number of sums of 32 bits that a round adds to, and twice that of 64 bits.
-	perRound int
-	sum      func(p *uint64, n int, out *uint64)
-}
-
-func (a arithmetic) ceiling64(loop func(int, *float64)) Ceiling {
-	return Ceiling{float64(a.perRound), onRegisters(loop, peakOperands64[:])} // half the sums, two operations each
+// loops are the measured loops of a backend that belong to no comparison. Those on tiles are nil without AMX.
+type loops struct {
+	fma64, mulAdd64                func(rounds int, x *float64)
+	int8, int8Tiles, bfloat16Tiles func(rounds int, x *byte)
+	// sums is the number of 32-bit sums that a round adds to, and twice the number of 64-bit sums.
+	sums int
+	read func(p *uint64, n int, out *uint64)
 }
 
 // onRegisters prepares a loop whose threads can share the operands that they load once.
@@ -121,28 +125,20 @@ func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 	return func() func(int) { return func(n int) { loop(n, &operands[0]) } }
 }
 
-// Operands of ordinary size, different in every lane, of both signs but for unsigned bytes: the
-// values matter, since multiplying zeros takes less power.
+// Operands of ordinary size, different in every lane, of both signs but for unsigned bytes: the values matter, since
+// multiplying zeros takes less power.
 var (
-	peakOperands   [64]float32
-	peakOperands64 [16]float64
-	peakBytes      [3 * 64]byte
-	peakTiles      [2 * 16 * 64]byte
+	operands32    = fill(make([]float32, 64), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
+	operands64    = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })
+	operandsInt8  = fill(make([]byte, 3*64), func(i int) byte { return byte(i*37 + 11) })
+	operandsTiles = fill(make([]byte, 2*16*64), func(i int) byte { return byte(i*37 + i/64*29 + 11) })
 )
 
-func init() {
-	for i := range peakOperands {
-		peakOperands[i] = float32(i%7-3)*0.37 + float32(i)*0.01
+func fill[T any](x []T, value func(i int) T) []T {
+	for i := range x {
+		x[i] = value(i)
 	}
-	for i := range peakOperands64 {
-		peakOperands64[i] = float64(peakOperands[i])
-	}
-	for i := range peakBytes {
-		peakBytes[i] = byte(i*37 + 11)
-	}
-	for i := range peakTiles {
-		peakTiles[i] = byte(i*37 + i/64*29 + 11)
-	}
+	return x
 }
 
 // The portable loops are what Go makes of the same operations, on memory in the L1 cache.
@@ -150,7 +146,7 @@ func init() {
 // genericSums is the number of sums of 32 bits; there are half as many of 64 bits.
 const genericSums = 16
 
-var genericArithmetic = arithmetic{
+var genericLoops = loops{
 	fma64: func(n int, x *float64) {
 		xs, sums := (*[genericSums]float64)(unsafe.Pointer(x)), [genericSums / 2]float64{}
 		for range n {
@@ -180,6 +176,6 @@ var genericArithmetic = arithmetic{
 		}
 		runtime.KeepAlive(sums)
 	},
-	perRound: genericSums,
-	sum:      sumWordsGeneric,
+	sums: genericSums,
+	read: sumWordsGeneric,
 }

@@ -1,24 +1,34 @@
 //go:build !noasm
 
-package kernel
+package ceiling
 
 import (
-	"github.com/klauspost/cpuid/v2"
-
 	"github.com/mquine/mquine/asm"
+	"github.com/mquine/mquine/kernel"
 )
 
-var arithmetics = [...]arithmetic{
-	Generic: genericArithmetic,
-	AVX2:    {asm.FMA64PeakAVX2, asm.MulAdd64PeakAVX2, asm.Int8PeakAVX2, 12 * 8, asm.SumWordsAVX2},
-	AVX512:  {asm.FMA64PeakAVX512, asm.MulAdd64PeakAVX512, int8AVX512(), 12 * 16, asm.SumWordsAVX512},
-}
-
-func int8AVX512() func(n int, x *byte) {
-	if cpuid.CPU.Supports(cpuid.AVX512VNNI) {
-		return asm.Int8PeakAVX512VNNI
+func loopsOf(b *kernel.Backend) loops {
+	switch b.Tier {
+	case kernel.AVX2:
+		return loops{
+			fma64: asm.FMA64PeakAVX2, mulAdd64: asm.MulAdd64PeakAVX2, int8: asm.Int8PeakAVX2,
+			sums: 12 * 8, read: asm.SumWordsAVX2,
+		}
+	case kernel.AVX512:
+		l := loops{
+			fma64: asm.FMA64PeakAVX512, mulAdd64: asm.MulAdd64PeakAVX512, int8: asm.Int8PeakAVX512,
+			sums: 12 * 16, read: asm.SumWordsAVX512,
+		}
+		if b.Features.Has(kernel.FeatureVNNI) {
+			l.int8 = asm.Int8PeakAVX512VNNI
+		}
+		if b.Features.Has(kernel.FeatureAMX) {
+			l.int8Tiles = asm.Int8PeakAMX
+		}
+		if b.Features.Has(kernel.FeatureBF16) {
+			l.bfloat16Tiles = asm.BFloat16PeakAMXBF16
+		}
+		return l
 	}
-	return asm.Int8PeakAVX512
+	return genericLoops
 }
-
-var tilePeak, splitTilePeak = asm.Int8PeakAMX, asm.BFloat16PeakAMXBF16

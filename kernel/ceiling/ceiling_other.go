@@ -1,8 +1,7 @@
 //go:build !amd64 || noasm
 
-package kernel
+package ceiling
 
-var arithmetics = [...]arithmetic{Generic: genericArithmetic}
+import "github.com/mquine/mquine/kernel"
 
-// These are never called: there is no AMX.
-var tilePeak, splitTilePeak func(n int, x *byte)
+func loopsOf(*kernel.Backend) loops { return genericLoops }

@@ -1,4 +1,4 @@
-package kernel
+package ceiling
 
 import (
 	"math"
@@ -9,14 +9,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // TestSum compares the reading loops with a plain sum, on memory that ends at a guard page.
 func TestSum(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
+	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		for _, n := range []int{64, 128, 192, 512, 4096} {
-			words := guarded[uint64](n)
+			words := kerneltest.Guarded[uint64](t, n)
 			var want uint64
 			for i := range words {
 				words[i] = rng.Uint64()
@@ -24,8 +27,8 @@ func TestSum(t *testing.T) {
 			}
 			out := [8]uint64{1, 2, 3, 4, 5, 6, 7, 8}
 			before := out
-			arithmetics[b.Tier].sum(&words[0], n, &out[0])
-			lanes := map[Tier]int{Generic: 4, AVX2: 4, AVX512: 8}[b.Tier]
+			loopsOf(b).read(&words[0], n, &out[0])
+			lanes := map[kernel.Tier]int{kernel.Generic: 4, kernel.AVX2: 4, kernel.AVX512: 8}[b.Tier]
 			for i, s := range out {
 				var lane uint64
 				for j := i; j < n && i < lanes; j += lanes {
@@ -41,14 +44,9 @@ func TestSum(t *testing.T) {
 // rounds.
 func TestReadsEverything(t *testing.T) {
 	var read, longest int
-	saved := arithmetics[Generic].sum
-	defer func() { arithmetics[Generic].sum = saved }()
-	arithmetics[Generic].sum = func(p *uint64, n int, out *uint64) {
+	loop := reading(3<<18, func(_ *uint64, n int, _ *uint64) {
 		read, longest = read+8*n, max(longest, 8*n)
-		saved(p, n, out)
-	}
-	const bytes = 3 << 18
-	loop := backends[Generic].Read(bytes).Loop()
+	}).Loop()
 	total := 0
 	for _, rounds := range []int{1, 7, 200, 1000, 3} {
 		loop(rounds)
@@ -56,14 +54,14 @@ func TestReadsEverything(t *testing.T) {
 	}
 	assert.Equal(t, total*4096, read)
 	assert.Equal(t, readingMost, longest)
-	assert.Panics(t, func() { backends[Generic].Read(100) })
+	assert.Panics(t, func() { Read(kerneltest.Generic(t), 100) })
 }
 
 // TestCeilings compares the rates of loops of which some must be multiples of others. Each rate is
 // the best of short runs, as many as it takes on a busy machine.
 func TestCeilings(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
-		loops := []Ceiling{b.Terms(Dot), b.FMA64(), b.MulAdd64(), b.Int8(), b.Read(4096)}
+	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
 		best := make([]float64, len(loops))
 		var wrong string
 		for range 50 {
@@ -72,7 +70,7 @@ func TestCeilings(t *testing.T) {
 			}
 			fma32, fma64, mulAdd, bytes := 2*best[0], best[1], best[2], best[3]
 			switch ratio := fma32 / fma64; {
-			case b.Tier == Generic: // Go's loops have no such relations
+			case b.Tier == kernel.Generic: // Go's loops have no such relations
 				wrong = ""
 			case math.Abs(ratio-2) > 0.4:
 				wrong = "float64 has half the lanes of float32"
@@ -113,7 +111,7 @@ func TestLevels(t *testing.T) {
 
 // A rate is that of work done, also where the time is over before a thread begins.
 func TestRateOfNoTime(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *Backend) {
-		assert.Positive(t, b.Terms(Dot).Rate(3, 0))
+	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
 	})
 }

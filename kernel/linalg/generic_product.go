@@ -1,11 +1,11 @@
-package kernel
+package linalg
 
 import "unsafe"
 
 const genericTile = 4 // rows and columns
 
 var gemmGeneric = gemm{
-	mr: genericTile, nr: genericTile, unit: 1, strips: 24, tiles: []tile{tileGeneric},
+	mr: genericTile, nr: genericTile, unit: 1, strips: 24, tiles: []gemmKernel{tileGeneric},
 	packRows: [2]func(dst, src *float32, stride, k int){interleaveGeneric, copyGeneric},
 	packCols: [2]func(dst, src *float32, stride, k int){interleaveGeneric, copyGeneric},
 }

@@ -1,11 +1,11 @@
-package kernel
+package linalg
 
 import (
 	"math"
 	"unsafe"
 )
 
-var rowsGeneric = rowKernels{axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric, adam: adamGeneric, coast: coastGeneric, adagrad: adagradGeneric}
+var rowsGeneric = rowKernels{axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric, adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric}
 
 func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) } // rounded once: 53 > 2·24 + 1
 
@@ -49,7 +49,7 @@ func adamGeneric(w, m, v, g *float32, n int, step *float32, _ int) {
 	}
 }
 
-func coastGeneric(w, m, v *float32, n int, step *float32, _ int) {
+func catchUpGeneric(w, m, v *float32, n int, step *float32, _ int) {
 	rate, epsilon := unsafe.Slice(step, 2)[0], unsafe.Slice(step, 2)[1]
 	ws, ms, vs := unsafe.Slice(w, n), unsafe.Slice(m, n), unsafe.Slice(v, n)
 	for i, x := range ms {

@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"math"
@@ -101,3 +101,5 @@ func logisticGeneric(x, w *float32, n int, shift, target float32, lanes *[sumLan
 		xs[i] = float32(ws[i] * (numerator/u - target))
 	}
 }
+
+func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }

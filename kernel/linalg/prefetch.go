@@ -1,59 +1,60 @@
-package kernel
+package linalg
 
-// Ahead brings the memory that a goroutine will want next into the L2 cache, a few lines with every
-// strip of its products of small matrices: whoever asks for many lines at once waits for them
-// after all. It changes nothing but the time, and does nothing in the generic tier.
-type Ahead struct {
-	// Backend is the one with these products. It belongs to the goroutine, like Ahead.
+// Prefetcher prefetches a goroutine's next operands into the L2 cache while it computes: a few cache lines with
+// every strip of its products of small matrices, since a burst would stall. It changes nothing but the time, and
+// does nothing in the generic tier.
+type Prefetcher struct {
+	// Backend is the one whose products prefetch. It belongs to the goroutine, like the Prefetcher.
 	*Backend
-	wanted [][]float32
-	lines  int // that are wanted
-	some   int // lines with a strip
+	queue    [][]float32 // the operands, last one first
+	lines    int         // of the queue
+	perStrip int         // lines prefetched with a strip
 }
 
-// NewAhead returns one that wants nothing.
-func (b *Backend) NewAhead() *Ahead {
+// NewPrefetcher returns a prefetcher with an empty queue.
+func (b *Backend) NewPrefetcher() *Prefetcher {
 	own := *b
-	a := &Ahead{Backend: &own}
+	p := &Prefetcher{Backend: &own}
 	if b.rows.prefetch != nil {
-		own.small.multiply = func(c, x *float32, aRow, aTerm int, y *float32, k, ld, eights int, plus *float32) {
-			a.fetch()
-			b.small.multiply(c, x, aRow, aTerm, y, k, ld, eights, plus)
+		own.small.multiply = func(c, x *float32, xRow, xTerm int, y *float32, k, ld, eights int, plus *float32) {
+			p.prefetch()
+			b.small.multiply(c, x, xRow, xTerm, y, k, ld, eights, plus)
 		}
 	}
-	return a
+	return p
 }
 
+// lineEntries is the number of float32 entries in a cache line.
 const lineEntries = 16
 
-// Want adds x; what is added last comes first.
-func (a *Ahead) Want(x []float32) {
-	if len(x) > 0 && a.rows.prefetch != nil {
-		a.wanted = append(a.wanted, x)
-		a.lines += (len(x) + lineEntries - 1) / lineEntries
+// Add puts x in the queue, before what is already there.
+func (p *Prefetcher) Add(x []float32) {
+	if len(x) > 0 && p.rows.prefetch != nil {
+		p.queue = append(p.queue, x)
+		p.lines += (len(x) + lineEntries - 1) / lineEntries
 	}
 }
 
-// Over spreads what is wanted over the given number of products with results of d rows.
-func (a *Ahead) Over(products, d int) {
-	strips := products * ((d + a.small.rows - 1) / a.small.rows)
-	a.some = (a.lines + strips - 1) / strips
+// SpreadOver spreads the queue over the given number of products whose results have d rows.
+func (p *Prefetcher) SpreadOver(products, d int) {
+	strips := products * ((d + p.small.rows - 1) / p.small.rows)
+	p.perStrip = (p.lines + strips - 1) / strips
 }
 
-// Forget drops what has not come yet.
-func (a *Ahead) Forget() { a.wanted, a.lines = a.wanted[:0], 0 }
+// Reset empties the queue.
+func (p *Prefetcher) Reset() { p.queue, p.lines = p.queue[:0], 0 }
 
-func (a *Ahead) fetch() {
-	for left := a.some; left > 0 && len(a.wanted) > 0; {
-		last := len(a.wanted) - 1
-		x := a.wanted[last]
+func (p *Prefetcher) prefetch() {
+	for left := p.perStrip; left > 0 && len(p.queue) > 0; {
+		last := len(p.queue) - 1
+		x := p.queue[last]
 		lines := min((len(x)+lineEntries-1)/lineEntries, left)
-		a.rows.prefetch(&x[0], lines)
-		left, a.lines = left-lines, a.lines-lines
+		p.rows.prefetch(&x[0], lines)
+		left, p.lines = left-lines, p.lines-lines
 		if entries := lines * lineEntries; entries < len(x) {
-			a.wanted[last] = x[entries:]
+			p.queue[last] = x[entries:]
 		} else {
-			a.wanted = a.wanted[:last]
+			p.queue = p.queue[:last]
 		}
 	}
 }

@@ -1,9 +1,11 @@
-package kernel
+package linalg
 
 import (
 	"context"
 	"fmt"
 	"unsafe"
+
+	"github.com/mquine/mquine/kernel"
 )
 
 // Matrix is a float32 matrix in row-major order: entry (i, j) is Data[i*Stride+j].
@@ -15,7 +17,7 @@ type Matrix struct {
 // NewMatrix returns a zero matrix whose rows begin at multiples of 64 bytes.
 func NewMatrix(rows, cols int) Matrix {
 	stride := roundUp(cols, 16)
-	return Matrix{Data: AlignedFloat32(rows * stride), Rows: rows, Cols: cols, Stride: stride}
+	return Matrix{Data: kernel.AlignedFloat32(rows * stride), Rows: rows, Cols: cols, Stride: stride}
 }
 
 // Row returns row i.
@@ -31,7 +33,7 @@ func (m Matrix) Slice(from, to int) Matrix {
 
 func (m Matrix) check(name string) {
 	if m.Rows < 0 || m.Cols < 0 || m.Stride < m.Cols || m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols {
-		panic(fmt.Sprintf("kernel: matrix %s: %d × %d with stride %d in %d entries", name, m.Rows, m.Cols, m.Stride, len(m.Data)))
+		panic(fmt.Sprintf("linalg: matrix %s: %d × %d with stride %d in %d entries", name, m.Rows, m.Cols, m.Stride, len(m.Data)))
 	}
 }
 
@@ -47,7 +49,7 @@ func (m Matrix) check(name string) {
 // product is larger than those before.
 type Product struct {
 	gemm    *gemm
-	team    *team
+	pool    *kernel.Pool
 	left    []float32   // packed rows of the left factor, chunk by chunk and strip by strip: [k][mr], or as the kernel has it
 	right   []float32   // packed columns of the right factor, chunk by chunk and panel by panel: [k][nr]
 	scratch [][]float32 // of every worker: tiles, or what is packed with zeros
@@ -72,14 +74,14 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr int
-	unit   int    // of terms, whose multiples are packed
-	strips int    // of an item: of 256 terms, they fit in L2
-	tiles  []tile // tile i computes the first (i+1)/len(tiles) of a panel's columns
+	unit   int          // of terms, whose multiples are packed
+	strips int          // of an item: of 256 terms, they fit in L2
+	tiles  []gemmKernel // tile i computes the first (i+1)/len(tiles) of a panel's columns
 	// Packing of mr and nr vectors that are rows, or columns, of a matrix.
 	packRows, packCols [2]func(dst, src *float32, stride, k int)
 }
 
-type tile func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
 const (
 	// ProductChunk is the number of terms that a product adds up in one chain.
@@ -94,9 +96,9 @@ const (
 func (b *Backend) NewProduct(threads int) *Product { return newProduct(&b.gemm, threads) }
 
 func newProduct(g *gemm, threads int) *Product {
-	p := &Product{gemm: g, team: newTeam(threads)}
-	for range p.team.threads() {
-		p.scratch = append(p.scratch, AlignedFloat32(max(g.mr, g.nr)*max(ProductChunk, g.strips*g.mr)))
+	p := &Product{gemm: g, pool: kernel.NewPool(threads)}
+	for range p.pool.Workers() {
+		p.scratch = append(p.scratch, kernel.AlignedFloat32(max(g.mr, g.nr)*max(ProductChunk, g.strips*g.mr)))
 	}
 	p.packWork, p.multiplier = p.pack, p.multiply
 	return p
@@ -133,7 +135,7 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	m, k := l.size()
 	n, kr := r.size()
 	if c.Rows != m || c.Cols != n || k != kr {
-		panic(fmt.Sprintf("kernel: product of %d × %d and %d × %d into %d × %d", m, k, kr, n, c.Rows, c.Cols))
+		panic(fmt.Sprintf("linalg: product of %d × %d and %d × %d into %d × %d", m, k, kr, n, c.Rows, c.Cols))
 	}
 	if m == 0 || n == 0 {
 		return ctx.Err()
@@ -165,10 +167,10 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 				if p.row == 0 {
 					items += p.panelGroups()
 				}
-				if err := p.team.run(ctx, items, p.packWork); err != nil {
+				if err := p.pool.Run(ctx, items, p.packWork); err != nil {
 					return err
 				}
-				if err := p.team.run(ctx, p.stripGroups*p.panelGroups(), p.multiplier); err != nil {
+				if err := p.pool.Run(ctx, p.stripGroups*p.panelGroups(), p.multiplier); err != nil {
 					return err
 				}
 			}
@@ -182,7 +184,7 @@ func room(x []float32, n int) []float32 {
 	if len(x) >= n {
 		return x
 	}
-	return AlignedFloat32(n)
+	return kernel.AlignedFloat32(n)
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -194,7 +196,7 @@ func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p
 // blockEntries hold, because goroutines wait for each other before and after every block. One goroutine
 // packs a chunk, which stays nearer.
 func (p *Product) blockTerms(vectors int) int {
-	if p.team.threads() == 1 {
+	if p.pool.Workers() == 1 {
 		return ProductChunk
 	}
 	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk

@@ -1,6 +1,6 @@
 //go:build !noasm
 
-package kernel
+package linalg
 
 import (
 	"unsafe"
@@ -10,7 +10,7 @@ import (
 
 var (
 	gemmAVX2 = gemm{
-		mr: 6, nr: 16, unit: 1, strips: 24, tiles: []tile{asm.Gemm6x8AVX2, asm.Gemm6x16AVX2},
+		mr: 6, nr: 16, unit: 1, strips: 24, tiles: []gemmKernel{asm.Gemm6x8AVX2, asm.Gemm6x16AVX2},
 		packRows: [2]func(dst, src *float32, stride, k int){
 			func(dst, src *float32, stride, k int) { asm.Transpose6AVX2(dst, src, 6, stride, k) },
 			asm.CopyColumns6AVX2,
@@ -21,7 +21,7 @@ var (
 		},
 	}
 	gemmAVX512 = gemm{
-		mr: 8, nr: 48, unit: 1, strips: 24, tiles: []tile{asm.Gemm8x16AVX512, asm.Gemm8x32AVX512, asm.Gemm8x48AVX512},
+		mr: 8, nr: 48, unit: 1, strips: 24, tiles: []gemmKernel{asm.Gemm8x16AVX512, asm.Gemm8x32AVX512, asm.Gemm8x48AVX512},
 		packRows: [2]func(dst, src *float32, stride, k int){
 			func(dst, src *float32, stride, k int) { asm.Transpose8AVX2(dst, src, 8, stride, k) },
 			asm.CopyColumns8AVX2,

@@ -1,19 +1,20 @@
 //go:build !noasm
 
-package kernel
+package linalg
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // The packing of both tiers is AVX2 code: that of AVX-512's wide panels can be tested without AVX-512.
 func TestPacking(t *testing.T) {
-	if detect() < AVX2 {
-		t.Skip("no AVX2")
-	}
+	kerneltest.SkipWithout(t, kerneltest.Backends(t, 0)[0], kernel.FeatureAVX2)
 	for _, g := range []gemm{gemmAVX2, gemmAVX512} {
 		for _, width := range []int{g.mr, g.nr} {
 			kernels := g.packRows
@@ -24,10 +25,10 @@ func TestPacking(t *testing.T) {
 				t.Run(fmt.Sprintf("width=%d/k=%d", width, k), func(t *testing.T) {
 					n := float32(0)
 					next := func() float32 { n++; return n }
-					rows := guardedMatrix(nil, width, k, k+3, next)
-					cols := guardedMatrix(nil, k, width, width+5, next)
+					rows := guardedMatrix(t, width, k, k+3, next)
+					cols := guardedMatrix(t, k, width, width+5, next)
 					for i, m := range []Matrix{rows, cols} {
-						dst := guarded[float32](k * width)
+						dst := kerneltest.Guarded[float32](t, k*width)
 						kernels[i](&dst[0], &m.Data[0], m.Stride, k)
 						for v := range width {
 							for term := range k {

@@ -1,9 +1,6 @@
-package kernel
+package linalg
 
 import "fmt"
-
-// HasSplitProducts tells that there is NewSplitProduct: with AMX for bfloat16, on the AVX-512 tier.
-func (b *Backend) HasSplitProducts() bool { return b.split.tiles != nil }
 
 // NewSplitProduct is NewProduct for products in which every float32 number is the sum of two bfloat16,
 // which have 8 bits each and float32's range, without the products of two low parts: with k terms an entry
@@ -12,8 +9,8 @@ func (b *Backend) HasSplitProducts() bool { return b.split.tiles != nil }
 // of additions, that of asm.GemmSplit32x32AMXBF16, depends on neither threads nor blocking. Factors from
 // (2 − 2⁻⁸)·2¹²⁷ on and infinite ones make NaN, and those below 2⁻¹¹⁷ lose bits.
 func (b *Backend) NewSplitProduct(threads int) *Product {
-	if !b.HasSplitProducts() {
-		panic(fmt.Sprintf("kernel: NewSplitProduct: not on %v here", b.Tier))
+	if b.split.tiles == nil {
+		panic(fmt.Sprintf("linalg: NewSplitProduct: not on %v here", b.Tier))
 	}
 	return newProduct(&b.split, threads)
 }

@@ -1,11 +1,9 @@
 //go:build !noasm
 
-package kernel
+package linalg
 
 import (
 	"unsafe"
-
-	"github.com/klauspost/cpuid/v2"
 
 	"github.com/mquine/mquine/asm"
 )
@@ -15,23 +13,17 @@ const (
 	splitWords   = splitVectors * splitVectors
 )
 
-// splitProducts returns the kernels of split products, none where the processor or the system does not let
-// this process have AMX for bfloat16.
-func splitProducts() gemm {
-	if !hasTiles || !cpuid.CPU.Supports(cpuid.AMXBF16) {
-		return gemm{}
-	}
-	return gemm{
-		mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: 8, tiles: []tile{asm.GemmSplit32x32AMXBF16},
-		packRows: [2]func(dst, src *float32, stride, k int){
-			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, false) },
-			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, false) },
-		},
-		packCols: [2]func(dst, src *float32, stride, k int){
-			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, true) },
-			func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, true) },
-		},
-	}
+// gemmSplit holds the kernels of split products.
+var gemmSplit = gemm{
+	mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: 8, tiles: []gemmKernel{asm.GemmSplit32x32AMXBF16},
+	packRows: [2]func(dst, src *float32, stride, k int){
+		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, false) },
+		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, false) },
+	},
+	packCols: [2]func(dst, src *float32, stride, k int){
+		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, true) },
+		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, true) },
+	},
 }
 
 // split splits k terms of a strip's or a panel's vectors, which are rows or columns of a matrix. The words of

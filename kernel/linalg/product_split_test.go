@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // splitTwin returns the two bfloat16 of a number, as float32.
@@ -40,7 +42,7 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 			var chains [2]float32
 			for t := range block {
 				a, b := flushed(parts[0][which[0]][t]), flushed(parts[1][which[1]][t])
-				chains[t%2] = flushed(fma32(a, b, chains[t%2]))
+				chains[t%2] = flushed(kerneltest.FMA32(a, b, chains[t%2]))
 			}
 			c = flushed(c + flushed(chains[0]+chains[1]))
 		}
@@ -51,7 +53,7 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 // eachSplitBackend runs f for every tier that has split products.
 func eachSplitBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		if !b.HasSplitProducts() {
+		if b.split.tiles == nil {
 			t.Skip("no split products: they need AMX for bfloat16, on the AVX-512 tier")
 		}
 		f(t, b)
@@ -80,7 +82,7 @@ func TestSplitProductAgainstFloat64(t *testing.T) {
 			for _, k := range []int{1482, 123182} {
 				t.Run(fmt.Sprintf("%s/k=%d", name, k), func(t *testing.T) {
 					m, n := 2+60000/k, 3+60000/k
-					x, y, c := guardedMatrix(rng, m, k, k, value), guardedMatrix(rng, n, k, k, value), NewMatrix(m, n)
+					x, y, c := guardedMatrix(t, m, k, k, value), guardedMatrix(t, n, k, k, value), NewMatrix(m, n)
 					require.NoError(t, b.NewSplitProduct(2).NT(t.Context(), c, x, y, false))
 					worst := relativeError(x, y, c)
 					t.Logf("largest error: %.2g of Σ|x·y|", worst)
@@ -92,5 +94,5 @@ func TestSplitProductAgainstFloat64(t *testing.T) {
 }
 
 func TestSplitProductPanics(t *testing.T) {
-	require.Panics(t, func() { generic.NewSplitProduct(1) })
+	require.Panics(t, func() { generic(t).NewSplitProduct(1) })
 }

@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"context"
@@ -8,16 +8,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // guardedMatrix returns a random matrix that ends at a guard page; entries outside its columns
 // hold NaN.
-func guardedMatrix(rng *rand.Rand, rows, cols, stride int, value func() float32) Matrix {
+func guardedMatrix(t testing.TB, rows, cols, stride int, value func() float32) Matrix {
 	m := Matrix{Rows: rows, Cols: cols, Stride: stride}
 	if rows == 0 {
 		return m
 	}
-	m.Data = guarded[float32]((rows-1)*stride + cols)
+	m.Data = kerneltest.Guarded[float32](t, (rows-1)*stride+cols)
 	for i := range m.Data {
 		m.Data[i] = float32(math.NaN())
 	}
@@ -47,15 +50,15 @@ func byRow(m Matrix, i, t int) float32 { return m.Data[i*m.Stride+t] }
 func byCol(m Matrix, i, t int) float32 { return m.Data[t*m.Stride+i] }
 
 // twinProduct is an entry of a product as a tier computes it.
-func twinProduct(tier Tier, k int, x, y func(t int) float32) (sum float32, add func(c float32) float32) {
+func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32, add func(c float32) float32) {
 	var chunks []float32
 	for from := 0; from < k; from += ProductChunk {
 		var chain float32
 		for t := from; t < min(from+ProductChunk, k); t++ {
-			if tier == Generic {
+			if tier == kernel.Generic {
 				chain += float32(x(t) * y(t))
 			} else {
-				chain = fma32(x(t), y(t), chain)
+				chain = kerneltest.FMA32(x(t), y(t), chain)
 			}
 		}
 		chunks = append(chunks, chain)
@@ -120,12 +123,12 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 					return vectors, k
 				}
 				rows, cols := shape(m, form.columns[0])
-				x := guardedMatrix(rng, rows, cols, cols+rng.IntN(3), value)
+				x := guardedMatrix(t, rows, cols, cols+rng.IntN(3), value)
 				rows, cols = shape(n, form.columns[1])
-				y := guardedMatrix(rng, rows, cols, cols+rng.IntN(3), value)
-				before := guardedMatrix(rng, m, n, n+rng.IntN(3), value)
+				y := guardedMatrix(t, rows, cols, cols+rng.IntN(3), value)
+				before := guardedMatrix(t, m, n, n+rng.IntN(3), value)
 				c := before
-				c.Data = guarded[float32](len(before.Data))
+				c.Data = kerneltest.Guarded[float32](t, len(before.Data))
 				for round := range 4 {
 					add, p := round%2 == 1, products[round/2]
 					copy(c.Data, before.Data)
@@ -174,7 +177,7 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 			for range 20 {
 				check(g.mr, g.nr, 1+rng.IntN(20), func() float32 {
 					if rng.IntN(10) == 0 {
-						return special[rng.IntN(len(special))]
+						return kerneltest.Special[rng.IntN(len(kerneltest.Special))]
 					}
 					return normal()
 				})
@@ -189,9 +192,9 @@ func TestProductAgainstFloat64(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 1))
 		normal := func() float32 { return float32(rng.NormFloat64()) }
 		const m, n, k = 37, 61, 1482
-		x, y, c := guardedMatrix(rng, m, k, k, normal), guardedMatrix(rng, n, k, k, normal), NewMatrix(m, n)
+		x, y, c := guardedMatrix(t, m, k, k, normal), guardedMatrix(t, n, k, k, normal), NewMatrix(m, n)
 		require.NoError(t, b.NewProduct(2).NT(t.Context(), c, x, y, false))
-		require.LessOrEqual(t, relativeError(x, y, c), Gamma(ProductChunk+k/ProductChunk, U32))
+		require.LessOrEqual(t, relativeError(x, y, c), kernel.Gamma(ProductChunk+k/ProductChunk, kernel.U32))
 	})
 }
 
@@ -214,11 +217,11 @@ func TestProductCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	x := NewMatrix(3, 5)
-	require.ErrorIs(t, generic.NewProduct(2).NT(ctx, NewMatrix(3, 3), x, x, false), context.Canceled)
+	require.ErrorIs(t, generic(t).NewProduct(2).NT(ctx, NewMatrix(3, 3), x, x, false), context.Canceled)
 }
 
 func TestProductPanics(t *testing.T) {
-	p, x := generic.NewProduct(1), NewMatrix(3, 5)
+	p, x := generic(t).NewProduct(1), NewMatrix(3, 5)
 	require.Panics(t, func() { _ = p.NT(t.Context(), NewMatrix(3, 4), x, x, false) }, "a wrong size of c")
 	require.Panics(t, func() { _ = p.NN(t.Context(), NewMatrix(3, 5), x, x, false) }, "factors that do not fit")
 	x.Data = x.Data[:14]

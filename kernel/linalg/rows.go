@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ type rowKernels struct {
 	dot     func(x, y *float32, n int, lanes *[sumLanes]float32)
 	sum     func(x *float32, n int, lanes *[sumLanes]float32)
 	adam    func(w, m, v, g *float32, n int, s *float32, ahead int)
-	coast   func(w, m, v *float32, n int, s *float32, ahead int)
+	catchUp func(w, m, v *float32, n int, s *float32, ahead int)
 	adagrad func(w, v, g *float32, n int, s *float32)
 	// prefetch asks for cache lines to come into L2; nil in the generic tier.
 	prefetch func(p *float32, lines int)
@@ -34,7 +34,7 @@ const (
 func checkLength(name string, n int, vectors ...[]float32) {
 	for _, v := range vectors {
 		if len(v) != n {
-			panic(fmt.Sprintf("kernel: %s: vectors of %d and %d entries", name, n, len(v)))
+			panic(fmt.Sprintf("linalg: %s: vectors of %d and %d entries", name, n, len(v)))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (b *Backend) Sum(x []float32) float64 {
 type scratch struct {
 	lanes   [sumLanes]float32
 	adam    AdamStep
-	coast   [2]float32
+	catchUp [2]float32
 	adagrad AdagradStep
 }
 
@@ -159,19 +159,19 @@ func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	}
 }
 
-// Coast moves the row w along its moments m and v, which stay: w ← w − rate·m / (√v + epsilon). next is
+// AdamCatchUp moves the row w along its moments m and v, which stay: w ← w − rate·m / (√v + epsilon). next is
 // as with Adam.
-func (b *Backend) Coast(w, m, v []float32, rate, epsilon float32, next int) {
-	checkLength("Coast", len(w), m, v)
+func (b *Backend) AdamCatchUp(w, m, v []float32, rate, epsilon float32, next int) {
+	checkLength("AdamCatchUp", len(w), m, v)
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
-	t.coast = [2]float32{rate, epsilon}
+	t.catchUp = [2]float32{rate, epsilon}
 	whole := len(w) / rowLanes * rowLanes
 	for i := 0; i < whole; i += rowChunk {
-		b.rows.coast(&w[i], &m[i], &v[i], min(rowChunk, whole-i), &t.coast[0], 4*next)
+		b.rows.catchUp(&w[i], &m[i], &v[i], min(rowChunk, whole-i), &t.catchUp[0], 4*next)
 	}
 	if i := whole; i < len(w) {
-		coastGeneric(&w[i], &m[i], &v[i], len(w)-i, &t.coast[0], 0)
+		catchUpGeneric(&w[i], &m[i], &v[i], len(w)-i, &t.catchUp[0], 0)
 	}
 }
 

@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"math"
@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // lengths with every residue of the lanes, and more than one chunk.
@@ -19,19 +22,19 @@ func eachLength(f func(n int)) {
 }
 
 // randomRow returns a row at a guard page, now and then with special values.
-func randomRow(rng *rand.Rand, n int) []float32 {
-	x := guarded[float32](n)
+func randomRow(t testing.TB, rng *rand.Rand, n int) []float32 {
+	x := kerneltest.Guarded[float32](t, n)
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 		if n%5 == 4 && rng.IntN(16) == 0 {
-			x[i] = special[rng.IntN(len(special))]
+			x[i] = kerneltest.Special[rng.IntN(len(kerneltest.Special))]
 		}
 	}
 	return x
 }
 
-func clone(x []float32) []float32 {
-	c := guarded[float32](len(x))
+func clone(t testing.TB, x []float32) []float32 {
+	c := kerneltest.Guarded[float32](t, len(x))
 	copy(c, x)
 	return c
 }
@@ -41,62 +44,62 @@ func TestRows(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 9))
 		eachLength(func(n int) {
-			w, m, g := randomRow(rng, n), randomRow(rng, n), randomRow(rng, n)
-			v := randomRow(rng, n)
+			w, m, g := randomRow(t, rng, n), randomRow(t, rng, n), randomRow(t, rng, n)
+			v := randomRow(t, rng, n)
 			for i := range v {
-				v[i] = abs32(v[i])
+				v[i] = kerneltest.Abs32(v[i])
 			}
-			want, got := clone(w), clone(w)
+			want, got := clone(t, w), clone(t, w)
 			for i := range want {
 				p := float32(0.3 * g[i])
 				want[i] += p
 			}
 			b.Axpy(got, 0.3, g)
-			requireBits(t, want, got, "axpy, n = %d", n)
+			kerneltest.SameBits(t, want, got, "axpy, n = %d", n)
 
 			for i := range want {
 				want[i] *= -0.7
 			}
 			b.Scale(got, -0.7)
-			requireBits(t, want, got, "scale, n = %d", n)
+			kerneltest.SameBits(t, want, got, "scale, n = %d", n)
 
 			step := NewAdamStep(1e-2, 0.9, 0.999, 1e-8, 3, 2)
-			wants := [3][]float32{clone(w), clone(m), clone(v)}
-			gots := [3][]float32{clone(w), clone(m), clone(v)}
+			wants := [3][]float32{clone(t, w), clone(t, m), clone(t, v)}
+			gots := [3][]float32{clone(t, w), clone(t, m), clone(t, v)}
 			for i := range g {
 				x := g[i]
 				first, second := float32(step.Keep1*m[i]), float32(step.Keep2*v[i])
 				first += float32(step.New1 * x)
 				x = float32(x * x)
 				second += float32(step.New2 * x)
-				root := sqrt32(float32(step.Spread*second)) + step.Epsilon
+				root := kerneltest.Sqrt32(float32(step.Spread*second)) + step.Epsilon
 				wants[0][i], wants[1][i], wants[2][i] = w[i]-float32(step.Rate*first)/root, first, second
 			}
 			b.Adam(gots[0], gots[1], gots[2], g, step, n)
 			for i := range wants {
-				requireBits(t, wants[i], gots[i], "adam %d, n = %d", i, n)
+				kerneltest.SameBits(t, wants[i], gots[i], "adam %d, n = %d", i, n)
 			}
 
-			wants = [3][]float32{clone(w), m, v}
-			gots = [3][]float32{clone(w), clone(m), clone(v)}
+			wants = [3][]float32{clone(t, w), m, v}
+			gots = [3][]float32{clone(t, w), clone(t, m), clone(t, v)}
 			for i := range w {
-				wants[0][i] -= float32(0.3*m[i]) / (sqrt32(v[i]) + 1e-9)
+				wants[0][i] -= float32(0.3*m[i]) / (kerneltest.Sqrt32(v[i]) + 1e-9)
 			}
-			b.Coast(gots[0], gots[1], gots[2], 0.3, 1e-9, -n)
+			b.AdamCatchUp(gots[0], gots[1], gots[2], 0.3, 1e-9, -n)
 			for i := range wants {
-				requireBits(t, wants[i], gots[i], "coast %d, n = %d", i, n)
+				kerneltest.SameBits(t, wants[i], gots[i], "catchUp %d, n = %d", i, n)
 			}
 
-			wants, gots = [3][]float32{clone(w), clone(v)}, [3][]float32{clone(w), clone(v)}
+			wants, gots = [3][]float32{clone(t, w), clone(t, v)}, [3][]float32{clone(t, w), clone(t, v)}
 			for i := range g {
 				x := g[i]
 				square := float32(x * x)
 				sum := v[i] + square
-				wants[0][i], wants[1][i] = w[i]-float32(0.05*x)/(sqrt32(sum)+1e-10), sum
+				wants[0][i], wants[1][i] = w[i]-float32(0.05*x)/(kerneltest.Sqrt32(sum)+1e-10), sum
 			}
 			b.Adagrad(gots[0], gots[1], g, AdagradStep{0.05, 1e-10})
 			for i := range wants[:2] {
-				requireBits(t, wants[i], gots[i], "adagrad %d, n = %d", i, n)
+				kerneltest.SameBits(t, wants[i], gots[i], "adagrad %d, n = %d", i, n)
 			}
 		})
 	})
@@ -109,18 +112,18 @@ func TestDot(t *testing.T) {
 			if n%5 == 4 {
 				n++ // no special values
 			}
-			x, y := randomRow(rng, n), randomRow(rng, n)
+			x, y := randomRow(t, rng, n), randomRow(t, rng, n)
 			var want, size, sum, sumSize float64
 			for i := range x {
 				p := float64(x[i]) * float64(y[i])
 				want, size = want+p, size+math.Abs(p)
 				sum, sumSize = sum+float64(x[i]), sumSize+math.Abs(float64(x[i]))
 			}
-			require.InDelta(t, sum, b.Sum(x), Gamma(rowChunk/sumLanes, U32)*sumSize)
-			require.Equal(t, generic.Sum(x), b.Sum(x), "n = %d: tiers agree", n)
+			require.InDelta(t, sum, b.Sum(x), kernel.Gamma(rowChunk/sumLanes, kernel.U32)*sumSize)
+			require.Equal(t, generic(t).Sum(x), b.Sum(x), "n = %d: tiers agree", n)
 			got := b.Dot(x, y)
-			require.InDelta(t, want, got, Gamma(rowChunk/sumLanes+1, U32)*size)
-			require.Equal(t, generic.Dot(x, y), got, "n = %d: tiers agree", n)
+			require.InDelta(t, want, got, kernel.Gamma(rowChunk/sumLanes+1, kernel.U32)*size)
+			require.Equal(t, generic(t).Dot(x, y), got, "n = %d: tiers agree", n)
 		})
 	})
 }
@@ -140,7 +143,7 @@ func TestNewAdamStep(t *testing.T) {
 		}
 		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
 		wide -= rate * first / (1 - math.Pow(beta1, float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
-		generic.Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped), 0)
+		generic(t).Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped), 0)
 		skipped = 0
 		require.InDelta(t, wide, w[0], 1e-5, "step %d", step)
 	}
@@ -159,7 +162,7 @@ func TestRowsDoNotAllocate(t *testing.T) {
 			b.Dot(x, y)
 			b.Sum(x)
 			b.Adam(w, x, y, z, step, 0)
-			b.Coast(w, x, y, 1, 1, 0)
+			b.AdamCatchUp(w, x, y, 1, 1, 0)
 			b.Adagrad(w, y, z, AdagradStep{1, 1})
 			b.Softmax(x, 1, 1)
 			b.Logistic(x, nil, 0, 1)

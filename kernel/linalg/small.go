@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import "fmt"
 
@@ -58,11 +58,11 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 	}
 	added := plus.Data != nil
 	if c.Rows != rows || terms != y.Rows || c.Cols != y.Cols || added && (plus.Rows != c.Rows || plus.Cols != c.Cols) {
-		panic(fmt.Sprintf("kernel: small product of %d × %d and %d × %d, plus %d × %d, into %d × %d",
+		panic(fmt.Sprintf("linalg: small product of %d × %d and %d × %d, plus %d × %d, into %d × %d",
 			rows, terms, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
 	}
 	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
-		panic(fmt.Sprintf("kernel: small product with strides %d, %d and %d of what has to have the same", c.Stride, y.Stride, plus.Stride))
+		panic(fmt.Sprintf("linalg: small product with strides %d, %d and %d of what has to have the same", c.Stride, y.Stride, plus.Stride))
 	}
 	if lower {
 		checkSquare(c)
@@ -87,14 +87,14 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 // checkSmall panics if m is empty or lacks the room that NewSmall gives.
 func checkSmall(m Matrix) {
 	if m.Rows < 1 || m.Cols < 1 || len(m.Data) < ((m.Rows+7)&^7-1)*m.Stride+(m.Cols+7)&^7 {
-		panic(fmt.Sprintf("kernel: %d × %d is no small matrix in %d entries with stride %d", m.Rows, m.Cols, len(m.Data), m.Stride))
+		panic(fmt.Sprintf("linalg: %d × %d is no small matrix in %d entries with stride %d", m.Rows, m.Cols, len(m.Data), m.Stride))
 	}
 }
 
 func checkSquare(m Matrix) {
 	checkSmall(m)
 	if m.Rows != m.Cols {
-		panic(fmt.Sprintf("kernel: %d × %d is not square", m.Rows, m.Cols))
+		panic(fmt.Sprintf("linalg: %d × %d is not square", m.Rows, m.Cols))
 	}
 }
 
@@ -104,7 +104,7 @@ func (b *Backend) Transpose32(dst, src Matrix) {
 	checkSmall(dst)
 	checkSmall(src)
 	if dst.Rows != src.Cols || dst.Cols != src.Rows {
-		panic(fmt.Sprintf("kernel: transpose of %d × %d into %d × %d", src.Rows, src.Cols, dst.Rows, dst.Cols))
+		panic(fmt.Sprintf("linalg: transpose of %d × %d into %d × %d", src.Rows, src.Cols, dst.Rows, dst.Cols))
 	}
 	for i := 0; i < src.Rows; i += 8 {
 		b.small.transpose(&dst.Data[i], &src.Data[i*src.Stride], dst.Stride, src.Stride, src.Cols)
@@ -137,7 +137,7 @@ func (b *Backend) PackLower32(packed []float32, src Matrix, factor, diagonal flo
 
 func checkTriangle(name string, d int, packed []float32) {
 	if len(packed) < d*(d+1)/2 {
-		panic(fmt.Sprintf("kernel: %s: d = %d, a triangle of %d entries instead of %d", name, d, len(packed), d*(d+1)/2))
+		panic(fmt.Sprintf("linalg: %s: d = %d, a triangle of %d entries instead of %d", name, d, len(packed), d*(d+1)/2))
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *Symmetric) Features(phi, a []float32) {
 func (s *Symmetric) Gradient(ga, gphi, a []float32) {
 	b, p := s.backend, s.triangle("Gradient", gphi, a)
 	if len(ga) < p {
-		panic(fmt.Sprintf("kernel: Symmetric.Gradient: d = %d, room for %d entries", s.d, len(ga)))
+		panic(fmt.Sprintf("linalg: Symmetric.Gradient: d = %d, room for %d entries", s.d, len(ga)))
 	}
 	b.UnpackSymmetric32(s.e, a, 2)
 	b.UnpackSymmetric32(s.g, gphi[p:2*p], 2)
@@ -199,7 +199,7 @@ func (s *Symmetric) Gradient(ga, gphi, a []float32) {
 func (s *Symmetric) triangle(name string, phi, a []float32) int {
 	p := s.d * (s.d + 1) / 2
 	if len(phi) < 2*p || len(a) < p {
-		panic(fmt.Sprintf("kernel: Symmetric.%s: d = %d, %d features, a row of %d", name, s.d, len(phi), len(a)))
+		panic(fmt.Sprintf("linalg: Symmetric.%s: d = %d, %d features, a row of %d", name, s.d, len(phi), len(a)))
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"math"
@@ -6,14 +6,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 var smallDims = []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 18, 20, 24, 25, 31, 32, 33, 38, 40, 47, 48, 49, 65}
 
 // small returns a matrix between guard pages, with zeros up to whole eights of rows and columns.
-func small(rows, cols int, value func() float32) Matrix {
+func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 	m := NewSmall(rows, cols)
-	m.Data = guarded[float32](len(m.Data))
+	m.Data = kerneltest.Guarded[float32](t, len(m.Data))
 	for i := range rows {
 		for j := range m.Row(i) {
 			m.Row(i)[j] = value()
@@ -36,7 +38,7 @@ func TestMatMul32(t *testing.T) {
 				if round == 3 {
 					value = func() float32 {
 						if rng.IntN(30) == 0 {
-							return special[rng.IntN(len(special))]
+							return kerneltest.Special[rng.IntN(len(kerneltest.Special))]
 						}
 						return normal()
 					}
@@ -48,7 +50,7 @@ func TestMatMul32(t *testing.T) {
 				}
 				offset := []int{0, 0, 0, 0, 0, rng.IntN(d + 9)}[round]
 				within := func(rows int, value func() float32) Matrix {
-					m := small(rows, offset+(cols+7)&^7, constant(0))
+					m := small(t, rows, offset+(cols+7)&^7, constant(0))
 					for i := range rows {
 						for j := range offset + cols {
 							m.Row(i)[j] = value()
@@ -63,9 +65,9 @@ func TestMatMul32(t *testing.T) {
 					if form.lower && oblong {
 						continue
 					}
-					x, y := small(rows, terms, value), within(terms, value)
+					x, y := small(t, rows, terms, value), within(terms, value)
 					if form.transposed {
-						x = small(terms, rows, value)
+						x = small(t, terms, rows, value)
 					}
 					before := within(rows, value)
 					for _, plus := range []string{"nothing", "another", "itself"} {
@@ -99,7 +101,7 @@ func TestMatMul32(t *testing.T) {
 								if plus != "nothing" {
 									want = add(before.Row(i)[j])
 								}
-								requireBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j, form, plus)
+								kerneltest.SameBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j, form, plus)
 							}
 						}
 					}
@@ -115,13 +117,13 @@ func TestMatMul32Neighbours(t *testing.T) {
 		const d = 38
 		rng := rand.New(rand.NewPCG(5, 7))
 		normal := func() float32 { return float32(rng.NormFloat64()) }
-		x, y, c := small(d, d, normal), small(d, 2*d, normal), small(d, 2*d, normal)
+		x, y, c := small(t, d, d, normal), small(t, d, 2*d, normal), small(t, d, 2*d, normal)
 		before := append([]float32{}, c.Data...)
 		b.MatMul32(c.Columns(0, d), x, y.Columns(0, d), Matrix{})
 		for i := range d {
-			requireBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
+			kerneltest.SameBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
 		}
-		require.Panics(t, func() { b.MatMul32(small(d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
+		require.Panics(t, func() { b.MatMul32(small(t, d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y, c.Columns(0, d)) }, "plus of another size")
 		require.Panics(t, func() { b.MatMulLower32(c, x, y, Matrix{}) }, "no diagonal")
@@ -132,9 +134,9 @@ func TestTranspose32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		for _, d := range smallDims {
 			n := float32(0)
-			whole := small(d, 2*d, func() float32 { n++; return n })
-			for _, x := range []Matrix{small(d, d, func() float32 { n++; return n }), whole.Columns(0, d), whole.Columns(d, 2*d)} {
-				y := small(d, d, constant(0))
+			whole := small(t, d, 2*d, func() float32 { n++; return n })
+			for _, x := range []Matrix{small(t, d, d, func() float32 { n++; return n }), whole.Columns(0, d), whole.Columns(d, 2*d)} {
+				y := small(t, d, d, constant(0))
 				b.Transpose32(y, x)
 				for i := range (d + 7) &^ 7 {
 					for j := range y.Stride {
@@ -163,7 +165,7 @@ func TestTriangles(t *testing.T) {
 					}
 					return float32(rng.NormFloat64())
 				}
-				packed, m := guarded[float32](d*(d+1)/2), small(d, d, constant(0))
+				packed, m := kerneltest.Guarded[float32](t, d*(d+1)/2), small(t, d, d, constant(0))
 				for i := range packed {
 					packed[i] = value()
 				}
@@ -179,21 +181,21 @@ func TestTriangles(t *testing.T) {
 								want *= 3
 							}
 						}
-						requireBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d", d, i, j)
 					}
 				}
 				// Side by side the second one takes the columns that the first one spoils.
-				two := small(d, 2*d, constant(0))
+				two := small(t, d, 2*d, constant(0))
 				for range 2 {
 					b.UnpackSymmetric32(two.Columns(0, d), packed, 3)
 					b.UnpackSymmetric32(two.Columns(d, 2*d), packed, 3)
 				}
 				for i := range d {
-					requireBits(t, m.Row(i), two.Row(i)[:d], "d = %d: left, row %d", d, i)
-					requireBits(t, m.Row(i), two.Row(i)[d:], "d = %d: right, row %d", d, i)
+					kerneltest.SameBits(t, m.Row(i), two.Row(i)[:d], "d = %d: left, row %d", d, i)
+					kerneltest.SameBits(t, m.Row(i), two.Row(i)[d:], "d = %d: right, row %d", d, i)
 				}
 
-				x, again := small(d, d, value), guarded[float32](len(packed))
+				x, again := small(t, d, d, value), kerneltest.Guarded[float32](t, len(packed))
 				b.PackLower32(again, x, -2, 0.5)
 				sum := x
 				sum.Data = append([]float32{}, x.Data...)
@@ -205,8 +207,8 @@ func TestTriangles(t *testing.T) {
 						if i == j {
 							factor = 0.5
 						}
-						requireBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
-						requireBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1], "d = %d: added %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1], "d = %d: added %d,%d", d, i, j)
 						at++
 					}
 				}
@@ -247,7 +249,7 @@ func TestSymmetric(t *testing.T) {
 			s := b.NewSymmetric(d)
 			p := d * (d + 1) / 2
 			for range 2 { // a second time: what the first left behind does not matter
-				a, gphi, phi, ga := guarded[float32](p), guarded[float32](2*p), guarded[float32](2*p), guarded[float32](p)
+				a, gphi, phi, ga := kerneltest.Guarded[float32](t, p), kerneltest.Guarded[float32](t, 2*p), kerneltest.Guarded[float32](t, 2*p), kerneltest.Guarded[float32](t, p)
 				wide := make([]float64, p)
 				for i := range a {
 					a[i] = float32(rng.NormFloat64())

@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"fmt"
@@ -77,7 +77,7 @@ func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
 // target is 0, a score of −Inf counts nothing and has derivative 0.
 func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {
 	if w != nil && len(w) != len(x) {
-		panic(fmt.Sprintf("kernel: Logistic: %d scores, %d weights", len(x), len(w)))
+		panic(fmt.Sprintf("linalg: Logistic: %d scores, %d weights", len(x), len(w)))
 	}
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)

@@ -1,4 +1,4 @@
-package kernel
+package linalg
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // ulps returns the distance of got from the real number want in units in the last place of want's
@@ -53,7 +55,7 @@ func TestExp(t *testing.T) {
 func TestExpSpecial(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		inf, nan := float32(math.Inf(1)), float32(math.NaN())
-		x := guarded[float32](40)
+		x := kerneltest.Guarded[float32](t, 40)
 		copy(x, []float32{-inf, inf, nan, 0, float32(math.Copysign(0, -1)), -math.MaxFloat32, math.MaxFloat32, math.SmallestNonzeroFloat32})
 		copy(x[32:], x[:8]) // in the portable rest as well
 		b.Exp(x, 1, 0)
@@ -70,15 +72,15 @@ func TestWeightsAgree(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 10))
 		eachLength(func(n int) {
-			x, w := randomRow(rng, n), randomRow(rng, n)
+			x, w := randomRow(t, rng, n), randomRow(t, rng, n)
 			for i := range x {
 				x[i] *= float32(math.Ldexp(1, rng.IntN(8)))
 			}
 			pairs := [][2]float64{}
 			equal := func(what string, f func(b *Backend, x []float32) float64) {
-				want, got := clone(x), clone(x)
-				pairs = append(pairs, [2]float64{f(generic, want), f(b, got)})
-				requireBits(t, want, got, "%s, n = %d", what, n)
+				want, got := clone(t, x), clone(t, x)
+				pairs = append(pairs, [2]float64{f(generic(t), want), f(b, got)})
+				kerneltest.SameBits(t, want, got, "%s, n = %d", what, n)
 				p := pairs[len(pairs)-1]
 				require.True(t, p[0] == p[1] || p[0] != p[0] && p[1] != p[1], "%s, n = %d: sums %v", what, n, p)
 			}
@@ -128,7 +130,7 @@ func TestSoftmax(t *testing.T) {
 // Excluded scores count nothing; a NaN is seen.
 func TestLogisticExcluded(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		x := guarded[float32](33)
+		x := kerneltest.Guarded[float32](t, 33)
 		for i := range x {
 			x[i] = float32(math.Inf(-1))
 		}

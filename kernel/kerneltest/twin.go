@@ -1,13 +1,17 @@
-package kernel
+package kerneltest
 
-import "math"
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+)
 
 // The assembly's float32 arithmetic, operation by operation. GroupNorm has no twin, only its bound:
 // the approximate root differs from processor to processor.
 
-// fma32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
+// FMA32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
 // there, so that rounding it to float32 afterwards cannot round twice.
-func fma32(x, y, z float32) float32 {
+func FMA32(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
 	if math.IsInf(s, 0) || math.IsNaN(s) {
@@ -30,24 +34,30 @@ func fma32(x, y, z float32) float32 {
 	return float32(s)
 }
 
-func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+// Sqrt32 returns √x rounded once: float64 has more than twice the bits.
+func Sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+// Abs32 returns |x|, also of NaN.
+func Abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
 // twinUpdate adds one unit of terms to a score as the assembly of a tier does.
-func twinUpdate(c Comparison, score float32, q, e []float32) float32 {
+func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	switch c {
-	case L1:
-		return score - abs32(q[0]-e[0])
-	case GroupNorm:
+	case kernel.L1:
+		return score - Abs32(q[0]-e[0])
+	case kernel.GroupNorm:
 		x, y := q[0]-e[0], q[1]-e[1]
-		return score - sqrt32(fma32(y, y, float32(x*x)))
-	case Phase:
-		return score - abs32(fma32(q[1], e[1], float32(q[0]*e[0])))
+		return score - Sqrt32(FMA32(y, y, float32(x*x)))
+	case kernel.Phase:
+		return score - Abs32(FMA32(q[1], e[1], float32(q[0]*e[0])))
 	}
-	return fma32(q[0], e[0], score)
+	return FMA32(q[0], e[0], score)
 }
 
-func twinScore(c Comparison, q, e []float32) float32 {
-	if c == Int16 {
+// TwinScore returns the score of q and e over len(q) terms with the operations of a panel in assembly, which AVX2 and
+// AVX-512 share. It has the bits of Dot, L1, Phase, Int8 and Int16.
+func TwinScore(c kernel.Comparison, q, e []float32) float32 {
+	if c == kernel.Int16 {
 		products := func(x, y []float32) (sum int64) {
 			for t := range x {
 				for shift := 0; shift < 32; shift += 8 {
@@ -62,7 +72,7 @@ func twinScore(c Comparison, q, e []float32) float32 {
 		part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
 		return float32(coarse) + part
 	}
-	if c == Int8 {
+	if c == kernel.Int8 {
 		sum := int32(0)
 		for t := range q {
 			x, y := math.Float32bits(q[t]), math.Float32bits(e[t])
@@ -73,9 +83,9 @@ func twinScore(c Comparison, q, e []float32) float32 {
 		return float32(sum)
 	}
 	var sum float32
-	for from := 0; from < len(q); from += Chunk {
+	for from := 0; from < len(q); from += kernel.Chunk {
 		var chain float32
-		for t := from; t < min(from+Chunk, len(q)); t += c.Unit() {
+		for t := from; t < min(from+kernel.Chunk, len(q)); t += c.Unit() {
 			chain = twinUpdate(c, chain, q[t:], e[t:])
 		}
 		if from > 0 {

@@ -1,4 +1,4 @@
-//go:build amd64 && !linux && !noasm
+//go:build !linux || !amd64 || noasm
 
 package kernel
 

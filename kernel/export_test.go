@@ -1,0 +1,7 @@
+package kernel
+
+// What tests see of this package.
+var (
+	Falling = Comparison.falling
+	BytesOf = bytesOf
+)
