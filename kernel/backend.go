@@ -33,11 +33,6 @@ func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), 
 	return b.compare[c].peak, b.compare[c].peakTerms
 }
 
-// Chunk is the number of terms that Panel adds up in one chain; the chains are added in order.
-// Short chains keep the error bound narrow (PanelError), and so many terms of a panel stay in the
-// L1 cache while strip after strip passes over them.
-const Chunk = 128
-
 // Tile is the result of scoring strips of queries against one panel of candidates. It is scratch
 // memory that a goroutine uses again and again.
 type Tile struct {
@@ -114,9 +109,6 @@ func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int
 	}
 }
 
-// PairWidth is the multiple to which Pair's rows are padded with zeros.
-const PairWidth = 32
-
 // Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
 // out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
 // of PairWidth. There is none for Int8 and Int16.
@@ -144,9 +136,6 @@ func checkPair(out, width int, x, table []float32, stride int, ids []int32) {
 		}
 	}
 }
-
-// mostPairs is the number of rows in one call, which the scheduler cannot interrupt.
-const mostPairs = 256
 
 // MatMul computes the product c = a·b of d × d matrices in float64: every entry one chain over k
 // from 0, product and sum rounded separately. The matrices are LD(d) × LD(d), row by row, zero

@@ -18,7 +18,8 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 	for t := 0; t < len(x); t += c.Unit() {
 		for u := range c.Unit() {
 			a, b := float64(x[t+u]), float64(y[t+u])
-			if math.IsInf(a, 0) || math.IsNaN(a) || math.IsInf(b, 0) || math.IsNaN(b) || math.Abs(a) > 1e18 && c == kernel.GroupNorm || math.Abs(b) > 1e18 && c == kernel.GroupNorm {
+			largest := math.Max(math.Abs(a), math.Abs(b))
+			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c == kernel.GroupNorm {
 				return nil, 0, false
 			}
 			xx, yy = xx+a*a, yy+b*b

@@ -5,9 +5,9 @@ import "unsafe"
 const genericTile = 4 // rows and columns
 
 var gemmGeneric = gemm{
-	mr: genericTile, nr: genericTile, unit: 1, strips: 24, tiles: []gemmKernel{tileGeneric},
-	packRows: [2]func(dst, src *float32, stride, k int){interleaveGeneric, copyGeneric},
-	packCols: [2]func(dst, src *float32, stride, k int){interleaveGeneric, copyGeneric},
+	mr: genericTile, nr: genericTile, unit: 1, strips: floatStrips, tiles: []gemmKernel{tileGeneric},
+	packRows: packKernels{interleaveGeneric, copyGeneric},
+	packCols: packKernels{interleaveGeneric, copyGeneric},
 }
 
 // interleaveGeneric transposes: dst[t*4+i] = src[i*stride+t] for i < 4, t < k.

@@ -5,7 +5,10 @@ import (
 	"unsafe"
 )
 
-var rowsGeneric = rowKernels{axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric, adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric}
+var rowsGeneric = rowKernels{
+	axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric,
+	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
+}
 
 func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) } // rounded once: 53 > 2·24 + 1
 

@@ -94,7 +94,7 @@ func logisticGeneric(x, w *float32, n int, shift, target float32, lanes *[sumLan
 		}
 		bounded := z
 		if z < -math.MaxFloat32 {
-			bounded = -math.MaxFloat32 // 0·∞ is no number
+			bounded = -math.MaxFloat32 // 0·∞ is NaN
 		}
 		loss := (positive + log1p32(e)) - float32(target*bounded)
 		lanes[i%sumLanes] += float32(ws[i] * loss)

@@ -8,51 +8,22 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Matrix is a float32 matrix in row-major order: entry (i, j) is Data[i*Stride+j].
-type Matrix struct {
-	Data               []float32
-	Rows, Cols, Stride int
-}
-
-// NewMatrix returns a zero matrix whose rows begin at multiples of 64 bytes.
-func NewMatrix(rows, cols int) Matrix {
-	stride := roundUp(cols, 16)
-	return Matrix{Data: kernel.AlignedFloat32(rows * stride), Rows: rows, Cols: cols, Stride: stride}
-}
-
-// Row returns row i.
-func (m Matrix) Row(i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
-
-// Slice returns rows from ≤ i < to, which share m's memory.
-func (m Matrix) Slice(from, to int) Matrix {
-	if from == to {
-		return Matrix{Cols: m.Cols, Stride: m.Stride}
-	}
-	return Matrix{Data: m.Data[from*m.Stride : (to-1)*m.Stride+m.Cols], Rows: to - from, Cols: m.Cols, Stride: m.Stride}
-}
-
-func (m Matrix) check(name string) {
-	if m.Rows < 0 || m.Cols < 0 || m.Stride < m.Cols || m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols {
-		panic(fmt.Sprintf("linalg: matrix %s: %d × %d with stride %d in %d entries", name, m.Rows, m.Cols, m.Stride, len(m.Data)))
-	}
-}
-
-// Product multiplies float32 matrices on several threads: blocked and packed as in Goto and van de
-// Geijn, "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 2008).
+// Product multiplies float32 matrices on several threads (GEMM), blocked and packed as in Goto and van de Geijn,
+// "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 2008).
 //
-// Every entry of a product is a sum over chunks of ProductChunk terms in ascending order; a chunk
-// is one chain of fused multiply-adds from 0 (in the generic tier of products and sums rounded
-// separately) with ascending terms. So the result depends neither on the number of threads nor on
-// the blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct has its own sums.
+// Every entry of a product is a sum over chunks of ProductChunk terms in ascending order. A chunk is one chain of fused
+// multiply-adds from 0 over ascending terms; in the generic tier products and sums are rounded separately. So the result
+// depends neither on the number of threads nor on the blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct
+// adds in another order.
 //
-// A Product is scratch memory and may be used for one product at a time. It allocates only when a
-// product is larger than those before.
+// A Product is scratch memory and may be used for one product at a time. It allocates only when a product is larger
+// than the ones before.
 type Product struct {
 	gemm    *gemm
 	pool    *kernel.Pool
-	left    []float32   // packed rows of the left factor, chunk by chunk and strip by strip: [k][mr], or as the kernel has it
-	right   []float32   // packed columns of the right factor, chunk by chunk and panel by panel: [k][nr]
-	scratch [][]float32 // of every worker: tiles, or what is packed with zeros
+	left    []float32   // packed rows of the left factor by chunks, then strips: [k][mr], or as the kernel has it
+	right   []float32   // packed columns of the right factor by chunks, then panels: [k][nr]
+	scratch [][]float32 // for each worker: incomplete tiles, or incomplete vectors with zeros
 
 	// The product under way, c (+)= l·r, and the block of it.
 	c                    Matrix
@@ -74,23 +45,19 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr int
-	unit   int          // of terms, whose multiples are packed
-	strips int          // of an item: of 256 terms, they fit in L2
+	unit   int          // terms are packed in multiples of unit
+	strips int          // of an item of work
 	tiles  []gemmKernel // tile i computes the first (i+1)/len(tiles) of a panel's columns
-	// Packing of mr and nr vectors that are rows, or columns, of a matrix.
-	packRows, packCols [2]func(dst, src *float32, stride, k int)
+	// Packing of mr vectors of the left and nr vectors of the right factor.
+	packRows, packCols packKernels
 }
 
+// packKernels pack k terms of vectors that are rows, or columns, of a matrix with the given stride.
+type packKernels [2]func(dst, src *float32, stride, k int)
+
+// gemmKernel computes the tiles of strips of a packed left factor and one panel of a packed right one; package asm
+// documents its arguments.
 type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
-
-const (
-	// ProductChunk is the number of terms that a product adds up in one chain.
-	ProductChunk = 256
-
-	productBlock = 4096    // rows and columns that are packed at once
-	blockEntries = 2 << 20 // that they have at most, but for a chunk: 8 MiB each
-	itemColumns  = 256     // columns of an item
-)
 
 // NewProduct returns scratch memory for products on the given number of threads.
 func (b *Backend) NewProduct(threads int) *Product { return newProduct(&b.gemm, threads) }
@@ -192,9 +159,9 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
-// blockTerms returns how many terms, in whole chunks, are packed at once for so many vectors: as many as
-// blockEntries hold, because goroutines wait for each other before and after every block. One goroutine
-// packs a chunk, which stays nearer.
+// blockTerms returns how many terms, in whole chunks, to pack at once for a number of vectors: as many as blockEntries
+// hold, because goroutines wait for each other before and after every block. A single goroutine packs one chunk, which
+// stays in a nearer cache.
 func (p *Product) blockTerms(vectors int) int {
 	if p.pool.Workers() == 1 {
 		return ProductChunk
@@ -202,8 +169,8 @@ func (p *Product) blockTerms(vectors int) int {
 	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk
 }
 
-// chunk returns chunk i of the terms of the block: where it begins, its number of terms, and that with
-// the zeros which are packed after them.
+// chunk returns chunk i of the terms of the block: where it begins, its number of terms, and how many are packed, zeros
+// included.
 func (p *Product) chunk(i int) (from, terms, packed int) {
 	from = i * ProductChunk
 	terms = min(ProductChunk, p.terms-from)
@@ -234,7 +201,8 @@ func (p *Product) pack(worker, item int) {
 
 // packVectors packs a chunk of width vectors from the given one on, with zeros for the vectors beyond end
 // and the terms beyond the chunk.
-func (p *Product) packVectors(worker int, dst []float32, width int, kernels [2]func(dst, src *float32, stride, k int), o operand, vector, end, chunk int) {
+func (p *Product) packVectors(worker int, dst []float32, width int, kernels packKernels,
+	o operand, vector, end, chunk int) {
 	from, terms, packed := p.chunk(chunk)
 	from += p.term
 	count := min(width, end-vector)
@@ -282,8 +250,8 @@ func (p *Product) multiply(worker, item int) {
 				continue
 			}
 			if whole > 0 {
-				// The next panel meanwhile comes into L2, spread over the strips; that of the next item
-				// may be another goroutine's. An address, not a pointer: it may run past the end.
+				// Prefetch the next panel into L2, spread over the strips; the next item's may be another goroutine's.
+				// An address, not a pointer: it may run past the end.
 				next := min((q+1)*packed*g.nr, len(panels)-1)
 				step := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
 				g.tiles[len(g.tiles)-1](&left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, add,
@@ -301,7 +269,7 @@ func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols,
 	g := p.gemm
 	tiles := p.scratch[worker][:strips*g.mr*g.nr]
 	rows := min(strips*g.mr, p.row+p.rows-row)
-	if add != 0 { // whatever the tiles hold elsewhere is added to, and stays there
+	if add != 0 { // the rest of the tiles is added to as well, and ignored
 		for i := range rows {
 			copy(tiles[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
 		}

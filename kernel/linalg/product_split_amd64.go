@@ -3,8 +3,6 @@
 package linalg
 
 import (
-	"unsafe"
-
 	"github.com/mquine/mquine/asm"
 )
 
@@ -15,12 +13,13 @@ const (
 
 // gemmSplit holds the kernels of split products.
 var gemmSplit = gemm{
-	mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: 8, tiles: []gemmKernel{asm.GemmSplit32x32AMXBF16},
-	packRows: [2]func(dst, src *float32, stride, k int){
+	mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: splitStrips,
+	tiles: []gemmKernel{asm.GemmSplit32x32AMXBF16},
+	packRows: packKernels{
 		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, false) },
 		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, false) },
 	},
-	packCols: [2]func(dst, src *float32, stride, k int){
+	packCols: packKernels{
 		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, true) },
 		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, true) },
 	},
@@ -62,5 +61,3 @@ func transposeTiles(dst *float32, words *[splitWords]float32) {
 		}
 	}
 }
-
-func floatsAfter(p *float32, n int) *float32 { return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*n)) }

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// The kernels of this file round every product, sum, quotient and root by itself, so that all
-// tiers agree bit for bit. They work on one row: callers split rows over goroutines.
+// The kernels of this file round every product, sum, quotient and root separately, so that all tiers agree bit for bit.
+// They work on one row: callers split rows over goroutines.
 
-// rowKernels are the kernels for vectors of n entries, a multiple of rowLanes, for sums of
-// sumLanes; the portable ones take the rest.
+// rowKernels are the kernels for vectors of n entries: a multiple of rowLanes, in sums of sumLanes. The portable ones
+// take the rest.
 type rowKernels struct {
 	axpy    func(y, x *float32, n int, a float32)
 	scale   func(x *float32, n int, a float32)
@@ -19,17 +19,9 @@ type rowKernels struct {
 	adam    func(w, m, v, g *float32, n int, s *float32, ahead int)
 	catchUp func(w, m, v *float32, n int, s *float32, ahead int)
 	adagrad func(w, v, g *float32, n int, s *float32)
-	// prefetch asks for cache lines to come into L2; nil in the generic tier.
+	// prefetch fetches cache lines into L2; nil in the generic tier.
 	prefetch func(p *float32, lines int)
 }
-
-const (
-	rowLanes = 16
-	// sumLanes is the number of lanes of a float32 sum: entry i goes to lane i mod sumLanes.
-	sumLanes = 32
-	// rowChunk bounds the time of a call, and the length of a chain of float32 additions.
-	rowChunk = 1024
-)
 
 func checkLength(name string, n int, vectors ...[]float32) {
 	for _, v := range vectors {
@@ -62,9 +54,9 @@ func (b *Backend) Scale(x []float32, a float32) {
 	}
 }
 
-// Dot returns the dot product of x and y. Of every 1,024 entries, entry i goes to lane i mod 32,
-// whose products are added up in float32 with i ascending; the lanes are added up in float64. What
-// is left beyond the last multiple of 32 comes last, in lanes of its own.
+// Dot returns the dot product of x and y. Of every 1,024 entries, entry i goes to lane i mod 32, whose products are added
+// up in float32 with i ascending; the lanes are added up in float64. The entries after the last multiple of 32 come
+// last, in lanes of their own.
 func (b *Backend) Dot(x, y []float32) float64 {
 	checkLength("Dot", len(x), y)
 	t := scratches.Get().(*scratch)
@@ -99,8 +91,8 @@ func (b *Backend) Sum(x []float32) float64 {
 	return sum
 }
 
-// scratch is what a kernel is given by address. A kernel is called through a function value, so that
-// local variables would be allocated anew in every call.
+// scratch holds what kernels take by address. They are called through function values, so that local variables would
+// escape to the heap in every call.
 type scratch struct {
 	lanes   [sumLanes]float32
 	adam    AdamStep
@@ -123,16 +115,16 @@ func addLanes(sum float64, lanes *[sumLanes]float32) float64 {
 //	v ← Keep2·v + New2·g²
 //	w ← w − Rate·m / (√(Spread·v) + Epsilon)
 //
-// In step t of a row Rate is η/(1 − β₁ᵗ) and Spread 1/(1 − β₂ᵗ); Keep1 and Keep2 are β₁ and β₂, or for
-// a row that rested k steps β₁ᵏ⁺¹ and β₂ᵏ⁺¹; New1 and New2 are 1 − β₁ and 1 − β₂.
+// In step t of a row Rate is η/(1 − β₁ᵗ) and Spread 1/(1 − β₂ᵗ); Keep1 and Keep2 are β₁ and β₂, or β₁ᵏ⁺¹ and β₂ᵏ⁺¹ for
+// a row that skipped k steps; New1 and New2 are 1 − β₁ and 1 − β₂.
 type AdamStep struct {
 	Keep1, New1, Keep2, New2 float32
 	Rate, Spread             float32
 	Epsilon                  float32
 }
 
-// NewAdamStep returns the step of a row that takes its t-th step, t ≥ 1, after skipped steps of
-// rest during which its moments decayed without a gradient.
+// NewAdamStep returns step t ≥ 1 of a row that skipped the given number of steps before it, in which its moments decayed
+// without a gradient.
 func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	return AdamStep{
 		Keep1: float32(math.Pow(beta1, float64(skipped+1))), New1: float32(1 - beta1),
@@ -143,8 +135,8 @@ func NewAdamStep(rate, beta1, beta2, epsilon float64, t, skipped int) AdamStep {
 	}
 }
 
-// Adam takes a step on the row w with moments m and v against the gradient g. Most of the rows
-// that are next entries after w, m and v, if there are any, comes into L2 meanwhile.
+// Adam takes a step on the row w with moments m and v against the gradient g. Meanwhile it prefetches into L2 most of
+// the rows that begin next entries after w, m and v; 0 prefetches nothing.
 func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	checkLength("Adam", len(w), m, v, g)
 	t := scratches.Get().(*scratch)
@@ -159,8 +151,8 @@ func (b *Backend) Adam(w, m, v, g []float32, s AdamStep, next int) {
 	}
 }
 
-// AdamCatchUp moves the row w along its moments m and v, which stay: w ← w − rate·m / (√v + epsilon). next is
-// as with Adam.
+// AdamCatchUp applies to the row w the steps that it missed for lack of a gradient, in one: it moves along the moments m
+// and v, which stay, w ← w − rate·m / (√v + epsilon). next is as in Adam.
 func (b *Backend) AdamCatchUp(w, m, v []float32, rate, epsilon float32, next int) {
 	checkLength("AdamCatchUp", len(w), m, v)
 	t := scratches.Get().(*scratch)

@@ -2,21 +2,15 @@ package linalg
 
 import "fmt"
 
-// NewSmall returns a zero matrix for the products of small matrices: rows begin at cache lines, and there
-// is room for rows up to the next multiple of 8.
+// NewSmall returns a zero matrix for the products of small matrices: rows begin at cache lines, and there is room for
+// rows up to the next multiple of 8.
 //
-// These products work in eights. What lies beyond a matrix up to the next multiple of 8 rows and columns
-// is read, and in a result it changes: to zeros if it is zero in the factors, else to whatever. It may
-// be part of another matrix: see Columns.
+// The kernels process multiples of 8 rows and columns. They read the padding of factors and write the padding of
+// results: zero if it is zero in all factors, otherwise unspecified. The padding may be part of another matrix: see
+// Columns.
 func NewSmall(rows, cols int) Matrix {
 	m := NewMatrix(roundUp(rows, 8), cols)
 	m.Rows = rows
-	return m
-}
-
-// Columns returns columns from ≤ j < to, with m's memory from there on.
-func (m Matrix) Columns(from, to int) Matrix {
-	m.Data, m.Cols = m.Data[from:], to-from
 	return m
 }
 
@@ -37,15 +31,15 @@ type smallKernels struct {
 // MatMul32 computes the product c = x·y, or c = x·y + plus unless plus is the zero Matrix: x is m × k,
 // y k × n, and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds from 0 over
 // ascending terms (in the generic tier product and sum are rounded separately), to which that of plus
-// is added. All matrices are of NewSmall or columns of such; c, y and plus have the same Stride. plus
-// may be c, which overlaps neither x nor y.
+// is added. All matrices are from NewSmall, or Columns of such; c, y and plus have the same Stride. plus may be c, which
+// overlaps neither x nor y.
 func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, false) }
 
 // MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
 func (b *Backend) MatMulT32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, false) }
 
-// MatMulLower32 is MatMul32 for the entries on and below the diagonal of a square c; those above it may or
-// may not be computed.
+// MatMulLower32 is MatMul32 for the entries on and below the diagonal of a square c; entries above it may or may not be
+// computed.
 func (b *Backend) MatMulLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, true) }
 
 // MatMulTLower32 is MatMulT32 for the entries on and below the diagonal.
@@ -62,7 +56,8 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 			rows, terms, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
 	}
 	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
-		panic(fmt.Sprintf("linalg: small product with strides %d, %d and %d of what has to have the same", c.Stride, y.Stride, plus.Stride))
+		panic(fmt.Sprintf("linalg: small product whose strides differ: result %d, right factor %d, summand %d",
+			c.Stride, y.Stride, plus.Stride))
 	}
 	if lower {
 		checkSquare(c)
@@ -87,7 +82,8 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 // checkSmall panics if m is empty or lacks the room that NewSmall gives.
 func checkSmall(m Matrix) {
 	if m.Rows < 1 || m.Cols < 1 || len(m.Data) < ((m.Rows+7)&^7-1)*m.Stride+(m.Cols+7)&^7 {
-		panic(fmt.Sprintf("linalg: %d × %d is no small matrix in %d entries with stride %d", m.Rows, m.Cols, len(m.Data), m.Stride))
+		panic(fmt.Sprintf("linalg: a small matrix of %d × %d has too little room: %d entries with stride %d",
+			m.Rows, m.Cols, len(m.Data), m.Stride))
 	}
 }
 
@@ -98,8 +94,7 @@ func checkSquare(m Matrix) {
 	}
 }
 
-// Transpose32 writes the transpose of src to dst, both of NewSmall or columns of such. They must not
-// overlap.
+// Transpose32 writes the transpose of src to dst. Both are from NewSmall, or Columns of such, and do not overlap.
 func (b *Backend) Transpose32(dst, src Matrix) {
 	checkSmall(dst)
 	checkSmall(src)
@@ -139,67 +134,4 @@ func checkTriangle(name string, d int, packed []float32) {
 	if len(packed) < d*(d+1)/2 {
 		panic(fmt.Sprintf("linalg: %s: d = %d, a triangle of %d entries instead of %d", name, d, len(packed), d*(d+1)/2))
 	}
-}
-
-// Symmetric computes the features of symmetric matrices and takes their gradients back. It is
-// scratch memory of one goroutine.
-//
-// A stored row a is the packed lower triangle of A, row by row, d(d+1)/2 entries, and stands for
-// E = A + Aᵀ: E_ii = 2a_ii and E_ij = a_ij for i > j. Its features are φ = [pack(E), pack(E²)], where
-// pack takes the lower triangle, row by row, without any factor.
-type Symmetric struct {
-	backend *Backend
-	d       int
-	e, g, y Matrix
-}
-
-// NewSymmetric returns scratch memory for d × d matrices.
-func (b *Backend) NewSymmetric(d int) *Symmetric {
-	return &Symmetric{backend: b, d: d, e: NewSmall(d, d), g: NewSmall(d, d), y: NewSmall(d, d)}
-}
-
-// Features writes the d(d+1) features of the stored row a to phi.
-func (s *Symmetric) Features(phi, a []float32) {
-	b, p := s.backend, s.triangle("Features", phi, a)
-	b.UnpackSymmetric32(s.e, a, 2)
-	b.MatMulLower32(s.y, s.e, s.e, Matrix{})
-	copy(phi[:p], a)
-	at := -1
-	for i := range s.d {
-		at += i + 1
-		phi[at] *= 2
-	}
-	b.PackLower32(phi[p:2*p], s.y, 1, 1)
-}
-
-// Gradient writes ∂L/∂a to ga, given the stored row a and gphi = ∂L/∂φ (the derivatives by the
-// entries of φ as they are stored, one for both E_ij and E_ji). ga and gphi do not overlap.
-//
-// With γ₁, γ₂ the halves of gphi and G the symmetric matrix with G_ij = γ₂_ij off and 2γ₂_ii on the
-// diagonal, ∂L/∂a_ij is γ₁_ij + (G E + E G)_ij for i > j and 2γ₁_ii + (G E + E G)_ii on the diagonal.
-// (L's derivative by the full matrix E is G₁ + G₂E + E G₂ with γ/2 off the diagonal, and dE = dA + dAᵀ.)
-func (s *Symmetric) Gradient(ga, gphi, a []float32) {
-	b, p := s.backend, s.triangle("Gradient", gphi, a)
-	if len(ga) < p {
-		panic(fmt.Sprintf("linalg: Symmetric.Gradient: d = %d, room for %d entries", s.d, len(ga)))
-	}
-	b.UnpackSymmetric32(s.e, a, 2)
-	b.UnpackSymmetric32(s.g, gphi[p:2*p], 2)
-	b.MatMul32(s.y, s.g, s.e, Matrix{})
-	b.AddTranspose32(s.y) // E G is the transpose of G E
-	b.PackLower32(ga[:p], s.y, 1, 1)
-	b.Axpy(ga[:p], 1, gphi[:p])
-	at := -1
-	for i := range s.d {
-		at += i + 1
-		ga[at] = s.y.Row(i)[i] + 2*gphi[at]
-	}
-}
-
-func (s *Symmetric) triangle(name string, phi, a []float32) int {
-	p := s.d * (s.d + 1) / 2
-	if len(phi) < 2*p || len(a) < p {
-		panic(fmt.Sprintf("linalg: Symmetric.%s: d = %d, %d features, a row of %d", name, s.d, len(phi), len(a)))
-	}
-	return p
 }

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// The kernels of this file round every operation by itself, so that all tiers agree bit for bit,
-// and follow one float32 exponential, whose error is below 2 units in the last place, subnormal
-// results included (TestExp): with n the integer next to x/ln 2 and r = x − n·ln 2, a polynomial in
-// r times 2ⁿ. exp(−∞) is 0, exp(+∞) and all that exceeds float32 +∞, exp(NaN) NaN.
+// The kernels of this file round every operation separately, so that all tiers agree bit for bit. They share one float32
+// exponential, whose error is below 2 units in the last place, subnormal results included (TestExp): with n the integer
+// next to x/ln 2 and r = x − n·ln 2, a polynomial in r times 2ⁿ. exp(−∞) is 0, exp(+∞) and results beyond float32 are
+// +∞, exp(NaN) is NaN.
 
 // weightKernels are the kernels for n scores, a multiple of sumLanes; sums go to lanes as in Dot.
 type weightKernels struct {
@@ -20,7 +20,7 @@ type weightKernels struct {
 	logistic func(x, w *float32, n int, shift, target float32, lanes *[sumLanes]float32)
 }
 
-// Max returns the largest entry of x that is a number, −Inf if there is none.
+// Max returns the largest entry of x other than NaN, −Inf if there is none.
 func (b *Backend) Max(x []float32) float32 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
