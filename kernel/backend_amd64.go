@@ -71,19 +71,19 @@ func pairInt8AVX512(f Features) func(x *float32, n int, table *float32, stride i
 	return asm.PairInt8AVX512VNNI
 }
 
-// detectFeatures returns what the processor has of the features, each with exactly the extensions that its kernels use.
+// detectFeatures returns the features of the processor, each with exactly the extensions that its kernels use.
 func detectFeatures() Features {
 	var f Features
-	for feature, extensions := range map[Features][]cpuid.FeatureID{
-		FeatureAVX2:   {cpuid.AVX2, cpuid.FMA3, cpuid.POPCNT, cpuid.CMOV},
-		FeatureAVX512: {cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL},
-		FeatureVNNI:   {cpuid.AVX512VNNI},
-		FeatureAMX:    {cpuid.AMXTILE, cpuid.AMXINT8},
-		FeatureBF16:   {cpuid.AMXBF16},
+	for i, extensions := range [len(features)][]cpuid.FeatureID{
+		{cpuid.AVX2, cpuid.FMA3, cpuid.POPCNT, cpuid.CMOV},
+		{cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL},
+		{cpuid.AVX512VNNI},
+		{cpuid.AMXTILE, cpuid.AMXINT8},
+		{cpuid.AMXBF16},
 	} {
 		if cpuid.CPU.Supports(extensions...) {
-			f |= feature
+			f |= 1 << i
 		}
 	}
-	return f.Without(0) // what it needs may be missing
+	return f.Without(0) // the ones that lack what they need
 }

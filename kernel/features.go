@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -97,48 +96,7 @@ func (f Features) Tier() Tier {
 	return Generic
 }
 
-// CPUEnv is the environment variable that switches features off: their names, each after a minus sign,
-// separated by commas, such as "-vnni,-amx".
-const CPUEnv = "MQUINE_CPU"
-
-// allowedFeatures returns the features of this machine and build that the environment allows. The system may still
-// refuse AMX: see newBackend.
-func allowedFeatures() (Features, error) {
-	f := detectFeatures()
-	if name := os.Getenv(TierEnv); name != "" {
-		limit, err := ParseTier(name)
-		if err != nil {
-			return 0, fmt.Errorf("environment variable %s: %w", TierEnv, err)
-		}
-		f = f.upTo(limit)
-	}
-	if list := os.Getenv(CPUEnv); list != "" {
-		off, err := parseSwitches(list)
-		if err != nil {
-			return 0, fmt.Errorf("environment variable %s: %w", CPUEnv, err)
-		}
-		f = f.Without(off)
-	}
-	return f, nil
-}
-
-// parseSwitches returns the features that a list like "-vnni,-amx" switches off.
-func parseSwitches(list string) (off Features, err error) {
-	for item := range strings.SplitSeq(list, ",") {
-		name, minus := strings.CutPrefix(strings.TrimSpace(item), "-")
-		f, err := parseFeature(name)
-		if err != nil {
-			return 0, err
-		}
-		if !minus {
-			return 0, fmt.Errorf("%q: features can only be switched off: write -%s", item, name)
-		}
-		off |= f
-	}
-	return off, nil
-}
-
-// upTo returns the set without what is above a tier.
+// upTo returns the set without the features above a tier.
 func (f Features) upTo(t Tier) Features {
 	switch t {
 	case Generic:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,8 +25,8 @@ func newInfoCommand() *cobra.Command {
 		Short: "Describe the machine, or a checkpoint",
 		Long: `Describe the machine, or the checkpoint in a folder.
 
-Of the machine: the processor, its caches and features, the instruction set that rankings use, and
-the measured rate of fused multiply-adds of every instruction set, on one thread and on all. That
+Of the machine: the processor, its caches and features, the instruction set that rankings use, which
+features of it the kernels use, and the measured rate of fused multiply-adds of every instruction set, on one thread and on all. That
 rate is the ceiling of a ranking; mquine eval --peak tells how near one comes.
 
 Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
@@ -87,10 +88,11 @@ type machineInfo struct {
 	// Caches are in bytes, each for one core or for those that share it.
 	Caches   cacheInfo `json:"caches"`
 	Features []string  `json:"features"`
-	// Tier is the instruction set in force.
-	Tier       string     `json:"tier"`
-	TierReason string     `json:"tier_reason"`
-	Tiers      []tierInfo `json:"tiers"`
+	// Tier is the instruction set in force, and UsedFeatures are those that the kernels use.
+	Tier         string     `json:"tier"`
+	TierReason   string     `json:"tier_reason"`
+	UsedFeatures []string   `json:"used_features"`
+	Tiers        []tierInfo `json:"tiers"`
 	// GPUs are all that the NVIDIA driver finds; NoGPU says why it finds none.
 	GPUs  []gpuInfo `json:"gpus"`
 	NoGPU string    `json:"no_gpu,omitempty"`
@@ -124,6 +126,7 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 		Caches:   cacheInfo{max(cache.L1I, 0), max(cache.L1D, 0), max(cache.L2, 0), max(cache.L3, 0)},
 		Features: cpuid.CPU.FeatureSet(),
 		Tier:     backends[0].Tier.String(), TierReason: tierReason(backends[0].Tier),
+		UsedFeatures: backends[0].Features.Names(),
 	}
 	info.GPUs, info.NoGPU = describeGPUs()
 	for _, b := range backends {
@@ -144,6 +147,9 @@ func tierReason(t kernel.Tier) string {
 	if limit := os.Getenv(kernel.TierEnv); limit == t.String() {
 		return fmt.Sprintf("%s=%s allows no other above it", kernel.TierEnv, limit)
 	}
+	if set := kernel.Restrictions(); set != "" {
+		return "the best that " + set + " allows"
+	}
 	return "the best that this machine and build have"
 }
 
@@ -158,6 +164,7 @@ func (m *machineInfo) print(w *bytes.Buffer) {
 	t.AppendRow(table.Row{"caches", m.Caches.String()})
 	t.AppendRow(table.Row{"features", strings.Join(vectorFeatures(m.Features), " ")})
 	t.AppendRow(table.Row{"in force", m.Tier + ": " + m.TierReason})
+	t.AppendRow(table.Row{"kernels use", cmp.Or(strings.Join(m.UsedFeatures, " "), "no extensions")})
 	if m.NoGPU != "" {
 		t.AppendRow(table.Row{"GPUs", "none: " + m.NoGPU})
 	}
