@@ -77,9 +77,7 @@ func TestMaxInt16(t *testing.T) {
 // Tiles keep their values while goroutines share threads, which signals and the collector interrupt.
 func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		if !b.FastInt16() {
-			t.Skip("no tiles")
-		}
+		kerneltest.SkipWithout(t, b, FeatureAMX)
 		rng := rand.New(rand.NewPCG(3, 16))
 		p := newPanelCase(t, rng, b, Int16, 256, 8*b.MR(Int16), b.NR, func(int) float32 { return math.Float32frombits(rng.Uint32()) })
 		want, _ := p.run(nil)

@@ -245,7 +245,7 @@ func (c class) view() classView {
 	v := classView{
 		Name: c.name, CPU: newest.config["cpu"], Tier: newest.config["tier"], Threads: newest.config["threads"],
 		Features: newest.config["features"],
-		Commit: short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"], GoVersion: newest.config["go"],
+		Commit:   short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"], GoVersion: newest.config["go"],
 		Commits: len(c.commits),
 	}
 	names := c.names()

@@ -63,6 +63,9 @@ func TestImportsPointDown(t *testing.T) {
 				assert.True(t, allowed, "%s imports purego: only kernel/cuda and bench/rivals may", rel)
 			}
 			if rest, ours := strings.CutPrefix(imported, module); ours {
+				if strings.HasSuffix(rest, "test") { // kernel/kerneltest, internal/proc/proctest
+					assert.True(t, strings.HasSuffix(path, "_test.go"), "%s imports %s: only tests may", rel, imported)
+				}
 				to := strings.Split(rest, "/")[0]
 				assert.True(t, to == folder || to == "internal" || slices.Contains(allowed, to), "%s imports %s: imports point down only", rel, imported)
 			}

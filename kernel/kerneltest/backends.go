@@ -45,9 +45,13 @@ func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 			all = append(all, b)
 		}
 	}
-	checkRequired(t, all[0].Features)
+	best, required := all[0].Features, os.Getenv(RequireEnv)
+	printed.Do(func() { fmt.Printf("features under test: %s (required: %s)\n", best, cmp.Or(required, "none")) })
+	require.NoError(t, missing(required, best))
 	return all
 }
+
+var printed sync.Once
 
 // Generic returns the portable backend, the twin of all others.
 func Generic(t testing.TB) *kernel.Backend {
@@ -72,17 +76,18 @@ func SkipWithout(t testing.TB, b *kernel.Backend, needed kernel.Features) {
 	}
 }
 
-var printed sync.Once
-
-func checkRequired(t testing.TB, have kernel.Features) {
-	t.Helper()
-	list := os.Getenv(RequireEnv)
-	printed.Do(func() { fmt.Printf("features under test: %s (required: %s)\n", have, cmp.Or(list, "none")) })
+// missing returns an error if have lacks features of the list that RequireEnv has.
+func missing(list string, have kernel.Features) error {
 	if list == "" {
-		return
+		return nil
 	}
 	required, err := kernel.ParseFeatures(list)
-	require.NoError(t, err, "environment variable %s", RequireEnv)
-	require.True(t, have.Has(required), "%s=%s: %s missing: this machine, build and environment offer %s",
-		RequireEnv, list, required&^have, have)
+	if err != nil {
+		return fmt.Errorf("environment variable %s: %w", RequireEnv, err)
+	}
+	if !have.Has(required) {
+		return fmt.Errorf("%s=%s: %s missing: this machine, build and environment offer %s",
+			RequireEnv, list, required&^have, have)
+	}
+	return nil
 }
