@@ -113,9 +113,7 @@ func (p *panelCase) pack() {
 func (p *panelCase) run(drop []float32) (tile *Tile, better []int32) {
 	truths := int(p.rows[len(p.q)])
 	tile = p.b.NewTile(len(p.q), truths)
-	for i := range tile.Scores {
-		tile.Scores[i] = float32(math.NaN())
-	}
+	kerneltest.Poison(tile.Scores)
 	tile.Drop = drop
 	better = kerneltest.Guarded[int32](p.t, truths)
 	for i := range better {

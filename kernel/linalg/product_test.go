@@ -21,9 +21,7 @@ func guardedMatrix(t testing.TB, rows, cols, stride int, value func() float32) M
 		return m
 	}
 	m.Data = kerneltest.Guarded[float32](t, (rows-1)*stride+cols)
-	for i := range m.Data {
-		m.Data[i] = float32(math.NaN())
-	}
+	kerneltest.Poison(m.Data)
 	for i := range rows {
 		row := m.Row(i)
 		for j := range row {
