@@ -199,6 +199,11 @@ func TestPercentileInterval(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))
 		tail := rapid.IntRange(1, 25).Draw(t, "tail")
+		// Resamples without the group come in anywhere and do not count.
+		for range rapid.IntRange(0, 3).Draw(t, "resamples without the group") {
+			at := rapid.IntRange(0, len(values)).Draw(t, "at")
+			values = slices.Insert(values, at, math.NaN())
+		}
 		got := percentileInterval(values, tail)
 		// Counted, for a product such as 0.975·n is not always the real one in floating point.
 		at := func(thousandths int) Number {
