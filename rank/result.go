@@ -1,5 +1,5 @@
-// Package rank ranks the true answers of a split among all entities, exactly: filtered ranks on
-// both sides under every filter from one pass, and the metrics that derive from them.
+// Package rank ranks the true answers of a split among all entities, exactly: filtered ranks on both sides under every
+// filter from one pass. Package metrics turns the ranks into means, intervals and comparisons.
 package rank
 
 import (

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -29,7 +30,7 @@ type comparison struct {
 	hits       []int
 	by         []string
 	convention zpattern.Convention
-	ciBy       rank.Clustering
+	ciBy       metrics.Clustering
 	changed    int
 	format     tableFormat
 	jsonFile   string
@@ -38,7 +39,7 @@ type comparison struct {
 func newCompareCommand() *cobra.Command {
 	c := comparison{
 		split: kg.Test, sides: rank.BothSides, filter: rank.All, ties: rank.Realistic, hits: []int{1, 3, 10},
-		ciBy: rank.ByQuery, changed: 10,
+		ciBy: metrics.ByQuery, changed: 10,
 	}
 	c.compute.setDefaults()
 	cmd := &cobra.Command{
@@ -101,7 +102,7 @@ error.`,
 	addChoice(cmd, &c.filter, "filter", "`filter` to rank under: none, train or all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &c.ties, "ties", "tie `rule`: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	flags.Var(cutoffs{&c.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
+	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(metrics.KeyNames(), ", "), metrics.KeyNames()...)
 	addConvention(cmd, &c.convention)
 	addCIBy(cmd, &c.ciBy)
 	flags.Var(positive{n: &c.changed}, "changed", "`number` of queries to list that changed most")
@@ -120,7 +121,7 @@ type compareReport struct {
 	Ties   rank.Ties   `json:"ties"`
 	// CIBy is what intervals resample and permutations exchange. Reports that do not say did so
 	// with triples.
-	CIBy rank.Clustering `json:"ci_by"`
+	CIBy metrics.Clustering `json:"ci_by"`
 	// ZConvention is the convention of the groups by z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 	// Checkpoints are in the order of the command line; the first is the base of Comparisons,
@@ -136,14 +137,14 @@ type comparedCheckpoint struct {
 	Model   string        `json:"model"`
 	Dim     int           `json:"dim"`
 	SHA256  string        `json:"checkpoint_sha256"`
-	Results []rank.Result `json:"results"`
+	Results []metrics.Result `json:"results"`
 }
 
 type compared struct {
 	Base    string          `json:"base"`
 	Other   string          `json:"other"`
-	Whole   []rank.Contrast `json:"whole"`
-	Groups  []rank.Contrast `json:"groups"`
+	Whole   []metrics.Contrast `json:"whole"`
+	Groups  []metrics.Contrast `json:"groups"`
 	Changed []changedQuery  `json:"changed"`
 }
 
@@ -164,7 +165,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 	var (
 		base       []rank.Rank
 		graph      *kg.Graph // in the base's identifiers
-		keys       []rank.Key
+		keys       []metrics.Key
 		candidates int
 	)
 	for i, name := range shortNames(c.models) {
@@ -181,7 +182,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 		if err != nil {
 			return nil, err
 		}
-		results, _, err := rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
+		results, _, err := metrics.Summarize(ctx, ranking.Ranks, metrics.SummaryOptions{
 			Sides: c.sides, Filters: []rank.Filter{c.filter}, Hits: c.hits, CIBy: c.ciBy, Threads: c.threads,
 		})
 		if err != nil {
@@ -189,12 +190,12 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 		}
 		r.Checkpoints = append(r.Checkpoints, comparedCheckpoint{
 			Name: name, Path: c.models[i], Model: config.Model, Dim: config.Dim, SHA256: sum,
-			Results: slices.DeleteFunc(results, func(res rank.Result) bool { return res.Ties != c.ties }),
+			Results: slices.DeleteFunc(results, func(res metrics.Result) bool { return res.Ties != c.ties }),
 		})
 		if i == 0 {
 			base, graph, candidates = ranking.Ranks, s.graph, config.Entities
 			r.Data = graph.Name
-			keys, err = rank.NewKeys(ctx, graph, c.by, rank.KeyOptions{
+			keys, err = metrics.NewKeys(ctx, graph, c.by, metrics.KeyOptions{
 				Triples: graph.Splits[c.split], Sides: c.sides, Convention: c.convention, Threads: c.threads,
 			})
 			if err != nil {
@@ -206,7 +207,7 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, er
 			printLine(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task",
 				r.Checkpoints[0].Name, comma(candidates), name, comma(config.Entities))
 		}
-		contrast, err := rank.Compare(ctx, base, ranking.Ranks, rank.CompareOptions{
+		contrast, err := metrics.Compare(ctx, base, ranking.Ranks, metrics.CompareOptions{
 			Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
 			CIBy: c.ciBy, Threads: c.threads,
 		})
@@ -249,10 +250,10 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	return s, ranking, nil
 }
 
-func newCompared(g *kg.Graph, base, other string, c rank.Comparison) compared {
+func newCompared(g *kg.Graph, base, other string, c metrics.Comparison) compared {
 	out := compared{Base: base, Other: other, Whole: c.Whole, Groups: c.Groups, Changed: []changedQuery{}}
 	if out.Groups == nil {
-		out.Groups = []rank.Contrast{}
+		out.Groups = []metrics.Contrast{}
 	}
 	for _, q := range c.Changed {
 		out.Changed = append(out.Changed, changedQuery{

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/metrics"
 )
 
 // tableFormat is how tables are printed.
@@ -87,7 +87,7 @@ func (r *compareReport) checkpointGrid(title string) grid {
 	return g
 }
 
-func (c *compared) wholeGrid(title string, by rank.Clustering) grid {
+func (c *compared) wholeGrid(title string, by metrics.Clustering) grid {
 	g := grid{title: title, text: 2, header: []string{
 		"side", "metric", "base", "other", "difference " + intervalHeading(by), "p", "wins", "losses", "equal"}}
 	for _, of := range c.Whole {
@@ -106,7 +106,7 @@ func (c *compared) wholeGrid(title string, by rank.Clustering) grid {
 
 // groupGrid has a line for each group, of the last selection of sides: its MRR, and its Hits at
 // the last cut-off.
-func groupGrid(title string, by rank.Clustering, contrasts []rank.Contrast) grid {
+func groupGrid(title string, by metrics.Clustering, contrasts []metrics.Contrast) grid {
 	side := contrasts[len(contrasts)-1].Side
 	g := grid{title: fmt.Sprintf("%s, side %v", title, side), text: 1, header: []string{contrasts[0].By, "queries"}}
 	shown := []int{0}
@@ -143,16 +143,16 @@ func (c *compared) changedGrid(title string) grid {
 }
 
 // decimal writes a dash for a number that is not defined.
-func decimal(n rank.Number, digits int) string {
+func decimal(n metrics.Number, digits int) string {
 	if math.IsNaN(float64(n)) {
 		return "-"
 	}
 	return strconv.FormatFloat(float64(n), 'f', digits, 64)
 }
 
-func intervalHeading(by rank.Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
+func intervalHeading(by metrics.Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
 
-func withInterval(n rank.Number, ci [2]rank.Number, clusters rank.ClusterCount, digits int) string {
+func withInterval(n metrics.Number, ci [2]metrics.Number, clusters metrics.ClusterCount, digits int) string {
 	if math.IsNaN(float64(n)) {
 		return "-"
 	}
@@ -240,7 +240,7 @@ func (r *compareReport) writeCSV(w io.Writer) error {
 	_ = lines.Write([]string{"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
 		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
 		"ci_by", "clusters", "effective_clusters"})
-	number := func(n rank.Number) string {
+	number := func(n metrics.Number) string {
 		if math.IsNaN(float64(n)) {
 			return ""
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -81,7 +82,7 @@ and tells what share of that the ranking reached.`,
 	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
+	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(metrics.KeyNames(), ", "), metrics.KeyNames()...)
 	addConvention(cmd, &e.convention)
 	addCIBy(cmd, &e.ciBy)
 	e.compute.addWithDevices(cmd, &e.gpus)

@@ -20,6 +20,7 @@ import (
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -35,7 +36,7 @@ type evaluation struct {
 	ties     rank.Ties
 	hits     []int
 	by       []string
-	ciBy     rank.Clustering
+	ciBy     metrics.Clustering
 	// convention is that of groups by z-case.
 	convention zpattern.Convention
 	screen     rank.Screen
@@ -51,7 +52,7 @@ type evaluation struct {
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
 		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
-		ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: rank.ByQuery, start: start,
+		ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: metrics.ByQuery, start: start,
 	}
 	e.compute.setDefaults()
 	return e
@@ -87,7 +88,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	keys, err := rank.NewKeys(ctx, s.graph, e.by, rank.KeyOptions{
+	keys, err := metrics.NewKeys(ctx, s.graph, e.by, metrics.KeyOptions{
 		Triples: triples, Sides: e.sides, Convention: e.convention, Threads: e.threads,
 	})
 	if err != nil {
@@ -97,7 +98,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if compare := m.Tower(kg.Tail).Compare; compare != kernel.Dot && e.screen != rank.AutoScreen {
 		return fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out", e.screen, m.Config().Model, compare)
 	}
-	report := &rank.Report{
+	report := &metrics.Report{
 		Data: s.graph.Name, Split: e.split.String(), Candidates: m.Config().Entities, Protocol: string(e.protocol),
 		CIBy: e.ciBy, Model: m.Config().Model, Dim: m.Config().Dim,
 		Tier: backend.Tier.String(), Threads: e.threads, Machine: machine(),
@@ -166,7 +167,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		report.Share = portOperations[tower.Compare] * gterms / report.FMAGFLOPSAll
 		report.ComparisonShare = gterms / report.GtermsAll
 	}
-	report.Results, report.Groups, err = rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
+	report.Results, report.Groups, err = metrics.Summarize(ctx, ranking.Ranks, metrics.SummaryOptions{
 		Sides: e.sides, Filters: e.filters, Hits: e.hits, Keys: keys, CIBy: e.ciBy, Threads: e.threads,
 	})
 	if err != nil {
@@ -179,7 +180,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if e.ranksFile != "" {
 		err = phase(ctx, "write", func(context.Context) error {
 			return writeTo(stdout, e.ranksFile, func(w io.Writer) error {
-				return rank.WriteRanks(w, s.graph, e.filters, ranking.Ranks)
+				return metrics.WriteRanks(w, s.graph, e.filters, ranking.Ranks)
 			})
 		})
 	}
@@ -251,7 +252,7 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 }
 
 // print writes the tables, and what the ranking reached of the ceilings of comparison c.
-func (e *evaluation) print(w io.Writer, r *rank.Report, c kernel.Comparison, tier kernel.Tier) error {
+func (e *evaluation) print(w io.Writer, r *metrics.Report, c kernel.Comparison, tier kernel.Tier) error {
 	if err := e.protocol.announce(w); err != nil {
 		return fmt.Errorf("cannot print the table: %w", reason(err))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
@@ -140,7 +141,7 @@ func (i *initialisation) rank(
 	if err != nil {
 		return err
 	}
-	result := rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
+	result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 	left := ranking.Stats.Rescored
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
 undecided    %s pairs after the %s screen, %s after float64, of %s queries

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -36,14 +37,14 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 }
 
 // keep drops the results that are not of the protocol: it has one average over both sides.
-func (p protocol) keep(r *rank.Report) {
+func (p protocol) keep(r *metrics.Report) {
 	if p == fullProtocol {
 		return
 	}
-	r.Results = slices.DeleteFunc(r.Results, func(x rank.Result) bool {
+	r.Results = slices.DeleteFunc(r.Results, func(x metrics.Result) bool {
 		return x.Side != rank.BothSides || x.Ties != rank.Optimistic
 	})
-	r.Groups = slices.DeleteFunc(r.Groups, func(x rank.GroupResult) bool {
+	r.Groups = slices.DeleteFunc(r.Groups, func(x metrics.GroupResult) bool {
 		return x.Side != rank.BothSides || x.Ties != rank.Optimistic
 	})
 }

@@ -1,18 +1,20 @@
-package rank
+package metrics
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/mquine/mquine/rank"
 )
 
 // SummaryOptions says what Summarize reports.
 type SummaryOptions struct {
 	// Sides are the sides that were ranked; BothSides gives tail, head and both.
-	Sides Sides
+	Sides rank.Sides
 	// Filters are the filters that were ranked under, in the order of the report.
-	Filters []Filter
+	Filters []rank.Filter
 	// Hits are the cut-offs k of Hits@k, all different and at least 1.
 	Hits []int
 	// Keys are the groups to report.
@@ -25,14 +27,14 @@ type SummaryOptions struct {
 
 // GroupResult holds the metrics of one group of queries under one protocol, as Result does.
 type GroupResult struct {
-	By     string    `json:"by"`
-	Group  string    `json:"group"`
-	Side   Sides     `json:"side"`
-	Filter Filter    `json:"filter"`
-	Ties   Ties      `json:"ties"`
-	N      int       `json:"n"`
-	MRR    Number    `json:"mrr"`
-	MRRCI  [2]Number `json:"mrr_ci"`
+	By     string      `json:"by"`
+	Group  string      `json:"group"`
+	Side   rank.Sides  `json:"side"`
+	Filter rank.Filter `json:"filter"`
+	Ties   rank.Ties   `json:"ties"`
+	N      int         `json:"n"`
+	MRR    Number      `json:"mrr"`
+	MRRCI  [2]Number   `json:"mrr_ci"`
 	ClusterCount
 	Hits Hits `json:"hits"`
 }
@@ -45,7 +47,7 @@ type GroupResult struct {
 // from 1,000 resamples of the clusters of test triples that CIBy names, with a fixed seed: the
 // same ranks give the same bits on any machine, for any number of threads. A mean with too few
 // clusters behind it has no interval, see ClusterCount.
-func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
+func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
 	for i, k := range o.Hits {
 		if k < 1 {
 			return nil, nil, fmt.Errorf("the cut-off %d of Hits@k is not a rank: the best rank is 1", k)
@@ -64,7 +66,7 @@ func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, [
 			named = append(named, GroupResult{By: key.Name, Group: key.Labels[g]})
 		}
 	}
-	selections := o.Sides.selections()
+	sides := selections(o.Sides)
 	ci, err := bootstrap(ctx, ranks, groups, o)
 	if err != nil {
 		return nil, nil, err
@@ -72,8 +74,8 @@ func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, [
 
 	var protocols []Result
 	for _, f := range o.Filters {
-		for _, s := range selections {
-			for t := range numTies {
+		for _, s := range sides {
+			for t := range rank.NumTies {
 				protocols = append(protocols, Result{Side: s, Filter: f, Ties: t})
 			}
 		}
@@ -101,6 +103,14 @@ func Summarize(ctx context.Context, ranks []Rank, o SummaryOptions) ([]Result, [
 		return nil, nil, err
 	}
 	return results, grouped, nil
+}
+
+// selections returns the selections to report on s: a ranking of both sides is also reported side by side.
+func selections(s rank.Sides) []rank.Sides {
+	if s == rank.BothSides {
+		return []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
+	}
+	return []rank.Sides{s}
 }
 
 // order returns the groups in the order of the report.

@@ -1,4 +1,4 @@
-package rank_test
+package metrics_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 )
@@ -44,6 +45,6 @@ func Example() {
 	if err := c.Verify(ctx); err != nil { // the file was changed while it was ranked
 		log.Fatal(err)
 	}
-	m := rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, []int{1, 10})
+	m := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, []int{1, 10})
 	fmt.Printf("MRR %.4f of %d queries\n", m.MRR, m.N)
 }

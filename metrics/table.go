@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"fmt"
@@ -11,11 +11,12 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
 )
 
 // WriteTable prints the results under one tie rule for people, a line for each filter and
 // selection of sides, with the protocol above and below.
-func (r *Report) WriteTable(w io.Writer, ties Ties) error {
+func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	p := printer{out: w}
 	p.println(r.title(ties))
 	p.println()
@@ -43,7 +44,7 @@ func (r *Report) WriteTable(w io.Writer, ties Ties) error {
 
 // WriteGroups prints a table for each key of the groups, under one tie rule and the last of the
 // filters.
-func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
+func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 	p := printer{out: w}
 	filters, sides := r.switches()
 	if len(filters) == 0 {
@@ -88,7 +89,7 @@ func (r *Report) WriteGroups(w io.Writer, ties Ties) error {
 }
 
 // title says in one line what the numbers are about.
-func (r *Report) title(ties Ties) string {
+func (r *Report) title(ties rank.Ties) string {
 	filters, _ := r.switches()
 	names := make([]string, len(filters))
 	for i, f := range filters {
@@ -99,23 +100,23 @@ func (r *Report) title(ties Ties) string {
 }
 
 // protocol says in words how the numbers came about.
-func (r *Report) protocol(ties Ties) string {
+func (r *Report) protocol(ties rank.Ties) string {
 	filters, sides := r.switches()
-	rankOf := map[Ties]string{
-		Optimistic:  "1 + the candidates that score better than the true answer (those that score the same come after it)",
-		Pessimistic: "1 + the candidates that score better than the true answer + those that score exactly the same",
-		Realistic:   "1 + the candidates that score better than the true answer + half of those that score exactly the same",
+	rankOf := map[rank.Ties]string{
+		rank.Optimistic:  "1 + the candidates that score better than the true answer (those that score the same come after it)",
+		rank.Pessimistic: "1 + the candidates that score better than the true answer + those that score exactly the same",
+		rank.Realistic:   "1 + the candidates that score better than the true answer + half of those that score exactly the same",
 	}
-	meaning := map[Filter]string{
-		None:  "no candidate is left out",
-		Train: "other answers known from train are left out",
-		All:   "other answers known from train, valid and test are left out",
+	meaning := map[rank.Filter]string{
+		rank.None:  "no candidate is left out",
+		rank.Train: "other answers known from train are left out",
+		rank.All:   "other answers known from train, valid and test are left out",
 	}
 	lines := []string{"Rank: " + rankOf[ties] + "."}
 	for _, f := range filters {
 		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
 	}
-	if slices.Contains(sides, BothSides) {
+	if slices.Contains(sides, rank.BothSides) {
 		lines = append(lines, "Side both: the mean over all tail and head queries, two for each triple.")
 	}
 	return strings.Join(append(lines, r.resampling()...), "\n")
@@ -138,7 +139,7 @@ func (r *Report) resampling() []string {
 }
 
 // switches returns the filters and the selections of sides of the results, in their order.
-func (r *Report) switches() (filters []Filter, sides []Sides) {
+func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	for _, res := range r.Results {
 		if !slices.Contains(filters, res.Filter) {
 			filters = append(filters, res.Filter)

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
 )
 
 // Schema is the version of the JSON of Report. A change that could break a reader of it changes
@@ -53,8 +54,8 @@ type Report struct {
 	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto where several occurred.
 	Screen string `json:"screen"`
 	// Rescored counts the pairs that each stage after the first had to decide.
-	Rescored Rescored `json:"rescored"`
-	Timing   Timing   `json:"timing"`
+	Rescored rank.Rescored `json:"rescored"`
+	Timing   Timing        `json:"timing"`
 	// Dropped is the share of the terms of all comparisons that early exit passed over.
 	Dropped float64 `json:"dropped_terms"`
 	// PeakRSSBytes is the largest resident memory of the process, 0 where it is not known.

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/rank"
 )
 
 // Key divides queries into groups for a report: every query belongs to one group, so that the
@@ -20,7 +21,7 @@ type Key struct {
 	// groups from the most queries to the fewest.
 	Ordered bool
 	// Group returns the position in Labels of a query's group.
-	Group func(r *Rank) int
+	Group func(r *rank.Rank) int
 }
 
 // keys makes each key that reports know from the graph that is ranked.
@@ -38,7 +39,7 @@ var keys = []struct {
 type KeyOptions struct {
 	// Triples and Sides are what is ranked: z-case has groups for these queries only.
 	Triples []kg.Triple
-	Sides   Sides
+	Sides   rank.Sides
 	// Convention is that of z-case.
 	Convention zpattern.Convention
 	// Threads bounds the threads; 0 takes one for each processor.
@@ -79,7 +80,7 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels: g.Relations.Labels(),
-		Group:  func(r *Rank) int { return int(r.Triple.Relation) },
+		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}, nil
 }
 
@@ -97,12 +98,12 @@ func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels:  labels,
 		Ordered: true,
-		Group:   func(r *Rank) int { return int(of[r.Triple.Relation]) },
+		Group:   func(r *rank.Rank) int { return int(of[r.Triple.Relation]) },
 	}, nil
 }
 
 // split returns the members of each group.
-func (k Key) split(ranks []Rank) []members {
+func (k Key) split(ranks []rank.Rank) []members {
 	groups := make([]members, len(k.Labels))
 	for i := range ranks {
 		groups[k.Group(&ranks[i])].add(ranks, i)

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap,
@@ -35,8 +36,8 @@ const (
 
 // intervals holds an interval for each protocol, and what it rests on.
 type intervals struct {
-	ci       [numSides][NumFilters][numTies][2]Number
-	clusters [numSides]ClusterCount
+	ci       [rank.NumSides][rank.NumFilters][rank.NumTies][2]Number
+	clusters [rank.NumSides]ClusterCount
 }
 
 // weights says how often each cluster occurs in each lane's resample.
@@ -44,7 +45,7 @@ type weights [][lanes]float64
 
 // bootstrap returns the intervals of each group for the given selections and filters. They are
 // the same bits for any number of threads.
-func bootstrap(ctx context.Context, ranks []Rank, groups []members, o SummaryOptions) ([]intervals, error) {
+func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o SummaryOptions) ([]intervals, error) {
 	out := make([]intervals, len(groups))
 	clusters, count := o.CIBy.number(ranks)
 	for first := 0; first < len(groups); {
@@ -71,7 +72,7 @@ func bootstrap(ctx context.Context, ranks []Rank, groups []members, o SummaryOpt
 // numberTriples returns the number of each rank's test triple and the count of test triples.
 // A triple that occurs several times in the split is as many test triples: its first tail rank
 // belongs with its first head rank, and so on.
-func numberTriples(ranks []Rank) (numbers []int32, count int) {
+func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	type occurrence struct {
 		triple kg.Triple
 		nth    int32
@@ -138,7 +139,7 @@ func drawClusters(w weights, lane, resample int) {
 // drawnMeans collects means over one group of ranks: for each draw, of each series of numbers,
 // for each selection of sides.
 type drawnMeans struct {
-	sides []Sides
+	sides []rank.Sides
 	// clusters has the cluster of each rank, and series[side][i] its i-th number.
 	clusters [2][]int32
 	series   [2][][]float64
@@ -151,7 +152,7 @@ type drawnMeans struct {
 // newDrawnMeans returns the means of some numbers of each member of a group, which series gives
 // for members of one side.
 func newDrawnMeans(
-	clusters []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64,
+	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {
 	d := drawnMeans{sides: sides}
 	for side, of := range m {
@@ -218,23 +219,23 @@ type resampledGroup struct {
 }
 
 type rule struct {
-	filter Filter
-	ties   Ties
+	filter rank.Filter
+	ties   rank.Ties
 	only   bool // stands for every tie rule
 }
 
-func newResampledGroup(ranks []Rank, clusters []int32, m members, o SummaryOptions, out *intervals) *resampledGroup {
+func newResampledGroup(ranks []rank.Rank, clusters []int32, m members, o SummaryOptions, out *intervals) *resampledGroup {
 	g := &resampledGroup{out: out}
-	sides := o.Sides.selections()
+	sides := selections(o.Sides)
 	for _, s := range sides {
 		out.clusters[s] = countClusters(clusters, m.on(s))
 	}
-	used := m.on(BothSides)
+	used := m.on(rank.BothSides)
 	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
-			g.rules = append(g.rules, rule{f, Optimistic, false}, rule{f, Pessimistic, false}, rule{f, Realistic, false})
+			g.rules = append(g.rules, rule{f, rank.Optimistic, false}, rule{f, rank.Pessimistic, false}, rule{f, rank.Realistic, false})
 		} else {
-			g.rules = append(g.rules, rule{f, Realistic, true})
+			g.rules = append(g.rules, rule{f, rank.Realistic, true})
 		}
 	}
 	g.drawnMeans = newDrawnMeans(clusters, m, sides, resamples, len(g.rules), func(of []int32, i int) []float64 {
@@ -270,7 +271,7 @@ func (g *resampledGroup) finish() {
 			ci := percentileInterval(g.means[s*len(g.rules)+r], tail)
 			of := &g.out.ci[sides][rule.filter]
 			if rule.only {
-				of[Optimistic], of[Pessimistic], of[Realistic] = ci, ci, ci
+				of[rank.Optimistic], of[rank.Pessimistic], of[rank.Realistic] = ci, ci, ci
 			} else {
 				of[rule.ties] = ci
 			}
