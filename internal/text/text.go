@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -135,22 +134,4 @@ func Markdown(s string) string {
 
 func isLetterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-}
-
-// JSON returns a JSON document with the same values in which everything that Escape would escape is an escape of
-// JSON, so that it can be shown on a terminal.
-func JSON(document []byte) []byte {
-	shown, _ := appendEscaped(nil, string(document), 0, "\n\t\r", jsonEscape)
-	if shown == nil {
-		return document
-	}
-	return shown
-}
-
-func jsonEscape(b []byte, r rune) []byte {
-	if r <= 0xffff {
-		return fmt.Appendf(b, `\u%04x`, r)
-	}
-	high, low := utf16.EncodeRune(r)
-	return fmt.Appendf(b, `\u%04x\u%04x`, high, low)
 }
