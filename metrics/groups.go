@@ -20,6 +20,8 @@ type Key struct {
 	// Ordered says that the order of Labels means something; otherwise a report lists the
 	// groups from the most queries to the fewest.
 	Ordered bool
+	// Convention names the convention of groups by z-case, and is empty for other groups.
+	Convention string
 	// Group returns the position in Labels of a query's group.
 	Group func(r *rank.Rank) int
 }
@@ -100,6 +102,16 @@ func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 		Ordered: true,
 		Group:   func(r *rank.Rank) int { return int(of[r.Triple.Relation]) },
 	}, nil
+}
+
+// zConvention returns the convention of the groups by z-case, if there are any among keys.
+func zConvention(keys []Key) string {
+	for _, k := range keys {
+		if k.Convention != "" {
+			return k.Convention
+		}
+	}
+	return ""
 }
 
 // split returns the members of each group.

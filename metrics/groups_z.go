@@ -34,12 +34,13 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 		labels = append(labels, c.String())
 	}
 	return Key{
-		Labels:  labels,
-		Ordered: true,
+		Labels:     labels,
+		Ordered:    true,
+		Convention: o.Convention.String(),
 		Group: func(r *rank.Rank) int {
 			c, ok := cases[r.Side][r.Triple]
 			if !ok {
-				panic(fmt.Sprintf("rank: the %v query of %v is not among those that the groups were made for", r.Side, r.Triple))
+				panic(fmt.Sprintf("metrics: the %v query of %v is not among those that the groups were made for", r.Side, r.Triple))
 			}
 			return int(c)
 		},

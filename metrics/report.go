@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -87,6 +88,20 @@ type Timing struct {
 	Total float64 `json:"total_s"`
 }
 
+// Summarize fills in Results and Groups, and what they rest on, CIBy and ZConvention.
+func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) (err error) {
+	r.CIBy, r.ZConvention = o.CIBy, zConvention(o.Keys)
+	r.Results, r.Groups, err = Summarize(ctx, ranks, o)
+	return err
+}
+
+// SetStats fills in what a ranking tells about itself.
+func (r *Report) SetStats(s rank.Stats) {
+	r.Queries, r.UniqueQueries = s.Queries, s.UniqueQueries
+	r.Screen, r.Rescored, r.Dropped = s.Screen.String(), s.Rescored, s.Dropped
+	r.Timing.Pack, r.Timing.Rank, r.Timing.Decide = s.Pack.Seconds(), s.Rank.Seconds(), s.Decide.Seconds()
+}
+
 // WriteJSON writes the report as JSON. Schema is filled in.
 func (r *Report) WriteJSON(w io.Writer) error {
 	filled := *r
@@ -98,15 +113,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if filled.Groups == nil {
 		filled.Groups = []GroupResult{}
 	}
-	var document bytes.Buffer
-	enc := json.NewEncoder(&document)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(filled); err != nil {
-		return err
-	}
-	_, err := w.Write(text.JSON(document.Bytes()))
-	return err
+	return text.WriteJSON(w, filled, " ")
 }
 
 // MarshalJSON writes null for NaN.

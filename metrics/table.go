@@ -8,14 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 )
 
-// WriteTable prints the results under one tie rule for people, a line for each filter and
-// selection of sides, with the protocol above and below.
+// WriteTable prints the results under one tie rule as text, a line for each filter and selection of sides, with the
+// protocol above and below.
 func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	p := printer{out: w}
 	p.println(r.title(ties))
@@ -25,13 +23,13 @@ func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	if len(r.Results) > 0 {
 		header = append(header, hitsHeader(r.Results[0].Hits)...)
 	}
-	t := newGrid(2, header)
+	t := newTable(2, header)
 	for _, res := range r.Results {
 		if res.Ties != ties {
 			continue
 		}
 		cells := []any{
-			res.Filter.String(), res.Side.String(), humanize.Comma(int64(res.N)), interval(res.MRR, res.MRRCI, res.ClusterCount),
+			res.Filter.String(), res.Side.String(), text.Comma(res.N), interval(res.MRR, res.MRRCI, res.ClusterCount, 4),
 			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
 		}
 		t.AppendRow(append(cells, hitsCells(res.Hits)...))
@@ -60,7 +58,7 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 			header = append(header, s.String()+" MRR")
 		}
 		header = append(header, hitsHeader(rest[0].Hits)...)
-		t := newGrid(1, header)
+		t := newTable(1, header)
 		for len(rest) > 0 && rest[0].By == by {
 			// The selections of a group follow each other, and the last is what the line is
 			// about.
@@ -70,7 +68,7 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 			}
 			group, main := rest[:n], rest[n-1]
 			rest = rest[n:]
-			cells := []any{main.Group, humanize.Comma(int64(main.N)), interval(main.MRR, main.MRRCI, main.ClusterCount)}
+			cells := []any{main.Group, text.Comma(main.N), interval(main.MRR, main.MRRCI, main.ClusterCount, 4)}
 			for _, part := range group[:n-1] {
 				cells = append(cells, part.MRR.format(4))
 			}
@@ -96,7 +94,7 @@ func (r *Report) title(ties rank.Ties) string {
 		names[i] = f.String()
 	}
 	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
-		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, humanize.Comma(int64(r.Candidates)), ties, strings.Join(names, ", "))
+		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties, strings.Join(names, ", "))
 }
 
 // protocol says in words how the numbers came about.
@@ -124,10 +122,10 @@ func (r *Report) protocol(ties rank.Ties) string {
 
 // resampling says in words what the intervals resampled.
 func (r *Report) resampling() []string {
-	line := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", humanize.Comma(resamples), r.Split)
+	line := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", text.Comma(resamples), r.Split)
 	if r.CIBy != ByTriple && len(r.Results) > 0 {
 		all := r.Results[len(r.Results)-1]
-		line += fmt.Sprintf(" in clusters by %v, of which there are %s", r.CIBy, humanize.Comma(int64(all.Clusters)))
+		line += fmt.Sprintf(" in clusters by %v, of which there are %s", r.CIBy, text.Comma(all.Clusters))
 	}
 	lines := []string{line + "."}
 	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
@@ -162,14 +160,15 @@ func (n Number) format(decimals int) string {
 
 func intervalHeading(by Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
 
-func interval(n Number, ci [2]Number, c ClusterCount) string {
+// interval prints a mean with some decimals and its interval, or why it has none.
+func interval(n Number, ci [2]Number, c ClusterCount, decimals int) string {
 	switch {
 	case math.IsNaN(float64(n)):
 		return "-"
 	case tooFew(n, ci):
-		return fmt.Sprintf("%s [too few: %s]", n.format(4), c.Effective.format(1))
+		return fmt.Sprintf("%s [too few: %s]", n.format(decimals), c.Effective.format(1))
 	}
-	return fmt.Sprintf("%s [%s, %s]", n.format(4), ci[0].format(4), ci[1].format(4))
+	return fmt.Sprintf("%s [%s, %s]", n.format(decimals), ci[0].format(decimals), ci[1].format(decimals))
 }
 
 // tooFew tells whether a mean is defined and its interval is not.
@@ -193,8 +192,8 @@ func hitsCells(hits Hits) []any {
 	return cells
 }
 
-// newGrid returns a table whose first columns are text and the others numbers.
-func newGrid(textColumns int, header []any) *text.Table {
+// newTable returns a table whose first columns are text and the others numbers.
+func newTable(textColumns int, header []any) *text.Table {
 	var numbers []int
 	for i := textColumns; i < len(header); i++ {
 		numbers = append(numbers, i+1)

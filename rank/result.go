@@ -43,6 +43,18 @@ func (f Filter) Splits() kg.SplitSet {
 	return 0
 }
 
+// Check returns an error if g lacks a split whose answers the filter removes: what remained of it would be another
+// filter.
+func (f Filter) Check(g *kg.Graph) error {
+	for s := range kg.NumSplits {
+		if f.Splits().Has(s) && !g.Has(s) {
+			return fmt.Errorf("filter %v leaves out what the %v split knows, and data set %s has no %[2]v split: "+
+				"put %[2]v.txt into %[4]s, or choose other filters", f, s, g.Name, g.Dir)
+		}
+	}
+	return nil
+}
+
 // Rank is the outcome of one query of a split: how many other candidates are better than its
 // true answer, and how many have exactly its reference score, under each filter.
 type Rank struct {

@@ -77,7 +77,7 @@ and tells what share of that the ranking reached.`,
 	flags.SortFlags = false
 	e.inputs.add(cmd)
 	addChoice(cmd, &e.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &e.protocol, "protocol", "`protocol`: full or rotate", fullProtocol, rotateProtocol)
+	addChoice(cmd, &e.protocol, "protocol", "`protocol`: full or rotate", protocolNames()...)
 	addChoice(cmd, &e.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
 	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
