@@ -19,9 +19,8 @@ import (
 // Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap,
 // 1993, chapter 13). What is drawn, with replacement, is clusters of test triples, whole: ranks
 // that depend on each other, at least the two of a triple, are drawn together. The same
-// resamples serve every side, filter, tie rule and group. In a resample a group is what the
-// draw has of it, so its size varies; a resample without a triple of the group is
-// left out.
+// resamples serve every side, filter, tie rule and group. In a resample a group consists of its
+// drawn ranks, so its size varies; a resample without a triple of the group is left out.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -30,7 +29,7 @@ const (
 	// blockRanks keeps the weights of a block of ranks, 32 bytes each, in the L1 cache.
 	blockRanks = 512
 	// chunkValues bounds the resampled values that are held at a time: 32 MiB. A resample is
-	// drawn anew for each chunk of groups.
+	// drawn again for each chunk of groups.
 	chunkValues = 4 << 20
 )
 
@@ -38,6 +37,11 @@ const (
 type intervals struct {
 	ci       [rank.NumSides][rank.NumFilters][rank.NumTies][2]Number
 	clusters [rank.NumSides]ClusterCount
+}
+
+// of returns the interval of a protocol and the clusters behind it.
+func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
+	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
 // weights says how often each cluster occurs in each lane's resample.
@@ -224,7 +228,9 @@ type rule struct {
 	only   bool // stands for every tie rule
 }
 
-func newResampledGroup(ranks []rank.Rank, clusters []int32, m members, o SummaryOptions, out *intervals) *resampledGroup {
+func newResampledGroup(
+	ranks []rank.Rank, clusters []int32, m members, o SummaryOptions, out *intervals,
+) *resampledGroup {
 	g := &resampledGroup{out: out}
 	sides := selections(o.Sides)
 	for _, s := range sides {
@@ -233,7 +239,9 @@ func newResampledGroup(ranks []rank.Rank, clusters []int32, m members, o Summary
 	used := m.on(rank.BothSides)
 	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
-			g.rules = append(g.rules, rule{f, rank.Optimistic, false}, rule{f, rank.Pessimistic, false}, rule{f, rank.Realistic, false})
+			for ties := range rank.NumTies {
+				g.rules = append(g.rules, rule{f, ties, false})
+			}
 		} else {
 			g.rules = append(g.rules, rule{f, rank.Realistic, true})
 		}

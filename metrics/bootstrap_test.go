@@ -77,7 +77,10 @@ func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.
 		}
 	}
 	slices.Sort(means)
-	return [2]float64{stat.Quantile(tail, stat.Empirical, means, nil), stat.Quantile(1-tail, stat.Empirical, means, nil)}
+	return [2]float64{
+		stat.Quantile(tail, stat.Empirical, means, nil),
+		stat.Quantile(1-tail, stat.Empirical, means, nil),
+	}
 }
 
 // expandedTail is the share of resampled means below an interval of n clusters, in whole
@@ -106,9 +109,19 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	for i := range n {
 		triples[i] = []rank.Rank{ranks[i], ranks[n+i]}
 	}
-	key := Key{Name: "relation", Labels: make([]string, relations), Ordered: true, Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }}
+	key := Key{
+		Name:    "relation",
+		Labels:  make([]string, relations),
+		Ordered: true,
+		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}
 	// A group that takes only one rank of a triple.
-	mixed := Key{Name: "mixed", Labels: []string{"a", "b"}, Ordered: true, Group: func(r *rank.Rank) int { return int(r.Better[rank.None]) % 2 }}
+	mixed := Key{
+		Name:    "mixed",
+		Labels:  []string{"a", "b"},
+		Ordered: true,
+		Group:   func(r *rank.Rank) int { return int(r.Better[rank.None]) % 2 },
+	}
 	groups := append([]members{allOf(ranks)}, key.split(ranks)...)
 	groups = append(groups, mixed.split(ranks)...)
 
@@ -137,7 +150,15 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 					want := plainInterval(triples, keep, f, ties)
 					have := got[g].ci[s][f][ties]
 					if math.IsNaN(want[0]) {
-						require.True(t, math.IsNaN(float64(have[0])) && math.IsNaN(float64(have[1])), "group %d %v %v %v", g, s, f, ties)
+						require.True(
+							t,
+							math.IsNaN(float64(have[0])) && math.IsNaN(float64(have[1])),
+							"group %d %v %v %v",
+							g,
+							s,
+							f,
+							ties,
+						)
 						without++
 						continue
 					}
@@ -161,7 +182,12 @@ func TestBootstrapBlocks(t *testing.T) {
 	for i := range n {
 		triples[i] = []rank.Rank{ranks[i], ranks[n+i]}
 	}
-	got, err := bootstrap(t.Context(), ranks, []members{allOf(ranks)}, SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Threads: 2})
+	got, err := bootstrap(
+		t.Context(),
+		ranks,
+		[]members{allOf(ranks)},
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Threads: 2},
+	)
 	require.NoError(t, err)
 	want := plainInterval(triples, func(*rank.Rank) bool { return true }, rank.All, rank.Realistic)
 	for i := range want {
@@ -172,7 +198,12 @@ func TestBootstrapBlocks(t *testing.T) {
 func TestBootstrapChunks(t *testing.T) {
 	const relations = 1000 // at least 9 protocols for each of them: three chunks
 	ranks := benchRanks(20_000, relations, true, 2)
-	groups := Key{Labels: make([]string, relations), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }}.split(ranks)
+	groups := Key{
+		Labels: make([]string, relations),
+		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}.split(
+		ranks,
+	)
 	filters := []rank.Filter{rank.None, rank.Train, rank.All}
 	o := SummaryOptions{Sides: rank.BothSides, Filters: filters, Threads: 2}
 	all, err := bootstrap(t.Context(), ranks, groups, o)
@@ -215,7 +246,9 @@ func TestPercentileInterval(t *testing.T) {
 
 func TestSummarizeThreads(t *testing.T) {
 	ranks := benchRanks(300, 10, true, 3)
-	keys := []Key{{Name: "relation", Labels: make([]string, 10), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }}}
+	keys := []Key{
+		{Name: "relation", Labels: make([]string, 10), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }},
+	}
 	summarize := func(threads int) ([]Result, []GroupResult) {
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
 			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10}, Keys: keys, Threads: threads,
@@ -251,7 +284,11 @@ func TestBootstrapDrawsTriples(t *testing.T) {
 		alternating = append(alternating, heads[i], tails[i])
 	}
 	for _, ranks := range [][]rank.Rank{slices.Concat(tails, heads), slices.Concat(heads, tails), alternating} {
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}},
+		)
 		require.NoError(t, err)
 		for _, r := range results {
 			if r.Side == rank.BothSides {
@@ -278,9 +315,14 @@ func TestBootstrapCoverage(t *testing.T) {
 			ranks[i] = oneRank(rng.Int32N(10), 0, 20)
 			ranks[i].Triple.Head = int32(i)
 		}
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.None}, Threads: 2})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.None}, Threads: 2},
+		)
 		require.NoError(t, err)
-		if lo, hi := results[rank.Realistic].MRRCI[0], results[rank.Realistic].MRRCI[1]; lo <= Number(mean) && Number(mean) <= hi {
+		if lo, hi := results[rank.Realistic].MRRCI[0], results[rank.Realistic].MRRCI[1]; lo <= Number(mean) &&
+			Number(mean) <= hi {
 			covered++
 		}
 	}
@@ -290,7 +332,11 @@ func TestBootstrapCoverage(t *testing.T) {
 func TestSummarizeStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := Summarize(ctx, benchRanks(10, 1, false, 4), SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}})
+	_, _, err := Summarize(
+		ctx,
+		benchRanks(10, 1, false, 4),
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}},
+	)
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
@@ -309,8 +355,16 @@ func BenchmarkBootstrap(b *testing.B) {
 				}
 			}
 			for b.Loop() {
-				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)},
-					SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, CIBy: c.by})
+				_, err := bootstrap(
+					b.Context(),
+					ranks,
+					[]members{allOf(ranks)},
+					SummaryOptions{
+						Sides:   rank.BothSides,
+						Filters: []rank.Filter{rank.None, rank.Train, rank.All},
+						CIBy:    c.by,
+					},
+				)
 				require.NoError(b, err)
 			}
 		})
@@ -319,7 +373,13 @@ func BenchmarkBootstrap(b *testing.B) {
 
 func BenchmarkSummarizeByRelation(b *testing.B) {
 	ranks := benchRanks(20466, 237, false, 6)
-	keys := []Key{{Name: "relation", Labels: make([]string, 237), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }}}
+	keys := []Key{
+		{
+			Name:   "relation",
+			Labels: make([]string, 237),
+			Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
+		},
+	}
 	for b.Loop() {
 		_, _, err := Summarize(b.Context(), ranks, SummaryOptions{
 			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3, 10}, Keys: keys,

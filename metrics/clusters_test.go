@@ -133,7 +133,11 @@ func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 		ranks[200+i].Triple = ranks[i].Triple
 	}
 	for _, by := range []Clustering{ByTriple, ByQuery, ByEntity, ByRelation} {
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, CIBy: by})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, CIBy: by},
+		)
 		require.NoError(t, err)
 		numbers, count := by.number(ranks)
 		clusters := make([][]rank.Rank, count)
@@ -206,7 +210,11 @@ func TestClusteredCoverage(t *testing.T) {
 			held := 0
 			for range samples {
 				ranks := groupedRanks(rng, groups, groupedTriples[c.grouped])
-				results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}, CIBy: by})
+				results, _, err := Summarize(
+					t.Context(),
+					ranks,
+					SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}, CIBy: by},
+				)
 				require.NoError(t, err)
 				if ci := results[rank.Realistic].MRRCI; ci[0] <= groupedMean() && groupedMean() <= ci[1] {
 					held++
@@ -234,7 +242,11 @@ func TestFewClustersCoverage(t *testing.T) {
 			ranks[i] = oneRank(rng.Int32N(3), 0, 20)
 			ranks[i].Triple.Head = int32(i)
 		}
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}},
+		)
 		require.NoError(t, err)
 		if ci := results[rank.Realistic].MRRCI; ci[0] <= 11./18 && 11./18 <= ci[1] {
 			held++
@@ -262,7 +274,12 @@ func TestClusteredPermutations(t *testing.T) {
 					}
 				}
 			}
-			c, err := Compare(t.Context(), base, other, CompareOptions{Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, CIBy: by})
+			c, err := Compare(
+				t.Context(),
+				base,
+				other,
+				CompareOptions{Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, CIBy: by},
+			)
 			require.NoError(t, err)
 			if c.Whole[0].Metrics[0].P <= 0.05 {
 				count++

@@ -96,30 +96,24 @@ const (
 // the number of threads. P-values are not adjusted for the number of tests.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if len(base) != len(other) {
-		return Comparison{}, fmt.Errorf("the ranks of %d queries cannot be compared with those of %d others", len(base), len(other))
+		return Comparison{}, fmt.Errorf(
+			"the ranks of %d queries cannot be compared with those of %d others", len(base), len(other))
 	}
 	for i := range base {
 		if base[i].Side != other[i].Side {
-			return Comparison{}, fmt.Errorf("query %d asks for the %v in one ranking and for the %v in the other", i+1, base[i].Side, other[i].Side)
+			return Comparison{}, fmt.Errorf(
+				"query %d asks for the %v in one ranking and for the %v in the other", i+1, base[i].Side, other[i].Side)
 		}
 	}
 	p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}
 	p.clusters, p.count = o.CIBy.number(base)
 
-	groups, named := []members{allOf(base)}, []Contrast{{}}
-	for _, key := range o.Keys {
-		split := key.split(base)
-		for _, g := range key.order(split) {
-			groups = append(groups, split[g])
-			named = append(named, Contrast{By: key.Name, Group: key.Labels[g]})
-		}
-	}
+	groups, names := groupsOf(base, o.Keys)
 	var contrasts []Contrast
 	sides := selections(o.Sides)
 	for i, m := range groups {
 		for _, s := range sides {
-			c := named[i]
-			c.Side = s
+			c := Contrast{By: names[i].by, Group: names[i].group, Side: s}
 			p.observe(&c, m.on(s))
 			contrasts = append(contrasts, c)
 		}
@@ -189,8 +183,8 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 	n := float64(c.N)
 	for m, metric := range p.metrics {
 		c.Metrics = append(c.Metrics, MetricDifference{
-			Metric: metric.name, Base: ratio(sums[m].base, n), Other: ratio(sums[m].other, n), Difference: ratio(sums[m].difference, n),
-			CI: [2]Number{undefined, undefined}, P: undefined,
+			Metric: metric.name, Base: ratio(sums[m].base, n), Other: ratio(sums[m].other, n),
+			Difference: ratio(sums[m].difference, n), CI: [2]Number{undefined, undefined}, P: undefined,
 		})
 	}
 }

@@ -27,7 +27,12 @@ func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	other := slices.Clone(base)
 	require.EqualValues(t, 1, base[1].Better[rank.All])
 	other[1].Better[rank.All] = 0
-	keys, err := NewKeys(t.Context(), g, []string{"category", "z-case"}, KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.TailSide})
+	keys, err := NewKeys(
+		t.Context(),
+		g,
+		[]string{"category", "z-case"},
+		KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.TailSide},
+	)
 	require.NoError(t, err)
 	r, err := CompareAll(t.Context(), g, kg.Test, []ComparedCheckpoint{
 		{Name: "base", Path: "./base", Model: "mquine", Dim: 4, SHA256: "0f", Ranks: base[:4]},
@@ -55,8 +60,17 @@ func TestCompareAll(t *testing.T) {
 
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), `{"name":"base","path":"./base","model":"mquine","dim":4,"checkpoint_sha256":"0f","results":`)
-	assert.Contains(t, string(text), `{"name":"other","path":"ranks.tsv","results":`, "a ranks file does not tell the model")
+	assert.Contains(
+		t,
+		string(text),
+		`{"name":"base","path":"./base","model":"mquine","dim":4,"checkpoint_sha256":"0f","results":`,
+	)
+	assert.Contains(
+		t,
+		string(text),
+		`{"name":"other","path":"ranks.tsv","results":`,
+		"a ranks file does not tell the model",
+	)
 
 	r, err = CompareAll(t.Context(), familyGraph(), kg.Test, []ComparedCheckpoint{{Name: "alone"}}, CompareOptions{})
 	require.NoError(t, err)
@@ -82,7 +96,11 @@ tail  MRR     0.7500  0.8750         0.1250 [too few: 4.0]  1.0000     1       0
 tail  MR        1.50    1.25          -0.25 [too few: 4.0]  1.0000     1       0      3
 tail  Hits@1  0.5000  0.7500         0.2500 [too few: 4.0]  1.0000     1       0      3
 `, strings.Join(strings.SplitAfter(out.String(), "\n")[:12], ""))
-	assert.Contains(t, out.String(), "other against base: family test, filter all, realistic ties, by z-case (convention paper), side tail\n")
+	assert.Contains(
+		t,
+		out.String(),
+		"other against base: family test, filter all, realistic ties, by z-case (convention paper), side tail\n",
+	)
 	assert.True(t, strings.HasSuffix(out.String(), `, the queries that changed most
 
 side  head  relation  tail  base rank  other rank
@@ -96,13 +114,25 @@ func TestComparisonOfHostileNames(t *testing.T) {
 	r := familyComparison(t, name)
 	var out strings.Builder
 	require.NoError(t, r.Write(&out, Markdown))
-	assert.Contains(t, out.String(), "\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+"\n\n| side | metric |")
+	assert.Contains(
+		t,
+		out.String(),
+		"\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+"\n\n| side | metric |",
+	)
 	assert.Contains(t, out.String(), `| \[x\](y)\\n\\input{x}\\x1b\| | tail | 4 |`)
 
 	out.Reset()
 	require.NoError(t, r.Write(&out, LaTeX))
-	assert.Contains(t, out.String(), "\n"+`% [x](y)\n\input{x}\x1b| against base: family test, filter all, realistic ties`+"\n\\begin{tabular}")
-	assert.Contains(t, out.String(), `{[}x{]}(y)\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b| & tail & 4`)
+	assert.Contains(
+		t,
+		out.String(),
+		"\n"+`% [x](y)\n\input{x}\x1b| against base: family test, filter all, realistic ties`+"\n\\begin{tabular}",
+	)
+	assert.Contains(
+		t,
+		out.String(),
+		`{[}x{]}(y)\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b| & tail & 4`,
+	)
 
 	out.Reset()
 	require.NoError(t, r.Write(&out, CSV))
@@ -127,7 +157,12 @@ func TestAlign(t *testing.T) {
 		}
 		shuffled := slices.Clone(ranks)
 		seed := rapid.Uint64().Draw(t, "seed")
-		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		rand.New(
+			rand.NewPCG(seed, 0),
+		).Shuffle(
+			len(shuffled),
+			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] },
+		)
 		for _, sides := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
 			got, err := Align(shuffled, triples, sides.List())
 			require.NoError(t, err)

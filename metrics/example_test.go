@@ -38,7 +38,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test, rank.Options{Backend: backends[0], Threads: runtime.NumCPU()})
+	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test,
+		rank.Options{Backend: backends[0], Threads: runtime.NumCPU()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -59,7 +59,11 @@ func TestMetricsOfFixture(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &want))
 	require.Len(t, want.Metrics, 9)
 
-	results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: filters, Hits: []int{1, 3, 10}})
+	results, _, err := Summarize(
+		t.Context(),
+		ranks,
+		SummaryOptions{Sides: rank.BothSides, Filters: filters, Hits: []int{1, 3, 10}},
+	)
 	require.NoError(t, err)
 	checked := 0
 	for _, r := range results {

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,12 +38,12 @@ var keys = []struct {
 	{"degree", degreeKey},
 }
 
-// KeyOptions says what some keys have to know beside the graph.
+// KeyOptions holds what some keys need besides the graph.
 type KeyOptions struct {
 	// Triples and Sides are what is ranked: z-case has groups for these queries only.
 	Triples []kg.Triple
 	Sides   rank.Sides
-	// Convention is that of z-case.
+	// Convention divides the cases of z-case.
 	Convention zpattern.Convention
 	// Threads bounds the threads; 0 takes one for each processor.
 	Threads int
@@ -114,6 +115,22 @@ func zConvention(keys []Key) string {
 	return ""
 }
 
+// groupName names a group of a key; it is empty for all ranks.
+type groupName struct{ by, group string }
+
+// groupsOf returns all ranks as the first group, followed by the groups of each key in the order of a report.
+func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupName) {
+	groups, names = []members{allOf(ranks)}, []groupName{{}}
+	for _, key := range keys {
+		split := key.split(ranks)
+		for _, g := range key.order(split) {
+			groups = append(groups, split[g])
+			names = append(names, groupName{key.Name, key.Labels[g]})
+		}
+	}
+	return groups, names
+}
+
 // split returns the members of each group.
 func (k Key) split(ranks []rank.Rank) []members {
 	groups := make([]members, len(k.Labels))
@@ -121,4 +138,16 @@ func (k Key) split(ranks []rank.Rank) []members {
 		groups[k.Group(&ranks[i])].add(ranks, i)
 	}
 	return groups
+}
+
+// order returns the groups in the order of the report.
+func (k Key) order(split []members) []int {
+	order := make([]int, len(split))
+	for g := range order {
+		order[g] = g
+	}
+	if !k.Ordered {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(split[b].len(), split[a].len()) })
+	}
+	return order
 }

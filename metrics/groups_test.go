@@ -24,10 +24,18 @@ func familyGraph() *kg.Graph {
 		{Head: 0, Relation: 0, Tail: 1}, {Head: 2, Relation: 0, Tail: 3},
 		{Head: 1, Relation: 1, Tail: 0}, {Head: 2, Relation: 1, Tail: 0}, {Head: 3, Relation: 1, Tail: 0},
 		{Head: 0, Relation: 2, Tail: 1}, {Head: 0, Relation: 2, Tail: 2}, {Head: 0, Relation: 2, Tail: 3},
-		{Head: 0, Relation: 3, Tail: 2}, {Head: 0, Relation: 3, Tail: 3}, {Head: 1, Relation: 3, Tail: 2}, {Head: 1, Relation: 3, Tail: 3},
+		{
+			Head:     0,
+			Relation: 3,
+			Tail:     2,
+		}, {Head: 0, Relation: 3, Tail: 3}, {Head: 1, Relation: 3, Tail: 2}, {Head: 1, Relation: 3, Tail: 3},
 	}
 	g.Splits[kg.Test] = []kg.Triple{
-		{Head: 1, Relation: 0, Tail: 0}, {Head: 2, Relation: 3, Tail: 0}, {Head: 3, Relation: 3, Tail: 1}, {Head: 2, Relation: 1, Tail: 1},
+		{
+			Head:     1,
+			Relation: 0,
+			Tail:     0,
+		}, {Head: 2, Relation: 3, Tail: 0}, {Head: 3, Relation: 3, Tail: 1}, {Head: 2, Relation: 1, Tail: 1},
 	}
 	return g
 }
@@ -80,7 +88,10 @@ func TestGroups(t *testing.T) {
 
 	for _, g := range groups {
 		if g.N == 0 {
-			assert.True(t, math.IsNaN(float64(g.MRR)) && math.IsNaN(float64(g.MRRCI[0])) && math.IsNaN(float64(g.Hits[0].Share)))
+			assert.True(
+				t,
+				math.IsNaN(float64(g.MRR)) && math.IsNaN(float64(g.MRRCI[0])) && math.IsNaN(float64(g.Hits[0].Share)),
+			)
 		}
 		if g.Group == "likes" && g.Side == rank.HeadSide && g.Filter == rank.None && g.Ties == rank.Pessimistic {
 			assert.InDelta(t, (1/3.+1/4.)/2, float64(g.MRR), 1e-15) // ranks 1+1+1 and 1+2+1
@@ -93,7 +104,11 @@ func TestGroups(t *testing.T) {
 func TestGroupsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := append(someRanks(t), oneRank(0, 0, 3))
-		key := Key{Name: "key", Labels: make([]string, 7), Group: func(r *rank.Rank) int { return int(r.Triple.Head+r.Triple.Tail+int32(r.Side)) % 7 }}
+		key := Key{
+			Name:   "key",
+			Labels: make([]string, 7),
+			Group:  func(r *rank.Rank) int { return int(r.Triple.Head+r.Triple.Tail+int32(r.Side)) % 7 },
+		}
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
 			Sides: rank.BothSides, Filters: []rank.Filter{rank.Train, rank.All}, Hits: []int{2}, Keys: []Key{key},
 		})
@@ -120,7 +135,11 @@ func TestGroupsAddUp(t *testing.T) {
 func TestSummarizeSides(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)
-	results, groups, err := Summarize(t.Context(), ranks[:4], SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}})
+	results, groups, err := Summarize(
+		t.Context(),
+		ranks[:4],
+		SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}},
+	)
 	require.NoError(t, err)
 	require.Len(t, results, int(rank.NumTies))
 	assert.Empty(t, groups)
@@ -132,7 +151,11 @@ func TestSummarizeSides(t *testing.T) {
 }
 
 func TestSummarizeNothing(t *testing.T) {
-	results, _, err := Summarize(t.Context(), nil, SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Hits: []int{1}})
+	results, _, err := Summarize(
+		t.Context(),
+		nil,
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Hits: []int{1}},
+	)
 	require.NoError(t, err)
 	require.Len(t, results, 9)
 	for _, r := range results {

@@ -32,7 +32,12 @@ func TestZCaseGroups(t *testing.T) {
 	// cal likes ann and dee likes bob have no patterns; a new one has: cal likes dee ← ann likes cal.
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Relation: 3, Tail: 3})
 	g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 2, Relation: 3, Tail: 2})
-	keys, err := NewKeys(t.Context(), g, []string{"z-case"}, KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides})
+	keys, err := NewKeys(
+		t.Context(),
+		g,
+		[]string{"z-case"},
+		KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides},
+	)
 	require.NoError(t, err)
 	assert.Equal(t, "z-case", keys[0].Name)
 	ranks := familyRanks(g)
@@ -61,7 +66,11 @@ func TestDegreeGroups(t *testing.T) {
 	answer := func(e int32) string {
 		return keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 0, Tail: e}})]
 	}
-	assert.Equal(t, []string{"8-15", "4-7", "4-7", "4-7", "1", "0"}, []string{answer(0), answer(1), answer(2), answer(3), answer(4), answer(5)})
+	assert.Equal(
+		t,
+		[]string{"8-15", "4-7", "4-7", "4-7", "1", "0"},
+		[]string{answer(0), answer(1), answer(2), answer(3), answer(4), answer(5)},
+	)
 	assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
 }
 
@@ -69,9 +78,18 @@ func TestDegreeGroups(t *testing.T) {
 func TestZCaseAndDegreeAddUp(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)
-	keys, err := NewKeys(t.Context(), g, []string{"z-case", "degree"}, KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides})
+	keys, err := NewKeys(
+		t.Context(),
+		g,
+		[]string{"z-case", "degree"},
+		KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides},
+	)
 	require.NoError(t, err)
-	_, groups, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Hits: []int{1}, Keys: keys})
+	_, groups, err := Summarize(
+		t.Context(),
+		ranks,
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Hits: []int{1}, Keys: keys},
+	)
 	require.NoError(t, err)
 	n, listed := map[string]int{}, map[string]int{}
 	for _, group := range groups {

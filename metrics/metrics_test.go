@@ -79,7 +79,12 @@ func TestConstantScorer(t *testing.T) {
 	assert.InDelta(t, 2./(candidates+1), float64(m.MRR), 1e-15)
 	assert.Equal(t, Number(0), m.Hits[0].Share)
 	assert.Equal(t, Number(1), Measure(ranks, rank.TailSide, rank.None, rank.Optimistic, nil).MRR)
-	assert.InDelta(t, 1./candidates, float64(Measure(ranks, rank.TailSide, rank.None, rank.Pessimistic, nil).MRR), 1e-15)
+	assert.InDelta(
+		t,
+		1./candidates,
+		float64(Measure(ranks, rank.TailSide, rank.None, rank.Pessimistic, nil).MRR),
+		1e-15,
+	)
 }
 
 func TestPerfectAndWorstScorer(t *testing.T) {
@@ -109,7 +114,13 @@ func TestUndefinedMetrics(t *testing.T) {
 }
 
 // exactMeasure computes the metrics from their definitions in rational numbers.
-func exactMeasure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, k int) (n int, metrics map[string]float64) {
+func exactMeasure(
+	ranks []rank.Rank,
+	sides rank.Sides,
+	f rank.Filter,
+	ties rank.Ties,
+	k int,
+) (n int, metrics map[string]float64) {
 	var values, candidates []*big.Rat
 	for _, r := range ranks {
 		if sides.String() != "both" && sides.String() != r.Side.String() {
@@ -179,7 +190,17 @@ func TestMeasureAgainstDefinitions(t *testing.T) {
 					}
 					require.Equal(t, n, m.N)
 					for name, w := range want {
-						require.InDelta(t, w, float64(got[name]), 1e-12*max(1, math.Abs(w)), "%s %v %v %v", name, sides, f, ties)
+						require.InDelta(
+							t,
+							w,
+							float64(got[name]),
+							1e-12*max(1, math.Abs(w)),
+							"%s %v %v %v",
+							name,
+							sides,
+							f,
+							ties,
+						)
 					}
 				}
 			}
@@ -223,7 +244,12 @@ func TestMeasureProperties(t *testing.T) {
 				require.True(t, o.Hits[i].Share >= r.Hits[i].Share && r.Hits[i].Share >= p.Hits[i].Share)
 			}
 			if f > 0 {
-				require.GreaterOrEqual(t, o.MRR, Measure(ranks, rank.BothSides, f-1, rank.Optimistic, nil).MRR, "a stronger filter only helps")
+				require.GreaterOrEqual(
+					t,
+					o.MRR,
+					Measure(ranks, rank.BothSides, f-1, rank.Optimistic, nil).MRR,
+					"a stronger filter only helps",
+				)
 			}
 		}
 	})

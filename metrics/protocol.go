@@ -7,18 +7,19 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Protocol is the fixed choice by which another tool reports.
+// Protocol is a choice of what one set of metrics is about.
 type Protocol struct {
+	// Name is set for the fixed choice of another tool.
 	Name   string
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties
 }
 
-// Protocols lists the protocols that are known.
+// Protocols lists the protocols of other tools.
 var Protocols = []Protocol{
 	// The RotatE repository's own ties fall as an unstable sort leaves them.
-	{"rotate", rank.BothSides, rank.All, rank.Optimistic},
+	{Name: "rotate", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
 }
 
 // String describes the protocol: "rotate: both sides in one average, filter all, optimistic ties".
@@ -33,10 +34,6 @@ func (p Protocol) String() string {
 // Apply names the protocol in the report, and drops the results and groups that are not of the protocol.
 func (p Protocol) Apply(r *Report) {
 	r.Protocol = p.Name
-	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return !p.has(x.Side, x.Filter, x.Ties) })
-	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return !p.has(x.Side, x.Filter, x.Ties) })
-}
-
-func (p Protocol) has(s rank.Sides, f rank.Filter, t rank.Ties) bool {
-	return s == p.Sides && f == p.Filter && t == p.Ties
+	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return p != Protocol{p.Name, x.Side, x.Filter, x.Ties} })
+	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return p != Protocol{p.Name, x.Side, x.Filter, x.Ties} })
 }

@@ -23,8 +23,7 @@ var queryColumns = []string{"side", "head", "relation", "tail"}
 // maxRanksLine bounds a line of a ranks file, in bytes, and with it a reader's memory.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given
-// filters.
+// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given filters.
 func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
@@ -112,7 +111,8 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 func parseRanksHeader(columns []string) ([]rank.Filter, error) {
 	n := len(queryColumns)
 	if len(columns) < n+2 || len(columns)%2 != 0 || !slices.Equal(columns[:n], queryColumns) {
-		return nil, fmt.Errorf("the columns of a ranks file are side, head, relation, tail and two for each filter, not %.100q",
+		return nil, fmt.Errorf(
+			"the columns of a ranks file are side, head, relation, tail and two for each filter, not %.100q",
 			strings.Join(columns, " "))
 	}
 	var filters []rank.Filter

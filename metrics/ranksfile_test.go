@@ -34,7 +34,12 @@ head	cal	likes	ann	1	1	1	0
 func TestRanksFileRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)
-		filters := rapid.SampledFrom([][]rank.Filter{{rank.None}, {rank.Train, rank.All}, {rank.None, rank.Train, rank.All}}).Draw(t, "filters")
+		filters := rapid.SampledFrom(
+			[][]rank.Filter{{rank.None}, {rank.Train, rank.All}, {rank.None, rank.Train, rank.All}},
+		).Draw(
+			t,
+			"filters",
+		)
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
 		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
 		for i := range ranks { // what the file does not have

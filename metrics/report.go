@@ -17,8 +17,8 @@ import (
 // the number.
 const Schema = "mquine.eval/1"
 
-// Report is all that an evaluation tells: what was ranked, on what, and the outcome. The JSON
-// has the fields in this order.
+// Report is the result of an evaluation: what was ranked, with what, and the outcome. The JSON has the fields in this
+// order.
 type Report struct {
 	Schema string `json:"schema"`
 
@@ -27,8 +27,8 @@ type Report struct {
 	Data       string `json:"data"`
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
-	// Protocol is "full", the sides, filters and tie rules that were asked for, or "rotate", both
-	// sides in one average under the filter all with optimistic ties. Every result names its own.
+	// Protocol is "full", the sides, filters and tie rules that were asked for, or the name of a Protocol. Every
+	// result names its own sides, filter and ties.
 	Protocol string `json:"protocol"`
 	// CIBy is what the intervals resample. Reports that do not say resampled triples.
 	CIBy Clustering `json:"ci_by"`
@@ -43,7 +43,7 @@ type Report struct {
 	Threads int    `json:"threads"`
 	Machine string `json:"machine"`
 
-	// Results and Groups are those of Summarize, under every tie rule.
+	// Results and Groups come from Summarize, and have every tie rule unless a Protocol was applied.
 	Results []Result      `json:"results"`
 	Groups  []GroupResult `json:"groups"`
 	// ZConvention is the convention of the groups by z-case, if there are any.

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,61 +47,59 @@ type GroupResult struct {
 // same ranks give the same bits on any machine, for any number of threads. A mean with too few
 // clusters behind it has no interval, see ClusterCount.
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
-	for i, k := range o.Hits {
-		if k < 1 {
-			return nil, nil, fmt.Errorf("the cut-off %d of Hits@k is not a rank: the best rank is 1", k)
-		}
-		if slices.Contains(o.Hits[:i], k) {
-			return nil, nil, fmt.Errorf("the cut-off %d of Hits@k is asked for twice", k)
-		}
+	if err := checkHits(o.Hits); err != nil {
+		return nil, nil, err
 	}
-
-	groups := []members{allOf(ranks)}
-	var named []GroupResult // By and Group of groups[1:]
-	for _, key := range o.Keys {
-		split := key.split(ranks)
-		for _, g := range key.order(split) {
-			groups = append(groups, split[g])
-			named = append(named, GroupResult{By: key.Name, Group: key.Labels[g]})
-		}
-	}
-	sides := selections(o.Sides)
+	groups, names := groupsOf(ranks, o.Keys)
 	ci, err := bootstrap(ctx, ranks, groups, o)
 	if err != nil {
 		return nil, nil, err
 	}
-
-	var protocols []Result
+	var protocols []Protocol
 	for _, f := range o.Filters {
-		for _, s := range sides {
+		for _, s := range selections(o.Sides) {
 			for t := range rank.NumTies {
-				protocols = append(protocols, Result{Side: s, Filter: f, Ties: t})
+				protocols = append(protocols, Protocol{Sides: s, Filter: f, Ties: t})
 			}
 		}
 	}
 	results := make([]Result, len(protocols))
 	err = each(ctx, len(protocols), o.Threads, func(i int) {
 		p := protocols[i]
-		results[i] = measure(ranks, groups[0].on(p.Side), p.Side, p.Filter, p.Ties, o.Hits)
-		results[i].MRRCI, results[i].ClusterCount = ci[0].ci[p.Side][p.Filter][p.Ties], ci[0].clusters[p.Side]
+		results[i] = measure(ranks, groups[0].on(p.Sides), p.Sides, p.Filter, p.Ties, o.Hits)
+		results[i].MRRCI, results[i].ClusterCount = ci[0].of(p)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	grouped := make([]GroupResult, len(named)*len(protocols))
+	grouped := make([]GroupResult, (len(groups)-1)*len(protocols))
 	err = each(ctx, len(grouped), o.Threads, func(i int) {
-		g, p := i/len(protocols), protocols[i%len(protocols)]
-		values := rankValues(ranks, groups[g+1].on(p.Side), p.Filter, p.Ties)
-		grouped[i] = GroupResult{
-			By: named[g].By, Group: named[g].Group, Side: p.Side, Filter: p.Filter, Ties: p.Ties,
+		g, p := 1+i/len(protocols), protocols[i%len(protocols)]
+		values := rankValues(ranks, groups[g].on(p.Sides), p.Filter, p.Ties)
+		r := &grouped[i]
+		*r = GroupResult{
+			By: names[g].by, Group: names[g].group, Side: p.Sides, Filter: p.Filter, Ties: p.Ties,
 			N: len(values), MRR: mrr(values), Hits: hits(values, o.Hits),
-			MRRCI: ci[g+1].ci[p.Side][p.Filter][p.Ties], ClusterCount: ci[g+1].clusters[p.Side],
 		}
+		r.MRRCI, r.ClusterCount = ci[g].of(p)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return results, grouped, nil
+}
+
+// checkHits returns an error unless the cut-offs are different ranks.
+func checkHits(ks []int) error {
+	for i, k := range ks {
+		if k < 1 {
+			return fmt.Errorf("the cut-off %d of Hits@k is not a rank: the best rank is 1", k)
+		}
+		if slices.Contains(ks[:i], k) {
+			return fmt.Errorf("the cut-off %d of Hits@k is asked for twice", k)
+		}
+	}
+	return nil
 }
 
 // selections returns the selections to report on s: a ranking of both sides is also reported side by side.
@@ -111,16 +108,4 @@ func selections(s rank.Sides) []rank.Sides {
 		return []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
 	}
 	return []rank.Sides{s}
-}
-
-// order returns the groups in the order of the report.
-func (k Key) order(split []members) []int {
-	order := make([]int, len(split))
-	for g := range order {
-		order[g] = g
-	}
-	if !k.Ordered {
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(split[b].len(), split[a].len()) })
-	}
-	return order
 }

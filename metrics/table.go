@@ -50,7 +50,9 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 	}
 	filter, side := filters[len(filters)-1], sides[len(sides)-1]
 
-	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool { return g.Ties != ties || g.Filter != filter })
+	rest := slices.DeleteFunc(slices.Clone(r.Groups), func(g GroupResult) bool {
+		return g.Ties != ties || g.Filter != filter
+	})
 	for len(rest) > 0 {
 		by := rest[0].By
 		header := []any{by, "queries", "MRR " + intervalHeading(r.CIBy)}
@@ -101,16 +103,16 @@ func (r *Report) title(ties rank.Ties) string {
 func (r *Report) protocol(ties rank.Ties) string {
 	filters, sides := r.switches()
 	rankOf := map[rank.Ties]string{
-		rank.Optimistic:  "1 + the candidates that score better than the true answer (those that score the same come after it)",
-		rank.Pessimistic: "1 + the candidates that score better than the true answer + those that score exactly the same",
-		rank.Realistic:   "1 + the candidates that score better than the true answer + half of those that score exactly the same",
+		rank.Optimistic:  " (those that score the same come after it)",
+		rank.Pessimistic: " + those that score exactly the same",
+		rank.Realistic:   " + half of those that score exactly the same",
 	}
 	meaning := map[rank.Filter]string{
 		rank.None:  "no candidate is left out",
 		rank.Train: "other answers known from train are left out",
 		rank.All:   "other answers known from train, valid and test are left out",
 	}
-	lines := []string{"Rank: " + rankOf[ties] + "."}
+	lines := []string{"Rank: 1 + the candidates that score better than the true answer" + rankOf[ties] + "."}
 	for _, f := range filters {
 		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
 	}

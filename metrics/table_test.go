@@ -95,7 +95,11 @@ func TestTableOfOneSide(t *testing.T) {
 	keys, err := NewKeys(t.Context(), g, []string{"category"}, KeyOptions{})
 	require.NoError(t, err)
 	r := tinyReport()
-	r.Results, r.Groups, err = Summarize(t.Context(), familyRanks(g)[:4], SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.Train}, Keys: keys})
+	r.Results, r.Groups, err = Summarize(
+		t.Context(),
+		familyRanks(g)[:4],
+		SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.Train}, Keys: keys},
+	)
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, r.WriteTable(&out, rank.Optimistic))
@@ -116,7 +120,11 @@ func TestGroupsAreAllPrinted(t *testing.T) {
 	}
 	key := Key{Name: "relation", Labels: labels, Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }}
 	var err error
-	r.Results, r.Groups, err = Summarize(t.Context(), ranks, SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Keys: []Key{key}})
+	r.Results, r.Groups, err = Summarize(
+		t.Context(),
+		ranks,
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Keys: []Key{key}},
+	)
 	require.NoError(t, err)
 	var out strings.Builder
 	require.NoError(t, r.WriteGroups(&out, rank.Realistic))

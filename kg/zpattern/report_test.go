@@ -30,7 +30,11 @@ func TestReportOfTheFigure(t *testing.T) {
 	require.NoError(t, err)
 	var text bytes.Buffer
 	require.NoError(t, s.Write(&text))
-	assert.Equal(t, "side\thead\trelation\ttail\tz\trank_z\tcase\ntail\te1\tr\te4\t1\t1\teasy\nhead\te1\tr\te4\t1\t1\teasy\n", text.String())
+	assert.Equal(
+		t,
+		"side\thead\trelation\ttail\tz\trank_z\tcase\ntail\te1\tr\te4\t1\t1\teasy\nhead\te1\tr\te4\t1\t1\teasy\n",
+		text.String(),
+	)
 
 	got, err := json.Marshal(s.Report())
 	require.NoError(t, err)
@@ -87,11 +91,19 @@ func TestReportCounts(t *testing.T) {
 		assert.Contains(t, numbers[i], h.Largest)
 		assert.True(t, last.From <= h.Largest && h.Largest <= last.To && last.N > 0)
 	}
-	assert.Equal(t, []int{cases["easy"], cases["neutral"], cases["hard"]}, []int{r.Cases[0].Easy, r.Cases[0].Neutral, r.Cases[0].Hard})
+	assert.Equal(
+		t,
+		[]int{cases["easy"], cases["neutral"], cases["hard"]},
+		[]int{r.Cases[0].Easy, r.Cases[0].Neutral, r.Cases[0].Hard},
+	)
 	require.Len(t, r.Relations, 3)
 	for _, c := range r.Relations {
 		of := c.Relation + " "
-		assert.Equal(t, []int{cases[of+"easy"], cases[of+"neutral"], cases[of+"hard"]}, []int{c.Easy, c.Neutral, c.Hard})
+		assert.Equal(
+			t,
+			[]int{cases[of+"easy"], cases[of+"neutral"], cases[of+"hard"]},
+			[]int{c.Easy, c.Neutral, c.Hard},
+		)
 	}
 }
 
@@ -118,9 +130,13 @@ func TestTripleReport(t *testing.T) {
 	require.NoError(t, err)
 	got, err := json.Marshal(r)
 	require.NoError(t, err)
-	assert.Equal(t, `{"schema":"mquine.z-show/1","data":"figure","convention":"paper","head":"e1","relation":"r","tail":"e4",`+
-		`"splits":["test"],"z":1,"sides":[{"side":"tail","rank_z":1,"case":"easy"},{"side":"head","rank_z":1,"case":"easy"}],`+
-		`"patterns":[{"e2":"e2","e3":"e3"}]}`, string(got))
+	assert.Equal(
+		t,
+		`{"schema":"mquine.z-show/1","data":"figure","convention":"paper","head":"e1","relation":"r","tail":"e4",`+
+			`"splits":["test"],"z":1,"sides":[{"side":"tail","rank_z":1,"case":"easy"},{"side":"head","rank_z":1,"case":"easy"}],`+
+			`"patterns":[{"e2":"e2","e3":"e3"}]}`,
+		string(got),
+	)
 
 	r, err = NewTripleReport(t.Context(), g, g.Splits[kg.Test][0], Paper, 0)
 	require.NoError(t, err)
