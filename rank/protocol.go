@@ -79,7 +79,7 @@ func ParseFilter(name string) (Filter, error) {
 	return text.ParseName[Filter](filterNames[:], name, "filter")
 }
 
-// The three switches are text in reports.
+// Sides, Ties and Filter marshal as text, for JSON.
 
 func (s Sides) MarshalText() ([]byte, error)  { return []byte(s.String()), nil }
 func (t Ties) MarshalText() ([]byte, error)   { return []byte(t.String()), nil }

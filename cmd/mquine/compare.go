@@ -60,8 +60,8 @@ clusters are worth 4 of equal size; an interval needs 10. Wins are the queries t
 checkpoint ranks better than the base, losses the queries that it ranks worse. The list shows the
 queries whose 1/rank changed most.
 
-A file that mquine eval --ranks wrote can stand in for its checkpoint: its ranks are read, and nothing
-is computed again. It must hold the queries of the split, and --filter must be one of its filters.
+A file that mquine eval --ranks wrote can stand in for its checkpoint: its ranks are read, not
+computed again. It must hold the queries of the split, and --filter must be one of its filters.
 
 See mquine eval for queries, filters, ties, --by and --ci-by. --format csv has a line for each
 difference and no changed queries, with names as they are: import them into a spreadsheet as text.
@@ -116,7 +116,8 @@ error.`,
 	addConvention(cmd, &c.convention)
 	addCIBy(cmd, &c.ciBy)
 	flags.Var(positive{n: &c.changed}, "changed", "`number` of queries to list that changed most")
-	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv", metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
+	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv",
+		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
 	jsonFlag(cmd, &c.jsonFile)
 	c.compute.add(cmd)
 	return cmd
@@ -196,7 +197,8 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 		return nil, err
 	}
 	if !slices.Contains(filters, c.filter) {
-		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s", path, c.filter, strings.Join(names(filters), " or "))
+		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s",
+			path, c.filter, strings.Join(names(filters), " or "))
 	}
 	if ranks, err = metrics.Align(ranks, triples, c.sides.List()); err != nil {
 		return nil, fmt.Errorf("%s is not of the %v split of %s: %w", path, c.split, g.Name, err)
@@ -232,7 +234,8 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	if err != nil {
 		return nil, err
 	}
-	printLine(log, "ranked %s with %s in %s", text.Plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
+	printLine(log, "ranked %s with %s in %s",
+		text.Plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
 	sum, err := s.checkpoint.SHA256(ctx)
 	if err != nil {
 		return nil, err

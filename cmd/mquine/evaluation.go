@@ -50,8 +50,8 @@ type evaluation struct {
 // realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
-		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides, filters: []rank.Filter{rank.None, rank.Train, rank.All},
-		ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: metrics.ByQuery, start: start,
+		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides,
+		filters: []rank.Filter{rank.None, rank.Train, rank.All}, ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: metrics.ByQuery, start: start,
 	}
 	e.compute.setDefaults()
 	return e
@@ -108,9 +108,11 @@ func (e *evaluation) openDevices(log io.Writer) ([]*cuda.Device, error) {
 	case e.screen == rank.AutoScreen && !e.peak:
 		return e.gpus.open(e.compute, log)
 	case asked && e.peak:
-		return nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: leave it out, or set --backend to an instruction set")
+		return nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: " +
+			"leave it out, or set --backend to an instruction set")
 	case asked:
-		return nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: leave it out, or set --backend to an instruction set", e.screen)
+		return nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: "+
+			"leave it out, or set --backend to an instruction set", e.screen)
 	}
 	return nil, nil
 }
@@ -148,7 +150,8 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	}
 	m := s.checkpoint.Model
 	if compare := m.Tower(kg.Tail).Compare; compare != kernel.Dot && e.screen != rank.AutoScreen {
-		return nil, fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out", e.screen, m.Config().Model, compare)
+		return nil, fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out",
+			e.screen, m.Config().Model, compare)
 	}
 	return t, t.prepare(ctx, e.jsonFile != "")
 }
@@ -174,8 +177,8 @@ type ranked struct {
 	ceiling *ceiling // nil if it was not asked for
 }
 
-// rank ranks, with the processor where GPUs fail that nobody asked for, and makes sure that the checkpoint was not
-// changed meanwhile.
+// rank ranks, falls back to the processor if GPUs that nobody asked for fail, and checks that the checkpoint did not
+// change meanwhile.
 func (e *evaluation) rank(ctx context.Context, log io.Writer, t *task, options rank.Options) (*ranked, error) {
 	m, meter := t.checkpoint.Model, newMeter(log)
 	options.Progress = meter.ranking
@@ -283,7 +286,8 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 	}
 	fmt.Fprintf(w, "ranked in %s: %s, %s; %s left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
 		s.Rank.Round(time.Millisecond), text.Plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank), stages,
-		text.Plural(int(s.Rescored.Float64), "pair"), text.Comma(s.Rescored.Reference), 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
+		text.Plural(int(s.Rescored.Float64), "pair"), text.Comma(s.Rescored.Reference),
+		100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
 		fmt.Fprintf(w, "early exit passed over %.1f%% of the terms\n", 100*s.Dropped)
 	}

@@ -71,7 +71,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 			start, at = time.Now(), side
 		}
 		t := time.Since(start)
-		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left", side+1, sides, timeLeft(done, total, t)))
+		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left",
+			side+1, sides, timeLeft(done, total, t)))
 	}
 }
 

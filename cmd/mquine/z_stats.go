@@ -109,9 +109,10 @@ func (z *zStats) print(w io.Writer, g *kg.Graph, r *zpattern.Report) error {
 	for _, c := range r.Cases {
 		t.AppendRow(table.Row{c.Side, text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N)})
 	}
-	_, err := fmt.Fprintf(w, "%s %v: Z-patterns of %s in %s, convention %v\n\n%s\n\n%s\n\n%s\n\n%s\n\nThe largest n_Z is %s.\n",
-		text.Escape(g.Name), z.split, text.Plural(r.Triples, "triple"), text.Plural(len(g.Splits[kg.Train]), "training triple"), z.convention,
-		t.Render(), casesMeaning(z.convention),
+	title := fmt.Sprintf("%s %v: Z-patterns of %s in %s, convention %v", text.Escape(g.Name), z.split,
+		text.Plural(r.Triples, "triple"), text.Plural(len(g.Splits[kg.Train]), "training triple"), z.convention)
+	_, err := fmt.Fprintf(w, "%s\n\n%s\n\n%s\n\n%s\n\n%s\n\nThe largest n_Z is %s.\n",
+		title, t.Render(), casesMeaning(z.convention),
 		histogramTable("n_Z", r.Z), histogramTable("rank_Z", r.RankZ...), text.Comma(r.Z.Largest))
 	if err == nil && z.relations {
 		_, err = fmt.Fprintf(w, "\n%s\n", relationTable(r))
@@ -168,8 +169,8 @@ func relationTable(r *zpattern.Report) string {
 	t := text.NewTable(3, 4, 5, 6, 7)
 	t.AppendHeader(table.Row{"relation", "side", "triples", "easy", "neutral", "hard", "largest n_Z"})
 	for _, c := range relations {
-		t.AppendRow(table.Row{c.Relation, c.Side, text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N),
-			text.Comma(c.LargestZ)})
+		t.AppendRow(table.Row{c.Relation, c.Side,
+			text.Comma(c.N), share(c.Easy, c.N), share(c.Neutral, c.N), share(c.Hard, c.N), text.Comma(c.LargestZ)})
 	}
 	return t.Render()
 }

@@ -7,6 +7,8 @@
 // goes to: Escape for one line, Table for tables, Markdown, JSON, and Writer for whole streams. CSV and
 // tab-separated text are exact, because programs read them and compare labels: a spreadsheet must import such
 // columns as text, and Exact escapes them on a terminal alone.
+//
+// It also has the words that all messages share: counts (Comma, Count, Plural) and the names of enumerations (Name).
 package text
 
 import (
