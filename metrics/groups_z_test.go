@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"testing"
@@ -8,10 +8,11 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/rank"
 )
 
 // groupSizes counts the queries of each group of a key.
-func groupSizes(k Key, ranks []Rank) map[string]int {
+func groupSizes(k Key, ranks []rank.Rank) map[string]int {
 	sizes := map[string]int{}
 	for _, l := range k.Labels {
 		sizes[l] = 0
@@ -31,7 +32,12 @@ func TestZCaseGroups(t *testing.T) {
 	// cal likes ann and dee likes bob have no patterns; a new one has: cal likes dee ← ann likes cal.
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Relation: 3, Tail: 3})
 	g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 2, Relation: 3, Tail: 2})
-	keys, err := NewKeys(t.Context(), g, []string{"z-case"}, KeyOptions{Triples: g.Splits[kg.Test], Sides: BothSides})
+	keys, err := NewKeys(
+		t.Context(),
+		g,
+		[]string{"z-case"},
+		KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides},
+	)
 	require.NoError(t, err)
 	assert.Equal(t, "z-case", keys[0].Name)
 	ranks := familyRanks(g)
@@ -44,7 +50,7 @@ func TestZCaseGroups(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, v[0].Case.String(), keys[0].Labels[keys[0].Group(&ranks[i])])
 	}
-	assert.Panics(t, func() { keys[0].Group(&Rank{Triple: kg.Triple{Head: 3, Relation: 4, Tail: 3}}) })
+	assert.Panics(t, func() { keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 3, Relation: 4, Tail: 3}}) })
 }
 
 func TestDegreeGroups(t *testing.T) {
@@ -58,23 +64,36 @@ func TestDegreeGroups(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"0", "1", "2-3", "4-7", "8-15"}, keys[0].Labels)
 	answer := func(e int32) string {
-		return keys[0].Labels[keys[0].Group(&Rank{Triple: kg.Triple{Head: 0, Tail: e}})]
+		return keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 0, Tail: e}})]
 	}
-	assert.Equal(t, []string{"8-15", "4-7", "4-7", "4-7", "1", "0"}, []string{answer(0), answer(1), answer(2), answer(3), answer(4), answer(5)})
-	assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
+	assert.Equal(
+		t,
+		[]string{"8-15", "4-7", "4-7", "4-7", "1", "0"},
+		[]string{answer(0), answer(1), answer(2), answer(3), answer(4), answer(5)},
+	)
+	assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
 }
 
 // The new groups go through Summarize like the others: nothing is lost and an empty group stays.
 func TestZCaseAndDegreeAddUp(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)
-	keys, err := NewKeys(t.Context(), g, []string{"z-case", "degree"}, KeyOptions{Triples: g.Splits[kg.Test], Sides: BothSides})
+	keys, err := NewKeys(
+		t.Context(),
+		g,
+		[]string{"z-case", "degree"},
+		KeyOptions{Triples: g.Splits[kg.Test], Sides: rank.BothSides},
+	)
 	require.NoError(t, err)
-	_, groups, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: BothSides, Filters: []Filter{All}, Hits: []int{1}, Keys: keys})
+	_, groups, err := Summarize(
+		t.Context(),
+		ranks,
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Hits: []int{1}, Keys: keys},
+	)
 	require.NoError(t, err)
 	n, listed := map[string]int{}, map[string]int{}
 	for _, group := range groups {
-		if group.Side == BothSides && group.Ties == Realistic {
+		if group.Side == rank.BothSides && group.Ties == rank.Realistic {
 			n[group.By] += group.N
 			listed[group.By]++
 		}

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // familyGraph has a relation of each category: spouse 1-1, childOf N-1, parentOf 1-N, likes N-N;
@@ -23,22 +24,30 @@ func familyGraph() *kg.Graph {
 		{Head: 0, Relation: 0, Tail: 1}, {Head: 2, Relation: 0, Tail: 3},
 		{Head: 1, Relation: 1, Tail: 0}, {Head: 2, Relation: 1, Tail: 0}, {Head: 3, Relation: 1, Tail: 0},
 		{Head: 0, Relation: 2, Tail: 1}, {Head: 0, Relation: 2, Tail: 2}, {Head: 0, Relation: 2, Tail: 3},
-		{Head: 0, Relation: 3, Tail: 2}, {Head: 0, Relation: 3, Tail: 3}, {Head: 1, Relation: 3, Tail: 2}, {Head: 1, Relation: 3, Tail: 3},
+		{
+			Head:     0,
+			Relation: 3,
+			Tail:     2,
+		}, {Head: 0, Relation: 3, Tail: 3}, {Head: 1, Relation: 3, Tail: 2}, {Head: 1, Relation: 3, Tail: 3},
 	}
 	g.Splits[kg.Test] = []kg.Triple{
-		{Head: 1, Relation: 0, Tail: 0}, {Head: 2, Relation: 3, Tail: 0}, {Head: 3, Relation: 3, Tail: 1}, {Head: 2, Relation: 1, Tail: 1},
+		{
+			Head:     1,
+			Relation: 0,
+			Tail:     0,
+		}, {Head: 2, Relation: 3, Tail: 0}, {Head: 3, Relation: 3, Tail: 1}, {Head: 2, Relation: 1, Tail: 1},
 	}
 	return g
 }
 
 // familyRanks are ranks of the graph's test split, first all tails.
-func familyRanks(g *kg.Graph) []Rank {
-	var ranks []Rank
+func familyRanks(g *kg.Graph) []rank.Rank {
+	var ranks []rank.Rank
 	for side := kg.Tail; side <= kg.Head; side++ {
 		for i, triple := range g.Splits[kg.Test] {
-			r := Rank{Triple: triple, Side: side, Candidates: [NumFilters]int32{4, 4, 3}}
-			r.Better = [NumFilters]int32{int32(i % 3), int32(i % 3), int32(i % 2)}
-			r.Equal = [NumFilters]int32{int32(side), int32(side), 0}
+			r := rank.Rank{Triple: triple, Side: side, Candidates: [rank.NumFilters]int32{4, 4, 3}}
+			r.Better = [rank.NumFilters]int32{int32(i % 3), int32(i % 3), int32(i % 2)}
+			r.Equal = [rank.NumFilters]int32{int32(side), int32(side), 0}
 			ranks = append(ranks, r)
 		}
 	}
@@ -50,7 +59,7 @@ func familySummary(t require.TestingT, names ...string) ([]Result, []GroupResult
 	keys, err := NewKeys(t.(*testing.T).Context(), g, names, KeyOptions{})
 	require.NoError(t, err)
 	results, groups, err := Summarize(t.(*testing.T).Context(), familyRanks(g), SummaryOptions{
-		Sides: BothSides, Filters: []Filter{None, Train, All}, Hits: []int{1, 3}, Keys: keys,
+		Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3}, Keys: keys,
 	})
 	require.NoError(t, err)
 	return results, groups
@@ -61,7 +70,7 @@ func TestGroups(t *testing.T) {
 	var order []string
 	n := map[string]int{}
 	for _, g := range groups {
-		if g.Side == BothSides && g.Filter == All && g.Ties == Realistic {
+		if g.Side == rank.BothSides && g.Filter == rank.All && g.Ties == rank.Realistic {
 			name := g.By + " " + g.Group
 			order = append(order, name)
 			n[name] = g.N
@@ -79,9 +88,12 @@ func TestGroups(t *testing.T) {
 
 	for _, g := range groups {
 		if g.N == 0 {
-			assert.True(t, math.IsNaN(float64(g.MRR)) && math.IsNaN(float64(g.MRRCI[0])) && math.IsNaN(float64(g.Hits[0].Share)))
+			assert.True(
+				t,
+				math.IsNaN(float64(g.MRR)) && math.IsNaN(float64(g.MRRCI[0])) && math.IsNaN(float64(g.Hits[0].Share)),
+			)
 		}
-		if g.Group == "likes" && g.Side == HeadSide && g.Filter == None && g.Ties == Pessimistic {
+		if g.Group == "likes" && g.Side == rank.HeadSide && g.Filter == rank.None && g.Ties == rank.Pessimistic {
 			assert.InDelta(t, (1/3.+1/4.)/2, float64(g.MRR), 1e-15) // ranks 1+1+1 and 1+2+1
 			assert.Equal(t, Hits{{1, 0}, {3, 0.5}}, g.Hits)
 		}
@@ -92,9 +104,13 @@ func TestGroups(t *testing.T) {
 func TestGroupsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := append(someRanks(t), oneRank(0, 0, 3))
-		key := Key{Name: "key", Labels: make([]string, 7), Group: func(r *Rank) int { return int(r.Triple.Head+r.Triple.Tail+int32(r.Side)) % 7 }}
+		key := Key{
+			Name:   "key",
+			Labels: make([]string, 7),
+			Group:  func(r *rank.Rank) int { return int(r.Triple.Head+r.Triple.Tail+int32(r.Side)) % 7 },
+		}
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
-			Sides: BothSides, Filters: []Filter{Train, All}, Hits: []int{2}, Keys: []Key{key},
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.Train, rank.All}, Hits: []int{2}, Keys: []Key{key},
 		})
 		require.NoError(t, err)
 		for _, whole := range results {
@@ -119,19 +135,27 @@ func TestGroupsAddUp(t *testing.T) {
 func TestSummarizeSides(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)
-	results, groups, err := Summarize(t.Context(), ranks[:4], SummaryOptions{Sides: TailSide, Filters: []Filter{All}})
+	results, groups, err := Summarize(
+		t.Context(),
+		ranks[:4],
+		SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}},
+	)
 	require.NoError(t, err)
-	require.Len(t, results, int(numTies))
+	require.Len(t, results, int(rank.NumTies))
 	assert.Empty(t, groups)
 	for ties, r := range results {
-		assert.Equal(t, TailSide, r.Side)
-		assert.Equal(t, Ties(ties), r.Ties)
+		assert.Equal(t, rank.TailSide, r.Side)
+		assert.Equal(t, rank.Ties(ties), r.Ties)
 		assert.Equal(t, 4, r.N)
 	}
 }
 
 func TestSummarizeNothing(t *testing.T) {
-	results, _, err := Summarize(t.Context(), nil, SummaryOptions{Sides: BothSides, Filters: []Filter{All}, Hits: []int{1}})
+	results, _, err := Summarize(
+		t.Context(),
+		nil,
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Hits: []int{1}},
+	)
 	require.NoError(t, err)
 	require.Len(t, results, 9)
 	for _, r := range results {

@@ -1,7 +1,6 @@
-package rank
+package metrics
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"slices"
@@ -12,21 +11,22 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // someRanks draws the ranks of both sides of some triples: counts that a filter can only lower,
 // ties included, and triples that occur several times.
-func someRanks(t *rapid.T) []Rank {
+func someRanks(t *rapid.T) []rank.Rank {
 	triples := rapid.SliceOf(rapid.Custom(func(t *rapid.T) kg.Triple {
 		id := rapid.Int32Range(0, 4)
 		return kg.Triple{Head: id.Draw(t, "head"), Relation: id.Draw(t, "relation"), Tail: id.Draw(t, "tail")}
 	})).Draw(t, "triples")
-	var ranks []Rank
+	var ranks []rank.Rank
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		for _, triple := range triples {
-			r := Rank{Triple: triple, Side: side}
+			r := rank.Rank{Triple: triple, Side: side}
 			better, equal, worse := int32(60), int32(20), int32(60)
-			for f := range NumFilters {
+			for f := range rank.NumFilters {
 				better = rapid.Int32Range(0, better).Draw(t, "better")
 				equal = rapid.Int32Range(0, equal).Draw(t, "equal")
 				worse = rapid.Int32Range(0, worse).Draw(t, "worse")
@@ -39,24 +39,17 @@ func someRanks(t *rapid.T) []Rank {
 }
 
 // oneRank is the rank of a query with the same counts under every filter.
-func oneRank(better, equal, candidates int32) Rank {
-	var r Rank
-	for f := range NumFilters {
+func oneRank(better, equal, candidates int32) rank.Rank {
+	var r rank.Rank
+	for f := range rank.NumFilters {
 		r.Better[f], r.Equal[f], r.Candidates[f] = better, equal, candidates
 	}
 	return r
 }
 
-func TestTieRules(t *testing.T) {
-	r := oneRank(4, 3, 10)
-	assert.Equal(t, 5.0, Optimistic.Rank(&r, None))
-	assert.Equal(t, 8.0, Pessimistic.Rank(&r, None))
-	assert.Equal(t, 6.5, Realistic.Rank(&r, None))
-}
-
 func TestMeasureByHand(t *testing.T) {
-	ranks := []Rank{oneRank(0, 0, 5), oneRank(2, 1, 5), oneRank(4, 0, 10)} // 1, 3.5 and 5
-	m := Measure(ranks, TailSide, All, Realistic, []int{10, 1, 3})
+	ranks := []rank.Rank{oneRank(0, 0, 5), oneRank(2, 1, 5), oneRank(4, 0, 10)} // 1, 3.5 and 5
+	m := Measure(ranks, rank.TailSide, rank.All, rank.Realistic, []int{10, 1, 3})
 	assert.Equal(t, 3, m.N)
 	assert.InDelta(t, (1+1/3.5+1/5.)/3, float64(m.MRR), 1e-15)
 	assert.InDelta(t, 9.5/3, float64(m.MR), 1e-15)
@@ -69,62 +62,73 @@ func TestMeasureByHand(t *testing.T) {
 	assert.Equal(t, HitsAt{1, Number(1 / 3.)}, m.Hits[1])
 	assert.Equal(t, HitsAt{3, Number(1 / 3.)}, m.Hits[2])
 
-	even := Measure(append(ranks, oneRank(1, 0, 5)), TailSide, All, Realistic, nil)
+	even := Measure(append(ranks, oneRank(1, 0, 5)), rank.TailSide, rank.All, rank.Realistic, nil)
 	assert.Equal(t, Number((2+3.5)/2), even.Median)
 }
 
 // A scorer that gives all candidates one score knows nothing, and realistic ties must say so.
 func TestConstantScorer(t *testing.T) {
 	const candidates = 1000
-	var ranks []Rank
+	var ranks []rank.Rank
 	for range 50 {
 		ranks = append(ranks, oneRank(0, candidates-1, candidates))
 	}
-	m := Measure(ranks, TailSide, None, Realistic, []int{10})
+	m := Measure(ranks, rank.TailSide, rank.None, rank.Realistic, []int{10})
 	assert.Equal(t, Number(0), m.AMRI)
 	assert.Equal(t, Number(1), m.AMR)
 	assert.InDelta(t, 2./(candidates+1), float64(m.MRR), 1e-15)
 	assert.Equal(t, Number(0), m.Hits[0].Share)
-	assert.Equal(t, Number(1), Measure(ranks, TailSide, None, Optimistic, nil).MRR)
-	assert.InDelta(t, 1./candidates, float64(Measure(ranks, TailSide, None, Pessimistic, nil).MRR), 1e-15)
+	assert.Equal(t, Number(1), Measure(ranks, rank.TailSide, rank.None, rank.Optimistic, nil).MRR)
+	assert.InDelta(
+		t,
+		1./candidates,
+		float64(Measure(ranks, rank.TailSide, rank.None, rank.Pessimistic, nil).MRR),
+		1e-15,
+	)
 }
 
 func TestPerfectAndWorstScorer(t *testing.T) {
-	perfect := Measure([]Rank{oneRank(0, 0, 9), oneRank(0, 0, 4)}, TailSide, None, Realistic, nil)
+	perfect := Measure([]rank.Rank{oneRank(0, 0, 9), oneRank(0, 0, 4)}, rank.TailSide, rank.None, rank.Realistic, nil)
 	assert.Equal(t, Number(1), perfect.AMRI)
-	worst := Measure([]Rank{oneRank(8, 0, 9), oneRank(3, 0, 4)}, TailSide, None, Realistic, nil)
+	worst := Measure([]rank.Rank{oneRank(8, 0, 9), oneRank(3, 0, 4)}, rank.TailSide, rank.None, rank.Realistic, nil)
 	assert.Equal(t, Number(-1), worst.AMRI)
 }
 
 func TestUndefinedMetrics(t *testing.T) {
 	isUndefined := func(n Number) { t.Helper(); assert.True(t, math.IsNaN(float64(n)), "%v", n) }
 
-	none := Measure(nil, BothSides, All, Realistic, []int{1})
+	none := Measure(nil, rank.BothSides, rank.All, rank.Realistic, []int{1})
 	assert.Zero(t, none.N)
 	for _, n := range []Number{none.MRR, none.MR, none.Median, none.GMR, none.AMR, none.AMRI, none.Hits[0].Share, none.MRRCI[0]} {
 		isUndefined(n)
 	}
 
-	alone := Measure([]Rank{oneRank(0, 0, 1)}, TailSide, All, Realistic, nil)
+	alone := Measure([]rank.Rank{oneRank(0, 0, 1)}, rank.TailSide, rank.All, rank.Realistic, nil)
 	assert.Equal(t, Number(1), alone.MRR)
 	isUndefined(alone.AMRI)
 
-	uncounted := Measure([]Rank{oneRank(0, 0, 5), oneRank(3, 0, 0)}, TailSide, All, Realistic, nil)
+	uncounted := Measure([]rank.Rank{oneRank(0, 0, 5), oneRank(3, 0, 0)}, rank.TailSide, rank.All, rank.Realistic, nil)
 	assert.Equal(t, Number(2.5), uncounted.MR)
 	isUndefined(uncounted.AMR)
 	isUndefined(uncounted.AMRI)
 }
 
 // exactMeasure computes the metrics from their definitions in rational numbers.
-func exactMeasure(ranks []Rank, sides Sides, f Filter, ties Ties, k int) (n int, metrics map[string]float64) {
+func exactMeasure(
+	ranks []rank.Rank,
+	sides rank.Sides,
+	f rank.Filter,
+	ties rank.Ties,
+	k int,
+) (n int, metrics map[string]float64) {
 	var values, candidates []*big.Rat
 	for _, r := range ranks {
 		if sides.String() != "both" && sides.String() != r.Side.String() {
 			continue
 		}
 		b, e := int64(r.Better[f]), int64(r.Equal[f])
-		value := map[Ties]*big.Rat{
-			Optimistic: big.NewRat(1+b, 1), Pessimistic: big.NewRat(1+b+e, 1), Realistic: big.NewRat(2+2*b+e, 2),
+		value := map[rank.Ties]*big.Rat{
+			rank.Optimistic: big.NewRat(1+b, 1), rank.Pessimistic: big.NewRat(1+b+e, 1), rank.Realistic: big.NewRat(2+2*b+e, 2),
 		}[ties]
 		values = append(values, value)
 		candidates = append(candidates, big.NewRat(int64(r.Candidates[f]), 1))
@@ -173,9 +177,9 @@ func TestMeasureAgainstDefinitions(t *testing.T) {
 		ranks := append(someRanks(t), oneRank(1, 1, 4))
 		ranks[len(ranks)-1].Side = kg.Side(rapid.IntRange(0, 1).Draw(t, "side"))
 		k := rapid.IntRange(1, 30).Draw(t, "k")
-		for sides := range numSides {
-			for f := range NumFilters {
-				for ties := range numTies {
+		for sides := range rank.NumSides {
+			for f := range rank.NumFilters {
+				for ties := range rank.NumTies {
 					m := Measure(ranks, sides, f, ties, []int{k})
 					if m.N == 0 {
 						continue
@@ -186,7 +190,17 @@ func TestMeasureAgainstDefinitions(t *testing.T) {
 					}
 					require.Equal(t, n, m.N)
 					for name, w := range want {
-						require.InDelta(t, w, float64(got[name]), 1e-12*max(1, math.Abs(w)), "%s %v %v %v", name, sides, f, ties)
+						require.InDelta(
+							t,
+							w,
+							float64(got[name]),
+							1e-12*max(1, math.Abs(w)),
+							"%s %v %v %v",
+							name,
+							sides,
+							f,
+							ties,
+						)
 					}
 				}
 			}
@@ -199,10 +213,10 @@ func TestMeasureProperties(t *testing.T) {
 	ks := []int{1, 3, 10, 1000}
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := append(someRanks(t), oneRank(2, 1, 5))
-		for f := range NumFilters {
-			var by [numTies]Result
-			for ties := range numTies {
-				m := Measure(ranks, BothSides, f, ties, ks)
+		for f := range rank.NumFilters {
+			var by [rank.NumTies]Result
+			for ties := range rank.NumTies {
+				m := Measure(ranks, rank.BothSides, f, ties, ks)
 				by[ties] = m
 				require.LessOrEqual(t, float64(1/m.MRR), float64(m.GMR)*(1+slack), "HMR ≤ GMR")
 				require.LessOrEqual(t, float64(m.GMR), float64(m.MR)*(1+slack), "GMR ≤ MR")
@@ -213,14 +227,14 @@ func TestMeasureProperties(t *testing.T) {
 				}
 				require.Equal(t, Number(1), m.Hits[len(ks)-1].Share, "all ranks are below 1000")
 
-				tail, head := Measure(ranks, TailSide, f, ties, ks), Measure(ranks, HeadSide, f, ties, ks)
+				tail, head := Measure(ranks, rank.TailSide, f, ties, ks), Measure(ranks, rank.HeadSide, f, ties, ks)
 				require.Equal(t, m.N, tail.N+head.N)
 				if tail.N > 0 && head.N > 0 {
 					mean := (tail.MRR*Number(tail.N) + head.MRR*Number(head.N)) / Number(m.N)
 					require.InDelta(t, float64(mean), float64(m.MRR), slack)
 				}
 			}
-			o, p, r := by[Optimistic], by[Pessimistic], by[Realistic]
+			o, p, r := by[rank.Optimistic], by[rank.Pessimistic], by[rank.Realistic]
 			require.True(t, o.MR <= r.MR && r.MR <= p.MR)
 			require.True(t, o.Median <= r.Median && r.Median <= p.Median)
 			require.True(t, o.MRR >= r.MRR && r.MRR >= p.MRR)
@@ -230,31 +244,13 @@ func TestMeasureProperties(t *testing.T) {
 				require.True(t, o.Hits[i].Share >= r.Hits[i].Share && r.Hits[i].Share >= p.Hits[i].Share)
 			}
 			if f > 0 {
-				require.GreaterOrEqual(t, o.MRR, Measure(ranks, BothSides, f-1, Optimistic, nil).MRR, "a stronger filter only helps")
+				require.GreaterOrEqual(
+					t,
+					o.MRR,
+					Measure(ranks, rank.BothSides, f-1, rank.Optimistic, nil).MRR,
+					"a stronger filter only helps",
+				)
 			}
 		}
 	})
-}
-
-func TestSwitchNames(t *testing.T) {
-	for sides := range numSides {
-		got, err := ParseSides(sides.String())
-		require.NoError(t, err)
-		assert.Equal(t, sides, got)
-	}
-	for ties := range numTies {
-		got, err := ParseTies(ties.String())
-		require.NoError(t, err)
-		assert.Equal(t, ties, got)
-	}
-	for f := range NumFilters {
-		got, err := ParseFilter(f.String())
-		require.NoError(t, err)
-		assert.Equal(t, f, got)
-	}
-	_, err := ParseTies("random")
-	assert.EqualError(t, err, `unknown tie rule "random": choose optimistic, pessimistic or realistic`)
-	_, err = ParseSides("")
-	assert.EqualError(t, err, `unknown sides "": choose tail, head or both`)
-	assert.Equal(t, "Ties(9)", fmt.Sprint(Ties(9)))
 }

@@ -1,10 +1,13 @@
-package rank
+// Package metrics says what the ranks of package rank mean: the usual metrics, bootstrap intervals, paired comparisons
+// of checkpoints, groups of queries, other tools' protocols, and the reports, tables and files that carry them.
+package metrics
 
 import (
 	"math"
 	"slices"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // Number is the value of a metric. A metric that is not defined, such as the mean of no ranks,
@@ -33,9 +36,9 @@ type Hits []HitsAt
 // for realistic ties only. They are undefined for ranks without candidate counts, and AMRI
 // where the truth is the only candidate of every query.
 type Result struct {
-	Side   Sides  `json:"side"`
-	Filter Filter `json:"filter"`
-	Ties   Ties   `json:"ties"`
+	Side   rank.Sides  `json:"side"`
+	Filter rank.Filter `json:"filter"`
+	Ties   rank.Ties   `json:"ties"`
 	// N is the number of queries.
 	N   int    `json:"n"`
 	MRR Number `json:"mrr"`
@@ -53,12 +56,12 @@ type Result struct {
 
 // Measure returns the metrics of the ranks on the selected sides, without an interval. ks are
 // the cut-offs of Hits@k.
-func Measure(ranks []Rank, sides Sides, f Filter, ties Ties, ks []int) Result {
+func Measure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
 	return measure(ranks, allOf(ranks).on(sides), sides, f, ties, ks)
 }
 
 // measure is Measure for the ranks of the given indices. Sums run in the order of the indices.
-func measure(ranks []Rank, of []int32, sides Sides, f Filter, ties Ties, ks []int) Result {
+func measure(ranks []rank.Rank, of []int32, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
 	values := rankValues(ranks, of, f, ties)
 	res := Result{
 		Side: sides, Filter: f, Ties: ties, N: len(values),
@@ -87,7 +90,7 @@ func measure(ranks []Rank, of []int32, sides Sides, f Filter, ties Ties, ks []in
 }
 
 // rankValues returns the ranks of the given indices as a tie rule has them.
-func rankValues(ranks []Rank, of []int32, f Filter, ties Ties) []float64 {
+func rankValues(ranks []rank.Rank, of []int32, f rank.Filter, ties rank.Ties) []float64 {
 	values := make([]float64, len(of))
 	for i, j := range of {
 		values[i] = ties.Rank(&ranks[j], f)
@@ -139,7 +142,7 @@ func ratio(a, b float64) Number {
 type members [2][]int32
 
 // allOf returns every rank as a member.
-func allOf(ranks []Rank) members {
+func allOf(ranks []rank.Rank) members {
 	var m members
 	for i := range ranks {
 		m.add(ranks, i)
@@ -147,7 +150,7 @@ func allOf(ranks []Rank) members {
 	return m
 }
 
-func (m *members) add(ranks []Rank, i int) {
+func (m *members) add(ranks []rank.Rank, i int) {
 	side := ranks[i].Side
 	m[side] = append(m[side], int32(i))
 }
@@ -155,7 +158,7 @@ func (m *members) add(ranks []Rank, i int) {
 func (m members) len() int { return len(m[kg.Tail]) + len(m[kg.Head]) }
 
 // on returns the members on the selected sides, tails before heads.
-func (m members) on(sides Sides) []int32 {
+func (m members) on(sides rank.Sides) []int32 {
 	var of []int32
 	for _, side := range sides.List() {
 		of = append(of, m[side]...)

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"bytes"
@@ -13,16 +13,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
-func readRanksText(text string) ([]Rank, []Filter, error) {
+func readRanksText(text string) ([]rank.Rank, []rank.Filter, error) {
 	return ReadRanks("r.tsv", strings.NewReader(text), kg.NewVocabulary(), kg.NewVocabulary())
 }
 
 func TestWriteRanks(t *testing.T) {
 	g := familyGraph()
 	var text bytes.Buffer
-	require.NoError(t, WriteRanks(&text, g, []Filter{None, All}, familyRanks(g)[3:6]))
+	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, familyRanks(g)[3:6]))
 	assert.Equal(t, `side	head	relation	tail	none_better	none_equal	all_better	all_equal
 tail	cal	childOf	bob	0	0	1	0
 head	bob	spouse	ann	0	1	0	0
@@ -33,12 +34,17 @@ head	cal	likes	ann	1	1	1	0
 func TestRanksFileRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)
-		filters := rapid.SampledFrom([][]Filter{{None}, {Train, All}, {None, Train, All}}).Draw(t, "filters")
+		filters := rapid.SampledFrom(
+			[][]rank.Filter{{rank.None}, {rank.Train, rank.All}, {rank.None, rank.Train, rank.All}},
+		).Draw(
+			t,
+			"filters",
+		)
 		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
 		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
 		for i := range ranks { // what the file does not have
-			ranks[i].Candidates = [NumFilters]int32{}
-			for f := range NumFilters {
+			ranks[i].Candidates = [rank.NumFilters]int32{}
+			for f := range rank.NumFilters {
 				if !slices.Contains(filters, f) {
 					ranks[i].Better[f], ranks[i].Equal[f] = 0, 0
 				}
@@ -86,7 +92,7 @@ func TestReadRanksErrors(t *testing.T) {
 func TestWriteRanksRejectsSeparators(t *testing.T) {
 	for _, label := range []string{"a\tb", "a\nb"} {
 		g := &kg.Graph{Entities: kg.NewVocabulary("ok", label), Relations: kg.NewVocabulary("r")}
-		err := WriteRanks(io.Discard, g, []Filter{All}, []Rank{{}, {Triple: kg.Triple{Tail: 1}}})
+		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}})
 		assert.ErrorContains(t, err, fmt.Sprintf("the label %q has a tab or a line break", label))
 	}
 }
@@ -94,7 +100,7 @@ func TestWriteRanksRejectsSeparators(t *testing.T) {
 func FuzzReadRanks(f *testing.F) {
 	g := familyGraph()
 	var file bytes.Buffer
-	require.NoError(f, WriteRanks(&file, g, []Filter{None, Train, All}, familyRanks(g)))
+	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train, rank.All}, familyRanks(g)))
 	f.Add(file.Bytes())
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
 	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap,
 // 1993, chapter 13). What is drawn, with replacement, is clusters of test triples, whole: ranks
 // that depend on each other, at least the two of a triple, are drawn together. The same
-// resamples serve every side, filter, tie rule and group. In a resample a group is what the
-// draw has of it, so its size varies; a resample without a triple of the group is
-// left out.
+// resamples serve every side, filter, tie rule and group. In a resample a group consists of its
+// drawn ranks, so its size varies; a resample without a triple of the group is left out.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -29,14 +29,19 @@ const (
 	// blockRanks keeps the weights of a block of ranks, 32 bytes each, in the L1 cache.
 	blockRanks = 512
 	// chunkValues bounds the resampled values that are held at a time: 32 MiB. A resample is
-	// drawn anew for each chunk of groups.
+	// drawn again for each chunk of groups.
 	chunkValues = 4 << 20
 )
 
 // intervals holds an interval for each protocol, and what it rests on.
 type intervals struct {
-	ci       [numSides][NumFilters][numTies][2]Number
-	clusters [numSides]ClusterCount
+	ci       [rank.NumSides][rank.NumFilters][rank.NumTies][2]Number
+	clusters [rank.NumSides]ClusterCount
+}
+
+// of returns the interval of a protocol and the clusters behind it.
+func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
+	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
 // weights says how often each cluster occurs in each lane's resample.
@@ -44,7 +49,7 @@ type weights [][lanes]float64
 
 // bootstrap returns the intervals of each group for the given selections and filters. They are
 // the same bits for any number of threads.
-func bootstrap(ctx context.Context, ranks []Rank, groups []members, o SummaryOptions) ([]intervals, error) {
+func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o SummaryOptions) ([]intervals, error) {
 	out := make([]intervals, len(groups))
 	clusters, count := o.CIBy.number(ranks)
 	for first := 0; first < len(groups); {
@@ -71,7 +76,7 @@ func bootstrap(ctx context.Context, ranks []Rank, groups []members, o SummaryOpt
 // numberTriples returns the number of each rank's test triple and the count of test triples.
 // A triple that occurs several times in the split is as many test triples: its first tail rank
 // belongs with its first head rank, and so on.
-func numberTriples(ranks []Rank) (numbers []int32, count int) {
+func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	type occurrence struct {
 		triple kg.Triple
 		nth    int32
@@ -138,7 +143,7 @@ func drawClusters(w weights, lane, resample int) {
 // drawnMeans collects means over one group of ranks: for each draw, of each series of numbers,
 // for each selection of sides.
 type drawnMeans struct {
-	sides []Sides
+	sides []rank.Sides
 	// clusters has the cluster of each rank, and series[side][i] its i-th number.
 	clusters [2][]int32
 	series   [2][][]float64
@@ -151,7 +156,7 @@ type drawnMeans struct {
 // newDrawnMeans returns the means of some numbers of each member of a group, which series gives
 // for members of one side.
 func newDrawnMeans(
-	clusters []int32, m members, sides []Sides, draws, count int, series func(of []int32, i int) []float64,
+	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {
 	d := drawnMeans{sides: sides}
 	for side, of := range m {
@@ -218,23 +223,27 @@ type resampledGroup struct {
 }
 
 type rule struct {
-	filter Filter
-	ties   Ties
+	filter rank.Filter
+	ties   rank.Ties
 	only   bool // stands for every tie rule
 }
 
-func newResampledGroup(ranks []Rank, clusters []int32, m members, o SummaryOptions, out *intervals) *resampledGroup {
+func newResampledGroup(
+	ranks []rank.Rank, clusters []int32, m members, o SummaryOptions, out *intervals,
+) *resampledGroup {
 	g := &resampledGroup{out: out}
-	sides := o.Sides.selections()
+	sides := selections(o.Sides)
 	for _, s := range sides {
 		out.clusters[s] = countClusters(clusters, m.on(s))
 	}
-	used := m.on(BothSides)
+	used := m.on(rank.BothSides)
 	for _, f := range o.Filters {
 		if slices.ContainsFunc(used, func(i int32) bool { return ranks[i].Equal[f] != 0 }) {
-			g.rules = append(g.rules, rule{f, Optimistic, false}, rule{f, Pessimistic, false}, rule{f, Realistic, false})
+			for ties := range rank.NumTies {
+				g.rules = append(g.rules, rule{f, ties, false})
+			}
 		} else {
-			g.rules = append(g.rules, rule{f, Realistic, true})
+			g.rules = append(g.rules, rule{f, rank.Realistic, true})
 		}
 	}
 	g.drawnMeans = newDrawnMeans(clusters, m, sides, resamples, len(g.rules), func(of []int32, i int) []float64 {
@@ -270,7 +279,7 @@ func (g *resampledGroup) finish() {
 			ci := percentileInterval(g.means[s*len(g.rules)+r], tail)
 			of := &g.out.ci[sides][rule.filter]
 			if rule.only {
-				of[Optimistic], of[Pessimistic], of[Realistic] = ci, ci, ci
+				of[rank.Optimistic], of[rank.Pessimistic], of[rank.Realistic] = ci, ci, ci
 			} else {
 				of[rule.ties] = ci
 			}

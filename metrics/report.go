@@ -1,7 +1,8 @@
-package rank
+package metrics
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,14 +10,15 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/rank"
 )
 
 // Schema is the version of the JSON of Report. A change that could break a reader of it changes
 // the number.
 const Schema = "mquine.eval/1"
 
-// Report is all that an evaluation tells: what was ranked, on what, and the outcome. The JSON
-// has the fields in this order.
+// Report is the result of an evaluation: what was ranked, with what, and the outcome. The JSON has the fields in this
+// order.
 type Report struct {
 	Schema string `json:"schema"`
 
@@ -25,8 +27,8 @@ type Report struct {
 	Data       string `json:"data"`
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
-	// Protocol is "full", the sides, filters and tie rules that were asked for, or "rotate", both
-	// sides in one average under the filter all with optimistic ties. Every result names its own.
+	// Protocol is "full", the sides, filters and tie rules that were asked for, or the name of a Protocol. Every
+	// result names its own sides, filter and ties.
 	Protocol string `json:"protocol"`
 	// CIBy is what the intervals resample. Reports that do not say resampled triples.
 	CIBy Clustering `json:"ci_by"`
@@ -41,7 +43,7 @@ type Report struct {
 	Threads int    `json:"threads"`
 	Machine string `json:"machine"`
 
-	// Results and Groups are those of Summarize, under every tie rule.
+	// Results and Groups come from Summarize, and have every tie rule unless a Protocol was applied.
 	Results []Result      `json:"results"`
 	Groups  []GroupResult `json:"groups"`
 	// ZConvention is the convention of the groups by z-case, if there are any.
@@ -53,8 +55,8 @@ type Report struct {
 	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto where several occurred.
 	Screen string `json:"screen"`
 	// Rescored counts the pairs that each stage after the first had to decide.
-	Rescored Rescored `json:"rescored"`
-	Timing   Timing   `json:"timing"`
+	Rescored rank.Rescored `json:"rescored"`
+	Timing   Timing        `json:"timing"`
 	// Dropped is the share of the terms of all comparisons that early exit passed over.
 	Dropped float64 `json:"dropped_terms"`
 	// PeakRSSBytes is the largest resident memory of the process, 0 where it is not known.
@@ -86,6 +88,20 @@ type Timing struct {
 	Total float64 `json:"total_s"`
 }
 
+// Summarize fills in Results and Groups, and what they rest on, CIBy and ZConvention.
+func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) (err error) {
+	r.CIBy, r.ZConvention = o.CIBy, zConvention(o.Keys)
+	r.Results, r.Groups, err = Summarize(ctx, ranks, o)
+	return err
+}
+
+// SetStats fills in what a ranking tells about itself.
+func (r *Report) SetStats(s rank.Stats) {
+	r.Queries, r.UniqueQueries = s.Queries, s.UniqueQueries
+	r.Screen, r.Rescored, r.Dropped = s.Screen.String(), s.Rescored, s.Dropped
+	r.Timing.Pack, r.Timing.Rank, r.Timing.Decide = s.Pack.Seconds(), s.Rank.Seconds(), s.Decide.Seconds()
+}
+
 // WriteJSON writes the report as JSON. Schema is filled in.
 func (r *Report) WriteJSON(w io.Writer) error {
 	filled := *r
@@ -97,15 +113,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if filled.Groups == nil {
 		filled.Groups = []GroupResult{}
 	}
-	var document bytes.Buffer
-	enc := json.NewEncoder(&document)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(filled); err != nil {
-		return err
-	}
-	_, err := w.Write(text.JSON(document.Bytes()))
-	return err
+	return text.WriteJSON(w, filled, " ")
 }
 
 // MarshalJSON writes null for NaN.

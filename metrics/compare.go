@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"cmp"
@@ -11,14 +11,15 @@ import (
 	"slices"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // CompareOptions says what Compare reports.
 type CompareOptions struct {
 	// Sides are the sides that were ranked; BothSides gives tail, head and both.
-	Sides  Sides
-	Filter Filter
-	Ties   Ties
+	Sides  rank.Sides
+	Filter rank.Filter
+	Ties   rank.Ties
 	// Hits are the cut-offs k of Hits@k, at least 1.
 	Hits []int
 	// Keys are the groups to report, of the base's ranks.
@@ -44,10 +45,10 @@ type Comparison struct {
 // Contrast compares the ranks of a group of queries.
 type Contrast struct {
 	// By and Group name the group; they are empty for all queries.
-	By    string `json:"by,omitempty"`
-	Group string `json:"group,omitempty"`
-	Side  Sides  `json:"side"`
-	N     int    `json:"n"`
+	By    string     `json:"by,omitempty"`
+	Group string     `json:"group,omitempty"`
+	Side  rank.Sides `json:"side"`
+	N     int        `json:"n"`
 	ClusterCount
 	// Wins counts the queries whose rank is better than the base's, Losses those whose rank is
 	// worse, Equal the others.
@@ -93,32 +94,26 @@ const (
 // the toss of a coin, and the p-value is the share of the permutations, the observation counted
 // as one more, whose difference is as far from 0. Seeds are fixed, and results do not depend on
 // the number of threads. P-values are not adjusted for the number of tests.
-func Compare(ctx context.Context, base, other []Rank, o CompareOptions) (Comparison, error) {
+func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if len(base) != len(other) {
-		return Comparison{}, fmt.Errorf("the ranks of %d queries cannot be compared with those of %d others", len(base), len(other))
+		return Comparison{}, fmt.Errorf(
+			"the ranks of %d queries cannot be compared with those of %d others", len(base), len(other))
 	}
 	for i := range base {
 		if base[i].Side != other[i].Side {
-			return Comparison{}, fmt.Errorf("query %d asks for the %v in one ranking and for the %v in the other", i+1, base[i].Side, other[i].Side)
+			return Comparison{}, fmt.Errorf(
+				"query %d asks for the %v in one ranking and for the %v in the other", i+1, base[i].Side, other[i].Side)
 		}
 	}
 	p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}
 	p.clusters, p.count = o.CIBy.number(base)
 
-	groups, named := []members{allOf(base)}, []Contrast{{}}
-	for _, key := range o.Keys {
-		split := key.split(base)
-		for _, g := range key.order(split) {
-			groups = append(groups, split[g])
-			named = append(named, Contrast{By: key.Name, Group: key.Labels[g]})
-		}
-	}
+	groups, names := groupsOf(base, o.Keys)
 	var contrasts []Contrast
-	selections := o.Sides.selections()
+	sides := selections(o.Sides)
 	for i, m := range groups {
-		for _, s := range selections {
-			c := named[i]
-			c.Side = s
+		for _, s := range sides {
+			c := Contrast{By: names[i].by, Group: names[i].group, Side: s}
 			p.observe(&c, m.on(s))
 			contrasts = append(contrasts, c)
 		}
@@ -126,7 +121,7 @@ func Compare(ctx context.Context, base, other []Rank, o CompareOptions) (Compari
 	if err := p.infer(ctx, groups, contrasts); err != nil {
 		return Comparison{}, err
 	}
-	return Comparison{contrasts[:len(selections)], contrasts[len(selections):], p.changed()}, nil
+	return Comparison{contrasts[:len(sides)], contrasts[len(sides):], p.changed()}, nil
 }
 
 // comparedMetric is a mean over queries of a number that depends on the rank.
@@ -137,12 +132,12 @@ type comparedMetric struct {
 
 func comparedMetrics(hits []int) []comparedMetric {
 	metrics := []comparedMetric{
-		{"MRR", func(rank float64) float64 { return 1 / rank }},
-		{"MR", func(rank float64) float64 { return rank }},
+		{"MRR", func(r float64) float64 { return 1 / r }},
+		{"MR", func(r float64) float64 { return r }},
 	}
 	for _, k := range hits {
-		metrics = append(metrics, comparedMetric{fmt.Sprintf("Hits@%d", k), func(rank float64) float64 {
-			if rank <= float64(k) {
+		metrics = append(metrics, comparedMetric{fmt.Sprintf("Hits@%d", k), func(r float64) float64 {
+			if r <= float64(k) {
 				return 1
 			}
 			return 0
@@ -154,7 +149,7 @@ func comparedMetrics(hits []int) []comparedMetric {
 // pairing is one comparison.
 type pairing struct {
 	o           CompareOptions
-	base, other []Rank
+	base, other []rank.Rank
 	metrics     []comparedMetric
 	clusters    []int32 // of each rank
 	count       int     // of clusters
@@ -188,8 +183,8 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 	n := float64(c.N)
 	for m, metric := range p.metrics {
 		c.Metrics = append(c.Metrics, MetricDifference{
-			Metric: metric.name, Base: ratio(sums[m].base, n), Other: ratio(sums[m].other, n), Difference: ratio(sums[m].difference, n),
-			CI: [2]Number{undefined, undefined}, P: undefined,
+			Metric: metric.name, Base: ratio(sums[m].base, n), Other: ratio(sums[m].other, n),
+			Difference: ratio(sums[m].difference, n), CI: [2]Number{undefined, undefined}, P: undefined,
 		})
 	}
 }
@@ -197,7 +192,7 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 // infer fills in the intervals and p-values; the contrasts follow the groups, a selection of
 // sides each.
 func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contrast) error {
-	selections := p.o.Sides.selections()
+	sides := selections(p.o.Sides)
 	for _, method := range []struct {
 		draws  int
 		signed bool
@@ -215,7 +210,7 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 			var chunk []*drawnMeans
 			start := first
 			for held := 0; first < len(groups) && held < chunkValues; first++ {
-				d := newDrawnMeans(p.clusters, groups[first], selections, method.draws, len(p.metrics), p.differences)
+				d := newDrawnMeans(p.clusters, groups[first], sides, method.draws, len(p.metrics), p.differences)
 				d.signed = method.signed
 				chunk = append(chunk, &d)
 				held += len(d.means) * method.draws
@@ -224,8 +219,8 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 				return err
 			}
 			err := each(ctx, len(chunk), p.o.Threads, func(i int) {
-				for s := range selections {
-					c := &contrasts[(start+i)*len(selections)+s]
+				for s := range sides {
+					c := &contrasts[(start+i)*len(sides)+s]
 					if c.N == 0 {
 						continue
 					}

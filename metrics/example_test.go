@@ -1,4 +1,4 @@
-package rank_test
+package metrics_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 )
@@ -37,13 +38,14 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test, rank.Options{Backend: backends[0], Threads: runtime.NumCPU()})
+	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test,
+		rank.Options{Backend: backends[0], Threads: runtime.NumCPU()})
 	if err != nil {
 		log.Fatal(err)
 	}
 	if err := c.Verify(ctx); err != nil { // the file was changed while it was ranked
 		log.Fatal(err)
 	}
-	m := rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, []int{1, 10})
+	m := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, []int{1, 10})
 	fmt.Printf("MRR %.4f of %d queries\n", m.MRR, m.N)
 }

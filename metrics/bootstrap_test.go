@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // benchRanks makes ranks of both sides of n triples of some relations, first all tails.
-func benchRanks(n, relations int, ties bool, seed uint64) []Rank {
+func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	ranks := make([]Rank, 2*n)
+	ranks := make([]rank.Rank, 2*n)
 	for i := range n {
 		triple := kg.Triple{Head: int32(i), Relation: int32(rng.IntN(relations)), Tail: int32(rng.IntN(n))}
 		for side := kg.Tail; side <= kg.Head; side++ {
@@ -28,9 +29,9 @@ func benchRanks(n, relations int, ties bool, seed uint64) []Rank {
 			better := int32(1 / (rng.Float64() + 1e-4))
 			*r = oneRank(better, 0, 14541)
 			r.Triple, r.Side = triple, side
-			r.Better[All] /= 2
+			r.Better[rank.All] /= 2
 			if ties {
-				r.Equal[All] = rng.Int32N(3)
+				r.Equal[rank.All] = rng.Int32N(3)
 			}
 		}
 	}
@@ -39,7 +40,7 @@ func benchRanks(n, relations int, ties bool, seed uint64) []Rank {
 
 // plainInterval resamples the ranks that keep selects in the plainest way: list the clusters,
 // draw as many, average over all their ranks. It returns NaN if there are too few.
-func plainInterval(clusters [][]Rank, keep func(r *Rank) bool, f Filter, ties Ties) [2]float64 {
+func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {
 	var all, squares float64
 	for _, ranks := range clusters {
 		n := 0.
@@ -76,7 +77,10 @@ func plainInterval(clusters [][]Rank, keep func(r *Rank) bool, f Filter, ties Ti
 		}
 	}
 	slices.Sort(means)
-	return [2]float64{stat.Quantile(tail, stat.Empirical, means, nil), stat.Quantile(1-tail, stat.Empirical, means, nil)}
+	return [2]float64{
+		stat.Quantile(tail, stat.Empirical, means, nil),
+		stat.Quantile(1-tail, stat.Empirical, means, nil),
+	}
 }
 
 // expandedTail is the share of resampled means below an interval of n clusters, in whole
@@ -101,26 +105,36 @@ func expandedTail(n float64) float64 {
 func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	const n, relations = 80, 8 // groups with and without an interval, and the last is empty
 	ranks := benchRanks(n, relations-1, true, 1)
-	triples := make([][]Rank, n)
+	triples := make([][]rank.Rank, n)
 	for i := range n {
-		triples[i] = []Rank{ranks[i], ranks[n+i]}
+		triples[i] = []rank.Rank{ranks[i], ranks[n+i]}
 	}
-	key := Key{Name: "relation", Labels: make([]string, relations), Ordered: true, Group: func(r *Rank) int { return int(r.Triple.Relation) }}
+	key := Key{
+		Name:    "relation",
+		Labels:  make([]string, relations),
+		Ordered: true,
+		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}
 	// A group that takes only one rank of a triple.
-	mixed := Key{Name: "mixed", Labels: []string{"a", "b"}, Ordered: true, Group: func(r *Rank) int { return int(r.Better[None]) % 2 }}
+	mixed := Key{
+		Name:    "mixed",
+		Labels:  []string{"a", "b"},
+		Ordered: true,
+		Group:   func(r *rank.Rank) int { return int(r.Better[rank.None]) % 2 },
+	}
 	groups := append([]members{allOf(ranks)}, key.split(ranks)...)
 	groups = append(groups, mixed.split(ranks)...)
 
-	sides := []Sides{TailSide, HeadSide, BothSides}
-	o := SummaryOptions{Sides: BothSides, Filters: []Filter{None, All}, Threads: 2}
+	sides := []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
+	o := SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Threads: 2}
 	got, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
 
 	checked, without := 0, 0
 	for g := range groups {
 		for _, s := range sides {
-			keep := func(r *Rank) bool {
-				if s != BothSides && s.String() != r.Side.String() {
+			keep := func(r *rank.Rank) bool {
+				if s != rank.BothSides && s.String() != r.Side.String() {
 					return false
 				}
 				switch {
@@ -131,12 +145,20 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 				}
 				return mixed.Group(r) == g-1-relations
 			}
-			for _, f := range []Filter{None, All} {
-				for ties := range numTies {
+			for _, f := range []rank.Filter{rank.None, rank.All} {
+				for ties := range rank.NumTies {
 					want := plainInterval(triples, keep, f, ties)
 					have := got[g].ci[s][f][ties]
 					if math.IsNaN(want[0]) {
-						require.True(t, math.IsNaN(float64(have[0])) && math.IsNaN(float64(have[1])), "group %d %v %v %v", g, s, f, ties)
+						require.True(
+							t,
+							math.IsNaN(float64(have[0])) && math.IsNaN(float64(have[1])),
+							"group %d %v %v %v",
+							g,
+							s,
+							f,
+							ties,
+						)
 						without++
 						continue
 					}
@@ -156,27 +178,37 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 func TestBootstrapBlocks(t *testing.T) {
 	const n = 2*blockRanks + 100
 	ranks := benchRanks(n, 3, true, 4)
-	triples := make([][]Rank, n)
+	triples := make([][]rank.Rank, n)
 	for i := range n {
-		triples[i] = []Rank{ranks[i], ranks[n+i]}
+		triples[i] = []rank.Rank{ranks[i], ranks[n+i]}
 	}
-	got, err := bootstrap(t.Context(), ranks, []members{allOf(ranks)}, SummaryOptions{Sides: BothSides, Filters: []Filter{All}, Threads: 2})
+	got, err := bootstrap(
+		t.Context(),
+		ranks,
+		[]members{allOf(ranks)},
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, Threads: 2},
+	)
 	require.NoError(t, err)
-	want := plainInterval(triples, func(*Rank) bool { return true }, All, Realistic)
+	want := plainInterval(triples, func(*rank.Rank) bool { return true }, rank.All, rank.Realistic)
 	for i := range want {
-		require.InDelta(t, want[i], float64(got[0].ci[BothSides][All][Realistic][i]), 1e-12)
+		require.InDelta(t, want[i], float64(got[0].ci[rank.BothSides][rank.All][rank.Realistic][i]), 1e-12)
 	}
 }
 
 func TestBootstrapChunks(t *testing.T) {
 	const relations = 1000 // at least 9 protocols for each of them: three chunks
 	ranks := benchRanks(20_000, relations, true, 2)
-	groups := Key{Labels: make([]string, relations), Group: func(r *Rank) int { return int(r.Triple.Relation) }}.split(ranks)
-	filters := []Filter{None, Train, All}
-	o := SummaryOptions{Sides: BothSides, Filters: filters, Threads: 2}
+	groups := Key{
+		Labels: make([]string, relations),
+		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}.split(
+		ranks,
+	)
+	filters := []rank.Filter{rank.None, rank.Train, rank.All}
+	o := SummaryOptions{Sides: rank.BothSides, Filters: filters, Threads: 2}
 	all, err := bootstrap(t.Context(), ranks, groups, o)
 	require.NoError(t, err)
-	require.Greater(t, relations*len(filters)*int(numSides)*resamples, 2*chunkValues)
+	require.Greater(t, relations*len(filters)*int(rank.NumSides)*resamples, 2*chunkValues)
 	for _, g := range []int{0, 1, 450, relations - 1} {
 		alone, err := bootstrap(t.Context(), ranks, groups[g:g+1], o)
 		require.NoError(t, err)
@@ -219,10 +251,12 @@ func TestPercentileInterval(t *testing.T) {
 
 func TestSummarizeThreads(t *testing.T) {
 	ranks := benchRanks(300, 10, true, 3)
-	keys := []Key{{Name: "relation", Labels: make([]string, 10), Group: func(r *Rank) int { return int(r.Triple.Relation) }}}
+	keys := []Key{
+		{Name: "relation", Labels: make([]string, 10), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }},
+	}
 	summarize := func(threads int) ([]Result, []GroupResult) {
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
-			Sides: BothSides, Filters: []Filter{None, Train, All}, Hits: []int{1, 10}, Keys: keys, Threads: threads,
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10}, Keys: keys, Threads: threads,
 		})
 		require.NoError(t, err)
 		return results, groups
@@ -243,22 +277,26 @@ func TestSummarizeThreads(t *testing.T) {
 // The two ranks of a triple move together: where they make up for each other, the mean of both
 // sides has no spread at all.
 func TestBootstrapDrawsTriples(t *testing.T) {
-	var tails, heads []Rank
+	var tails, heads []rank.Rank
 	for i := range int32(40) {
 		tail, head := oneRank(i%2, 0, 9), oneRank(1-i%2, 0, 9)
 		tail.Triple = kg.Triple{Head: i / 4} // each triple occurs four times
 		head.Triple, head.Side = tail.Triple, kg.Head
 		tails, heads = append(tails, tail), append(heads, head)
 	}
-	var alternating []Rank
+	var alternating []rank.Rank
 	for i := range tails {
 		alternating = append(alternating, heads[i], tails[i])
 	}
-	for _, ranks := range [][]Rank{slices.Concat(tails, heads), slices.Concat(heads, tails), alternating} {
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: BothSides, Filters: []Filter{All}})
+	for _, ranks := range [][]rank.Rank{slices.Concat(tails, heads), slices.Concat(heads, tails), alternating} {
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}},
+		)
 		require.NoError(t, err)
 		for _, r := range results {
-			if r.Side == BothSides {
+			if r.Side == rank.BothSides {
 				assert.Equal(t, [2]Number{0.75, 0.75}, r.MRRCI)
 			} else {
 				assert.Greater(t, r.MRRCI[1]-r.MRRCI[0], Number(0.1))
@@ -271,7 +309,7 @@ func TestBootstrapDrawsTriples(t *testing.T) {
 func TestBootstrapCoverage(t *testing.T) {
 	const samples, n = 400, 80
 	rng := rand.New(rand.NewPCG(5, 5))
-	ranks := make([]Rank, n)
+	ranks := make([]rank.Rank, n)
 	var mean float64
 	for better := range 10 {
 		mean += 1 / float64(better+1) / 10
@@ -282,9 +320,14 @@ func TestBootstrapCoverage(t *testing.T) {
 			ranks[i] = oneRank(rng.Int32N(10), 0, 20)
 			ranks[i].Triple.Head = int32(i)
 		}
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: TailSide, Filters: []Filter{None}, Threads: 2})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.None}, Threads: 2},
+		)
 		require.NoError(t, err)
-		if lo, hi := results[Realistic].MRRCI[0], results[Realistic].MRRCI[1]; lo <= Number(mean) && Number(mean) <= hi {
+		if lo, hi := results[rank.Realistic].MRRCI[0], results[rank.Realistic].MRRCI[1]; lo <= Number(mean) &&
+			Number(mean) <= hi {
 			covered++
 		}
 	}
@@ -294,7 +337,11 @@ func TestBootstrapCoverage(t *testing.T) {
 func TestSummarizeStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := Summarize(ctx, benchRanks(10, 1, false, 4), SummaryOptions{Sides: BothSides, Filters: []Filter{All}})
+	_, _, err := Summarize(
+		ctx,
+		benchRanks(10, 1, false, 4),
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}},
+	)
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
@@ -309,12 +356,20 @@ func BenchmarkBootstrap(b *testing.B) {
 			ranks := benchRanks(20466, 237, c.ties, 6)
 			if c.ties {
 				for i := range ranks {
-					ranks[i].Equal = [NumFilters]int32{3, 2, 1}
+					ranks[i].Equal = [rank.NumFilters]int32{3, 2, 1}
 				}
 			}
 			for b.Loop() {
-				_, err := bootstrap(b.Context(), ranks, []members{allOf(ranks)},
-					SummaryOptions{Sides: BothSides, Filters: []Filter{None, Train, All}, CIBy: c.by})
+				_, err := bootstrap(
+					b.Context(),
+					ranks,
+					[]members{allOf(ranks)},
+					SummaryOptions{
+						Sides:   rank.BothSides,
+						Filters: []rank.Filter{rank.None, rank.Train, rank.All},
+						CIBy:    c.by,
+					},
+				)
 				require.NoError(b, err)
 			}
 		})
@@ -323,10 +378,16 @@ func BenchmarkBootstrap(b *testing.B) {
 
 func BenchmarkSummarizeByRelation(b *testing.B) {
 	ranks := benchRanks(20466, 237, false, 6)
-	keys := []Key{{Name: "relation", Labels: make([]string, 237), Group: func(r *Rank) int { return int(r.Triple.Relation) }}}
+	keys := []Key{
+		{
+			Name:   "relation",
+			Labels: make([]string, 237),
+			Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
+		},
+	}
 	for b.Loop() {
 		_, _, err := Summarize(b.Context(), ranks, SummaryOptions{
-			Sides: BothSides, Filters: []Filter{None, Train, All}, Hits: []int{1, 3, 10}, Keys: keys,
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3, 10}, Keys: keys,
 		})
 		require.NoError(b, err)
 	}

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"context"
@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // someOtherRanks changes some ranks, more for the better than for the worse.
-func someOtherRanks(base []Rank, seed uint64) []Rank {
+func someOtherRanks(base []rank.Rank, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	other := slices.Clone(base)
 	for i := range other {
-		switch b := &other[i].Better[All]; rng.IntN(5) {
+		switch b := &other[i].Better[rank.All]; rng.IntN(5) {
 		case 0:
 			*b *= 2
 		case 1, 2:
@@ -33,20 +34,40 @@ func TestCompareObserves(t *testing.T) {
 	base := familyRanks(g)
 	other := slices.Clone(base)
 	for i := range other {
-		other[i].Triple = kg.Triple{Head: 3 - base[i].Triple.Head, Relation: base[i].Triple.Relation, Tail: 0} // another vocabulary
+		other[i].Triple = kg.Triple{
+			Head:     3 - base[i].Triple.Head,
+			Relation: base[i].Triple.Relation,
+			Tail:     0,
+		} // another vocabulary
 	}
 	// Ranks of the base are 1 2 1 2 on both sides.
-	other[1].Better[All] = 0 // 2 → 1
-	other[2].Better[All] = 3 // 1 → 4
-	other[7].Better[All] = 9 // 2 → 10
+	other[1].Better[rank.All] = 0 // 2 → 1
+	other[2].Better[rank.All] = 3 // 1 → 4
+	other[7].Better[rank.All] = 9 // 2 → 10
 	keys, err := NewKeys(t.Context(), g, []string{"category"}, KeyOptions{})
 	require.NoError(t, err)
-	c, err := Compare(t.Context(), base, other, CompareOptions{Sides: BothSides, Filter: All, Ties: Realistic, Hits: []int{1, 3}, Keys: keys, Changed: 2})
+	c, err := Compare(
+		t.Context(),
+		base,
+		other,
+		CompareOptions{
+			Sides:   rank.BothSides,
+			Filter:  rank.All,
+			Ties:    rank.Realistic,
+			Hits:    []int{1, 3},
+			Keys:    keys,
+			Changed: 2,
+		},
+	)
 	require.NoError(t, err)
 
 	require.Len(t, c.Whole, 3)
 	both := c.Whole[2]
-	assert.Equal(t, []any{"", BothSides, 8, 1, 2, 5}, []any{both.By, both.Side, both.N, both.Wins, both.Losses, both.Equal})
+	assert.Equal(
+		t,
+		[]any{"", rank.BothSides, 8, 1, 2, 5},
+		[]any{both.By, both.Side, both.N, both.Wins, both.Losses, both.Equal},
+	)
 	assert.Equal(t, []int{4, 1, 1, 2}, []int{c.Whole[0].N, c.Whole[0].Wins, c.Whole[0].Losses, c.Whole[0].Equal})
 	want := map[string][2]float64{
 		"MRR": {(4*1 + 4*0.5) / 8, (3 + 1 + 0.25 + 2*0.5 + 0.1) / 8},
@@ -71,7 +92,7 @@ func TestCompareObserves(t *testing.T) {
 	for _, group := range c.Groups {
 		assert.Equal(t, "category", group.By)
 		assert.Equal(t, group.N, group.Wins+group.Losses+group.Equal)
-		if group.Side == BothSides {
+		if group.Side == rank.BothSides {
 			n += group.N
 			wins += group.Wins
 		}
@@ -87,7 +108,7 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	const n = 11
 	base := benchRanks(n, 3, false, 5)
 	other := someOtherRanks(base, 5)
-	c, err := Compare(t.Context(), base, other, CompareOptions{Sides: BothSides, Filter: All, Hits: []int{3}})
+	c, err := Compare(t.Context(), base, other, CompareOptions{Sides: rank.BothSides, Filter: rank.All, Hits: []int{3}})
 	require.NoError(t, err)
 	tested := 0
 	for _, whole := range c.Whole {
@@ -95,10 +116,14 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 			sum := func(signs uint) float64 {
 				total := 0.0
 				for i := range base {
-					if whole.Side != BothSides && base[i].Side != whole.Side.List()[0] {
+					if whole.Side != rank.BothSides && base[i].Side != whole.Side.List()[0] {
 						continue
 					}
-					d := metric.of(Optimistic.Rank(&other[i], All)) - metric.of(Optimistic.Rank(&base[i], All))
+					d := metric.of(
+						rank.Optimistic.Rank(&other[i], rank.All),
+					) - metric.of(
+						rank.Optimistic.Rank(&base[i], rank.All),
+					)
 					if signs>>(i%n)&1 != 0 { // the two ranks of a triple are n apart
 						d = -d
 					}
@@ -114,7 +139,15 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 			}
 			exact := float64(extreme) / (1 << n)
 			// Four standard deviations of a share of 10,000.
-			assert.InDelta(t, exact, float64(whole.Metrics[at].P), 4*math.Sqrt(exact*(1-exact)/permutations)+1./permutations, "%v %s", whole.Side, metric.name)
+			assert.InDelta(
+				t,
+				exact,
+				float64(whole.Metrics[at].P),
+				4*math.Sqrt(exact*(1-exact)/permutations)+1./permutations,
+				"%v %s",
+				whole.Side,
+				metric.name,
+			)
 			tested++
 		}
 	}
@@ -135,8 +168,18 @@ func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 	const n = 60
 	base := benchRanks(n, 3, false, 6)
 	other := someOtherRanks(base, 6)
-	key := Key{Name: "relation", Labels: make([]string, 3), Ordered: true, Group: func(r *Rank) int { return int(r.Triple.Relation) }}
-	c, err := Compare(t.Context(), base, other, CompareOptions{Sides: BothSides, Filter: All, Keys: []Key{key}})
+	key := Key{
+		Name:    "relation",
+		Labels:  make([]string, 3),
+		Ordered: true,
+		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}
+	c, err := Compare(
+		t.Context(),
+		base,
+		other,
+		CompareOptions{Sides: rank.BothSides, Filter: rank.All, Keys: []Key{key}},
+	)
 	require.NoError(t, err)
 	for i, contrast := range append(c.Whole[2:], c.Groups[2], c.Groups[5], c.Groups[8]) {
 		mrr := contrast.Metrics[0]
@@ -149,7 +192,7 @@ func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 			var sum, count float64
 			for q := range base {
 				if i == 0 || int(base[q].Triple.Relation) == i-1 {
-					d := 1/Optimistic.Rank(&other[q], All) - 1/Optimistic.Rank(&base[q], All)
+					d := 1/rank.Optimistic.Rank(&other[q], rank.All) - 1/rank.Optimistic.Rank(&base[q], rank.All)
 					sum += w[q%n][0] * d
 					count += w[q%n][0]
 				}
@@ -169,7 +212,19 @@ func TestCompareIsDeterministic(t *testing.T) {
 	other := someOtherRanks(base, 7)
 	var first Comparison
 	for threads := range 4 {
-		c, err := Compare(t.Context(), base, other, CompareOptions{Sides: TailSide, Filter: All, Ties: Realistic, Hits: []int{10}, Changed: 5, Threads: threads})
+		c, err := Compare(
+			t.Context(),
+			base,
+			other,
+			CompareOptions{
+				Sides:   rank.TailSide,
+				Filter:  rank.All,
+				Ties:    rank.Realistic,
+				Hits:    []int{10},
+				Changed: 5,
+				Threads: threads,
+			},
+		)
 		require.NoError(t, err)
 		if threads == 0 {
 			first = c
@@ -181,10 +236,19 @@ func TestCompareIsDeterministic(t *testing.T) {
 
 func TestCompareTheSame(t *testing.T) {
 	ranks := benchRanks(30, 3, true, 8)
-	c, err := Compare(t.Context(), ranks, ranks, CompareOptions{Sides: BothSides, Filter: All, Ties: Realistic, Changed: 9})
+	c, err := Compare(
+		t.Context(),
+		ranks,
+		ranks,
+		CompareOptions{Sides: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, Changed: 9},
+	)
 	require.NoError(t, err)
 	assert.Empty(t, c.Changed)
-	assert.Equal(t, MetricDifference{Metric: "MRR", Base: c.Whole[2].Metrics[0].Base, Other: c.Whole[2].Metrics[0].Base, P: 1}, c.Whole[2].Metrics[0])
+	assert.Equal(
+		t,
+		MetricDifference{Metric: "MRR", Base: c.Whole[2].Metrics[0].Base, Other: c.Whole[2].Metrics[0].Base, P: 1},
+		c.Whole[2].Metrics[0],
+	)
 }
 
 func TestCompareRefuses(t *testing.T) {
@@ -197,16 +261,20 @@ func TestCompareRefuses(t *testing.T) {
 	assert.EqualError(t, err, "query 3 asks for the tail in one ranking and for the head in the other")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Compare(ctx, ranks, ranks, CompareOptions{Sides: BothSides})
+	_, err = Compare(ctx, ranks, ranks, CompareOptions{Sides: rank.BothSides})
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
 func BenchmarkCompare(b *testing.B) {
 	base := benchRanks(20466, 237, false, 1)
 	other := someOtherRanks(base, 1)
-	key := Key{Name: "relation", Labels: make([]string, 237), Group: func(r *Rank) int { return int(r.Triple.Relation) }}
+	key := Key{
+		Name:   "relation",
+		Labels: make([]string, 237),
+		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
+	}
 	for b.Loop() {
-		if _, err := Compare(b.Context(), base, other, CompareOptions{Sides: BothSides, Filter: All, Hits: []int{1, 3, 10}, Keys: []Key{key}, Changed: 10}); err != nil {
+		if _, err := Compare(b.Context(), base, other, CompareOptions{Sides: rank.BothSides, Filter: rank.All, Hits: []int{1, 3, 10}, Keys: []Key{key}, Changed: 10}); err != nil {
 			b.Fatal(err)
 		}
 	}

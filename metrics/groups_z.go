@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/rank"
 )
 
 const zCaseName = "z-case"
@@ -33,12 +34,13 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 		labels = append(labels, c.String())
 	}
 	return Key{
-		Labels:  labels,
-		Ordered: true,
-		Group: func(r *Rank) int {
+		Labels:     labels,
+		Ordered:    true,
+		Convention: o.Convention.String(),
+		Group: func(r *rank.Rank) int {
 			c, ok := cases[r.Side][r.Triple]
 			if !ok {
-				panic(fmt.Sprintf("rank: the %v query of %v is not among those that the groups were made for", r.Side, r.Triple))
+				panic(fmt.Sprintf("metrics: the %v query of %v is not among those that the groups were made for", r.Side, r.Triple))
 			}
 			return int(c)
 		},
@@ -75,7 +77,7 @@ func degreeKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels:  labels,
 		Ordered: true,
-		Group: func(r *Rank) int {
+		Group: func(r *rank.Rank) int {
 			_, answer := r.Triple.Query(r.Side)
 			return bits.Len(degrees[answer])
 		},

@@ -1,6 +1,7 @@
-package rank
+package metrics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/rank"
 )
 
 // Key divides queries into groups for a report: every query belongs to one group, so that the
@@ -19,8 +21,10 @@ type Key struct {
 	// Ordered says that the order of Labels means something; otherwise a report lists the
 	// groups from the most queries to the fewest.
 	Ordered bool
+	// Convention names the convention of groups by z-case, and is empty for other groups.
+	Convention string
 	// Group returns the position in Labels of a query's group.
-	Group func(r *Rank) int
+	Group func(r *rank.Rank) int
 }
 
 // keys makes each key that reports know from the graph that is ranked.
@@ -34,12 +38,12 @@ var keys = []struct {
 	{"degree", degreeKey},
 }
 
-// KeyOptions says what some keys have to know beside the graph.
+// KeyOptions holds what some keys need besides the graph.
 type KeyOptions struct {
 	// Triples and Sides are what is ranked: z-case has groups for these queries only.
 	Triples []kg.Triple
-	Sides   Sides
-	// Convention is that of z-case.
+	Sides   rank.Sides
+	// Convention divides the cases of z-case.
 	Convention zpattern.Convention
 	// Threads bounds the threads; 0 takes one for each processor.
 	Threads int
@@ -79,7 +83,7 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels: g.Relations.Labels(),
-		Group:  func(r *Rank) int { return int(r.Triple.Relation) },
+		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}, nil
 }
 
@@ -97,15 +101,53 @@ func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels:  labels,
 		Ordered: true,
-		Group:   func(r *Rank) int { return int(of[r.Triple.Relation]) },
+		Group:   func(r *rank.Rank) int { return int(of[r.Triple.Relation]) },
 	}, nil
 }
 
+// zConvention returns the convention of the groups by z-case, if there are any among keys.
+func zConvention(keys []Key) string {
+	for _, k := range keys {
+		if k.Convention != "" {
+			return k.Convention
+		}
+	}
+	return ""
+}
+
+// groupName names a group of a key; it is empty for all ranks.
+type groupName struct{ by, group string }
+
+// groupsOf returns all ranks as the first group, followed by the groups of each key in the order of a report.
+func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupName) {
+	groups, names = []members{allOf(ranks)}, []groupName{{}}
+	for _, key := range keys {
+		split := key.split(ranks)
+		for _, g := range key.order(split) {
+			groups = append(groups, split[g])
+			names = append(names, groupName{key.Name, key.Labels[g]})
+		}
+	}
+	return groups, names
+}
+
 // split returns the members of each group.
-func (k Key) split(ranks []Rank) []members {
+func (k Key) split(ranks []rank.Rank) []members {
 	groups := make([]members, len(k.Labels))
 	for i := range ranks {
 		groups[k.Group(&ranks[i])].add(ranks, i)
 	}
 	return groups
+}
+
+// order returns the groups in the order of the report.
+func (k Key) order(split []members) []int {
+	order := make([]int, len(split))
+	for g := range order {
+		order[g] = g
+	}
+	if !k.Ordered {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(split[b].len(), split[a].len()) })
+	}
+	return order
 }

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"encoding/json"
@@ -12,14 +12,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // ranksOf returns ranks of both sides, first all tails.
-func ranksOf(triples ...kg.Triple) []Rank {
-	var ranks []Rank
+func ranksOf(triples ...kg.Triple) []rank.Rank {
+	var ranks []rank.Rank
 	for side := kg.Tail; side <= kg.Head; side++ {
 		for _, t := range triples {
-			ranks = append(ranks, Rank{Triple: t, Side: side})
+			ranks = append(ranks, rank.Rank{Triple: t, Side: side})
 		}
 	}
 	return ranks
@@ -132,16 +133,20 @@ func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 		ranks[200+i].Triple = ranks[i].Triple
 	}
 	for _, by := range []Clustering{ByTriple, ByQuery, ByEntity, ByRelation} {
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: BothSides, Filters: []Filter{All}, CIBy: by})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.All}, CIBy: by},
+		)
 		require.NoError(t, err)
 		numbers, count := by.number(ranks)
-		clusters := make([][]Rank, count)
+		clusters := make([][]rank.Rank, count)
 		for i, n := range numbers {
 			clusters[n] = append(clusters[n], ranks[i])
 		}
 		for _, r := range results {
-			keep := func(q *Rank) bool { return slices.Contains(r.Side.List(), q.Side) }
-			want := plainInterval(clusters, keep, All, r.Ties)
+			keep := func(q *rank.Rank) bool { return slices.Contains(r.Side.List(), q.Side) }
+			want := plainInterval(clusters, keep, rank.All, r.Ties)
 			assert.InDelta(t, want[0], float64(r.MRRCI[0]), 1e-12, "%v %v", by, r.Side)
 			assert.InDelta(t, want[1], float64(r.MRRCI[1]), 1e-12, "%v %v", by, r.Side)
 			assert.Equal(t, count, r.Clusters)
@@ -151,8 +156,8 @@ func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 
 // groupedRanks draws groups of 1 to 9 triples. The ranks of a group are about as good as each
 // other: a group is easy or hard, and chance does little. triple makes the i-th triple of a group.
-func groupedRanks(rng *rand.Rand, groups int, triple func(group, i int32) kg.Triple) []Rank {
-	var ranks []Rank
+func groupedRanks(rng *rand.Rand, groups int, triple func(group, i int32) kg.Triple) []rank.Rank {
+	var ranks []rank.Rank
 	for g := range int32(groups) {
 		level := []int32{0, 1, 3, 9}[rng.IntN(4)]
 		for i := range 1 + rng.Int32N(9) {
@@ -205,9 +210,13 @@ func TestClusteredCoverage(t *testing.T) {
 			held := 0
 			for range samples {
 				ranks := groupedRanks(rng, groups, groupedTriples[c.grouped])
-				results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: TailSide, Filters: []Filter{All}, CIBy: by})
+				results, _, err := Summarize(
+					t.Context(),
+					ranks,
+					SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}, CIBy: by},
+				)
 				require.NoError(t, err)
-				if ci := results[Realistic].MRRCI; ci[0] <= groupedMean() && groupedMean() <= ci[1] {
+				if ci := results[rank.Realistic].MRRCI; ci[0] <= groupedMean() && groupedMean() <= ci[1] {
 					held++
 				}
 			}
@@ -226,16 +235,20 @@ func TestClusteredCoverage(t *testing.T) {
 func TestFewClustersCoverage(t *testing.T) {
 	const samples, n = 1000, 12
 	rng := rand.New(rand.NewPCG(20, 0))
-	ranks := make([]Rank, n)
+	ranks := make([]rank.Rank, n)
 	held := 0
 	for range samples {
 		for i := range ranks {
 			ranks[i] = oneRank(rng.Int32N(3), 0, 20)
 			ranks[i].Triple.Head = int32(i)
 		}
-		results, _, err := Summarize(t.Context(), ranks, SummaryOptions{Sides: TailSide, Filters: []Filter{All}})
+		results, _, err := Summarize(
+			t.Context(),
+			ranks,
+			SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.All}},
+		)
 		require.NoError(t, err)
-		if ci := results[Realistic].MRRCI; ci[0] <= 11./18 && 11./18 <= ci[1] {
+		if ci := results[rank.Realistic].MRRCI; ci[0] <= 11./18 && 11./18 <= ci[1] {
 			held++
 		}
 	}
@@ -255,13 +268,18 @@ func TestClusteredPermutations(t *testing.T) {
 			for at := 0; at < len(base); {
 				exchange := rng.IntN(2) == 0
 				for hub := base[at].Triple.Tail; at < len(base) && base[at].Triple.Tail == hub; at++ {
-					other[at].Better[All] += 2
+					other[at].Better[rank.All] += 2
 					if exchange {
 						base[at], other[at] = other[at], base[at]
 					}
 				}
 			}
-			c, err := Compare(t.Context(), base, other, CompareOptions{Sides: TailSide, Filter: All, Ties: Realistic, CIBy: by})
+			c, err := Compare(
+				t.Context(),
+				base,
+				other,
+				CompareOptions{Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, CIBy: by},
+			)
 			require.NoError(t, err)
 			if c.Whole[0].Metrics[0].P <= 0.05 {
 				count++

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/rank"
 )
 
 func tinyReport() *Report {
@@ -17,17 +19,27 @@ func tinyReport() *Report {
 		Model: "mquine", Dim: 2, CheckpointSHA256: "0f",
 		Tier: "avx2", Threads: 2, Machine: "a processor <2 cores>",
 		Results: []Result{{
-			Side: BothSides, Filter: All, Ties: Realistic, N: 8, MRR: 0.75, MRRCI: [2]Number{0.5, 1},
+			Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic, N: 8, MRR: 0.75, MRRCI: [2]Number{0.5, 1},
 			ClusterCount: ClusterCount{4, 3.5}, MR: 1.5, Median: 1.5,
 			GMR: 1.25, AMR: 0.75, AMRI: 0.5, Hits: Hits{{1, 0.5}, {3, 1}, {10, 1}},
 		}},
 		Groups: []GroupResult{
-			{By: "relation", Group: "likes", Side: BothSides, Filter: All, Ties: Realistic, N: 4, MRR: 0.75, MRRCI: [2]Number{0.5, 1}, Hits: Hits{{1, 0.5}}},
-			{By: "relation", Group: "unused", Side: BothSides, Filter: All, Ties: Realistic,
+			{
+				By:     "relation",
+				Group:  "likes",
+				Side:   rank.BothSides,
+				Filter: rank.All,
+				Ties:   rank.Realistic,
+				N:      4,
+				MRR:    0.75,
+				MRRCI:  [2]Number{0.5, 1},
+				Hits:   Hits{{1, 0.5}},
+			},
+			{By: "relation", Group: "unused", Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic,
 				MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},
 				Hits: Hits{{1, undefined}}},
 		},
-		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: Rescored{Int8: 5, Float64: 3, Reference: 1},
+		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: rank.Rescored{Int8: 5, Float64: 3, Reference: 1},
 		Timing:       Timing{Load: 0.25, Pack: 0.5, Rank: 1.5, Total: 2.5},
 		PeakRSSBytes: 1 << 20,
 	}
@@ -71,8 +83,12 @@ func TestReportSchema(t *testing.T) {
 	protocols := map[[3]string]bool{}
 	for _, item := range list {
 		m := item.(map[string]any)
-		assert.ElementsMatch(t, []string{"side", "filter", "ties", "n", "mrr", "mrr_ci", "clusters", "effective_clusters",
-			"mr", "median", "gmr", "amr", "amri", "hits"}, keysOf(m))
+		assert.ElementsMatch(
+			t,
+			[]string{"side", "filter", "ties", "n", "mrr", "mrr_ci", "clusters", "effective_clusters",
+				"mr", "median", "gmr", "amr", "amri", "hits"},
+			keysOf(m),
+		)
 		assert.Len(t, m["mrr_ci"], 2)
 		assert.ElementsMatch(t, []string{"1", "3"}, keysOf(m["hits"]))
 		protocols[[3]string{m["side"].(string), m["filter"].(string), m["ties"].(string)}] = true
@@ -92,7 +108,11 @@ func TestReportSchema(t *testing.T) {
 	text.Reset()
 	require.NoError(t, r.WriteJSON(&text))
 	require.NoError(t, json.Unmarshal(text.Bytes(), &top))
-	assert.ElementsMatch(t, append(required, "fma_gflops_all", "share", "comparison_gterms_all", "comparison_share"), keysOf(top))
+	assert.ElementsMatch(
+		t,
+		append(required, "fma_gflops_all", "share", "comparison_gterms_all", "comparison_share"),
+		keysOf(top),
+	)
 }
 
 func TestReportReadsBack(t *testing.T) {
@@ -111,7 +131,11 @@ func TestReportReadsBack(t *testing.T) {
 	assert.Equal(t, ByTriple, old.CIBy)
 	assert.Equal(t, [2]Number{0.25, 0.75}, old.Results[0].MRRCI)
 
-	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":{"x":1}}]}`), &back), `the cut-off "x" is not a whole number`)
+	assert.ErrorContains(
+		t,
+		json.Unmarshal([]byte(`{"results":[{"hits":{"x":1}}]}`), &back),
+		`the cut-off "x" is not a whole number`,
+	)
 	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "want an object of shares")
 	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"ties":"random"}]}`), &back), "unknown tie rule")
 }

@@ -1,11 +1,13 @@
-package rank
+package metrics
 
 import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // Clustering says which test triples are resampled and exchanged as one unit: intervals resample
@@ -29,14 +31,14 @@ const (
 var clusteringNames = []string{"triple", "query", "entity", "relation"}
 
 // String returns "triple", "query", "entity" or "relation".
-func (c Clustering) String() string { return nameOf(clusteringNames, c, "Clustering") }
+func (c Clustering) String() string { return text.Name(clusteringNames, c, "Clustering") }
 
 // MarshalText returns the same as String, for JSON.
 func (c Clustering) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
-func (c *Clustering) UnmarshalText(text []byte) (err error) {
-	*c, err = parseName[Clustering](clusteringNames, string(text), "clustering")
+func (c *Clustering) UnmarshalText(name []byte) (err error) {
+	*c, err = text.ParseName[Clustering](clusteringNames, string(name), "clustering")
 	return err
 }
 
@@ -71,7 +73,7 @@ func (c Clustering) of(t kg.Triple) [2]cluster {
 }
 
 // number returns the number of each rank's cluster and the count of clusters.
-func (c Clustering) number(ranks []Rank) (numbers []int32, count int) {
+func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)
 	}

@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/rank"
 )
 
 // familyReport has an interval under the filter all, for which its four triples are too few.
@@ -15,7 +17,7 @@ func familyReport(t *testing.T) *Report {
 	r := tinyReport()
 	r.Results, r.Groups = familySummary(t, "relation", "category")
 	for i := range r.Results {
-		if r.Results[i].Filter == All {
+		if r.Results[i].Filter == rank.All {
 			r.Results[i].MRRCI = [2]Number{0.5, 1}
 		}
 	}
@@ -30,7 +32,7 @@ func familyReport(t *testing.T) *Report {
 // The first line by hand: ranks 1, 2, 3, 1 among 4.
 func TestWriteTable(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, familyReport(t).WriteTable(&out, Realistic))
+	require.NoError(t, familyReport(t).WriteTable(&out, rank.Realistic))
 	assert.Equal(t, `family test: mquine (d = 2), 4 candidates, realistic ties, filters none, train, all
 
 filter  side  queries    MRR [95% CI by query]    MR  median   GMR     AMR    AMRI  Hits@1  Hits@3
@@ -59,7 +61,7 @@ func TestTableByTriple(t *testing.T) {
 	r.CIBy, r.Groups = ByTriple, nil
 	r.Results = r.Results[len(r.Results)-1:]
 	var out strings.Builder
-	require.NoError(t, r.WriteTable(&out, Realistic))
+	require.NoError(t, r.WriteTable(&out, rank.Realistic))
 	assert.Contains(t, out.String(), " MRR [95% CI by triple] ")
 	assert.True(t, strings.HasSuffix(out.String(), "CI: percentile bootstrap, 1,000 resamples of the test triples.\n"),
 		out.String())
@@ -67,7 +69,7 @@ func TestTableByTriple(t *testing.T) {
 
 func TestWriteGroups(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, familyReport(t).WriteGroups(&out, Pessimistic))
+	require.NoError(t, familyReport(t).WriteGroups(&out, rank.Pessimistic))
 	assert.Equal(t, `
 By relation: filter all, side both, pessimistic ties
 
@@ -93,11 +95,15 @@ func TestTableOfOneSide(t *testing.T) {
 	keys, err := NewKeys(t.Context(), g, []string{"category"}, KeyOptions{})
 	require.NoError(t, err)
 	r := tinyReport()
-	r.Results, r.Groups, err = Summarize(t.Context(), familyRanks(g)[:4], SummaryOptions{Sides: TailSide, Filters: []Filter{Train}, Keys: keys})
+	r.Results, r.Groups, err = Summarize(
+		t.Context(),
+		familyRanks(g)[:4],
+		SummaryOptions{Sides: rank.TailSide, Filters: []rank.Filter{rank.Train}, Keys: keys},
+	)
 	require.NoError(t, err)
 	var out strings.Builder
-	require.NoError(t, r.WriteTable(&out, Optimistic))
-	require.NoError(t, r.WriteGroups(&out, Optimistic))
+	require.NoError(t, r.WriteTable(&out, rank.Optimistic))
+	require.NoError(t, r.WriteGroups(&out, rank.Optimistic))
 	assert.Contains(t, out.String(), "optimistic ties, filters train\n")
 	assert.NotContains(t, out.String(), "both")
 	assert.NotContains(t, out.String(), "Hits")
@@ -112,12 +118,16 @@ func TestGroupsAreAllPrinted(t *testing.T) {
 	for i := range labels {
 		labels[i] = "/relation/" + strings.Repeat("x", i%60) + strconv.Itoa(i)
 	}
-	key := Key{Name: "relation", Labels: labels, Group: func(r *Rank) int { return int(r.Triple.Relation) }}
+	key := Key{Name: "relation", Labels: labels, Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }}
 	var err error
-	r.Results, r.Groups, err = Summarize(t.Context(), ranks, SummaryOptions{Sides: BothSides, Filters: []Filter{None, All}, Keys: []Key{key}})
+	r.Results, r.Groups, err = Summarize(
+		t.Context(),
+		ranks,
+		SummaryOptions{Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Keys: []Key{key}},
+	)
 	require.NoError(t, err)
 	var out strings.Builder
-	require.NoError(t, r.WriteGroups(&out, Realistic))
+	require.NoError(t, r.WriteGroups(&out, rank.Realistic))
 	assert.Equal(t, 237, strings.Count(out.String(), "\n/relation/"))
 }
 
@@ -127,6 +137,6 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("pipe is c
 
 func TestTableReportsWriteErrors(t *testing.T) {
 	r := familyReport(t)
-	assert.EqualError(t, r.WriteTable(brokenWriter{}, Realistic), "pipe is closed")
-	assert.EqualError(t, r.WriteGroups(brokenWriter{}, Realistic), "pipe is closed")
+	assert.EqualError(t, r.WriteTable(brokenWriter{}, rank.Realistic), "pipe is closed")
+	assert.EqualError(t, r.WriteGroups(brokenWriter{}, rank.Realistic), "pipe is closed")
 }

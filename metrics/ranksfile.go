@@ -1,4 +1,4 @@
-package rank
+package metrics
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
 )
 
 // A ranks file has a line for each query, its fields separated by tabs. The first line names
@@ -22,9 +23,8 @@ var queryColumns = []string{"side", "head", "relation", "tail"}
 // maxRanksLine bounds a line of a ranks file, in bytes, and with it a reader's memory.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given
-// filters.
-func WriteRanks(w io.Writer, g *kg.Graph, filters []Filter, ranks []Rank) error {
+// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given filters.
+func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
 		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)
@@ -62,7 +62,7 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []Filter, ranks []Rank) error 
 // the two vocabularies, to which labels that they lack are added: start with empty ones, and
 // pass them again to read a second file in the same identifiers. The file does not have the
 // counts of candidates; they are 0.
-func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]Rank, []Filter, error) {
+func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
 	if err == io.EOF {
@@ -76,7 +76,7 @@ func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
 	}
 
-	var ranks []Rank
+	var ranks []rank.Rank
 	for number := 2; ; number++ {
 		fields, err := readRanksLine(in)
 		if err == io.EOF {
@@ -85,11 +85,11 @@ func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		rank, err := parseRank(fields, filters, entities, relations)
+		r, err := parseRank(fields, filters, entities, relations)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		ranks = append(ranks, rank)
+		ranks = append(ranks, r)
 	}
 }
 
@@ -108,20 +108,21 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 	return strings.Split(string(line), "\t"), nil
 }
 
-func parseRanksHeader(columns []string) ([]Filter, error) {
+func parseRanksHeader(columns []string) ([]rank.Filter, error) {
 	n := len(queryColumns)
 	if len(columns) < n+2 || len(columns)%2 != 0 || !slices.Equal(columns[:n], queryColumns) {
-		return nil, fmt.Errorf("the columns of a ranks file are side, head, relation, tail and two for each filter, not %.100q",
+		return nil, fmt.Errorf(
+			"the columns of a ranks file are side, head, relation, tail and two for each filter, not %.100q",
 			strings.Join(columns, " "))
 	}
-	var filters []Filter
+	var filters []rank.Filter
 	for i := n; i < len(columns); i += 2 {
 		filter, ok := strings.CutSuffix(columns[i], "_better")
 		if !ok || columns[i+1] != filter+"_equal" {
 			return nil, fmt.Errorf("columns %d and %d are %.40q and %.40q; want <filter>_better and <filter>_equal",
 				i+1, i+2, columns[i], columns[i+1])
 		}
-		f, err := ParseFilter(filter)
+		f, err := rank.ParseFilter(filter)
 		if err != nil {
 			return nil, fmt.Errorf("column %d: %w", i+1, err)
 		}
@@ -133,32 +134,32 @@ func parseRanksHeader(columns []string) ([]Filter, error) {
 	return filters, nil
 }
 
-func parseRank(fields []string, filters []Filter, entities, relations *kg.Vocabulary) (Rank, error) {
+func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.Vocabulary) (rank.Rank, error) {
 	want := len(queryColumns) + 2*len(filters)
 	if len(fields) != want {
-		return Rank{}, fmt.Errorf("the line has %d fields separated by tabs, the header %d", len(fields), want)
+		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, the header %d", len(fields), want)
 	}
-	var r Rank
+	var r rank.Rank
 	switch fields[0] {
 	case kg.Tail.String():
 		r.Side = kg.Tail
 	case kg.Head.String():
 		r.Side = kg.Head
 	default:
-		return Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail or head", fields[0])
+		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail or head", fields[0])
 	}
 	for i, f := range filters {
 		var err error
 		if r.Better[f], err = parseCount(fields[4+2*i]); err != nil {
-			return Rank{}, fmt.Errorf("%v_better: %w", f, err)
+			return rank.Rank{}, fmt.Errorf("%v_better: %w", f, err)
 		}
 		if r.Equal[f], err = parseCount(fields[5+2*i]); err != nil {
-			return Rank{}, fmt.Errorf("%v_equal: %w", f, err)
+			return rank.Rank{}, fmt.Errorf("%v_equal: %w", f, err)
 		}
 	}
 	for i, name := range queryColumns[1:] {
 		if fields[1+i] == "" {
-			return Rank{}, fmt.Errorf("the %s has no label", name)
+			return rank.Rank{}, fmt.Errorf("the %s has no label", name)
 		}
 	}
 	r.Triple = kg.Triple{Head: entities.Add(fields[1]), Relation: relations.Add(fields[2]), Tail: entities.Add(fields[3])}
