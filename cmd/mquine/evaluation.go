@@ -51,7 +51,8 @@ type evaluation struct {
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
 		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides,
-		filters: []rank.Filter{rank.None, rank.Train, rank.All}, ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: metrics.ByQuery, start: start,
+		filters: []rank.Filter{rank.None, rank.Train, rank.All}, ties: rank.Realistic,
+		hits: []int{1, 3, 10}, ciBy: metrics.ByQuery, start: start,
 	}
 	e.compute.setDefaults()
 	return e
@@ -78,14 +79,14 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	defer t.close()
 	loaded := time.Since(loading)
 
-	ranked, err := e.rank(ctx, log, t, rank.Options{
+	r, err := e.rank(ctx, log, t, rank.Options{
 		Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Screen: e.screen,
 	})
 	if err != nil {
 		return err
 	}
-	conclude(log, ranked.Stats, t.checkpoint.Model.Config().Entities)
-	report, err := e.report(ctx, t, ranked)
+	conclude(log, r.Stats, t.checkpoint.Model.Config().Entities)
+	report, err := e.report(ctx, t, r)
 	if err != nil {
 		return err
 	}
@@ -93,15 +94,15 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 
 	// What took long to compute is written even if the table cannot be printed, and printed even if a file cannot
 	// be written.
-	err = e.writeFiles(ctx, stdout, t.graph, ranked.Ranks, report)
+	err = e.writeFiles(ctx, stdout, t.graph, r.Ranks, report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
 		out = log
 	}
-	return errors.Join(err, e.print(out, report, ranked.ceiling))
+	return errors.Join(err, e.print(out, report, r.ceiling))
 }
 
-// openDevices opens the GPUs that shall compute, which have neither the screens nor the ceilings of the processor.
+// openDevices opens the GPUs to compute with. They have neither the screens nor the ceilings of the processor.
 func (e *evaluation) openDevices(log io.Writer) ([]*cuda.Device, error) {
 	asked := e.backend == cudaBackend || len(e.gpus.indices) > 0
 	switch {
@@ -156,7 +157,7 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	return t, t.prepare(ctx, e.jsonFile != "")
 }
 
-// prepare makes the index of known answers, and side by side with it the checksum.
+// prepare makes the index of known answers and, at the same time, the checksum.
 func (t *task) prepare(ctx context.Context, checksum bool) error {
 	var (
 		hashing sync.WaitGroup
@@ -214,7 +215,7 @@ func (e *evaluation) rank(ctx context.Context, log io.Writer, t *task, options r
 	return &ranked{ranking, options, c}, c.measure()
 }
 
-// report says what was ranked, how, and with what outcome.
+// report measures the ranks and says what was ranked, and how.
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
