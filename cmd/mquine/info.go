@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/ceiling"
 )
@@ -142,6 +143,14 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 	return info, nil
 }
 
+// machine names the processor.
+func machine() string {
+	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
+		return name
+	}
+	return "unknown " + runtime.GOARCH + " processor"
+}
+
 // tierReason says why the tier is in force.
 func tierReason(t kernel.Tier) string {
 	if limit := os.Getenv(kernel.TierEnv); limit == t.String() {
@@ -154,11 +163,11 @@ func tierReason(t kernel.Tier) string {
 }
 
 func (m *machineInfo) print(w *bytes.Buffer) {
-	t := newTable()
+	t := text.NewTable()
 	t.AppendRow(table.Row{"machine", m.Machine + ", " + m.OS + "/" + m.Arch})
-	cores := plural(m.Threads, "thread")
+	cores := text.Plural(m.Threads, "thread")
 	if m.Cores > 0 {
-		cores += " on " + plural(m.Cores, "core")
+		cores += " on " + text.Plural(m.Cores, "core")
 	}
 	t.AppendRow(table.Row{"threads", cores})
 	t.AppendRow(table.Row{"caches", m.Caches.String()})
@@ -177,8 +186,8 @@ func (m *machineInfo) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
-	t = newTable(2, 3)
-	t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", plural(m.Threads, "thread")})
+	t = text.NewTable(2, 3)
+	t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", text.Plural(m.Threads, "thread")})
 	for _, tier := range m.Tiers {
 		t.AppendRow(table.Row{tier.Tier, gflops(tier.FMAGFLOPS1), gflops(tier.FMAGFLOPSAll)})
 	}
