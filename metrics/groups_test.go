@@ -132,6 +132,27 @@ func TestGroupsAddUp(t *testing.T) {
 	})
 }
 
+// A group of all queries, listed after others, has the intervals of the results.
+func TestSummarizeGroupOfAll(t *testing.T) {
+	ranks := benchRanks(300, 10, true, 5)
+	keys := []Key{
+		{Name: "relation", Labels: make([]string, 10), Group: func(r *rank.Rank) int { return int(r.Triple.Relation) }},
+		{Name: "all", Labels: []string{"all"}, Group: func(*rank.Rank) int { return 0 }},
+	}
+	results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
+		Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.All}, Hits: []int{3}, Keys: keys,
+	})
+	require.NoError(t, err)
+	all := groups[10*len(results):]
+	require.Len(t, all, len(results))
+	for i, r := range results {
+		assert.Equal(t, GroupResult{
+			By: "all", Group: "all", Side: r.Side, Filter: r.Filter, Ties: r.Ties,
+			N: r.N, MRR: r.MRR, MRRCI: r.MRRCI, ClusterCount: r.ClusterCount, Hits: r.Hits,
+		}, all[i])
+	}
+}
+
 func TestSummarizeSides(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)
