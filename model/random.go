@@ -9,8 +9,13 @@ import (
 )
 
 // Random returns a model with the parameters with which training begins, drawn in the order of
-// Parameters. A model without entities or without relations is an error.
+// Parameters; hyper-parameters that c lacks are those of InitialConfig. A model without entities or
+// without relations is an error.
 func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
+	c, err := InitialConfig(c)
+	if err != nil {
+		return nil, err
+	}
 	parameters, err := Parameters(c)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,10 @@ var (
 // MQuinE and MQuadE are fitted as they are. The others are fitted in at most 32 coordinates, which
 // are then repeated up to the model's dimension and scaled so that scores keep their size.
 func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (model.Model, error) {
-	cfg = withRange(cfg)
+	cfg, err := model.InitialConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if err := o.check(cfg, g); err != nil {
 		return nil, err
 	}
@@ -65,7 +68,7 @@ func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (m
 func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, count int, triples []kg.Triple, o Options) (model.Model, error) {
 	centres := cfg
 	centres.Entities = count
-	m, err := random(ctx, centres, o.Seed)
+	m, err := model.Random(ctx, centres, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +80,7 @@ func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, co
 	tensors[0] = make([]float32, cfg.Entities*width)
 	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(_, e int) {
 		n := initial.NewSource(o.Seed, streamEntities+uint64(e))
-		scatter(tensors[0][e*width:(e+1)*width], m.EntityRow(groups[e]), cfg.Dim, n)
+		scatter(tensors[0][e*width:(e+1)*width], rowOf(m.Tensors()[0], count, int(groups[e])), cfg.Dim, n)
 	})
 	if err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 	if f.complexEntities {
 		centres.Dim = min(cfg.Dim, fittedWidth/2)
 	}
-	centres.EmbeddingRange = 1 // the largest of the numbers that the fit begins with
-	m, err := random(ctx, centres, o.Seed)
+	centres.Hyper = map[string]float64{model.EmbeddingRange: 1} // the largest of the numbers that the fit begins with
+	m, err := model.Random(ctx, centres, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +45,10 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 	// A phase is not scaled, but the number that stands for half a turn is another.
 	entity, relation := scale, scale
 	if f.entityPhases {
-		entity = cfg.EmbeddingRange
+		entity = cfg.Hyper[model.EmbeddingRange]
 	}
 	if f.relationPhases {
-		relation = cfg.EmbeddingRange
+		relation = cfg.Hyper[model.EmbeddingRange]
 	}
 	parameters, err := model.Parameters(cfg)
 	if err != nil {
@@ -65,10 +65,10 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 	steps := matrix(o.Threads, len(tensors[0])/cfg.Entities)
 	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(w, e int) {
 		row := rowOf(tensors[0], cfg.Entities, e)
-		repeat(row, m.EntityRow(groups[e]), cfg.Dim, centres.Dim, entity)
+		repeat(row, rowOf(m.Tensors()[0], count, int(groups[e])), cfg.Dim, centres.Dim, entity)
 		n := initial.NewSource(o.Seed, streamEntities+uint64(e))
 		if f.entityPhases {
-			scatterPhases(row, cfg.EmbeddingRange, n)
+			scatterPhases(row, cfg.Hyper[model.EmbeddingRange], n)
 		} else {
 			scatterRow(row, steps[w], n)
 		}

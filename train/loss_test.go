@@ -104,7 +104,7 @@ func TestTableGradient(t *testing.T) {
 	require.NoError(t, err)
 	for name := range forms {
 		for _, d := range []int{1, 2, 5} {
-			cfg := model.Config{Model: name, Dim: d, Entities: 6, Relations: 3, EmbeddingRange: 1}
+			cfg := model.Config{Model: name, Dim: d, Entities: 6, Relations: 3, Hyper: map[string]float64{"embedding_range": 1}}
 			m, err := Random(t.Context(), cfg, uint64(d))
 			require.NoError(t, err)
 			// Relation 2 has no triple; some triples and some queries repeat.

@@ -161,7 +161,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	report.Dropped, report.Screen = stats.Dropped, stats.Screen.String()
 	report.Timing.Pack, report.Timing.Rank, report.Timing.Decide = stats.Pack.Seconds(), stats.Rank.Seconds(), stats.Decide.Seconds()
 	if e.peak {
-		gterms := float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries) / 1e9 / report.Timing.Rank
+		gterms := float64(tower.Phi) * float64(report.Candidates) * float64(report.UniqueQueries) / 1e9 / report.Timing.Rank
 		report.FMAGFLOPSAll, report.GtermsAll = mean(ceiling.fma)/1e9, mean(ceiling.terms)/1e9
 		report.Share = portOperations[tower.Compare] * gterms / report.FMAGFLOPSAll
 		report.ComparisonShare = gterms / report.GtermsAll

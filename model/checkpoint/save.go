@@ -127,14 +127,16 @@ func writeParameters(ctx context.Context, dir string, m model.Model, tensors []s
 	all[formatKey] = formatName
 	all[modelKey] = m.Config().Model
 	all[dimKey] = strconv.Itoa(m.Config().Dim)
-	config := m.Config()
-	for _, n := range numbers(&config) {
-		delete(all, n.key)
-		if *n.value != 0 {
-			all[n.key] = strconv.FormatFloat(*n.value, 'g', -1, 64)
+	spec, err := model.Lookup(m.Config().Model)
+	if err != nil {
+		return err
+	}
+	for _, h := range spec.Hyper {
+		delete(all, h.Key)
+		if v := h.Of(m.Config()); v != h.Default {
+			all[h.Key] = strconv.FormatFloat(v, 'g', -1, 64)
 		}
 	}
-	var err error
 	if all[entitiesSHA256Key], err = fileSHA256(filepath.Join(dir, entitiesName)); err != nil {
 		return err
 	}
