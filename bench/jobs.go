@@ -75,7 +75,7 @@ func jobs() []job {
 		list = append(list, job{sh, "mquine", paper[sh.name]})
 		if sh.name == "fb15k-237-like" {
 			for _, m := range []string{"transe-l1", "complex", "rotate", "protate"} {
-				list = append(list, job{sh, m, dims[m]})
+				list = append(list, job{sh, m, dimOf(m)})
 			}
 		}
 	}
@@ -177,11 +177,11 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 		perRound := pack.Seconds() / float64(rounds)
 		b.ReportMetric(1e9*perRound, "ns/op")
 		b.ReportMetric(entities/perRound, "entities/s")
-		b.ReportMetric(entities*float64(4*tower.Width)/perRound/1e9, "GB/s")
+		b.ReportMetric(entities*float64(4*tower.Phi)/perRound/1e9, "GB/s")
 		return nil
 	}
 	seconds := b.Elapsed().Seconds() / float64(rounds)
-	terms := float64(stats.UniqueQueries) * entities * float64(tower.Width)
+	terms := float64(stats.UniqueQueries) * entities * float64(tower.Phi)
 	b.ReportMetric(float64(stats.Queries)/seconds, "queries/s")
 	b.ReportMetric(float64(allocated()-before)/float64(rounds*stats.Queries), "B/query")
 	b.ReportMetric(terms*flops(tower.Compare)/seconds/1e9, "GFLOP/s")

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -12,10 +13,36 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// dims are the sizes at which the models are measured: those that the MQuinE paper gives matrices
-// for FB15k-237, and vectors of about as many entries.
-var dims = map[string]int{
-	"mquine": 38, "mquade": 38, "transe-l1": 1000, "transe-l2": 1000, "distmult": 1000, "complex": 500, "rotate": 500, "protate": 500,
+// dimOf returns the dimension at which a model is measured: the one that the MQuinE paper gives matrices
+// for FB15k-237, or else the largest with which an entity has at most 1000 numbers.
+func dimOf(name string) int {
+	if name == "mquine" || name == "mquade" {
+		return 38
+	}
+	d := 1
+	for entityWidth(name, d+1) <= 1000 {
+		d++
+	}
+	return d
+}
+
+// entityWidth returns the number of an entity's parameters, or more than any if d is too large.
+func entityWidth(name string, d int) int {
+	spec, err := model.Lookup(name)
+	if err != nil {
+		panic(err)
+	}
+	parameters, err := spec.Parameters(spec.Initial(model.Config{Model: name, Dim: d, Entities: 1, Relations: 1}))
+	if err != nil {
+		return math.MaxInt
+	}
+	width := 0
+	for _, p := range parameters {
+		if p.Axis == model.PerEntity {
+			width += p.Width()
+		}
+	}
+	return width
 }
 
 // towers measures what a model does for one entity, one query and one reference score. The flops
@@ -26,10 +53,7 @@ func towers(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
 		for _, m := range model.Names() {
-			d := dims[m]
-			if d == 0 {
-				d = 100
-			}
+			d := dimOf(m)
 			for _, part := range []string{"Features", "Query", "Reference"} {
 				list = append(list, Benchmark{
 					Name:  name(part, "tier", backend.Tier, "model", m, "dim", d),
@@ -49,6 +73,11 @@ func towers(s *suite) []Benchmark {
 	return list
 }
 
+// vectorOf returns one row of the given width.
+func vectorOf(width int) model.Rows {
+	return model.Rows{Values: kernel.AlignedFloat32(width), Width: width, Stride: width}
+}
+
 func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	c := m.Config()
 	worker := m.NewWorker(backend)
@@ -57,8 +86,10 @@ func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	for i := range triples { // of one relation, as a ranking has them
 		triples[i] = kg.Triple{Head: rng.Int32N(int32(c.Entities)), Tail: rng.Int32N(int32(c.Entities))}
 	}
-	width := m.Tower(kg.Tail).Width
-	vector := kernel.AlignedFloat32(width)
+	tower := m.Tower(kg.Tail)
+	psi, phi := vectorOf(tower.Psi), vectorOf(tower.Phi)
+	one, sizes, slacks := make([]int32, 1), make([]float64, 1), make([]model.Slack, 1)
+	row := entityWidth(c.Model, c.Dim)
 	cube := float64(c.Dim * c.Dim * c.Dim)
 	var o operation
 	at := 0
@@ -70,22 +101,25 @@ func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	switch part {
 	case "Features":
 		products = map[string]float64{"mquine": 1, "mquade": 1}
-		o.call = func() { worker.Features(kg.Tail, 0, next().Tail, vector) }
-		o.bytes = float64(4 * (len(m.EntityRow(0)) + width))
+		o.call = func() {
+			one[0] = next().Tail
+			worker.Features(kg.Tail, 0, one, phi, sizes)
+		}
+		o.bytes = float64(4 * (row + tower.Phi))
 		o.others = map[string]float64{"entities/s": 1}
 	case "Query":
 		products = map[string]float64{"mquine": 7, "mquade": 5}
 		o.call = func() {
-			q, _ := next().Query(kg.Tail)
-			worker.Query(q, vector)
+			one[0] = next().Head
+			worker.Queries(kg.Tail, 0, one, psi, slacks)
 		}
-		o.bytes = float64(4 * (len(m.EntityRow(0)) + width))
+		o.bytes = float64(4 * (row + tower.Psi))
 		o.others = map[string]float64{"queries/s": 1}
 	default:
 		products = map[string]float64{"mquine": 4, "mquade": 2}
 		q, _ := triples[0].Query(kg.Tail)
 		o.call = func() { worker.Reference(q, next().Tail) }
-		o.bytes = float64(4 * len(m.EntityRow(0)))
+		o.bytes = float64(4 * row)
 		o.others = map[string]float64{"scores/s": 1}
 	}
 	o.flops = products[c.Model] * cube

@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
@@ -16,31 +17,32 @@ import (
 // Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
 // φ = the entity's row.
 
-var complEx = architecture{name: "complex", maxDim: maxVectorDim,
-	shapes: tableShapes(2, 2),
-	build:  func(c Config, t [][]float32) Model { return &complExModel{newTables(c, t, 2, 2)} },
+var complEx = &Spec{
+	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,
+	Hyper:   []*HyperParameter{margin, embeddingRange},
+	Tensors: vectors(2, 2),
+	Build:   func(t Tables) Model { return &complExModel{t} },
 }
 
 // complExModel is its own worker: it needs no scratch memory.
-type complExModel struct{ tables }
+type complExModel struct{ Tables }
 
-func (m *complExModel) Tower(kg.Side) Tower { return Tower{Compare: Dot, Width: 2 * m.config.Dim} }
+func (m *complExModel) Tower(kg.Side) Tower {
+	return Tower{Compare: Dot, Psi: 2 * m.config.Dim, Phi: 2 * m.config.Dim}
+}
 
-// Score is the reference score.
-func (m *complExModel) Score(reference float64) float64 { return reference }
+func (m *complExModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-func (m *complExModel) NewWorker(*kernel.Backend) Worker { return m }
-
-// Features copies the entity's row; its size is its norm.
-func (m *complExModel) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	row := m.EntityRow(e)
+// Feature copies the entity's row; its size is its norm.
+func (m *complExModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.Row(entityTable, e)
 	copy(phi, row)
-	return norm2(row)
+	return fmath.Norm(row)
 }
 
 func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
-	aRe, aIm := halves(m.EntityRow(q.Anchor))
-	rRe, rIm := halves(m.relationRow(q.Relation))
+	aRe, aIm := halves(m.Row(entityTable, q.Anchor))
+	rRe, rIm := halves(m.Row(relationTable, q.Relation))
 	re, im := halves(psi)
 	var squares float64 // of the moduli |a_i||r_i|
 	for i := range aRe {
@@ -54,7 +56,7 @@ func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
 		squares += (a*a + b*b) * (c*c + d*d)
 	}
 	// docs/numerics.md, section 5.
-	return Slack{0, math.Sqrt2 * gamma(m.config.Dim+6) * math.Sqrt(squares) * normSlack, 0}
+	return Slack{0, math.Sqrt2 * gamma(m.config.Dim+6) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
 func (m *complExModel) Reference(q kg.Query, e int32) float64 {

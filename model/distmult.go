@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
@@ -14,30 +15,31 @@ import (
 //
 // Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
 
-var distMult = architecture{name: "distmult", maxDim: maxVectorDim,
-	shapes: tableShapes(1, 1),
-	build:  func(c Config, t [][]float32) Model { return &distMultModel{newTables(c, t, 1, 1)} },
+var distMult = &Spec{
+	Name: "distmult", Score: "Σ h_i r_i t_i", MaxDim: maxVectorDim,
+	Hyper:   []*HyperParameter{margin, embeddingRange},
+	Tensors: vectors(1, 1),
+	Build:   func(t Tables) Model { return &distMultModel{t} },
 }
 
 // distMultModel is its own worker: it needs no scratch memory.
-type distMultModel struct{ tables }
+type distMultModel struct{ Tables }
 
-func (m *distMultModel) Tower(kg.Side) Tower { return Tower{Compare: Dot, Width: m.config.Dim} }
+func (m *distMultModel) Tower(kg.Side) Tower {
+	return Tower{Compare: Dot, Psi: m.config.Dim, Phi: m.config.Dim}
+}
 
-// Score is the reference score.
-func (m *distMultModel) Score(reference float64) float64 { return reference }
+func (m *distMultModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-func (m *distMultModel) NewWorker(*kernel.Backend) Worker { return m }
-
-// Features copies the entity's row; its size is its norm.
-func (m *distMultModel) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	row := m.EntityRow(e)
+// Feature copies the entity's row; its size is its norm.
+func (m *distMultModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.Row(entityTable, e)
 	copy(phi, row)
-	return norm2(row)
+	return fmath.Norm(row)
 }
 
 func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
-	anchor, r := m.EntityRow(q.Anchor), m.relationRow(q.Relation)
+	anchor, r := m.Row(entityTable, q.Anchor), m.Row(relationTable, q.Relation)
 	var squares float64
 	for i, a := range anchor {
 		v := float64(a) * float64(r[i])
@@ -45,7 +47,7 @@ func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
 		squares += v * v
 	}
 	// docs/numerics.md, section 5.
-	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * normSlack, 0}
+	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
 func (m *distMultModel) Reference(q kg.Query, e int32) float64 {

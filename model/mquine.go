@@ -3,8 +3,10 @@ package model
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // MQuinE (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph embedding") and MQuadE
@@ -29,41 +31,53 @@ import (
 // tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ), so both sides share φ.
 
 var (
-	mquine = architecture{name: "mquine", maxDim: maxMatrixDim,
-		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail", "relation.cross") },
-		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+	mquine = &Spec{
+		Name: "mquine", Score: "−‖H Rʰ − Rᵗ T + H Rᶜ T‖²", MaxDim: maxMatrixDim,
+		Tensors: func(c Config) []Parameter {
+			return matrixParameters(c, "relation.head", "relation.tail", CrossMatrix)
+		},
+		Build: func(t Tables) Model { return &matrixModel{t} },
 	}
-	mquade = architecture{name: "mquade", maxDim: maxMatrixDim,
-		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail") },
-		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+	mquade = &Spec{
+		Name: "mquade", Score: "−‖H Rʰ − Rᵗ T‖²", MaxDim: maxMatrixDim,
+		Tensors: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
+		Build:   func(t Tables) Model { return &matrixModel{t} },
 	}
 )
+
+// maxMatrixDim keeps one call of a d × d kernel short.
+const maxMatrixDim = 512
+
+// CrossMatrix is the name of the parameter Rᶜ of MQuinE.
+const CrossMatrix = "relation.cross"
 
 // Triangle returns the number of entries of a packed triangle, d(d+1)/2.
 func Triangle(d int) int { return d * (d + 1) / 2 }
 
-func matrixShapes(c Config, relations ...string) []Shape {
-	shapes := []Shape{{"entity", []int{c.Entities, Triangle(c.Dim)}}}
+// EntityDeviation is the standard deviation of the entries of A in E = A + Aᵀ with which training begins.
+// The paper gives N(0, 0.01), read here as a variance.
+const EntityDeviation = 0.1
+
+// matrixParameters lists the triangles of the entities and the named matrices of the relations, which
+// begin as identities.
+func matrixParameters(c Config, relations ...string) []Parameter {
+	list := []Parameter{{
+		Name: "entity", Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
+	}}
 	for _, name := range relations {
-		shapes = append(shapes, Shape{name, []int{c.Relations, c.Dim, c.Dim}})
+		list = append(list, Parameter{
+			Name: name, Axis: PerRelation, Row: []int{c.Dim, c.Dim}, Initial: initial.Identity,
+		})
 	}
-	return shapes
+	return list
 }
 
 // matrixModel is MQuinE, with tensors entity, Rʰ, Rᵗ, Rᶜ, or MQuadE, without the last.
-type matrixModel struct {
-	config  Config
-	tensors [][]float32
-}
-
-func (m *matrixModel) Config() Config       { return m.config }
-func (m *matrixModel) Tensors() [][]float32 { return m.tensors }
-
-// Score is the reference score: γ, where a training had one, is not part of −s.
-func (m *matrixModel) Score(reference float64) float64 { return reference }
+type matrixModel struct{ Tables }
 
 func (m *matrixModel) Tower(kg.Side) Tower {
-	return Tower{Compare: Dot, Width: 2 * Triangle(m.config.Dim)}
+	width := 2 * Triangle(m.config.Dim)
+	return Tower{Compare: Dot, Psi: width, Phi: width}
 }
 
 // SquareTowers tells whether m is MQuinE or MQuadE, so that its towers can be made from its tensors
@@ -78,11 +92,6 @@ func SquareTowers(m Model) (kappa float64, ok bool) {
 
 func squareKappa(d int) float64 { return kernel.Gamma(10*d+16, kernel.U64) }
 
-func (m *matrixModel) EntityRow(e int32) []float32 {
-	p := Triangle(m.config.Dim)
-	return m.tensors[0][int(e)*p : (int(e)+1)*p]
-}
-
 func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
 	d := m.config.Dim
 	ld := kernel.LD(d)
@@ -95,7 +104,7 @@ func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
 	for i := range w.relations {
 		w.relations[i] = relationMatrices{id: -1, head: matrix(), tail: matrix(), cross: matrix()}
 	}
-	return w
+	return OneByOne(w)
 }
 
 // matrixWorker computes for matrixModel. All its matrices are ld × ld, zero beyond d.
@@ -133,9 +142,8 @@ func (w *matrixWorker) relation(side kg.Side, r int32) *relationMatrices {
 	if side == kg.Head {
 		dst[0], dst[1] = dst[1], dst[0]
 	}
-	for i, t := range w.model.tensors[1:] {
-		n := w.d * w.d
-		src := t[int(r)*n : (int(r)+1)*n]
+	for i := range w.model.tensors[1:] {
+		src := w.model.Row(1+i, r)
 		for row := range w.d {
 			for col, v := range src[row*w.d : (row+1)*w.d] {
 				switch {
@@ -149,25 +157,13 @@ func (w *matrixWorker) relation(side kg.Side, r int32) *relationMatrices {
 			}
 		}
 	}
-	m.headNorm, m.tailNorm, m.crossNorm = frobeniusNorm(m.head), frobeniusNorm(m.tail), frobeniusNorm(m.cross)
+	m.headNorm, m.tailNorm, m.crossNorm = fmath.Norm(m.head), fmath.Norm(m.tail), fmath.Norm(m.cross)
 	return m
 }
 
-func frobeniusNorm(m []float64) float64 {
-	var sum float64
-	for _, v := range m {
-		sum += v * v
-	}
-	return math.Sqrt(sum) * normSlack
-}
-
-// normSlack makes a computed norm an upper bound: it exceeds the rounding errors of any sum of
-// squares of less than 10⁶ entries.
-const normSlack = 1 + 1e-9
-
 // unpack writes the symmetric matrix of entity e to dst and returns a bound of its norm.
 func (w *matrixWorker) unpack(dst []float64, e int32) (norm float64) {
-	row := w.model.EntityRow(e)
+	row := w.model.Row(entityTable, e)
 	var sum float64
 	at := 0
 	for i := range w.d {
@@ -184,13 +180,13 @@ func (w *matrixWorker) unpack(dst []float64, e int32) (norm float64) {
 		dst[i*w.ld+i] = v
 		sum += v * v
 	}
-	return math.Sqrt(sum) * normSlack
+	return math.Sqrt(sum) * fmath.NormSlack
 }
 
-func (w *matrixWorker) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
+func (w *matrixWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	size = w.unpack(w.entity, e)
 	w.backend.MatMulFMALower(w.square, w.entity, w.entity, w.d)
-	row := w.model.EntityRow(e)
+	row := w.model.Row(entityTable, e)
 	first, second := phi[:len(row)], phi[len(row):2*len(row)]
 	copy(first, row)
 	at := 0

@@ -3,12 +3,13 @@ package model
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
 
 // pRotatE (Sun et al., 2019): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d phases, with a learned
-// modulus m > 0. The rows of entities and relations are phases, scaled so that Config.EmbeddingRange
+// modulus m > 0. The rows of entities and relations are phases, scaled so that the embedding range
 // stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
@@ -19,37 +20,48 @@ import (
 // Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails, with a = θ_h + θ_r, ψ = (sin a,
 // −cos a); for heads, with a = θ_r − θ_t, ψ = (sin a, cos a).
 
-var pRotatE = architecture{name: "protate", maxDim: maxVectorDim, phases: true,
-	shapes: tableShapes(1, 1),
-	build: func(c Config, t [][]float32) Model {
-		return &pRotatEModel{newTables(c, t, 1, 1), mistypedPi / c.EmbeddingRange}
-	},
+var pRotatE = &Spec{
+	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
+	Hyper:   []*HyperParameter{margin, phaseRange, modulus},
+	Tensors: vectors(1, 1),
+	Build:   func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
+}
+
+// modulus is the factor m of the distance, or 0 if it is not known.
+var modulus = &HyperParameter{
+	Key: Modulus, Help: "`factor` of the distance, 0 if it is not known; it never changes a rank",
+	Missing: "the checkpoint lacks the modulus of pRotatE, which changes no rank: " +
+		"the scores are −Σ|sin(θ_h + θ_r − θ_t)|",
+	Initial: func(c Config) float64 { return 0.5 * phaseRange.Of(c) }, Least: 0, Most: math.MaxFloat64,
 }
 
 // mistypedPi is π as the code of the authors has it.
 const mistypedPi = 3.14159262358979323846
 
 type pRotatEModel struct {
-	tables
+	Tables
 	unit float64 // the phase that a value of 1 stands for
 }
 
-func (m *pRotatEModel) Tower(kg.Side) Tower { return Tower{Compare: Phase, Width: 2 * m.config.Dim} }
+func (m *pRotatEModel) Tower(kg.Side) Tower {
+	return Tower{Compare: Phase, Psi: 2 * m.config.Dim, Phi: 2 * m.config.Dim}
+}
 
 // Score returns γ − m Σ|sin(θ_h + θ_r − θ_t)|, or −Σ|sin(θ_h + θ_r − θ_t)| if m is not known.
 func (m *pRotatEModel) Score(reference float64) float64 {
-	if m.config.Modulus == 0 {
+	factor := modulus.Of(m.config)
+	if factor == 0 {
 		return reference
 	}
-	return m.config.Gamma + float64(m.config.Modulus*reference)
+	return margin.Of(m.config) + float64(factor*reference)
 }
 
 func (m *pRotatEModel) NewWorker(*kernel.Backend) Worker {
 	d := m.config.Dim
-	return &pRotatEWorker{
+	return OneByOne(&pRotatEWorker{
 		pRotatEModel: m, relation: -1,
 		rotation: newPhases(d), anchor: newPhases(d), entity: newPhases(d), sum: newPhases(d),
-	}
+	})
 }
 
 type pRotatEWorker struct {
@@ -66,14 +78,14 @@ type pRotatEWorker struct {
 func (w *pRotatEWorker) rotate(r int32) phases {
 	if w.relation != r {
 		w.relation = r
-		w.rotation.set(w.relationRow(r), w.unit)
+		w.rotation.set(w.Row(relationTable, r), w.unit)
 	}
 	return w.rotation
 }
 
-// Features writes cosines and sines; the entity's size is what the rounding to float32 moves them.
-func (w *pRotatEWorker) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	w.entity.set(w.EntityRow(e), w.unit)
+// Feature writes cosines and sines; the entity's size is what the rounding to float32 moves them.
+func (w *pRotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	w.entity.set(w.Row(entityTable, e), w.unit)
 	var changes float64
 	for i, c := range w.entity.cos {
 		var x, y float64
@@ -81,12 +93,12 @@ func (w *pRotatEWorker) Features(_ kg.Side, _, e int32, phi []float32) (size flo
 		phi[2*i+1], y = round(w.entity.sin[i])
 		changes += math.Sqrt(x*x + y*y)
 	}
-	return changes * normSlack
+	return changes * fmath.NormSlack
 }
 
 func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
 	r := w.rotate(q.Relation)
-	w.entity.set(w.EntityRow(q.Anchor), w.unit)
+	w.entity.set(w.Row(entityTable, q.Anchor), w.unit)
 	var changes float64
 	for i, c := range w.entity.cos {
 		s := w.entity.sin[i]
@@ -112,12 +124,12 @@ func (w *pRotatEWorker) Reference(q kg.Query, e int32) float64 {
 	r := w.rotate(q.Relation)
 	if !w.prepared || w.query != q {
 		w.prepared, w.query = true, q
-		w.anchor.set(w.EntityRow(q.Anchor), w.unit)
+		w.anchor.set(w.Row(entityTable, q.Anchor), w.unit)
 		if q.Side == kg.Tail {
 			w.sum.add(w.anchor, r)
 		}
 	}
-	w.entity.set(w.EntityRow(e), w.unit)
+	w.entity.set(w.Row(entityTable, e), w.unit)
 	tail := w.entity
 	if q.Side == kg.Head {
 		w.sum.add(w.entity, r)

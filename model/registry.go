@@ -2,92 +2,93 @@ package model
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
 
-// architecture is what a model's file registers.
-type architecture struct {
-	name string
-	// maxDim is the largest d.
-	maxDim int
-	// phases says that parameters are phases, scaled by Config.EmbeddingRange.
-	phases bool
-	// shapes lists the tensors of a model of the given size.
-	shapes func(Config) []Shape
-	// build makes the model from its tensors, whose lengths are already checked.
-	build func(Config, [][]float32) Model
+// specs are the registered models.
+var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
+
+// Register adds a model of another package, before any model is used. It panics if there is one of that
+// name.
+func Register(s *Spec) {
+	if _, err := Lookup(s.Name); err == nil {
+		panic("model: " + s.Name + " is registered already")
+	}
+	specs = append(specs, s)
 }
 
-var architectures = []architecture{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
+// Specs returns the registered models, in their order.
+func Specs() []*Spec { return slices.Clone(specs) }
 
-// Names returns the names of the models, in the order of registration.
+// Names returns the names of the registered models, in their order.
 func Names() []string {
-	names := make([]string, len(architectures))
-	for i, a := range architectures {
-		names[i] = a.name
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.Name
 	}
 	return names
 }
 
-func lookup(c Config) (architecture, error) {
-	i := slices.IndexFunc(architectures, func(a architecture) bool { return a.name == c.Model })
+// Lookup returns the registered model of a name.
+func Lookup(name string) (*Spec, error) {
+	i := slices.IndexFunc(specs, func(s *Spec) bool { return s.Name == name })
 	if i < 0 {
-		return architecture{}, fmt.Errorf("unknown model %q: the models are %s", c.Model, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("unknown model %q: the models are %s", name, strings.Join(Names(), ", "))
 	}
-	a := architectures[i]
-	if c.Dim < 1 || c.Dim > a.maxDim || c.Entities < 0 || c.Relations < 0 {
-		return a, fmt.Errorf("model %s: dimension %d (1 to %d), %d entities, %d relations: out of range",
-			c.Model, c.Dim, a.maxDim, c.Entities, c.Relations)
-	}
-	if !(math.Abs(c.Gamma) <= math.MaxFloat64) {
-		return a, fmt.Errorf("model %s: γ = %v is not a number", c.Model, c.Gamma)
-	}
-	if !(c.Modulus >= 0 && c.Modulus <= math.MaxFloat64) {
-		return a, fmt.Errorf("model %s: the modulus %v is not a positive number, or 0 where it is not known", c.Model, c.Modulus)
-	}
-	if a.phases && !(c.EmbeddingRange >= minRange && c.EmbeddingRange <= 1/minRange) {
-		return a, fmt.Errorf("model %s: the embedding range %v is not from %g to %g: without it, the parameters are no phases",
-			c.Model, c.EmbeddingRange, minRange, 1/minRange)
-	}
-	return a, nil
+	return specs[i], nil
 }
 
-const (
-	// maxMatrixDim keeps one call of a d × d kernel short.
-	maxMatrixDim = 512
-	// maxVectorDim is far more than any model has, and little enough for the sums of the bounds.
-	maxVectorDim = 1 << 15
-	// minRange keeps the phases of all float32 parameters, and products of their sines, within
-	// the range of float64.
-	minRange = 1e-30
-)
-
-// Shapes returns the names and shapes of the tensors of a model.
-func Shapes(c Config) ([]Shape, error) {
-	a, err := lookup(c)
-	if err != nil {
-		return nil, err
-	}
-	return a.shapes(c), nil
-}
-
-// New builds a model on the tensors, given in the order of Shapes. The model keeps the slices and
-// never writes to them.
-func New(c Config, tensors [][]float32) (Model, error) {
-	a, err := lookup(c)
-	if err != nil {
-		return nil, err
-	}
-	shapes := a.shapes(c)
-	if len(tensors) != len(shapes) {
-		return nil, fmt.Errorf("model %s has %d tensors, not %d", c.Model, len(shapes), len(tensors))
-	}
-	for i, s := range shapes {
-		if len(tensors[i]) != s.Len() {
-			return nil, fmt.Errorf("model %s: tensor %s must have %d elements (%v), not %d", c.Model, s.Name, s.Len(), s.Dims, len(tensors[i]))
+// HyperParameters returns the hyper-parameters of all registered models, once each.
+func HyperParameters() []*HyperParameter {
+	var list []*HyperParameter
+	for _, s := range specs {
+		for _, h := range s.Hyper {
+			if !slices.ContainsFunc(list, func(other *HyperParameter) bool { return other.Key == h.Key }) {
+				list = append(list, h)
+			}
 		}
 	}
-	return a.build(c, tensors), nil
+	return list
+}
+
+// ScoreNotes says what the scores of a model lack for want of hyper-parameters.
+func ScoreNotes(c Config) []string {
+	var notes []string
+	if s, err := Lookup(c.Model); err == nil {
+		for _, h := range s.Hyper {
+			if h.Missing != "" && h.Of(c) == h.Default {
+				notes = append(notes, h.Missing)
+			}
+		}
+	}
+	return notes
+}
+
+// Parameters is Spec.Parameters of the model that c names.
+func Parameters(c Config) ([]Parameter, error) {
+	s, err := Lookup(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	return s.Parameters(c)
+}
+
+// New is Spec.New of the model that c names.
+func New(c Config, tensors [][]float32) (Model, error) {
+	s, err := Lookup(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	return s.New(c, tensors)
+}
+
+// InitialConfig is Spec.Initial of the model that c names, checked.
+func InitialConfig(c Config) (Config, error) {
+	s, err := Lookup(c.Model)
+	if err != nil {
+		return c, err
+	}
+	c = s.Initial(c)
+	return c, s.Check(c)
 }

@@ -3,13 +3,14 @@ package model
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
 
 // RotatE (Sun et al., 2019): score γ − Σ|h_i r_i − t_i| over k complex numbers, where |r_i| = 1. The
 // row of an entity is k real, then k imaginary parts; that of a relation is k phases, scaled so that
-// Config.EmbeddingRange stands for π.
+// the embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), c and s are its
 // cosine and sine by sinCos; re = (h_re c − h_im s) − t_re, im = (h_re s + h_im c) − t_im; minus the
@@ -18,26 +19,31 @@ import (
 // Towers: q = h∘r for tails and t∘conj(r) for heads; ψ = q and φ = e, real and imaginary parts next
 // to each other.
 
-var rotatE = architecture{name: "rotate", maxDim: maxVectorDim, phases: true,
-	shapes: tableShapes(2, 1),
-	build: func(c Config, t [][]float32) Model {
-		return &rotatEModel{newTables(c, t, 2, 1), math.Pi / c.EmbeddingRange}
-	},
+var rotatE = &Spec{
+	Name: "rotate", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
+	Hyper:   []*HyperParameter{margin, phaseRange},
+	Tensors: vectors(2, 1),
+	Build:   func(t Tables) Model { return &rotatEModel{t, math.Pi / phaseRange.Of(t.config)} },
 }
 
 type rotatEModel struct {
-	tables
+	Tables
 	unit float64 // the phase that a value of 1 stands for
 }
 
-func (m *rotatEModel) Tower(kg.Side) Tower { return Tower{Compare: GroupNorm, Width: 2 * m.config.Dim} }
+func (m *rotatEModel) Tower(kg.Side) Tower {
+	return Tower{Compare: GroupNorm, Psi: 2 * m.config.Dim, Phi: 2 * m.config.Dim}
+}
 
 // Score returns γ − Σ|h_i r_i − t_i|.
-func (m *rotatEModel) Score(reference float64) float64 { return m.config.Gamma + reference }
+func (m *rotatEModel) Score(reference float64) float64 { return margin.Of(m.config) + reference }
 
 func (m *rotatEModel) NewWorker(*kernel.Backend) Worker {
 	k := m.config.Dim
-	return &rotatEWorker{rotatEModel: m, relation: -1, rotation: newPhases(k), re: make([]float64, k), im: make([]float64, k)}
+	return OneByOne(&rotatEWorker{
+		rotatEModel: m, relation: -1,
+		rotation: newPhases(k), re: make([]float64, k), im: make([]float64, k),
+	})
 }
 
 type rotatEWorker struct {
@@ -53,23 +59,23 @@ type rotatEWorker struct {
 func (w *rotatEWorker) rotate(r int32) phases {
 	if w.relation != r {
 		w.relation = r
-		w.rotation.set(w.relationRow(r), w.unit)
+		w.rotation.set(w.Row(relationTable, r), w.unit)
 	}
 	return w.rotation
 }
 
-// Features interleaves the entity's row; its size is Σ|e_i|.
-func (w *rotatEWorker) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	re, im := halves(w.EntityRow(e))
+// Feature interleaves the entity's row; its size is Σ|e_i|.
+func (w *rotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	re, im := halves(w.Row(entityTable, e))
 	for i := range re {
 		phi[2*i], phi[2*i+1] = re[i], im[i]
 	}
-	return pairNorm(re, im)
+	return fmath.PairNorm(re, im)
 }
 
 func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 	r := w.rotate(q.Relation)
-	aRe, aIm := halves(w.EntityRow(q.Anchor))
+	aRe, aIm := halves(w.Row(entityTable, q.Anchor))
 	var changes float64
 	for i := range aRe {
 		a, b := float64(aRe[i]), float64(aIm[i])
@@ -84,7 +90,7 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 	}
 	// docs/numerics.md, section 7.
 	kappa := gamma(w.config.Dim + 20)
-	return Slack{changes*normSlack + kappa*pairNorm(aRe, aIm), kappa, 0}
+	return Slack{changes*fmath.NormSlack + kappa*fmath.PairNorm(aRe, aIm), kappa, 0}
 }
 
 func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 {
@@ -92,13 +98,13 @@ func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 {
 	if q.Side == kg.Tail {
 		if !w.prepared || w.query != q {
 			w.prepared, w.query = true, q
-			w.product(w.EntityRow(q.Anchor), r)
+			w.product(w.Row(entityTable, q.Anchor), r)
 		}
-		return w.distance(w.EntityRow(e))
+		return w.distance(w.Row(entityTable, e))
 	}
 	w.prepared = false
-	w.product(w.EntityRow(e), r)
-	return w.distance(w.EntityRow(q.Anchor))
+	w.product(w.Row(entityTable, e), r)
+	return w.distance(w.Row(entityTable, q.Anchor))
 }
 
 // product computes h∘r.

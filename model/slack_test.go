@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
 // The tests of this file compare slacks with exact errors, computed in math/big, of parameters that bring
@@ -37,13 +39,13 @@ func vector(n int, first, rest float64) []float32 {
 // slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. The comparison must
 // not be of class Dot unless float32 holds ψ and φ exactly, and c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
-	w, triple := m.NewWorker(someBackend(t)), kg.Triple{Head: 0, Tail: 1}
+	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		q, answer := triple.Query(side)
 		tower := m.Tower(side)
-		psi, phi := make([]float32, tower.Width), make([]float32, tower.Width)
-		slack, size := w.Query(q, psi), w.Features(side, 0, answer, phi)
-		compared, _ := compare(tower.Compare, psi, phi)
+		psi, phi := make([]float32, tower.Psi), make([]float32, tower.Phi)
+		slack, size := w.Query(q, psi), w.Feature(side, 0, answer, phi)
+		compared, _ := unrounded.Compare(tower.Compare, psi, phi)
 		ratio.See(exactly.Sub(exactly.Of(w.Reference(q, answer)), compared), slack.At(size))
 	}
 }
@@ -66,7 +68,7 @@ func TestSlackOfSums(t *testing.T) {
 		{"rotate", append(vector(d, 1, 0x1p-53), zero...), zero, append(vector(d, -0x1p-53, 0), zero...), 0.96},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := Config{Model: c.name, Dim: d, EmbeddingRange: 1}
+			config := Config{Model: c.name, Dim: d, Hyper: rangeOf(c.name, 1)}
 			var ratio exactly.Ratio
 			slackError(t, rows(t, config, [][]float32{c.head, c.tail}, [][]float32{c.relation}), &ratio)
 			ratio.Check(t, c.least)
@@ -97,7 +99,7 @@ func TestSlackOfChanges(t *testing.T) {
 		{"protate", some(1), some(1), some(1), 0.99}, // φ changes too
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := Config{Model: c.name, Dim: 1, EmbeddingRange: 1}
+			config := Config{Model: c.name, Dim: 1, Hyper: rangeOf(c.name, 1)}
 			var ratio exactly.Ratio
 			for range 3000 {
 				slackError(t, rows(t, config, [][]float32{c.head(), c.tail()}, [][]float32{c.relation()}), &ratio)
@@ -121,7 +123,7 @@ func TestSlackOfSquares(t *testing.T) {
 		for _, side := range []kg.Side{kg.Tail, kg.Head} { // the same, as the relation is 0
 			psi, phi := make([]float32, d+1), make([]float32, d+1)
 			q := kg.Query{Side: side}
-			slack, size := m.Query(q, psi), m.Features(side, 0, 1, phi)
+			slack, size := m.Query(q, psi), m.Feature(side, 0, 1, phi)
 			var squares float64 // the last entry of φ before its rounding is b times that
 			for _, v := range candidate {
 				squares += float64(float64(v) * float64(v))
@@ -165,9 +167,9 @@ func TestSlackOfMatrices(t *testing.T) {
 	m, err := New(Config{Model: "mquine", Dim: d, Entities: 2, Relations: 1},
 		[][]float32{append(anchor, candidate...), zero, zero, cross})
 	require.NoError(t, err)
-	w := m.NewWorker(someBackend(t)).(*matrixWorker)
+	w := m.NewWorker(someBackend(t)).(oneByOne).SingleWorker.(*matrixWorker)
 
-	// BᵀA and c are 0. What Query and Features leave in square is BᵀB and T², before the rounding to float32.
+	// BᵀA and c are 0. What Query and Feature leave in square is BᵀB and T², before the rounding to float32.
 	q, half := kg.Query{Side: kg.Head}, Triangle(d)
 	psi, phi := make([]float32, 2*half), make([]float32, 2*half)
 	triangle := func(diagonal, other float64) (x []float64) {
@@ -181,7 +183,7 @@ func TestSlackOfMatrices(t *testing.T) {
 	}
 	slack := w.Query(q, psi)
 	second := triangle(-1, -2)
-	size := w.Features(kg.Head, 0, 1, phi)
+	size := w.Feature(kg.Head, 0, 1, phi)
 	squares := triangle(1, 1)
 	for i := range half {
 		require.Zero(t, psi[i])
@@ -223,18 +225,18 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 				at := 0
 				for i := range d {
 					for range i {
-						v := float64(m.EntityRow(e)[at])
+						v := float64(entityRow(m, e)[at])
 						all, at = append(all, v, v), at+1
 					}
-					all, at = append(all, 2*float64(m.EntityRow(e)[at])), at+1
+					all, at = append(all, 2*float64(entityRow(m, e)[at])), at+1
 				}
 				return exactly.Norm(exactly.All(all))
 			}
-			w := m.NewWorker(someBackend(t))
-			psi := make([]float32, m.Tower(kg.Tail).Width)
+			w := single(m, someBackend(t))
+			psi := make([]float32, m.Tower(kg.Tail).Phi)
 			var ratio exactly.Ratio
 			for _, side := range []kg.Side{kg.Tail, kg.Head} {
-				slack, size := w.Query(kg.Query{Side: side}, psi), w.Features(side, 0, 1, psi)
+				slack, size := w.Query(kg.Query{Side: side}, psi), w.Feature(side, 0, 1, psi)
 				first, last := norms[0], norms[1]
 				if side == kg.Head {
 					first, last = last, first
@@ -267,17 +269,17 @@ func TestNormsAreUpperBounds(t *testing.T) {
 	m, err := New(Config{Model: "mquade", Dim: 30, Entities: 1, Relations: 1},
 		[][]float32{packed(30, 1, 0x1p-28, 0), make([]float32, 900), make([]float32, 900)})
 	require.NoError(t, err)
-	w := m.NewWorker(someBackend(t)).(*matrixWorker)
+	w := m.NewWorker(someBackend(t)).(oneByOne).SingleWorker.(*matrixWorker)
 	unpacked := w.unpack(w.entity, 0)
 	for _, c := range []struct {
 		name string
 		want *big.Float
 		got  float64
 	}{
-		{"norm1", sum, norm1(x)},
-		{"pairNorm", sum, pairNorm(x, make([]float32, len(x)))},
-		{"norm2", exactly.Norm(exactly.All(y)), norm2(y)},
-		{"frobeniusNorm", exactly.Norm(exactly.All(y)), frobeniusNorm(doubles(y))},
+		{"norm1", sum, fmath.Norm1(x)},
+		{"pairNorm", sum, fmath.PairNorm(x, make([]float32, len(x)))},
+		{"norm of float32", exactly.Norm(exactly.All(y)), fmath.Norm(y)},
+		{"norm of float64", exactly.Norm(exactly.All(y)), fmath.Norm(doubles(y))},
 		{"unpack", exactly.Norm(exactly.All(w.entity)), unpacked},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,99 +2,79 @@ package model
 
 import (
 	"math"
+	"slices"
 
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
 
-// tables are the parameters of a model with one row of numbers for each entity and one for each
-// relation, in the layout of the RotatE code (Sun et al., 2019).
-type tables struct {
-	config           Config
-	tensors          [][]float32
-	entity, relation int // widths of the rows
+// Tables holds the parameters of a model. Models embed it.
+type Tables struct {
+	config     Config
+	parameters []Parameter
+	tensors    [][]float32
+	widths     []int
 }
 
-// tableShapes returns the shapes of tables whose rows are multiples of d wide.
-func tableShapes(entity, relation int) func(Config) []Shape {
-	return func(c Config) []Shape {
-		return []Shape{{"entity", []int{c.Entities, entity * c.Dim}}, {"relation", []int{c.Relations, relation * c.Dim}}}
+func newTables(c Config, parameters []Parameter, tensors [][]float32) Tables {
+	widths := make([]int, len(parameters))
+	for i, p := range parameters {
+		widths[i] = p.Width()
 	}
+	return Tables{c, parameters, tensors, widths}
 }
 
-func newTables(c Config, tensors [][]float32, entity, relation int) tables {
-	return tables{c, tensors, entity * c.Dim, relation * c.Dim}
+// Config returns the configuration.
+func (t *Tables) Config() Config { return t.config }
+
+// Tensors returns the parameters.
+func (t *Tables) Tensors() [][]float32 { return t.tensors }
+
+// Row returns row i of a parameter, which is given by its place in the spec's list.
+func (t *Tables) Row(parameter int, i int32) []float32 {
+	w := t.widths[parameter]
+	return t.tensors[parameter][int(i)*w:][:w]
 }
 
-func (t *tables) Config() Config       { return t.config }
-func (t *tables) Tensors() [][]float32 { return t.tensors }
+// Score is the reference score. Models that print another one override it.
+func (t *Tables) Score(reference float64) float64 { return reference }
 
-func (t *tables) EntityRow(e int32) []float32 {
-	return t.tensors[0][int(e)*t.entity : (int(e)+1)*t.entity]
+// SameEntity compares the rows of two entities in all tensors with rows for entities.
+func (t *Tables) SameEntity(a, b int32) bool {
+	for i, p := range t.parameters {
+		if p.Axis == PerEntity && !slices.Equal(t.Row(i, a), t.Row(i, b)) {
+			return false
+		}
+	}
+	return true
 }
 
-func (t *tables) relationRow(r int32) []float32 {
-	return t.tensors[1][int(r)*t.relation : (int(r)+1)*t.relation]
+// HashEntity mixes the bits of the rows of an entity. Rows that compare equal but for the sign of a zero
+// may differ.
+func (t *Tables) HashEntity(e int32) uint64 {
+	var h uint64
+	for i, p := range t.parameters {
+		if p.Axis != PerEntity {
+			continue
+		}
+		for _, v := range t.Row(i, e) {
+			h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
+			h ^= h >> 29
+		}
+	}
+	return h
 }
 
-// rows returns the rows of the triple that e makes of q.
-func (t *tables) rows(q kg.Query, e int32) (h, r, tail []float32) {
-	h, tail = t.EntityRow(q.Anchor), t.EntityRow(e)
+// The places of the parameters of a model with one table for entities and one for relations.
+const (
+	entityTable = iota
+	relationTable
+)
+
+// rows returns the rows of the triple that e makes of q, in a model of such tables.
+func (t *Tables) rows(q kg.Query, e int32) (h, r, tail []float32) {
+	h, tail = t.Row(entityTable, q.Anchor), t.Row(entityTable, e)
 	if q.Side == kg.Head {
 		h, tail = tail, h
 	}
-	return h, t.relationRow(q.Relation), tail
+	return h, t.Row(relationTable, q.Relation), tail
 }
-
-// halves splits a row of k complex numbers, stored as k real and then k imaginary parts.
-func halves(row []float32) (re, im []float32) { return row[:len(row)/2], row[len(row)/2:] }
-
-// phases has the cosines and the sines of a row of scaled phases.
-type phases struct{ cos, sin []float64 }
-
-func newPhases(n int) phases { return phases{make([]float64, n), make([]float64, n)} }
-
-// set computes the phases value·unit.
-func (p phases) set(values []float32, unit float64) {
-	cos, sin := p.cos[:len(values)], p.sin[:len(values)]
-	for i, v := range values {
-		sin[i], cos[i] = sinCos(float64(float64(v) * unit))
-	}
-}
-
-// round returns x rounded to float32 and what that changes, which is infinite beyond the range of
-// float32.
-func round(x float64) (rounded float32, change float64) {
-	rounded = float32(x)
-	return rounded, math.Abs(x - float64(rounded))
-}
-
-// norm1 returns an upper bound of Σ|x_i|.
-func norm1(x []float32) float64 {
-	var sum float64
-	for _, v := range x {
-		sum += math.Abs(float64(v))
-	}
-	return sum * normSlack
-}
-
-// norm2 returns an upper bound of √Σx_i².
-func norm2(x []float32) float64 {
-	var sum float64
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum) * normSlack
-}
-
-// pairNorm returns an upper bound of Σ√(re_i² + im_i²).
-func pairNorm(re, im []float32) float64 {
-	var sum float64
-	for i, v := range re {
-		sum += math.Sqrt(float64(v)*float64(v) + float64(im[i])*float64(im[i]))
-	}
-	return sum * normSlack
-}
-
-// gamma bounds the relative error of n roundings to float64.
-func gamma(n int) float64 { return kernel.Gamma(n, kernel.U64) }

@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
@@ -20,14 +21,18 @@ import (
 // not much larger than the score.
 
 var (
-	transeL1 = architecture{name: "transe-l1", maxDim: maxVectorDim,
-		shapes: tableShapes(1, 1),
-		build:  func(c Config, t [][]float32) Model { return &transEL1{newTables(c, t, 1, 1)} },
+	transeL1 = &Spec{
+		Name: "transe-l1", Score: "γ − ‖h + r − t‖₁", MaxDim: maxVectorDim,
+		Hyper:   []*HyperParameter{margin, embeddingRange},
+		Tensors: vectors(1, 1),
+		Build:   func(t Tables) Model { return &transEL1{t} },
 	}
-	transeL2 = architecture{name: "transe-l2", maxDim: maxVectorDim,
-		shapes: tableShapes(1, 1),
-		build: func(c Config, t [][]float32) Model {
-			m := &transEL2{tables: newTables(c, t, 1, 1)}
+	transeL2 = &Spec{
+		Name: "transe-l2", Score: "γ − ‖h + r − t‖₂", MaxDim: maxVectorDim,
+		Hyper:   []*HyperParameter{margin, embeddingRange},
+		Tensors: vectors(1, 1),
+		Build: func(t Tables) Model {
+			m := &transEL2{Tables: t}
 			m.balance = m.newBalance()
 			return m
 		},
@@ -36,8 +41,8 @@ var (
 
 // translate writes q of a query to out and returns a bound of the norms, by the given norm, of the
 // anchor and the relation together.
-func (t *tables) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
-	anchor, r := t.EntityRow(q.Anchor), t.relationRow(q.Relation)
+func (t *Tables) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
+	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
 	for i, a := range anchor {
 		if q.Side == kg.Tail {
 			out(i, float64(a)+float64(r[i]))
@@ -49,20 +54,22 @@ func (t *tables) translate(q kg.Query, out func(i int, q float64), norm func([]f
 }
 
 // transEL1 is its own worker: it needs no scratch memory.
-type transEL1 struct{ tables }
+type transEL1 struct{ Tables }
 
-func (m *transEL1) Tower(kg.Side) Tower { return Tower{Compare: L1, Width: m.config.Dim} }
+func (m *transEL1) Tower(kg.Side) Tower {
+	return Tower{Compare: L1, Psi: m.config.Dim, Phi: m.config.Dim}
+}
 
 // Score returns γ − ‖h + r − t‖₁.
-func (m *transEL1) Score(reference float64) float64 { return m.config.Gamma + reference }
+func (m *transEL1) Score(reference float64) float64 { return margin.Of(m.config) + reference }
 
-func (m *transEL1) NewWorker(*kernel.Backend) Worker { return m }
+func (m *transEL1) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Features copies the entity's row; its size is its L1 norm.
-func (m *transEL1) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	row := m.EntityRow(e)
+// Feature copies the entity's row; its size is its L1 norm.
+func (m *transEL1) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.Row(entityTable, e)
 	copy(phi, row)
-	return norm1(row)
+	return fmath.Norm1(row)
 }
 
 func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
@@ -71,10 +78,10 @@ func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
 		var change float64
 		psi[i], change = round(q)
 		changes += change
-	}, norm1)
+	}, fmath.Norm1)
 	// docs/numerics.md, section 6.
 	kappa := gamma(m.config.Dim + 4)
-	return Slack{changes*normSlack + kappa*known, kappa, 0}
+	return Slack{changes*fmath.NormSlack + kappa*known, kappa, 0}
 }
 
 func (m *transEL1) Reference(q kg.Query, e int32) float64 {
@@ -89,7 +96,7 @@ func (m *transEL1) Reference(q kg.Query, e int32) float64 {
 
 // transEL2 is its own worker: it needs no scratch memory.
 type transEL2 struct {
-	tables
+	Tables
 	balance float64 // b
 }
 
@@ -100,7 +107,7 @@ func (m *transEL2) newBalance() float64 {
 	n := m.config.Entities
 	step := n/sample + 1
 	for e := 0; e < n; e += step {
-		norm := norm2(m.EntityRow(int32(e)))
+		norm := fmath.Norm(m.Row(entityTable, int32(e)))
 		squares += norm * norm
 	}
 	if !(squares > 0) {
@@ -110,28 +117,32 @@ func (m *transEL2) newBalance() float64 {
 	return math.Ldexp(1, -max(-100, min(exponent, 100))) // b and 1/b are float32 numbers
 }
 
-func (m *transEL2) Tower(kg.Side) Tower { return Tower{Compare: Dot, Width: m.config.Dim + 1} }
+func (m *transEL2) Tower(kg.Side) Tower {
+	return Tower{Compare: Dot, Psi: m.config.Dim + 1, Phi: m.config.Dim + 1}
+}
 
 // Score returns γ − ‖h + r − t‖₂.
-func (m *transEL2) Score(reference float64) float64 { return m.config.Gamma - math.Sqrt(-reference) }
+func (m *transEL2) Score(reference float64) float64 {
+	return margin.Of(m.config) - math.Sqrt(-reference)
+}
 
-func (m *transEL2) NewWorker(*kernel.Backend) Worker { return m }
+func (m *transEL2) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Features writes [e, b‖e‖²]; the entity's size is ‖e‖.
-func (m *transEL2) Features(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	row := m.EntityRow(e)
+// Feature writes [e, b‖e‖²]; the entity's size is ‖e‖.
+func (m *transEL2) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
+	row := m.Row(entityTable, e)
 	var squares float64
 	for i, v := range row {
 		phi[i] = v
 		squares += float64(v) * float64(v)
 	}
 	phi[len(row)] = float32(m.balance * squares)
-	return math.Sqrt(squares) * normSlack
+	return math.Sqrt(squares) * fmath.NormSlack
 }
 
 func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
 	d := m.config.Dim
-	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, norm2)
+	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, fmath.Norm)
 	psi[d] = float32(-1 / m.balance)
 	// docs/numerics.md, section 6.
 	kappa := gamma(2*d + 12)

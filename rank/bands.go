@@ -21,7 +21,7 @@ func (s *sweeper) interval(row int, score, norm, size float64) (low, high float6
 // tileInterval bounds a candidate in a block of panels given its float32 score. (Sums that overflow stay
 // infinite or become NaN, so a finite score is within the panels' error whatever the norms are.)
 func (s *sweeper) tileInterval(row, block int, score float32) (low, high float64) {
-	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
+	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Phi)
 	return s.around(row, float64(score), relative, absolute, s.f.blockNorms[block], s.f.blockSizes[block])
 }
 
@@ -49,7 +49,7 @@ func (s *sweeper) product(row int, relative, absolute, norm float64) float64 {
 	product := s.norms[row] * norm
 	if s.f.tower.Compare == kernel.Dot {
 		relative += 2*kernel.U32 + kernel.U32*kernel.U32
-		absolute += 0x1p-149 * math.Sqrt(float64(s.f.tower.Width)) * (s.norms[row] + norm + 1)
+		absolute += 0x1p-149 * math.Sqrt(float64(s.f.tower.Phi)) * (s.norms[row] + norm + 1)
 	}
 	if !(product < math.Inf(1)) {
 		return math.Inf(1)
@@ -91,7 +91,7 @@ func (s *sweeper) setEnds(block int) {
 
 // setRowEnds is setEnds for the truths of one row.
 func (s *sweeper) setRowEnds(row, block int) {
-	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Width)
+	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Phi)
 	norm := s.f.blockNorms[block]
 	slack := s.slack(row, s.f.blockSizes[block]) * outward
 	if s.mayOverflow(row, block) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -71,7 +72,7 @@ func exactBand(s *sweeper, score, relative, absolute, norm float64) *big.Float {
 	}
 	band := exactly.Add(product(relative, psi, norm), exactly.Of(absolute))
 	if tower.Compare == kernel.Dot {
-		root := exactly.Of(float64(tower.Width))
+		root := exactly.Of(float64(tower.Phi))
 		root.Sqrt(root)
 		tiny := exactly.Mul(exactly.Of(0x1p-149), root, exactly.Sum(psi, norm, 1))
 		band = exactly.Add(band, product(2*u, psi, norm), product(u, u, psi, norm), tiny)
@@ -112,7 +113,7 @@ func TestIntervals(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
 	for _, c := range floatComparisons {
 		t.Run(c.String(), func(t *testing.T) {
-			s := bandSweeper(b, model.Tower{Compare: c, Width: 96}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96}, c)
 			var ratio exactly.Ratio
 			for range 5000 {
 				score := drawBands(rng, s)
@@ -138,7 +139,7 @@ func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range floatComparisons {
 		t.Run(c.String(), func(t *testing.T) {
-			s := bandSweeper(b, model.Tower{Compare: c, Width: 96}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96}, c)
 			relative, absolute := b.PanelError(c, 96)
 			var ratio exactly.Ratio
 			for i := range 5000 {
@@ -179,7 +180,7 @@ func TestPairInterval(t *testing.T) {
 	for _, c := range []kernel.Comparison{kernel.L1, kernel.GroupNorm, kernel.Phase} {
 		t.Run(c.String(), func(t *testing.T) {
 			const width = lane * kernel.PairWidth
-			s := bandSweeper(b, model.Tower{Compare: c, Width: width}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: width, Phi: width}, c)
 			x, y, out := make([]float32, width), make([]float32, width), make([]float64, 1)
 			for t := 0; t < width; t += kernel.PairWidth {
 				if x[t] = kernel.U64; c == kernel.Phase {
@@ -190,8 +191,8 @@ func TestPairInterval(t *testing.T) {
 				y[0] = 1
 			}
 			b.Pair(c, out, x, y, width, []int32{0})
-			s.norms[0] = norm(x)
-			low, high := s.interval(0, out[0], norm(y), 0)
+			s.norms[0] = fmath.Norm(x)
+			low, high := s.interval(0, out[0], fmath.Norm(y), 0)
 			want := exactly.Sub(exactly.Of(-1), product(lane-1, kernel.U64))
 			var ratio exactly.Ratio
 			ratio.See(exactly.Sub(want, exactly.Of(out[0])), min(out[0]-low, high-out[0]))
@@ -241,7 +242,7 @@ func TestOverflowGuards(t *testing.T) {
 	require.NoError(t, err)
 	for _, b := range backends {
 		for _, c := range floatComparisons {
-			s := bandSweeper(b, model.Tower{Compare: c, Width: 2}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: 2, Phi: 2}, c)
 			overflows := 0
 			for at := range 260 { // to infinity
 				x := float32(math.Ldexp(1, at/2))
@@ -250,7 +251,7 @@ func TestOverflowGuards(t *testing.T) {
 				if c.Distance() {
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
-				s.norms[0], s.f.blockNorms[0] = norm(query), norm(candidate)
+				s.norms[0], s.f.blockNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
 				score := panelScore(b, c, query, candidate)
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
 					continue // farther than all that is finite, rightly
@@ -302,7 +303,7 @@ func TestNormsAreUpperBounds(t *testing.T) {
 		name string
 		got  float64
 	}{
-		{"rows", norm(x)},
+		{"rows", fmath.Norm(x)},
 		{"coordinates", norm64(doubles)},
 		{"center", newCoordinates([][]float32{x}, [][]float32{x}, len(x)).norm},
 	} {

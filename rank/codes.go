@@ -20,7 +20,7 @@ type codeLayout struct {
 }
 
 func (f *features) layout() codeLayout {
-	width := f.tower.Width
+	width := f.tower.Phi
 	words := int8Words(width)
 	if f.compare == kernel.Int16 {
 		terms := int16Terms(width)
@@ -46,7 +46,7 @@ type codedQuery struct {
 // packCodes makes the panels of codes, in ascending order of the largest entry of b, which sets the
 // step of a block.
 func (f *features) packCodes(ctx context.Context, c *crew) error {
-	width, n, layout := f.tower.Width, f.n, f.layout()
+	width, n, layout := f.tower.Phi, f.n, f.layout()
 	sizes, peaks := make([]float64, n), make([]float64, n)
 	buffers, tables := make([][]float64, len(c.sweepers)), make([][]float32, len(c.sweepers))
 	for w := range buffers {
@@ -107,7 +107,7 @@ func (f *features) packCodes(ctx context.Context, c *crew) error {
 // packCodes codes ψ of the block's queries and packs them for the kernel.
 func (s *sweeper) packCodes() {
 	f, mr, layout := s.f, s.backend.MR(s.f.compare), s.f.layout()
-	width, terms, stride := f.tower.Width, layout.terms, layout.stride
+	width, terms, stride := f.tower.Phi, layout.terms, layout.stride
 	if len(s.coded) == 0 {
 		s.coded = make([]codedQuery, len(s.norms))
 	}
@@ -157,7 +157,7 @@ func (s *sweeper) packCodes() {
 
 // centerError bounds the error of ψ·μ, a chain of sums.
 func (s *sweeper) centerError(row int) float64 {
-	return float64(s.f.tower.Width) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
+	return float64(s.f.tower.Phi) * kernel.U64 * s.norms[row] * s.f.coordinates.norm
 }
 
 // codeEnds turns an interval of scores minus the query's constant into one of the kernel's sums.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
@@ -234,7 +235,7 @@ type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
 	want := exactly.Dot(a, b)
 	for _, compare := range []kernel.Comparison{kernel.Int8, kernel.Int16} {
-		s := bandSweeper(backend, model.Tower{Compare: kernel.Dot, Width: len(a)}, compare)
+		s := bandSweeper(backend, model.Tower{Compare: kernel.Dot, Psi: len(a), Phi: len(a)}, compare)
 		layout := s.f.layout()
 		query, candidate := make([]float32, layout.stride), make([]float32, layout.stride)
 		first, second := query[:layout.len], query[layout.fine:][:layout.len]
@@ -327,7 +328,7 @@ func TestCodeEnds(t *testing.T) {
 	outside := 0
 	for i := range 4000 {
 		compare := []kernel.Comparison{kernel.Int8, kernel.Int16}[i%2]
-		s := bandSweeper(b, model.Tower{Compare: kernel.Dot, Width: width}, compare)
+		s := bandSweeper(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width}, compare)
 		score := drawBands(rng, s)
 		q, block := &s.coded[0], &s.f.codeBlocks[0]
 		*q = codedQuery{
@@ -382,7 +383,7 @@ func TestNormLimits(t *testing.T) {
 		s := codedSlice(t, b, screen, ordinary, ordinary, nil)
 		require.True(t, s.f.coded())
 		copy(s.row(1), []float32{0x1p60, 0, 0})
-		s.norms[1] = norm(s.row(1))
+		s.norms[1] = fmath.Norm(s.row(1))
 		s.packStrips()
 		s.setEnds(0)
 		assert.True(t, s.ends[1] < math.MaxFloat32)

@@ -50,10 +50,7 @@ func TestCodeWidths(t *testing.T) {
 				row[0] *= 127 / 126.49
 			}
 		}})
-		reference := m.NewWorker(backends[len(backends)-1])
-		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
-			return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
-		})
+		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 		for _, b := range backends {
 			if sameTwin(b, c.asked) {
 				continue
@@ -75,7 +72,7 @@ func TestEndsOfLargeSums(t *testing.T) {
 	s := &sweeper{
 		run: &run{backend: backends[0]},
 		f: &features{
-			tower: model.Tower{Compare: kernel.Dot, Width: spread}, compare: kernel.Int8, coordinates: &coordinates{},
+			tower: model.Tower{Compare: kernel.Dot, Psi: spread, Phi: spread}, compare: kernel.Int8, coordinates: &coordinates{},
 			blockNorms: make([]float64, 1), blockSizes: make([]float64, 1), codeBlocks: []codeBlock{{step: 1}},
 		},
 		norms: make([]float64, 1), slacks: make([]model.Slack, 1), coded: []codedQuery{{step: 1, offset: offset}},

@@ -107,7 +107,7 @@ func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, remo
 // decideFine decides what it can of the classes by fine codes, and tells whether any are left.
 func (s *sweeper) decideFine(p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool {
 	f, block := s.f, p/blockPanels
-	stride := int8Stride(f.tower.Width)
+	stride := int8Stride(f.tower.Phi)
 	s.places = s.places[:0]
 	for _, c := range s.classes {
 		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))

@@ -77,11 +77,11 @@ var decisionKinds = []struct {
 	}}, []string{"transe-l1"}},
 }
 
-// rowsWithOneHash returns two rows of at least three entries that hashRow does not tell apart.
+// rowsWithOneHash returns two rows of at least three entries whose hashes are equal.
 func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
 	// The hash before the last entry, which can make up for a difference of its lower 32 bits.
 	before := func(row []float32) uint64 {
-		h := uint64(width)
+		var h uint64
 		for _, v := range row[:width-1] {
 			h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
 			h ^= h >> 29
@@ -96,13 +96,20 @@ func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
 		if a, ok := seen[h>>32]; ok {
 			a[width-1] = 0.5
 			b[width-1] = math.Float32frombits(math.Float32bits(0.5) ^ uint32(h) ^ uint32(before(a)))
-			if math.Abs(float64(b[width-1])) < 1e10 && hashRow(a) == hashRow(b) {
+			if math.Abs(float64(b[width-1])) < 1e10 && oneHash(a, b) {
 				return a, b
 			}
 		}
 		seen[h>>32] = b
 	}
-	panic("found no two rows with one hash: is hashRow another function now?")
+	panic("found no two rows with one hash: is HashEntity another function now?")
+}
+
+// oneHash tells whether entities with two different rows have one hash.
+func oneHash(a, b []float32) bool {
+	c := model.Config{Model: "distmult", Dim: len(a), Entities: 2}
+	m, err := model.New(c, [][]float32{slices.Concat(a, b), nil})
+	return err == nil && m.HashEntity(0) == m.HashEntity(1) && !m.SameEntity(0, 1)
 }
 
 func TestExactDecisions(t *testing.T) {
@@ -115,10 +122,7 @@ func TestExactDecisions(t *testing.T) {
 			m := newModel(t, name, 4, g, 1, kind.checkpointKind)
 			score := newBruteScorer(m)
 			if name != "mquine" {
-				reference := m.NewWorker(backends[0])
-				score = func(h, r, t int32) float64 {
-					return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
-				}
+				score = m.NewWorker(backends[0]).Reference
 			}
 			want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
 			for _, b := range backends {
@@ -208,9 +212,10 @@ func TestBlocksBoundTheirCandidates(t *testing.T) {
 			for _, v := range f.row(i) {
 				squares += float64(v) * float64(v)
 			}
-			size := one.worker(0).Features(kg.Tail, 0, i, make([]float32, f.tower.Width))
+			sizes, width := make([]float64, 1), f.tower.Phi
+			one.worker(0).Features(kg.Tail, 0, []int32{i}, model.Rows{Values: make([]float32, width), Width: width}, sizes)
 			assert.LessOrEqual(t, math.Sqrt(squares), f.blockNorms[block])
-			assert.LessOrEqual(t, size, f.blockSizes[block])
+			assert.LessOrEqual(t, sizes[0], f.blockSizes[block])
 		}
 	}
 }

@@ -174,6 +174,12 @@ func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, 
 	return kappa, true, nil
 }
 
+// entityRow returns the parameters of an entity of a model whose φ devices make.
+func (r *run) entityRow(e int) []float32 {
+	width := model.Triangle(r.model.Config().Dim)
+	return r.model.Tensors()[0][e*width:][:width]
+}
+
 // sendModel brings the model's parameters to the device, and the kernels that make φ and ψ from them.
 func (s *share) sendModel(m model.Model) (err error) {
 	if s.towers, err = cuda.NewTowers(s.device, m.Config().Dim); err != nil {
@@ -274,7 +280,7 @@ type balance struct {
 // from samples of both: the product of the norms, and with it the screen's band, becomes small. Any
 // mean and any powers are right.
 func (d *deviceRun) balance(ps pass, f *features, w model.Worker) balance {
-	width, k := f.tower.Width, devicePad(f.tower.Width)
+	width, k := f.tower.Phi, devicePad(f.tower.Phi)
 	b := balance{make([]float32, k), make([]float32, k), make([]float32, k)}
 	for t := range k {
 		b.factor[t], b.inverse[t] = 1, 1
@@ -286,9 +292,10 @@ func (d *deviceRun) balance(ps pass, f *features, w model.Worker) balance {
 	const sample = 256
 	n := 0.0
 	row := make([]float32, width)
+	vector, sizes, slacks := model.Rows{Values: row, Width: width, Stride: width}, make([]float64, 1), make([]model.Slack, 1)
 	for i := 0; i < f.n; i += (f.n + sample - 1) / sample {
 		n++
-		w.Features(ps.side, ps.relation, int32(f.first+i), row)
+		w.Features(ps.side, ps.relation, []int32{int32(f.first + i)}, vector, sizes)
 		for t, v := range row {
 			delta := float64(v) - mean[t]
 			mean[t] += delta / n
@@ -297,7 +304,8 @@ func (d *deviceRun) balance(ps pass, f *features, w model.Worker) balance {
 	}
 	count := ps.last - ps.first
 	for i := 0; i < count; i += (count + 63) / 64 {
-		w.Query(d.plan.queries[ps.first+i].Query, row)
+		q := d.plan.queries[ps.first+i]
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, vector, slacks)
 		for t, v := range row {
 			query[t] += float64(v) * float64(v)
 		}
@@ -353,7 +361,7 @@ func (s *share) feed(ctx context.Context, dst *cuda.Memory, n int, rowBytes int6
 // i of n of them.
 func (s *share) upload(ctx context.Context, r *run, f *features, b balance, i, n int) error {
 	s.first, s.n = f.n*i/n, f.n*(i+1)/n-f.n*i/n
-	s.k = devicePad(f.tower.Width)
+	s.k = devicePad(f.tower.Phi)
 	s.half = f.tower.Compare == kernel.Dot
 	s.useSingle.Store(false)
 	order := f.order[s.first : s.first+s.n]
@@ -473,7 +481,7 @@ func (s *share) quantise(f *features, blocks []cuda.Block, b balance) error {
 		return err
 	}
 	err = s.stages.Quantise(s.stream, cuda.Quantise{Rows: s.phi.At(0), Centre: s.centre.At(0), Factor: s.factor.At(0), Out: s.halves.At(0), Scales: s.scales.At(0),
-		Sizes: s.sizes3.At(0), N: int32(s.n), Width: int32(f.tower.Width), Stride: int32(s.k), K: int32(s.k)})
+		Sizes: s.sizes3.At(0), N: int32(s.n), Width: int32(f.tower.Phi), Stride: int32(s.k), K: int32(s.k)})
 	if err != nil {
 		return err
 	}

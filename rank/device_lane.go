@@ -210,7 +210,7 @@ func (l *lane) sendQueries(s *sweeper) error {
 	return cmp.Or(
 		l.stream.Fill(l.halves, int64(2*n*k), int64(2*(rows-n)*k), 0),
 		l.share.stages.Quantise(l.stream, cuda.Quantise{Rows: l.psi.At(0), Factor: l.share.inverse.At(0), Out: l.halves.At(0), Scales: l.scales.At(0),
-			Sizes: l.sizes.At(0), N: int32(n), Width: int32(s.f.tower.Width), Stride: int32(k), K: int32(k)}),
+			Sizes: l.sizes.At(0), N: int32(n), Width: int32(s.f.tower.Phi), Stride: int32(k), K: int32(k)}),
 	)
 }
 
@@ -329,7 +329,7 @@ func roundingOf(t model.Tower) (relative, absolute float64) {
 	if t.Compare != kernel.Dot {
 		return 0, 0
 	}
-	return 2*kernel.U32 + kernel.U32*kernel.U32, 0x1p-149 * math.Sqrt(float64(t.Width))
+	return 2*kernel.U32 + kernel.U32*kernel.U32, 0x1p-149 * math.Sqrt(float64(t.Phi))
 }
 
 // decide is the argument of the float64 stage for candidates from a position of the share on.

@@ -65,11 +65,11 @@ func TestDevicesExact(t *testing.T) {
 	}
 	check(newModel(t, "mquade", 12, g, 12, checkpointKinds[0]), "random", "mquade", 12)
 	for _, kind := range vectorKinds {
-		for i, name := range []string{"transe-l1", "rotate", "transe-l2", "complex", "protate"} {
+		for i, c := range vectorConfigs(9, g) {
 			if testing.Short() && i > 1 {
 				break
 			}
-			check(newModel(t, name, 9, g, 9, kind), kind.name, name, 9)
+			check(newModelOf(t, c, 9, kind), kind.name, c.Model, 9)
 		}
 	}
 	bytes, _, streams := driver.Held()
@@ -233,9 +233,11 @@ func (m watchedModel) NewWorker(b *kernel.Backend) model.Worker {
 	return watchedWorker{m.Model.NewWorker(b), m.asked}
 }
 
-func (w watchedWorker) Features(side kg.Side, relation, e int32, phi []float32) float64 {
-	w.asked(e)
-	return w.Worker.Features(side, relation, e, phi)
+func (w watchedWorker) Features(side kg.Side, relation int32, entities []int32, phi model.Rows, sizes []float64) {
+	for _, e := range entities {
+		w.asked(e)
+	}
+	w.Worker.Features(side, relation, entities, phi, sizes)
 }
 
 // While a slice is screened, the next is prepared, and no more than that.

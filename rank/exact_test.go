@@ -14,11 +14,15 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/modeltest"
 )
 
-// bruteForce ranks without the package: every score from score, less is better, every known answer
-// from a scan of the splits.
-func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score func(h, r, t int32) float64) []Rank {
+// plausibility scores a candidate of a query; more is better.
+type plausibility = func(q kg.Query, e int32) float64
+
+// bruteForce ranks without the package: every score from score, every known answer from a scan of the
+// splits.
+func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
 	type key struct {
 		side      kg.Side
 		rel, anch int32
@@ -43,13 +47,9 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 	for _, side := range sides {
 		for _, t := range triples {
 			r := Rank{Triple: t, Side: side}
-			k, truth := key{kg.Tail, t.Relation, t.Head}, t.Tail
-			at := func(e int32) float64 { return score(t.Head, t.Relation, e) }
-			if side == kg.Head {
-				k, truth = key{kg.Head, t.Relation, t.Tail}, t.Head
-				at = func(e int32) float64 { return score(e, t.Relation, t.Tail) }
-			}
-			want := at(truth)
+			q, truth := t.Query(side)
+			k := key{side, q.Relation, q.Anchor}
+			want := score(q, truth)
 			for e := range int32(m.Config().Entities) {
 				in := known[k][e]
 				left := [NumFilters]bool{true, !in[0], !in[0] && !in[1] && !in[2]}
@@ -62,8 +62,8 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 						continue
 					}
 					r.Candidates[f]++
-					switch s := at(e); {
-					case s < want:
+					switch s := score(q, e); {
+					case s > want:
 						r.Better[f]++
 					case s == want:
 						r.Equal[f]++
@@ -76,9 +76,9 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 	return ranks
 }
 
-// newBruteScorer returns s(h, r, t) in the reference's order of operations, written out entry by
+// newBruteScorer returns −s(h, r, t) in the reference's order of operations, written out entry by
 // entry from the tensors.
-func newBruteScorer(m model.Model) func(h, r, t int32) float64 {
+func newBruteScorer(m model.Model) plausibility {
 	c, tensors := m.Config(), m.Tensors()
 	d := c.Dim
 	P := d * (d + 1) / 2
@@ -126,16 +126,20 @@ func newBruteScorer(m model.Model) func(h, r, t int32) float64 {
 		}
 		return table[pair{e, r}]
 	}
-	return func(h, r, t int32) float64 {
+	return func(q kg.Query, e int32) float64 {
+		h, r, t := q.Anchor, q.Relation, e
+		if q.Side == kg.Head {
+			h, t = t, h
+		}
 		p := memo(hp, h, r, func() []float64 { return product(entity(h), relation(1, r)) })
 		s := memo(hs, h, r, func() []float64 { return product(entity(h), relation(3, r)) })
-		q := memo(ht, t, r, func() []float64 { return product(relation(2, r), entity(t)) })
+		rt := memo(ht, t, r, func() []float64 { return product(relation(2, r), entity(t)) })
 		x := product(s, entity(t))
 		total := 0.0
 		for j := range d {
 			column := 0.0
 			for i := range d {
-				v := p[i*d+j] - q[i*d+j]
+				v := p[i*d+j] - rt[i*d+j]
 				if c.Model == "mquine" {
 					v = float64(v) + x[i*d+j]
 				}
@@ -143,7 +147,7 @@ func newBruteScorer(m model.Model) func(h, r, t int32) float64 {
 			}
 			total += column
 		}
-		return total
+		return -total
 	}
 }
 
@@ -303,15 +307,24 @@ var checkpointKinds = []checkpointKind{
 	}},
 }
 
+// newModel returns a model of dimension d, or the largest that it has.
 func newModel(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind checkpointKind) model.Model {
+	spec, err := model.Lookup(name)
+	require.NoError(t, err)
+	d = min(d, spec.MaxDim)
 	c := model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 	if name == "rotate" || name == "protate" {
-		c.EmbeddingRange = 1.1
+		c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
 	}
-	shapes, err := model.Shapes(c)
+	return newModelOf(t, c, seed, kind)
+}
+
+// newModelOf is newModel for a model with hyper-parameters.
+func newModelOf(t testing.TB, c model.Config, seed uint64, kind checkpointKind) model.Model {
+	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
 	var tensors [][]float32
-	for _, s := range shapes {
+	for _, s := range parameters {
 		tensors = append(tensors, make([]float32, s.Len()))
 	}
 	kind.fill(rand.New(rand.NewPCG(seed, 5)), c, tensors)
@@ -457,8 +470,33 @@ var vectorKinds = []checkpointKind{
 	}},
 }
 
-// The models of vectors: the counting against scores of their own reference, which package model
-// checks against plain formulas bit for bit.
+func init() {
+	model.Register(modeltest.CP)
+	model.Register(modeltest.TuckER)
+}
+
+// vectorConfigs returns the configurations of the models without matrices, at a dimension that they have.
+func vectorConfigs(d int, g *kg.Graph) (list []model.Config) {
+	for _, spec := range model.Specs()[2:] {
+		if d > spec.MaxDim {
+			continue
+		}
+		c := model.Config{Model: spec.Name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+		switch spec.Name {
+		case "rotate", "protate":
+			c.Hyper = map[string]float64{model.EmbeddingRange: 1.1}
+		case "cp":
+			list = append(list, c)
+			c.Hyper = map[string]float64{"reciprocal": 1}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// All other models, among them ones whose features depend on the side, with reciprocal relations and with
+// a tensor that all triples share: the counting against scores of their own reference, which
+// modeltest.Conform checks against plain formulas bit for bit.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -466,16 +504,14 @@ func TestExactVectors(t *testing.T) {
 	g := randomGraph(rng, 150, 4, 600, 60, 60)
 	index := kg.NewIndex(g)
 	for _, kind := range vectorKinds {
-		for _, name := range []string{"transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"} {
-			for _, d := range []int{1, 7, 70, 300} {
-				if testing.Short() && d > 70 {
-					continue
-				}
-				m := newModel(t, name, d, g, uint64(d), kind)
-				reference := m.NewWorker(backends[len(backends)-1])
-				want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
-					return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
-				})
+		for _, d := range []int{1, 7, 70, 300} {
+			if testing.Short() && d > 70 {
+				continue
+			}
+			for _, c := range vectorConfigs(d, g) {
+				m := newModelOf(t, c, uint64(d), kind)
+				want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head},
+					m.NewWorker(backends[len(backends)-1]).Reference)
 				for _, b := range backends {
 					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen}} {
 						if o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
@@ -487,7 +523,7 @@ func TestExactVectors(t *testing.T) {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.name, name, d, b.Tier, o.Threads) {
+						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.name, c.Model, d, b.Tier, o.Threads) {
 							return
 						}
 					}

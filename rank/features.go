@@ -3,9 +3,9 @@ package rank
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
@@ -33,6 +33,9 @@ type features struct {
 	coordinates *coordinates
 	codeBlocks  []codeBlock
 }
+
+// vectorBatch is the most vectors that a worker makes between two looks at the context.
+const vectorBatch = 16
 
 // blockPanels is the number of panels that share one pair of thresholds per truth.
 const blockPanels = 16
@@ -70,17 +73,17 @@ func newFeatures(r *run, width, n int) *features {
 }
 
 // stride is the length of a row: the width padded with zeros to kernel.PairWidth.
-func (f *features) stride() int { return pairPad(f.tower.Width) }
+func (f *features) stride() int { return pairPad(f.tower.Phi) }
 
 // measure returns an upper bound of ‖x‖ for x with the length of a row.
-func (f *features) measure(x []float32) float64 { return norm(x[:f.tower.Width]) }
+func (f *features) measure(x []float32) float64 { return fmath.Norm(x[:f.tower.Phi]) }
 
 // terms is the number of terms of a candidate in the panels.
 func (f *features) terms() int {
 	if f.coded() {
 		return f.layout().terms
 	}
-	return f.tower.Width
+	return f.tower.Phi
 }
 
 // coded tells that the panels hold codes.
@@ -107,15 +110,22 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 		c.run.phases.enter(featuresPhase)
 		if f.rows == nil {
 			for i := item * each; i < min((item+1)*each, n); i++ {
-				f.norms[i] = norm(c.run.model.EntityRow(int32(first + i))) // any order will do
+				f.norms[i] = fmath.Norm(c.run.entityRow(first + i)) // any order will do
 			}
 			return
 		}
 		worker := c.worker(w)
-		for i := item * each; i < min((item+1)*each, n) && ctx.Err() == nil; i++ {
-			phi := f.row(int32(i))
-			f.sizes[i] = worker.Features(p.side, p.relation, int32(first+i), phi[:f.tower.Width])
-			f.norms[i] = f.measure(phi)
+		var entities []int32
+		for i := item * each; i < min((item+1)*each, n) && ctx.Err() == nil; i += len(entities) {
+			entities = entities[:0]
+			for e := i; e < min(i+vectorBatch, (item+1)*each, n); e++ {
+				entities = append(entities, int32(first+e))
+			}
+			phi := model.Rows{Values: f.rows[i*f.stride():], Width: f.tower.Phi, Stride: f.stride()}
+			worker.Features(p.side, p.relation, entities, phi, f.sizes[i:])
+			for e := i; e < i+len(entities); e++ {
+				f.norms[e] = f.measure(f.row(int32(e)))
+			}
 		}
 	})
 	if err != nil {
@@ -130,7 +140,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	} else {
 		f.sortBy(f.norms)
 	}
-	if first == 0 || f.panels == nil || len(f.orderOf) != p.tower.Width {
+	if first == 0 || f.panels == nil || len(f.orderOf) != p.tower.Phi {
 		f.orderOf = f.orderTerms()
 	}
 	if f.panels == nil {
@@ -159,7 +169,7 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 // are added, those that vary most over the candidates come first, so that most candidates are out
 // of the question early.
 func (f *features) orderTerms() []int32 {
-	width, unit := f.tower.Width, f.tower.Compare.Unit()
+	width, unit := f.tower.Phi, f.tower.Compare.Unit()
 	terms := make([]int32, width)
 	for t := range terms {
 		terms[t] = int32(t)
@@ -198,30 +208,14 @@ func (f *features) orderTerms() []int32 {
 	return terms
 }
 
-// norm returns an upper bound of ‖x‖₂.
-func norm(x []float32) float64 {
-	var a, b, c, d float64
-	for ; len(x) >= 4; x = x[4:] {
-		a += float64(x[0]) * float64(x[0])
-		b += float64(x[1]) * float64(x[1])
-		c += float64(x[2]) * float64(x[2])
-		d += float64(x[3]) * float64(x[3])
-	}
-	for _, v := range x {
-		a += float64(v) * float64(v)
-	}
-	return math.Sqrt(a+b+c+d) * (1 + 1e-9)
-}
-
-// representatives maps every entity to the first entity with an identical row; nil if all rows
-// differ.
+// representatives maps every entity to the first entity with identical parameters; nil if all differ.
 func representatives(ctx context.Context, m model.Model, threads int) ([]int32, error) {
 	n := m.Config().Entities
 	hashes := make([]uint64, n)
 	const each = 1024
 	err := kernel.Parallel(ctx, threads, (n+each-1)/each, func(_, item int) {
 		for e := item * each; e < min((item+1)*each, n); e++ {
-			hashes[e] = hashRow(m.EntityRow(int32(e)))
+			hashes[e] = m.HashEntity(int32(e))
 		}
 	})
 	if err != nil {
@@ -234,7 +228,7 @@ func representatives(ctx context.Context, m model.Model, threads int) ([]int32, 
 		if !known {
 			seen[hashes[e]] = e
 		}
-		if known && slices.Equal(m.EntityRow(e), m.EntityRow(other)) {
+		if known && m.SameEntity(e, other) {
 			if reps == nil {
 				reps = make([]int32, n)
 				for i := range e {
@@ -247,14 +241,4 @@ func representatives(ctx context.Context, m model.Model, threads int) ([]int32, 
 		}
 	}
 	return reps, nil
-}
-
-// hashRow mixes the bits of a row; rows that compare equal but for the sign of a zero may differ.
-func hashRow(row []float32) uint64 {
-	h := uint64(len(row))
-	for _, v := range row {
-		h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	return h
 }

@@ -37,10 +37,7 @@ func FuzzExact(f *testing.F) {
 		n := int(entities)%120 + 6
 		g := randomGraph(rng, n, 3, int(triples)*2, int(triples)%30, int(triples)%13+1)
 		m := newModel(t, c.Model, c.Dim, g, seed, how)
-		worker := m.NewWorker(backends[len(backends)-1])
-		score := func(h, r, t int32) float64 {
-			return -worker.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
-		}
+		score := m.NewWorker(backends[len(backends)-1]).Reference
 		if matrices {
 			score = newBruteScorer(m)
 		}
@@ -52,12 +49,7 @@ func FuzzExact(f *testing.F) {
 			q, _ := tr.Query(kg.Side(i % 2))
 			queries = append(queries, q)
 		}
-		lists := brutePredictions(g, queries, func(q kg.Query, e int32) float64 {
-			if q.Side == kg.Head {
-				return -score(e, q.Relation, q.Anchor)
-			}
-			return -score(q.Anchor, q.Relation, e)
-		})
+		lists := brutePredictions(g, queries, score)
 		for _, b := range backends {
 			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(widestTower(m)), Screen: Screen(seed % 4)}
 			got, err := Run(context.Background(), m, index, test, o)

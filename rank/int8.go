@@ -39,7 +39,7 @@ func (s *sweeper) fineBand(row, block int) float64 {
 	// The fifth term bounds the rounding of the coarse sum to float32 and has room for fineScore's own roundings;
 	// the last one bounds its final sum.
 	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + s.centerError(row) +
-		q.step*b.step*kernel.U32*127*255*float64(int8Width(s.f.tower.Width)) + kernel.U64*math.Abs(q.center)) * outward
+		q.step*b.step*kernel.U32*127*255*float64(int8Width(s.f.tower.Phi)) + kernel.U64*math.Abs(q.center)) * outward
 }
 
 // fineScore joins the panel's score and one of single pairs, of [fine, coarse] with [coarse, fine].

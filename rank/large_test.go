@@ -100,10 +100,7 @@ func TestExactLarge(t *testing.T) {
 				c.d = 4
 			}
 			m := newLargeModel(t, c.name, c.d, g, kind)
-			reference := m.NewWorker(backends[len(backends)-1])
-			want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
-				return -reference.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
-			})
+			want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 			for i, b := range backends {
 				o := Options{Backend: b, Threads: i + 1}
 				if i == 1 {

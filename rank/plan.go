@@ -2,6 +2,7 @@ package rank
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/mquine/mquine/kg"
@@ -51,8 +52,9 @@ func newPlan(m model.Model, ranks []Rank) *plan {
 		q, _ := ranks[t.rank].Triple.Query(ranks[t.rank].Side)
 		return q
 	}
+	order := queryOrder(m)
 	slices.SortFunc(p.truths, func(x, y truth) int {
-		return cmp.Or(compareQueries(at(x), at(y)), cmp.Compare(x.rank, y.rank))
+		return cmp.Or(order(at(x), at(y)), cmp.Compare(x.rank, y.rank))
 	})
 	for i, t := range p.truths {
 		q := at(t)
@@ -71,15 +73,25 @@ func newPlan(m model.Model, ranks []Rank) *plan {
 	return p
 }
 
-// newPasses splits queries, ordered by side and relation, into runs with the same features.
+// checkTowers refuses vectors that no comparison of package kernel takes.
+func checkTowers(m model.Model) error {
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
+		if t := m.Tower(side); t.Psi != t.Phi {
+			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side, and %v compares equally many",
+				m.Config().Model, t.Psi, t.Phi, side, t.Compare)
+		}
+	}
+	return nil
+}
+
+// newPasses splits queries in queryOrder into runs with the same features.
 func newPasses(m model.Model, queries []query) []pass {
 	var passes []pass
-	shared := m.Tower(kg.Tail) == m.Tower(kg.Head)
 	for i, q := range queries {
 		tower := m.Tower(q.Side)
 		if n := len(passes); n > 0 {
 			last := &passes[n-1]
-			if (shared && !tower.Relational) || (last.side == q.Side && (!tower.Relational || last.relation == q.Relation)) {
+			if last.tower == tower && tower.Features.Shares(last.side == q.Side, last.relation == q.Relation) {
 				last.last++
 				continue
 			}
@@ -89,6 +101,15 @@ func newPasses(m model.Model, queries []query) []pass {
 	return passes
 }
 
-func compareQueries(a, b kg.Query) int {
-	return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor))
+// queryOrder returns a comparison of queries that puts those of one relation and side together and, if
+// features depend on the relation alone, those of one relation.
+func queryOrder(m model.Model) func(a, b kg.Query) int {
+	byRelation := m.Tower(kg.Tail) == m.Tower(kg.Head) && m.Tower(kg.Tail).Features == model.OnRelation
+	return func(a, b kg.Query) int {
+		side, relation := cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation)
+		if byRelation {
+			side, relation = relation, side
+		}
+		return cmp.Or(side, relation, cmp.Compare(a.Anchor, b.Anchor))
+	}
 }

@@ -30,7 +30,7 @@ type Prediction struct {
 func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
 	o Options) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
-	if err := o.check(); err != nil {
+	if err := cmp.Or(o.check(), checkTowers(m)); err != nil {
 		return nil, err
 	}
 	if k < 1 {
@@ -43,7 +43,8 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 		}
 	}
 	distinct := slices.Clone(queries)
-	slices.SortFunc(distinct, compareQueries)
+	order := queryOrder(m)
+	slices.SortFunc(distinct, order)
 	distinct = slices.Compact(distinct)
 	plan := &plan{queries: make([]query, len(distinct))}
 	for i, q := range distinct {
@@ -82,7 +83,7 @@ func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query
 	}
 	out := make([][]Prediction, len(queries))
 	for i, q := range queries {
-		at, _ := slices.BinarySearchFunc(distinct, q, compareQueries)
+		at, _ := slices.BinarySearchFunc(distinct, q, order)
 		out[i] = p.best[at]
 	}
 	return out, nil
@@ -126,7 +127,7 @@ func (p *predictor) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 // predictBlock is the number of queries in a block: fewer where there are few in all, so that every thread has work.
 func predictBlock(b *kernel.Backend, t model.Tower, k, queries, threads int) int {
 	mr := b.MR(t.Compare)
-	block := min(b.QueryBlock(t.Compare, t.Width), maxShortlisted/k, (queries+threads-1)/threads)
+	block := min(b.QueryBlock(t.Compare, t.Phi), maxShortlisted/k, (queries+threads-1)/threads)
 	return max((block+mr-1)/mr*mr, mr)
 }
 
@@ -143,7 +144,7 @@ func (p *predictor) sweepBlock(ctx context.Context, s *sweeper, scratch *predict
 	if f.tower.Compare.Distance() {
 		s.tile.Drop = s.drop // setEnds fills it
 	}
-	mr, nr, width := s.backend.MR(f.tower.Compare), s.backend.NR, f.tower.Width
+	mr, nr, width := s.backend.MR(f.tower.Compare), s.backend.NR, f.tower.Phi
 	rows := (len(s.queries) + mr - 1) / mr * mr
 	for panel := range f.panelCount() {
 		if ctx.Err() != nil {

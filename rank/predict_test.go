@@ -27,13 +27,7 @@ func TestPredict(t *testing.T) {
 	}
 	for _, kind := range checkpointKinds {
 		m := newModel(t, "mquine", 7, g, 11, kind)
-		score := newBruteScorer(m)
-		all := brutePredictions(g, queries, func(q kg.Query, e int32) float64 {
-			if q.Side == kg.Head {
-				return -score(e, q.Relation, q.Anchor)
-			}
-			return -score(q.Anchor, q.Relation, e)
-		})
+		all := brutePredictions(g, queries, newBruteScorer(m))
 		for _, k := range []int{1, 10, 200} {
 			for _, filter := range []bool{false, true} {
 				for _, b := range backends {

@@ -2,7 +2,9 @@ package rank
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,10 +15,11 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// projected is a model whose candidates depend on the relation and the side, as TransR's or HousE's
-// do: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, where float32 is exact.
+// projected is a model whose candidates depend on the relation and, unless u is v, on the side, as TransR's
+// or HousE's do: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, where float32 is exact.
 type projected struct {
 	d, n    int
+	depends model.Dependence
 	entity  []float32
 	u, v    []float32
 	visited *[][2]int32 // the relations and sides that features were made for
@@ -26,24 +29,26 @@ func (m projected) Config() model.Config {
 	return model.Config{Model: "projected", Dim: m.d, Entities: m.n, Relations: len(m.u) / m.d}
 }
 func (m projected) Tower(kg.Side) model.Tower {
-	return model.Tower{Compare: model.L1, Width: m.d, Relational: true}
+	return model.Tower{Compare: model.L1, Psi: m.d, Phi: m.d, Features: m.depends}
 }
 func (m projected) Tensors() [][]float32                   { return [][]float32{m.entity, m.u, m.v} }
-func (m projected) EntityRow(e int32) []float32            { return m.entity[int(e)*m.d:][:m.d] }
+func (m projected) row(e int32) []float32                  { return m.entity[int(e)*m.d:][:m.d] }
+func (m projected) SameEntity(a, b int32) bool             { return slices.Equal(m.row(a), m.row(b)) }
+func (m projected) HashEntity(e int32) uint64              { return uint64(math.Float32bits(m.row(e)[0])) }
 func (m projected) Score(reference float64) float64        { return reference }
-func (m projected) NewWorker(*kernel.Backend) model.Worker { return m }
+func (m projected) NewWorker(*kernel.Backend) model.Worker { return model.OneByOne(m) }
 
 func (m projected) project(side kg.Side, r, e int32, out []float32) {
 	by := m.u // of heads
 	if side == kg.Tail {
 		by = m.v
 	}
-	for i, x := range m.EntityRow(e) {
+	for i, x := range m.row(e) {
 		out[i] = x * by[int(r)*m.d+i]
 	}
 }
 
-func (m projected) Features(side kg.Side, r, e int32, phi []float32) float64 {
+func (m projected) Feature(side kg.Side, r, e int32, phi []float32) float64 {
 	if e == 0 {
 		*m.visited = append(*m.visited, [2]int32{int32(side), r})
 	}
@@ -67,8 +72,8 @@ func (m projected) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Candidates that depend on the relation are prepared once for each relation and side, and ranked
-// and predicted like any others.
+// Candidates that depend on the relation are prepared once for each relation and, if they depend on it too,
+// side, and ranked and predicted like any others.
 func TestRelationalTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -84,25 +89,54 @@ func TestRelationalTower(t *testing.T) {
 	}
 	const d = 6
 	var visited [][2]int32
-	m := projected{d, 130, small(130 * d), small(4 * d), small(4 * d), &visited}
-	want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, func(h, r, t int32) float64 {
-		return -m.Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
-	})
-	for _, b := range backends {
-		visited = nil
-		got, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: b, Threads: 1})
-		require.NoError(t, err)
-		assert.Equal(t, want, got.Ranks, b.Tier)
-		assert.ElementsMatch(t, [][2]int32{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}}, visited, "features once for a relation and side")
+	both := projected{d, 130, model.OnRelationSide, small(130 * d), small(4 * d), small(4 * d), &visited}
+	one := both
+	one.depends, one.v = model.OnRelation, one.u
+	for _, c := range []struct {
+		model projected
+		want  [][2]int32 // tail queries come first
+	}{
+		{both, [][2]int32{{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}}},
+		{one, [][2]int32{{0, 0}, {0, 1}, {0, 2}, {0, 3}}},
+	} {
+		m := c.model
+		want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, m.Reference)
+		for _, b := range backends {
+			visited = nil
+			got, err := Run(context.Background(), m, index, g.Splits[kg.Test], Options{Backend: b, Threads: 1})
+			require.NoError(t, err)
+			assert.Equal(t, want, got.Ranks, b.Tier)
+			assert.Equal(t, c.want, visited, "features are made once")
 
-		queries := []kg.Query{{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9}}
-		lists, err := Predict(context.Background(), m, index, queries, 3, false, Options{Backend: b, Threads: 1})
-		require.NoError(t, err)
-		for i, q := range queries {
-			for e := range int32(m.n) {
-				assert.LessOrEqual(t, m.Reference(q, e), lists[i][0].Score)
+			queries := []kg.Query{{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9}, {Side: kg.Head, Relation: 2, Anchor: 9}}
+			lists, err := Predict(context.Background(), m, index, queries, 3, false, Options{Backend: b, Threads: 1})
+			require.NoError(t, err)
+			for i, q := range queries {
+				for e := range int32(m.n) {
+					assert.LessOrEqual(t, m.Reference(q, e), lists[i][0].Score)
+				}
+				assert.Equal(t, m.Reference(q, lists[i][2].Entity), lists[i][2].Score)
 			}
-			assert.Equal(t, m.Reference(q, lists[i][2].Entity), lists[i][2].Score)
 		}
 	}
+}
+
+// narrow is a model whose ψ is shorter than its φ.
+type narrow struct{ projected }
+
+func (m narrow) Tower(side kg.Side) model.Tower {
+	t := m.projected.Tower(side)
+	t.Psi--
+	return t
+}
+
+// No comparison takes vectors of two widths yet: that is an error, and not a wrong rank.
+func TestTowerWidths(t *testing.T) {
+	g := randomGraph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
+	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}
+	o := Options{Backend: someBackend(t), Threads: 1}
+	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2 on the tail side")
+	_, err = Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 1, false, o)
+	assert.ErrorContains(t, err, "ψ of 1 entries and φ of 2")
 }

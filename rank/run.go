@@ -97,20 +97,20 @@ type Rescored struct {
 func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {
-		n := b.QueryBlock(t.Compare, t.Width)
-		strips = max(strips, n*t.Width)
+		n := b.QueryBlock(t.Compare, t.Phi)
+		strips = max(strips, n*t.Phi)
 		for _, c := range screen.codes(t, b) {
-			n = max(n, b.QueryBlock(c.comparison(), c.terms(t.Width)))
+			n = max(n, b.QueryBlock(c.comparison(), c.terms(t.Phi)))
 		}
-		queries, terms = max(queries, n), max(terms, n*pairPad(t.Width))
+		queries, terms = max(queries, n), max(terms, n*pairPad(t.Phi))
 	}
 	for _, t := range towers {
 		for _, c := range screen.codes(t, b) { // codes packed, and by rows
 			switch c {
 			case Int8Screen: // of all queries; the last is packed from its middle
-				strips = max(strips, queries*(int8Words(t.Width)+int8Stride(t.Width))+int8Words(t.Width))
+				strips = max(strips, queries*(int8Words(t.Phi)+int8Stride(t.Phi))+int8Words(t.Phi))
 			case Int16Screen: // of a strip
-				strips = max(strips, (queries+b.MR(kernel.Int16))*int16Terms(t.Width))
+				strips = max(strips, (queries+b.MR(kernel.Int16))*int16Terms(t.Phi))
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func sliceSize(m model.Model, o Options) int {
 	return max(1, min(max(n, o.Backend.NR), m.Config().Entities))
 }
 
-func widestTower(m model.Model) int { return max(m.Tower(kg.Tail).Width, m.Tower(kg.Head).Width) }
+func widestTower(m model.Model) int { return max(m.Tower(kg.Tail).Phi, m.Tower(kg.Head).Phi) }
 
 // Run ranks the true answers of triples among all entities of m, on the sides asked, under every
 // filter at once. Known answers come from x, in m's identifiers. The ranks are exact: they follow
@@ -137,6 +137,9 @@ func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	defer fault.Guard().Catch(&err)
 	if o.Sides == nil {
 		o.Sides = []kg.Side{kg.Tail, kg.Head}
+	}
+	if err := checkTowers(m); err != nil {
+		return nil, err
 	}
 	o, err = Fit(m, len(triples), o)
 	if err != nil {

@@ -3,6 +3,7 @@ package rank
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
 )
@@ -45,8 +46,8 @@ func (s Screen) codes(t model.Tower, b *kernel.Backend) (list []Screen) {
 		fast   bool
 		fits   bool
 	}{
-		{Int16Screen, b.FastInt16(), int16Terms(t.Width) <= kernel.MaxInt16},
-		{Int8Screen, b.FastInt8(), 2*int8Words(t.Width) <= kernel.MaxInt8}, // pairs of bytes have twice the terms
+		{Int16Screen, b.FastInt16(), int16Terms(t.Phi) <= kernel.MaxInt16},
+		{Int8Screen, b.FastInt8(), 2*int8Words(t.Phi) <= kernel.MaxInt8}, // pairs of bytes have twice the terms
 	} {
 		if t.Compare == kernel.Dot && c.fits && (s == c.screen || s == AutoScreen && c.fast) {
 			list = append(list, c.screen)
@@ -64,7 +65,7 @@ var mostUndecided = [...]float64{Int8Screen: 0.15, Int16Screen: 0.01}
 // chooseScreen chooses the screen of dot products for the candidates of f, in a pass, and for one in
 // whole numbers the coordinates.
 func (f *features) chooseScreen(c *crew, p pass) Screen {
-	width, b := f.tower.Width, c.run.backend
+	width, b := f.tower.Phi, c.run.backend
 	screens := c.run.screen.codes(f.tower, b)
 	if len(screens) == 0 {
 		return Float32Screen
@@ -92,12 +93,12 @@ func (f *features) chooseScreen(c *crew, p pass) Screen {
 	for i := p.first; i < p.last; i += (p.last - p.first + queries - 1) / queries {
 		q := c.run.plan.queries[i]
 		x := make([]float32, f.stride())
-		s.worker.Query(q.Query, x[:width])
-		if !(norm(x) < 0x1p60) {
+		s.worker.Queries(q.Side, q.Relation, []int32{q.Anchor},
+			model.Rows{Values: x, Width: f.tower.Psi, Stride: f.stride()}, s.slacks)
+		if !(fmath.Norm(x) < 0x1p60) {
 			return Float32Screen
 		}
-		clear(s.phi)
-		s.worker.Features(q.Side, q.Relation, c.run.plan.truths[q.first].answer, s.phi[:width])
+		s.feature(q, c.run.plan.truths[q.first].answer)
 		b.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
 		psi, truths = append(psi, x), append(truths, s.scores[0])
 	}

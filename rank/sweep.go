@@ -54,7 +54,10 @@ type sweeper struct {
 	byPanel []int32       // first known answer of each panel
 	scratch []knownAnswer
 
+	anchors []int32 // of some queries of one relation and side
 	phi     []float32
+	entity  [1]int32 // whose φ is in phi
+	size    [1]float64
 	rescore []int32 // rows of features to score in float64
 	scores  []float64
 	classes []class
@@ -76,7 +79,8 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 		run: r, f: f, worker: w, tile: b.NewTile(block, truths),
 		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedFloat32(strips),
 		norms: make([]float64, block), drop: make([]float32, block), slacks: make([]model.Slack, block), ids: make([]int32, max(block, b.NR)),
-		rowOf: make([]int32, truths), rows: make([]int32, block+1),
+		anchors: make([]int32, 0, vectorBatch),
+		rowOf:   make([]int32, truths), rows: make([]int32, block+1),
 		low: make([]float64, truths), high: make([]float64, truths), ends: make([]float32, 2*truths),
 		better: make([]int32, truths), tally: make([]tally, truths),
 		reference: make([]float64, truths), scored: make([]bool, truths),
@@ -176,13 +180,22 @@ func (s *sweeper) compute(ctx context.Context) bool {
 func (s *sweeper) computePsi(ctx context.Context) bool {
 	s.phases.enter(queryPhase)
 	clear(s.psi)
-	for i, q := range s.queries {
+	for first, last := 0, 0; first < len(s.queries); first = last {
 		if ctx.Err() != nil {
 			return false
 		}
-		psi := s.row(i)
-		s.slacks[i] = s.worker.Query(q.Query, psi[:s.f.tower.Width])
-		s.norms[i] = s.f.measure(psi)
+		q := s.queries[first]
+		s.anchors = s.anchors[:0]
+		for last < len(s.queries) && len(s.anchors) < vectorBatch &&
+			s.queries[last].Side == q.Side && s.queries[last].Relation == q.Relation {
+			s.anchors = append(s.anchors, s.queries[last].Anchor)
+			last++
+		}
+		psi := model.Rows{Values: s.psi[first*s.f.stride():], Width: s.f.tower.Psi, Stride: s.f.stride()}
+		s.worker.Queries(q.Side, q.Relation, s.anchors, psi, s.slacks[first:])
+		for i := first; i < last; i++ {
+			s.norms[i] = s.f.measure(s.row(i))
+		}
 	}
 	return true
 }
@@ -193,7 +206,7 @@ func (s *sweeper) packStrips() {
 		s.packCodes()
 		return
 	}
-	f, mr, width := s.f, s.backend.MR(s.f.compare), s.f.tower.Width
+	f, mr, width := s.f, s.backend.MR(s.f.compare), s.f.tower.Phi
 	for row := 0; row < len(s.queries); row += mr {
 		n := min(mr, len(s.queries)-row)
 		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.orderOf, mr)
@@ -206,10 +219,17 @@ func (s *sweeper) truthInterval(row int, answer int32) (low, high float64) {
 	if i := int(answer) - f.first; i >= 0 && i < f.n {
 		return s.interval(row, s.pairScore(row, f.rows, int32(i)), f.norms[i], f.sizes[i])
 	}
-	q := s.queries[row]
-	clear(s.phi)
-	size := s.worker.Features(q.Side, q.Relation, answer, s.phi[:f.tower.Width])
+	size := s.feature(s.queries[row], answer)
 	return s.interval(row, s.pairScore(row, s.phi, 0), f.measure(s.phi), size)
+}
+
+// feature writes φ of a candidate of q to s.phi, padded with zeros, and returns its size.
+func (s *sweeper) feature(q query, e int32) (size float64) {
+	clear(s.phi)
+	s.entity[0] = e
+	phi := model.Rows{Values: s.phi, Width: s.f.tower.Phi, Stride: s.f.stride()}
+	s.worker.Features(q.Side, q.Relation, s.entity[:], phi, s.size[:])
+	return s.size[0]
 }
 
 // row returns ψ of a row, padded with zeros.

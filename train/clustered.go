@@ -7,6 +7,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // entitySpread is the distance of an entity from the centre of its group, as a multiple of the
@@ -32,7 +33,10 @@ var (
 // MQuinE and MQuadE are fitted as they are. The others are fitted in at most 32 coordinates, which
 // are then repeated up to the model's dimension and scaled so that scores keep their size.
 func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (model.Model, error) {
-	cfg = withRange(cfg)
+	cfg, err := model.InitialConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if err := o.check(cfg, g); err != nil {
 		return nil, err
 	}
@@ -64,7 +68,7 @@ func Clustered(ctx context.Context, cfg model.Config, g *kg.Graph, o Options) (m
 func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, count int, triples []kg.Triple, o Options) (model.Model, error) {
 	centres := cfg
 	centres.Entities = count
-	m, err := random(ctx, centres, o.Seed)
+	m, err := model.Random(ctx, centres, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +79,8 @@ func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, co
 	width := model.Triangle(cfg.Dim)
 	tensors[0] = make([]float32, cfg.Entities*width)
 	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(_, e int) {
-		n := newNormals(o.Seed, streamEntities+uint64(e))
-		scatter(tensors[0][e*width:(e+1)*width], m.EntityRow(groups[e]), cfg.Dim, n)
+		n := initial.NewSource(o.Seed, streamEntities+uint64(e))
+		scatter(tensors[0][e*width:(e+1)*width], rowOf(m.Tensors()[0], count, int(groups[e])), cfg.Dim, n)
 	})
 	if err != nil {
 		return nil, err
@@ -86,16 +90,16 @@ func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, co
 
 // scatter writes to out an entity in a random direction from centre, both the packed triangles of
 // A with E = A + Aᵀ, and directions and norms those of E.
-func scatter(out, centre []float32, d int, n *normals) {
+func scatter(out, centre []float32, d int, n *initial.Source) {
 	// All directions are equally likely if entries off the diagonal, of which E has two each, have
 	// half of the variance of E_ii = 2A_ii.
 	at := 0
 	for i := range d {
 		for range i {
-			out[at] = float32(math.Sqrt2 * n.next())
+			out[at] = float32(math.Sqrt2 * n.Normal())
 			at++
 		}
-		out[at] = float32(n.next())
+		out[at] = float32(n.Normal())
 		at++
 	}
 	scale := entitySpread * packedNorm(centre, d) / packedNorm(out, d)

@@ -29,14 +29,14 @@ type matrixLoss struct {
 
 // scratch is the memory of a goroutine.
 type scratch struct {
-	worker model.Worker
+	worker model.SingleWorker
 	wide   []float64 // a row of a product
 	matrix *matrixGradient
 }
 
 func newMatrixLoss(m model.Model, triples int, o Options) *matrixLoss {
 	c := m.Config()
-	width, triangle, queries := m.Tower(kg.Tail).Width, model.Triangle(c.Dim), 2*triples
+	width, triangle, queries := m.Tower(kg.Tail).Phi, model.Triangle(c.Dim), 2*triples
 	s := &matrixLoss{
 		model: m, options: o,
 		entities: newAdam(m.Tensors()[0], c.Entities, triangle),
@@ -65,7 +65,7 @@ func newMatrixLoss(m model.Model, triples int, o Options) *matrixLoss {
 func (s *matrixLoss) gradient(ctx context.Context) error {
 	for i := range s.scratch {
 		// A worker may remember the relation of its last query, whose parameters have changed.
-		s.scratch[i].worker = s.model.NewWorker(s.options.Backend)
+		s.scratch[i].worker = s.model.NewWorker(s.options.Backend).(model.SingleWorker)
 	}
 	s.psi.resize(len(s.queries), s.phi.cols)
 	s.w.resize(len(s.queries), s.phi.rows)
@@ -78,7 +78,7 @@ func (s *matrixLoss) gradient(ctx context.Context) error {
 		return func() error { return dst.transposeOf(ctx, s.options.Threads, src) }
 	}
 	for _, stage := range []func() error{
-		parallel(s.phi.rows, func(c *scratch, e int) { c.worker.Features(kg.Tail, 0, int32(e), s.phi.row(e)) }),
+		parallel(s.phi.rows, func(c *scratch, e int) { c.worker.Feature(kg.Tail, 0, int32(e), s.phi.row(e)) }),
 		parallel(len(s.queries), s.score),
 		transpose(s.phiT, s.phi), transpose(s.psiT, s.psi), transpose(s.wT, s.w),
 		parallel(len(s.blocks), s.relationGradient),
@@ -123,7 +123,7 @@ func (s *matrixLoss) relationGradient(c *scratch, i int) {
 			c.matrix.begin(q.Side, s.relations, r)
 		}
 		psi := s.product(c, s.w, i, s.phiT)
-		c.matrix.query(s.anchors[i*width:(i+1)*width], s.model.EntityRow(q.Anchor), psi)
+		c.matrix.query(s.anchors[i*width:(i+1)*width], rowOf(s.model.Tensors()[0], s.phi.rows, int(q.Anchor)), psi)
 		if i+1 == b.last || q.Side != s.queries[i+1].Side {
 			c.matrix.end(s.relations, r)
 		}
@@ -133,7 +133,7 @@ func (s *matrixLoss) relationGradient(c *scratch, i int) {
 // entityGradient computes the gradient of an entity, as a candidate and as an anchor.
 func (s *matrixLoss) entityGradient(c *scratch, e int) {
 	out := s.entities.row(e)
-	c.matrix.candidate(out, s.model.EntityRow(int32(e)), s.product(c, s.wT, e, s.psiT))
+	c.matrix.candidate(out, rowOf(s.model.Tensors()[0], s.phi.rows, e), s.product(c, s.wT, e, s.psiT))
 	width := s.entities.width
 	for _, i := range s.asked[e] {
 		for j, v := range s.anchors[i*width : (i+1)*width] {

@@ -98,7 +98,9 @@ func bestBackend(t *testing.T) *kernel.Backend {
 
 func TestInitialMemory(t *testing.T) {
 	config := func(name string, dim int, g *kg.Graph) model.Config {
-		return withRange(model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()})
+		c, err := model.InitialConfig(model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()})
+		require.NoError(t, err)
+		return c
 	}
 	random := func(name string, dim int, n graphSize) func(*testing.T) ([]proc.Need, func() error) {
 		return func(t *testing.T) ([]proc.Need, func() error) {

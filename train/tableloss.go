@@ -94,7 +94,7 @@ func (p *parameters) step(i int, rate float64) {
 func newTableLoss(m model.Model, triples int, o Options) *tableLoss {
 	c, f := m.Config(), forms[m.Config().Model]
 	// As the models have it, but for π's digits.
-	unit := math.Pi / c.EmbeddingRange
+	unit := math.Pi / c.Hyper[model.EmbeddingRange]
 	l := &tableLoss{
 		form: f, threads: o.Threads,
 		entities:  newParameters(m.Tensors()[0], c.Entities, f.entityPhases, unit),

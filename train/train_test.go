@@ -103,24 +103,22 @@ func TestRandomRefuses(t *testing.T) {
 
 func TestRandomTables(t *testing.T) {
 	for _, name := range model.Names()[len(matrixModels):] {
-		for _, c := range []struct{ given, want model.Config }{
-			{model.Config{}, model.Config{Gamma: 12, EmbeddingRange: 14.0 / 20}},
-			{model.Config{Gamma: 6}, model.Config{Gamma: 6, EmbeddingRange: 8.0 / 20}},
-			{model.Config{Gamma: 6, EmbeddingRange: 0.1}, model.Config{Gamma: 6, EmbeddingRange: 0.1}},
+		for _, c := range []struct{ given, want map[string]float64 }{
+			{nil, map[string]float64{"gamma": 12, "embedding_range": 14.0 / 20}},
+			{map[string]float64{"gamma": 6}, map[string]float64{"gamma": 6, "embedding_range": 8.0 / 20}},
+			{map[string]float64{"gamma": 6, "embedding_range": 0.1}, map[string]float64{"gamma": 6, "embedding_range": 0.1}},
 		} {
-			for _, x := range []*model.Config{&c.given, &c.want} {
-				x.Model, x.Dim, x.Entities, x.Relations = name, 20, 500, 300
-			}
 			if name == "protate" {
-				c.want.Modulus = c.want.EmbeddingRange / 2
+				c.want["modulus"] = c.want["embedding_range"] / 2
 			}
-			m, err := train.Random(t.Context(), c.given, 7)
+			given := model.Config{Model: name, Dim: 20, Entities: 500, Relations: 300, Hyper: c.given}
+			m, err := train.Random(t.Context(), given, 7)
 			require.NoError(t, err)
-			assert.Equal(t, c.want, m.Config())
+			assert.Equal(t, c.want, m.Config().Hyper)
 			for _, tensor := range m.Tensors() {
 				var sum, squares, largest float64
 				for _, x := range tensor {
-					v := float64(x) / c.want.EmbeddingRange
+					v := float64(x) / c.want["embedding_range"]
 					sum += v
 					squares += v * v
 					largest = max(largest, math.Abs(v))
@@ -201,7 +199,7 @@ func TestClusteredZipf(t *testing.T) {
 				centres[group] = make([]float32, model.Triangle(d))
 			}
 			sizes[group]++
-			for i, x := range m.EntityRow(int32(e)) {
+			for i, x := range m.Tensors()[0][e*model.Triangle(d):][:model.Triangle(d)] {
 				centres[group][i] += x
 			}
 		}
@@ -214,14 +212,14 @@ func TestClusteredZipf(t *testing.T) {
 			for i, x := range centres[group] {
 				centre[i] = x / sizes[group]
 			}
-			ratio := norm(d, m.EntityRow(int32(e)), centre) / norm(d, centre, zero)
+			ratio := norm(d, m.Tensors()[0][e*model.Triangle(d):][:model.Triangle(d)], centre) / norm(d, centre, zero)
 			require.InDelta(t, 0.3, ratio, 0.04, "entity %d", e)
 		}
 	}
 }
 
 // tableModels are the models that are fitted in few coordinates.
-var tableModels = []string{"transe-l1", "transe-l2", "distmult", "complex", "rotate", "protate"}
+var tableModels = model.Names()[len(matrixModels):]
 
 // The models of tables rank as well, and their bits do not depend on threads. Dimensions are fewer than
 // the fitted ones, as many, and no multiple of them.

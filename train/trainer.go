@@ -112,10 +112,10 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if t.model, err = initialModel(ctx, &t.config, g); err != nil {
 		return nil, err
 	}
-	tensors, shapes := t.model.Tensors(), t.shapes()
-	names, widths := make([]string, len(shapes)), make([]int, len(shapes))
-	for i, s := range shapes {
-		names[i], widths[i] = s.Name, s.Len()/s.Dims[0]
+	tensors, parameters := t.model.Tensors(), t.parameters()
+	names, widths := make([]string, len(parameters)), make([]int, len(parameters))
+	for i, p := range parameters {
+		names[i], widths[i] = p.Name, p.Width()
 	}
 	if t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads); err != nil {
 		return nil, err
@@ -136,26 +136,33 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 
 // initialModel returns the parameters with which the training begins.
 func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, error) {
-	m, err := random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
+	m, err := model.Random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
 	if err != nil {
 		return nil, err
 	}
-	for i := range m.Tensors()[0] {
-		m.Tensors()[0][i] *= float32(c.InitDeviation / initialDeviation)
-	}
-	if c.InitCross == zeroCross && len(m.Tensors()) > 3 {
-		clear(m.Tensors()[3])
+	for i, p := range parametersOf(m) {
+		tensor := m.Tensors()[i]
+		if p.Axis == model.PerEntity {
+			for k := range tensor {
+				tensor[k] *= float32(c.InitDeviation / model.EntityDeviation)
+			}
+		}
+		if p.Name == model.CrossMatrix && c.InitCross == zeroCross {
+			clear(tensor)
+		}
 	}
 	return m, nil
 }
 
-// shapes returns the shapes of the model's tensors.
-func (t *Trainer) shapes() []model.Shape {
-	shapes, err := model.Shapes(t.model.Config())
+// parameters describes the model's tensors.
+func (t *Trainer) parameters() []model.Parameter { return parametersOf(t.model) }
+
+func parametersOf(m model.Model) []model.Parameter {
+	list, err := model.Parameters(m.Config())
 	if err != nil {
 		panic(err) // the model exists
 	}
-	return shapes
+	return list
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.

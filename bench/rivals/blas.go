@@ -16,7 +16,7 @@ type gonumBLAS struct{ *job }
 func (g gonumBLAS) about() string { return "gonum " + moduleVersion("gonum.org/v1/gonum") }
 
 func (g gonumBLAS) score(c, q []float32, m int) error {
-	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, m, g.n, g.tower.Width, 1, q, g.stride, g.phi, g.stride, 0, c, g.n)
+	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, m, g.n, g.tower.Phi, 1, q, g.stride, g.phi, g.stride, 0, c, g.n)
 	return nil
 }
 
@@ -48,7 +48,7 @@ func (o *openBLAS) about() string { return o.name }
 
 func (o *openBLAS) score(c, q []float32, m int) error {
 	const rowMajor, noTrans, trans = 101, 111, 112
-	o.sgemm(rowMajor, noTrans, trans, int32(m), int32(o.n), int32(o.tower.Width), 1, pointer(q), int32(o.stride), pointer(o.phi), int32(o.stride), 0, pointer(c), int32(o.n))
+	o.sgemm(rowMajor, noTrans, trans, int32(m), int32(o.n), int32(o.tower.Phi), 1, pointer(q), int32(o.stride), pointer(o.phi), int32(o.stride), 0, pointer(c), int32(o.n))
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (o *oneDNN) about() string { return o.name }
 func (o *oneDNN) score(c, q []float32, m int) error {
 	status := make(chan int32)
 	o.calls <- func() {
-		status <- o.sgemm('N', 'T', int64(m), int64(o.n), int64(o.tower.Width), 1, pointer(q), int64(o.stride), pointer(o.phi), int64(o.stride), 0, pointer(c), int64(o.n))
+		status <- o.sgemm('N', 'T', int64(m), int64(o.n), int64(o.tower.Phi), 1, pointer(q), int64(o.stride), pointer(o.phi), int64(o.stride), 0, pointer(c), int64(o.n))
 	}
 	if s := <-status; s != 0 {
 		return fmt.Errorf("dnnl_sgemm: status %d", s)

@@ -69,7 +69,7 @@ func newChecker(j *job) *checker {
 }
 
 func (c *checker) check(q query, t truth, got count) error {
-	slack := c.worker.Query(q.Query, c.psi[:c.tower.Width])
+	slack := queryOf(c.worker, q.Query, c.psi[:c.tower.Psi])
 	// Scores with float64 sums, from features rounded to float32 once.
 	c.backend.Pair(c.tower.Compare, c.scores, c.psi, c.phi, c.stride, c.ids)
 	size := c.size(c.psi)
@@ -138,7 +138,7 @@ func (c *checker) size(x []float32) float64 {
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
 	// A chain of Width products or differences, and some operations for each entry of ψ and φ:
 	// rotations with float32 sines of float32 phases need the most.
-	terms := kernel.Gamma(c.tower.Width+32, kernel.U32)
+	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {
 		return terms * (query + candidate)
 	}

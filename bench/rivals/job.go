@@ -128,7 +128,7 @@ func (j *job) prepare(ctx context.Context) error {
 	c := j.model.Config()
 	j.row.data, j.row.model, j.row.dim = j.graph.Name, c.Model, c.Dim
 	j.n, j.tower = c.Entities, j.model.Tower(kg.Tail)
-	if j.tower.Relational || j.model.Tower(kg.Head) != j.tower {
+	if j.tower.Features != model.OnEntity || j.model.Tower(kg.Head) != j.tower {
 		return fmt.Errorf("no rival has candidates that depend on the query, as in %s", c.Model)
 	}
 	j.index = kg.NewIndex(j.graph)
@@ -139,13 +139,25 @@ func (j *job) prepare(ctx context.Context) error {
 	j.queries, j.truths = distinct(triples)
 
 	// Rows are padded with zeros to what the float64 scores of check want.
-	j.stride = (j.tower.Width + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
+	j.stride = (j.tower.Phi + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
 	j.phi = kernel.AlignedFloat32(j.n * j.stride)
 	j.sizes = make([]float64, j.n)
 	workers := j.workers()
 	return kernel.Parallel(ctx, j.threads, j.n, func(w, e int) {
-		j.sizes[e] = workers[w].Features(kg.Tail, 0, int32(e), j.phi[e*j.stride:][:j.tower.Width])
+		workers[w].Features(kg.Tail, 0, []int32{int32(e)}, vector(j.phi[e*j.stride:][:j.tower.Phi]), j.sizes[e:e+1])
 	})
+}
+
+// vector is one vector as a worker wants it.
+func vector(x []float32) model.Rows {
+	return model.Rows{Values: x, Width: len(x), Stride: len(x)}
+}
+
+// queryOf writes ψ of q and returns its slack.
+func queryOf(w model.Worker, q kg.Query, psi []float32) model.Slack {
+	slacks := make([]model.Slack, 1)
+	w.Queries(q.Side, q.Relation, []int32{q.Anchor}, vector(psi), slacks)
+	return slacks[0]
 }
 
 // workers returns one worker for each thread.

@@ -22,9 +22,9 @@ func (p plainLoop) score(c, q []float32, m int) error {
 	const each = 16
 	return kernel.Parallel(context.Background(), p.threads, (p.n+each-1)/each, func(_, item int) {
 		for i := range m {
-			query := q[i*p.stride:][:p.tower.Width]
+			query := q[i*p.stride:][:p.tower.Phi]
 			for e := item * each; e < min((item+1)*each, p.n); e++ {
-				c[i*p.n+e] = compare(query, p.phi[e*p.stride:][:p.tower.Width])
+				c[i*p.n+e] = compare(query, p.phi[e*p.stride:][:p.tower.Phi])
 			}
 		}
 	})

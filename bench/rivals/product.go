@@ -71,7 +71,7 @@ func (r *matrixRival) rank(ctx context.Context, limit int) (*outcome, error) {
 	for _, at := range starts {
 		queries := r.queries[at:min(at+r.block, len(r.queries))]
 		err := kernel.Parallel(ctx, r.threads, len(queries), func(w, i int) {
-			r.workers[w].Query(queries[i].Query, r.q[i*r.stride:][:r.tower.Width])
+			queryOf(r.workers[w], queries[i].Query, r.q[i*r.stride:][:r.tower.Psi])
 		})
 		if err != nil {
 			return nil, err

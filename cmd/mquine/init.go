@@ -33,9 +33,7 @@ func newInitCommand() *cobra.Command {
 		Short: "Make a checkpoint to start from, or to measure speed with",
 		Long: `Make a checkpoint with the entities and relations of a data set.
 
-  --kind random     what training begins with: for mquine and mquade random entities, and
-                    relations that are the identity; for the others uniform numbers up to
-                    (γ + 2) / D, with γ = 12, as the RotatE repository has it
+  --kind random     the parameters with which training begins
   --kind clustered  for measurements of speed: ranks true answers about as a trained checkpoint
                     does, well but with many close candidates. Entities lie in groups, fitted to
                     the triples of all splits, the test split included: its metrics say nothing
@@ -58,6 +56,7 @@ undecided.`,
 	markRequired(cmd, "model")
 	flags.Var(positive{n: &i.dim}, "dim", "`dimension` d of the model; for complex and rotate, of complex numbers")
 	markRequired(cmd, "dim")
+	i.hyper = addHyper(cmd)
 	addData(cmd, &i.data)
 	flags.StringVar(&i.out, "out", "", "`folder` to write, which must not exist")
 	markRequired(cmd, "out")
@@ -73,6 +72,7 @@ type initialisation struct {
 	compute
 	model, data, out, kind string
 	dim                    int
+	hyper                  func() map[string]float64
 	seed                   uint64
 }
 
@@ -120,7 +120,9 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 }
 
 func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b *kernel.Backend) (model.Model, error) {
-	c := model.Config{Model: i.model, Dim: i.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+	c := model.Config{
+		Model: i.model, Dim: i.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len(), Hyper: i.hyper(),
+	}
 	if i.kind == randomKind {
 		return train.Random(ctx, c, i.seed)
 	}

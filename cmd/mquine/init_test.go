@@ -57,10 +57,30 @@ func TestInitEveryModel(t *testing.T) {
 		config := c.Model.Config()
 		assert.Equal(t, name, config.Model)
 		if name != "mquine" && name != "mquade" {
-			assert.Equal(t, 12.0, config.Gamma)
-			assert.Equal(t, 14.0/4, config.EmbeddingRange)
+			assert.Equal(t, 12.0, config.Hyper["gamma"])
+			assert.Equal(t, 14.0/4, config.Hyper["embedding_range"])
 		}
 		require.NoError(t, c.Close())
+	}
+}
+
+// Hyper-parameters are flags, refused for models that lack them.
+func TestInitHyperParameters(t *testing.T) {
+	w := newWorkplace(t)
+	out := w.path("rotate")
+	succeed(t, "init", "--model", "rotate", "--dim", "4", "--data", w.data, "--out", out, "--gamma", "6", "--embedding-range", "0.5")
+	c, err := checkpoint.Open(t.Context(), out)
+	require.NoError(t, err)
+	defer c.Close()
+	assert.Equal(t, map[string]float64{"gamma": 6, "embedding_range": 0.5}, c.Model.Config().Hyper)
+
+	for message, args := range map[string][]string{
+		"model mquine has no hyper-parameter gamma: it has none":          {"mquine", "--gamma", "6"},
+		"model rotate: embedding_range is 0: it must be from 1e-30 to 1e": {"rotate", "--embedding-range", "0"},
+		"model rotate: gamma is NaN: it must be from":                     {"rotate", "--gamma", "NaN"},
+	} {
+		args = append([]string{"init", "--dim", "4", "--data", w.data, "--out", w.path("refused"), "--model"}, args...)
+		mquine(t, args...).requireSentence(t, 1, message)
 	}
 }
 

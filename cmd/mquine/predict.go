@@ -15,8 +15,18 @@ import (
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
+
+// scoreHelp lists the scores of the models.
+func scoreHelp() string {
+	var list strings.Builder
+	for _, s := range model.Specs() {
+		fmt.Fprintf(&list, "  %-10s %s\n", s.Name, s.Score)
+	}
+	return list.String()
+}
 
 func newPredictCommand() *cobra.Command {
 	p := &prediction{k: 10}
@@ -27,11 +37,11 @@ func newPredictCommand() *cobra.Command {
 --head X --relation R, and of (?, R, X) for --tail X --relation R.
 
 The score is the plausibility of the triple; higher is better, and its scale is the model's own:
-minus the squared distance for mquine and mquade, γ minus the distance for transe, rotate and
-protate, the product itself for distmult and complex. Entities with the same score are listed in
-the checkpoint's order. An answer is known if a split of the data set has the triple;
---filter-known leaves these out, and needs all three splits. Without one of them, ? stands for an
-answer that the others do not know.
+
+` + scoreHelp() + `
+Entities with the same score are listed in the checkpoint's order. An answer is known if a split of
+the data set has the triple; --filter-known leaves these out, and needs all three splits. Without
+one of them, ? stands for an answer that the others do not know.
 
 --in takes many queries from a file, or from standard input if it is "-": one a line, its three
 fields separated by tabs, with ? as the head or as the tail. The answers are printed as lines too:
@@ -146,8 +156,8 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 			list[i].Score = s.checkpoint.Model.Score(list[i].Score)
 		}
 	}
-	if c := s.checkpoint.Model.Config(); c.Model == "protate" && c.Modulus == 0 {
-		fmt.Fprintln(log, "note: the checkpoint lacks the modulus of pRotatE, which changes no rank: the scores are −Σ|sin(θ_h + θ_r − θ_t)|")
+	for _, note := range model.ScoreNotes(s.checkpoint.Model.Config()) {
+		fmt.Fprintln(log, "note: "+note)
 	}
 	if p.in != "" {
 		err = writeLists(text.Exact(out), s.graph, queries, lists, complete)

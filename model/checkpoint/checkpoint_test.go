@@ -54,6 +54,13 @@ func TestOpenMQuadE(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	set := func(pairs ...string) func(*folder) {
+		return func(f *folder) {
+			for i := 0; i < len(pairs); i += 2 {
+				f.metadata[pairs[i]] = pairs[i+1]
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		change  func(*folder)
 		file    string // that the message names
@@ -62,9 +69,9 @@ func TestOpenRefuses(t *testing.T) {
 		"no metadata":         {func(f *folder) { f.metadata = map[string]string{} }, parametersName, `the metadata lack "format", which format mquine/1 requires`},
 		"no model":            {func(f *folder) { delete(f.metadata, "model") }, parametersName, `the metadata lack "model"`},
 		"no dim":              {func(f *folder) { delete(f.metadata, "dim") }, parametersName, `the metadata lack "dim"`},
-		"γ not a number":      {func(f *folder) { f.metadata["gamma"] = "twelve" }, parametersName, `metadata "gamma" is "twelve", which is not a number`},
-		"modulus negative":    {func(f *folder) { f.metadata["modulus"] = "-0.5" }, parametersName, "the modulus -0.5 is not a positive number"},
-		"γ infinite":          {func(f *folder) { f.metadata["gamma"] = "Inf" }, parametersName, "γ = +Inf is not a number"},
+		"γ not a number":      {set("model", "transe-l1", "gamma", "twelve"), parametersName, `metadata "gamma" is "twelve", which is not a number`},
+		"modulus negative":    {set("model", "protate", "embedding_range", "1", "modulus", "-0.5"), parametersName, "modulus is -0.5: it must be from 0"},
+		"γ infinite":          {set("model", "transe-l1", "gamma", "Inf"), parametersName, "gamma is +Inf: it must be from"},
 		"no data set":         {func(f *folder) { f.metadata["dataset"] = "" }, parametersName, `the metadata lack "dataset"`},
 		"later format":        {func(f *folder) { f.metadata = map[string]string{"format": "mquine/2"} }, parametersName, `format "mquine/2" is unknown: this version of mquine reads mquine/1`},
 		"unknown model":       {func(f *folder) { f.metadata["model"] = "mqueen" }, parametersName, `unknown model "mqueen"`},
@@ -181,7 +188,7 @@ func TestFixture(t *testing.T) {
 	row := func(label string) []float32 {
 		id, known := c.Entities.ID(label)
 		require.True(t, known, label)
-		return c.Model.EntityRow(id)
+		return c.Model.Tensors()[0][int(id)*78:][:78]
 	}
 	assert.Equal(t, row("disease_or_syndrome"), row("neoplastic_process"), "copied after training")
 	assert.NotEqual(t, row("disease_or_syndrome"), row("acquired_abnormality"))
@@ -214,10 +221,10 @@ func FuzzOpen(f *testing.F) {
 		config := c.Model.Config()
 		require.Equal(t, config.Entities, c.Entities.Len())
 		require.Equal(t, config.Relations, c.Relations.Len())
-		shapes, err := model.Shapes(config)
+		list, err := model.Parameters(config)
 		require.NoError(t, err)
 		for i, values := range c.Model.Tensors() {
-			require.Len(t, values, shapes[i].Len())
+			require.Len(t, values, list[i].Len())
 			for _, v := range values {
 				require.False(t, math.IsNaN(float64(v)) || math.IsInf(float64(v), 0))
 			}

@@ -111,10 +111,10 @@ func (m trained) replace(dir string) error {
 
 // newTrained makes a model whose values come from next.
 func newTrained(t require.TestingT, c model.Config, next func() float32) trained {
-	shapes, err := model.Shapes(c)
+	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
-	tensors := make([][]float32, len(shapes))
-	for i, s := range shapes {
+	tensors := make([][]float32, len(parameters))
+	for i, s := range parameters {
 		tensors[i] = make([]float32, s.Len())
 		for j := range tensors[i] {
 			tensors[i][j] = next()
@@ -145,10 +145,18 @@ func drawTrained(t *rapid.T) trained {
 		Dim:       rapid.IntRange(1, 4).Draw(t, "dim"),
 		Entities:  rapid.IntRange(1, 5).Draw(t, "entities"),
 		Relations: rapid.IntRange(1, 3).Draw(t, "relations"),
-
-		Gamma:          rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64).Draw(t, "gamma"),
-		EmbeddingRange: rapid.Float64Range(1e-30, 1e30).Draw(t, "embedding range"),
-		Modulus:        rapid.Float64Range(0, math.MaxFloat64).Draw(t, "modulus"),
+	}
+	spec, err := model.Lookup(c.Model)
+	require.NoError(t, err)
+	for _, h := range spec.Hyper {
+		v := rapid.Float64Range(h.Least, h.Most).Draw(t, h.Key)
+		if v == h.Default { // which is not stored
+			continue
+		}
+		if c.Hyper == nil {
+			c.Hyper = map[string]float64{}
+		}
+		c.Hyper[h.Key] = v
 	}
 	value := rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32)
 	m := newTrained(t, c, func() float32 { return value.Draw(t, "value") })

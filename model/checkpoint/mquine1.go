@@ -32,9 +32,6 @@ const (
 	modelKey           = "model"
 	dimKey             = "dim"
 	datasetKey         = "dataset"
-	gammaKey           = "gamma"
-	embeddingRangeKey  = "embedding_range"
-	modulusKey         = "modulus"
 	entitiesSHA256Key  = "entities_sha256"
 	relationsSHA256Key = "relations_sha256"
 	checksumKey        = "parameters_sha256"
@@ -118,27 +115,26 @@ func configOf(metadata map[string]string) (model.Config, error) {
 	if err != nil {
 		return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a dimension", dimKey, metadata[dimKey])
 	}
-	config := model.Config{Model: metadata[modelKey], Dim: dim}
-	for _, n := range numbers(&config) {
-		text, given := metadata[n.key]
+	spec, err := model.Lookup(metadata[modelKey])
+	if err != nil {
+		return model.Config{}, err
+	}
+	config := model.Config{Model: spec.Name, Dim: dim}
+	for _, h := range spec.Hyper {
+		text, given := metadata[h.Key]
 		if !given {
 			continue
 		}
-		if *n.value, err = strconv.ParseFloat(text, 64); err != nil {
-			return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a number", n.key, text)
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a number", h.Key, text)
 		}
+		if config.Hyper == nil {
+			config.Hyper = map[string]float64{}
+		}
+		config.Hyper[h.Key] = value
 	}
 	return config, nil
-}
-
-// number is a field of a configuration and its key in the metadata.
-type number struct {
-	key   string
-	value *float64
-}
-
-func numbers(c *model.Config) []number {
-	return []number{{gammaKey, &c.Gamma}, {embeddingRangeKey, &c.EmbeddingRange}, {modulusKey, &c.Modulus}}
 }
 
 // readVocabulary reads a vocabulary of c and compares its hash with that in the metadata.

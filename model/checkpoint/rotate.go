@@ -203,7 +203,9 @@ func (o rotateOptions) model() (config model.Config, widths [2]int, err error) {
 			widths[i] *= 2
 		}
 	}
-	config = model.Config{Model: m.name, Dim: hidden, Gamma: gamma, EmbeddingRange: model.DefaultRange(gamma, hidden)}
+	config = model.Config{Model: m.name, Dim: hidden, Hyper: map[string]float64{
+		model.Gamma: gamma, model.EmbeddingRange: model.DefaultRange(gamma, hidden),
+	}}
 	if m.entity == 0 {
 		// A doubled model has only more dimensions; the range is still that of hidden_dim.
 		config.Dim = widths[0]

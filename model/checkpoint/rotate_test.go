@@ -90,9 +90,9 @@ func TestOpenRotate(t *testing.T) {
 	c, err := Open(t.Context(), dir)
 	require.NoError(t, err)
 	assert.Equal(t, "rotate", c.Format)
-	assert.Equal(t, model.Config{Model: "rotate", Dim: 2, Entities: 3, Relations: 1, Gamma: 6, EmbeddingRange: 4}, c.Model.Config())
+	assert.Equal(t, model.Config{Model: "rotate", Dim: 2, Entities: 3, Relations: 1, Hyper: map[string]float64{"gamma": 6, "embedding_range": 4}}, c.Model.Config())
 	assert.Equal(t, "toy", c.Dataset)
-	assert.Equal(t, []float32{5, 6, 7, 8}, c.Model.EntityRow(1))
+	assert.Equal(t, []float32{5, 6, 7, 8}, c.Model.Tensors()[0][4:8])
 	assert.Equal(t, []float32{0.5, -0.25}, c.Model.Tensors()[1])
 	assert.Equal(t, []string{"annie", "bob", "carla"}, c.Entities.Labels())
 	assert.Equal(t, []string{"likes"}, c.Relations.Labels())
@@ -141,7 +141,8 @@ func TestOpenRotateModels(t *testing.T) {
 		f.relation = npyFile(1, c.relationColumn, make([]float32, c.relationColumn)...)
 		ckpt, err := Open(t.Context(), f.write(t))
 		require.NoError(t, err, c.model)
-		c.want.Entities, c.want.Relations, c.want.Gamma, c.want.EmbeddingRange = 3, 1, 12, 14.0/3
+		c.want.Entities, c.want.Relations = 3, 1
+		c.want.Hyper = map[string]float64{"gamma": 12, "embedding_range": 14.0 / 3}
 		assert.Equal(t, c.want, ckpt.Model.Config(), "the range is that of hidden_dim")
 		require.NoError(t, ckpt.Close())
 	}
@@ -163,7 +164,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"model a number":    {set("model", 7), rotateConfig, `option "model" is "7", which is not a text`},
 		"no γ":              {func(f *rotateFolder) { delete(f.options, "gamma") }, rotateConfig, `option "gamma" is missing`},
 		"γ a text":          {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", which is not a number`},
-		"γ makes no range":  {set("gamma", -2), rotateConfig, "the embedding range 0 is not from"},
+		"γ makes no range":  {set("gamma", -2), rotateConfig, "embedding_range is 0: it must be from"},
 		"no dimension":      {set("hidden_dim", nil), rotateConfig, `option "hidden_dim" is "<nil>", which is not a whole number from 1`},
 		"dimension 0":       {set("hidden_dim", 0), rotateConfig, "which is not a whole number from 1"},
 		"dimension 1.5":     {set("hidden_dim", 1.5), rotateConfig, "which is not a whole number from 1"},
@@ -192,7 +193,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 			require.ErrorContains(t, err, c.message)
 			assert.Nil(t, got)
 			assert.NotContains(t, err.Error(), "\n")
-			if c.file == rotateConfig && c.message == "the embedding range 0 is not from" {
+			if c.file == rotateConfig && c.message == "embedding_range is 0: it must be from" {
 				c.file = "" // the model's error names the folder
 			}
 			assert.Contains(t, err.Error(), filepath.Join(dir, c.file))
@@ -282,10 +283,10 @@ func TestRotateSaved(t *testing.T) {
 // those that it printed, which are float32 sums.
 func TestRotateFixtures(t *testing.T) {
 	for name, want := range map[string]model.Config{
-		"transe":   {Model: "transe-l1", Dim: 32, Gamma: 6, EmbeddingRange: 0.25},
-		"distmult": {Model: "distmult", Dim: 32, Gamma: 20, EmbeddingRange: 0.6875},
-		"complex":  {Model: "complex", Dim: 32, Gamma: 20, EmbeddingRange: 0.6875},
-		"rotate":   {Model: "rotate", Dim: 32, Gamma: 6, EmbeddingRange: 0.25},
+		"transe":   {Model: "transe-l1", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
+		"distmult": {Model: "distmult", Dim: 32, Hyper: map[string]float64{"gamma": 20, "embedding_range": 0.6875}},
+		"complex":  {Model: "complex", Dim: 32, Hyper: map[string]float64{"gamma": 20, "embedding_range": 0.6875}},
+		"rotate":   {Model: "rotate", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(os.Getenv("MQUINE_FIXTURES"), "rotate-repo-"+name+"-umls")
@@ -374,10 +375,10 @@ func FuzzOpenRotate(f *testing.F) {
 			return
 		}
 		defer c.Close()
-		shapes, err := model.Shapes(c.Model.Config())
+		parameters, err := model.Parameters(c.Model.Config())
 		require.NoError(t, err)
 		for i, values := range c.Model.Tensors() {
-			require.Len(t, values, shapes[i].Len())
+			require.Len(t, values, parameters[i].Len())
 			for _, v := range values {
 				require.True(t, finite(v))
 			}

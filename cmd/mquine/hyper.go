@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/model"
+)
+
+// addHyper adds a flag for every hyper-parameter of a model. The function that it returns collects those
+// that were given.
+func addHyper(cmd *cobra.Command) func() map[string]float64 {
+	values := map[string]*float64{}
+	for _, h := range model.HyperParameters() {
+		help := fmt.Sprintf("%s (%s)", h.Help, strings.Join(modelsWith(h.Key), ", "))
+		values[h.Key] = cmd.Flags().Float64(h.Flag(), 0, help)
+	}
+	return func() map[string]float64 {
+		given := map[string]float64{}
+		for _, h := range model.HyperParameters() {
+			if cmd.Flags().Changed(h.Flag()) {
+				given[h.Key] = *values[h.Key]
+			}
+		}
+		return given
+	}
+}
+
+// modelsWith names the models that have a hyper-parameter.
+func modelsWith(key string) (names []string) {
+	for _, s := range model.Specs() {
+		for _, h := range s.Hyper {
+			if h.Key == key {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,40 @@
+package fmath
+
+import "math"
+
+// NormSlack makes a computed norm an upper bound: it exceeds the rounding errors of any sum of fewer than
+// 10⁶ numbers of one sign.
+const NormSlack = 1 + 1e-9
+
+// Norm returns an upper bound of ‖x‖₂.
+func Norm[T float32 | float64](x []T) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4; x = x[4:] {
+		a += float64(x[0]) * float64(x[0])
+		b += float64(x[1]) * float64(x[1])
+		c += float64(x[2]) * float64(x[2])
+		d += float64(x[3]) * float64(x[3])
+	}
+	for _, v := range x {
+		a += float64(v) * float64(v)
+	}
+	return math.Sqrt(a+b+c+d) * NormSlack
+}
+
+// Norm1 returns an upper bound of Σ|x_i|.
+func Norm1(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += math.Abs(float64(v))
+	}
+	return sum * NormSlack
+}
+
+// PairNorm returns an upper bound of Σ√(re_i² + im_i²).
+func PairNorm(re, im []float32) float64 {
+	var sum float64
+	for i, v := range re {
+		sum += math.Sqrt(float64(v)*float64(v) + float64(im[i])*float64(im[i]))
+	}
+	return sum * NormSlack
+}

@@ -1,0 +1,166 @@
+package model_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/modeltest"
+)
+
+// definitions has the reference score of each model of tables, written out from the stored numbers of
+// a head, a relation and a tail in the order of operations that its file states.
+var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
+	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			hr := h[i] + r[i]
+			score = score + math.Abs(hr-t[i])
+		}
+		return -score
+	},
+	"transe-l2": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			hr := h[i] + r[i]
+			v := hr - t[i]
+			square := float64(v * v)
+			score = score + square
+		}
+		return -score
+	},
+	"distmult": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			hr := float64(h[i] * r[i])
+			hrt := float64(hr * t[i])
+			score = score + hrt
+		}
+		return score
+	},
+	"complex": func(c model.Config, h, r, t []float64) float64 {
+		score, k := 0.0, c.Dim
+		for i := range k {
+			p1, p2 := float64(h[i]*r[i]), float64(h[k+i]*r[k+i])
+			p3, p4 := float64(h[i]*r[k+i]), float64(h[k+i]*r[i])
+			re, im := p1-p2, p3+p4
+			x, y := float64(re*t[i]), float64(im*t[k+i])
+			term := x + y
+			score = score + term
+		}
+		return score
+	},
+	"rotate": func(c model.Config, h, r, t []float64) float64 {
+		score, k := 0.0, c.Dim
+		for i := range k {
+			factor := math.Pi / c.Hyper[model.EmbeddingRange]
+			sin, cos := model.SinCos(float64(r[i] * factor))
+			p1, p2 := float64(h[i]*cos), float64(h[k+i]*sin)
+			p3, p4 := float64(h[i]*sin), float64(h[k+i]*cos)
+			re, im := p1-p2, p3+p4
+			re, im = re-t[i], im-t[k+i]
+			x, y := float64(re*re), float64(im*im)
+			modulus := math.Sqrt(x + y)
+			score = score + modulus
+		}
+		return -score
+	},
+	"protate": func(c model.Config, h, r, t []float64) float64 {
+		score := 0.0
+		for i := range c.Dim {
+			factor := 3.14159262358979323846 / c.Hyper[model.EmbeddingRange]
+			sh, ch := model.SinCos(float64(h[i] * factor))
+			sr, cr := model.SinCos(float64(r[i] * factor))
+			st, ct := model.SinCos(float64(t[i] * factor))
+			p1, p2 := float64(sh*cr), float64(ch*sr)
+			p3, p4 := float64(ch*cr), float64(sh*sr)
+			x, y := p1+p2, p3-p4
+			q1, q2 := float64(x*ct), float64(y*st)
+			v := q1 - q2
+			score = score + math.Abs(v)
+		}
+		return -score
+	},
+}
+
+// plain is the reference score written out entry by entry in the order of the definition.
+func plain(m model.Model, h, r, t int32) float64 {
+	c := m.Config()
+	d := c.Dim
+	entity := func(e int32) func(i, j int) float64 {
+		p := model.Triangle(d)
+		row := m.Tensors()[0][int(e)*p:][:p]
+		return func(i, j int) float64 {
+			if i == j {
+				return 2 * float64(row[i*(i+1)/2+i])
+			}
+			i, j = max(i, j), min(i, j)
+			return float64(row[i*(i+1)/2+j])
+		}
+	}
+	relation := func(k int) func(i, j int) float64 {
+		return func(i, j int) float64 {
+			if k >= len(m.Tensors()) {
+				return 0
+			}
+			return float64(m.Tensors()[k][(int(r)*d+i)*d+j])
+		}
+	}
+	product := func(a, b func(i, j int) float64) func(i, j int) float64 {
+		c := make([]float64, d*d)
+		for i := range d {
+			for j := range d {
+				for k := range d {
+					p := a(i, k) * b(k, j)
+					c[i*d+j] = float64(p) + c[i*d+j]
+				}
+			}
+		}
+		return func(i, j int) float64 { return c[i*d+j] }
+	}
+	H, T := entity(h), entity(t)
+	P, Q := product(H, relation(1)), product(relation(2), T)
+	X := product(product(H, relation(3)), T)
+	var s float64
+	for j := range d {
+		var c float64
+		for i := range d {
+			D := P(i, j) - Q(i, j)
+			if len(m.Tensors()) > 3 {
+				D = float64(D) + X(i, j)
+			}
+			c += float64(D * D)
+		}
+		s += c
+	}
+	return -s
+}
+
+// row returns row i of a tensor with n rows.
+func row(tensor []float32, n int, i int32) (out []float64) {
+	width := len(tensor) / n
+	for _, v := range tensor[int(i)*width:][:width] {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
+// Every registered model keeps what the package promises.
+func TestConform(t *testing.T) {
+	for _, spec := range model.Specs() {
+		t.Run(spec.Name, func(t *testing.T) {
+			s := modeltest.Subject{Spec: spec}
+			if definition, ok := definitions[spec.Name]; ok {
+				s.Hyper = func(size float64) map[string]float64 { return map[string]float64{model.EmbeddingRange: size} }
+				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
+					c, x := m.Config(), m.Tensors()
+					return definition(c, row(x[0], c.Entities, t.Head), row(x[1], c.Relations, t.Relation), row(x[0], c.Entities, t.Tail))
+				}
+			} else {
+				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 { return plain(m, t.Head, t.Relation, t.Tail) }
+			}
+			modeltest.Conform(t, s)
+		})
+	}
+}

@@ -1,0 +1,43 @@
+// Package unrounded has the comparisons of towers without rounding, for tests.
+package unrounded
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/kernel"
+)
+
+// Compare is a comparison by its definition, exactly; magnitude is the sum of the magnitudes of the terms
+// of a dot product.
+func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitude float64) {
+	sum := exactly.Of(0)
+	difference := func(i int) *big.Float {
+		return exactly.Sub(exactly.Of(float64(psi[i])), exactly.Of(float64(phi[i])))
+	}
+	product := func(i int) *big.Float { return exactly.Of(float64(psi[i]) * float64(phi[i])) }
+	absolute := func(x *big.Float) *big.Float { return new(big.Float).Abs(x) }
+	switch c {
+	case kernel.Dot:
+		for i := range psi {
+			sum = exactly.Add(sum, product(i))
+			magnitude += math.Abs(float64(psi[i]) * float64(phi[i]))
+		}
+	case kernel.L1:
+		for i := range psi {
+			sum = exactly.Sub(sum, absolute(difference(i)))
+		}
+	case kernel.GroupNorm:
+		for i := 0; i < len(psi); i += 2 {
+			x, y := difference(i), difference(i+1)
+			squares := exactly.Add(exactly.Mul(x, x), exactly.Mul(y, y))
+			sum = exactly.Sub(sum, new(big.Float).SetPrec(squares.Prec()).Sqrt(squares))
+		}
+	case kernel.Phase:
+		for i := 0; i < len(psi); i += 2 {
+			sum = exactly.Sub(sum, absolute(exactly.Add(product(i), product(i+1))))
+		}
+	}
+	return sum, magnitude
+}

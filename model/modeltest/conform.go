@@ -1,0 +1,440 @@
+// Package modeltest checks that a model keeps what package model promises, and has two small models with
+// what those of package model lack: features that depend on the side, reciprocal relations, tensors that all
+// triples share.
+package modeltest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/exactly"
+	"github.com/mquine/mquine/internal/fmath"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/model/internal/unrounded"
+)
+
+// Subject is a model under test.
+type Subject struct {
+	// Spec is registered.
+	Spec *model.Spec
+	// Definition is the reference score of a triple as asked from a side, written out from the stored
+	// parameters without the model's code, in float64 and in the order of operations that the model's file
+	// states.
+	Definition func(m model.Model, side kg.Side, t kg.Triple) float64
+	// Hyper returns hyper-parameters that suit parameters of a size; nil for those of a new model.
+	Hyper func(size float64) map[string]float64
+}
+
+const (
+	entities  = 40
+	relations = 3
+)
+
+var sides = []kg.Side{kg.Tail, kg.Head}
+
+// Conform checks a model on every backend of this machine: the bits of its reference score, the bound of its
+// slack, that its vectors depend on what it declares and on nothing else, that it does not allocate, and
+// that a checkpoint keeps it.
+func Conform(t *testing.T, s Subject) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, b := range backends {
+		t.Run(b.Tier.String(), func(t *testing.T) {
+			t.Run("reference", func(t *testing.T) { s.reference(t, b) })
+			t.Run("slack", func(t *testing.T) { s.slack(t, b) })
+			t.Run("dependence", func(t *testing.T) { s.dependence(t, b) })
+			t.Run("batches", func(t *testing.T) { s.batches(t, b) })
+			t.Run("identity", func(t *testing.T) { s.identity(t, b) })
+			t.Run("allocations", func(t *testing.T) { s.allocations(t, b) })
+		})
+	}
+	t.Run("sizes", s.sizes)
+	t.Run("initial", s.initial)
+	t.Run("checkpoint", s.checkpoint)
+}
+
+// dims lists the dimensions of the tests.
+func (s Subject) dims() (list []int) {
+	for _, d := range []int{1, 3, 8, 18, 38} {
+		if d <= s.Spec.MaxDim && !(testing.Short() && d > 18) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// filling makes parameters of about the given size.
+type filling struct {
+	name string
+	size float64
+	next func(rng *rand.Rand, column int) float64
+}
+
+func normal(size float64) filling {
+	return filling{fmt.Sprintf("normal %g", size), size,
+		func(rng *rand.Rand, _ int) float64 { return size * rng.NormFloat64() }}
+}
+
+var fillings = []filling{
+	normal(1), normal(1e-3), normal(1e5), normal(1e-22),
+	{"integers of all scales", 1, func(rng *rand.Rand, column int) float64 {
+		return math.Ldexp(float64(rng.IntN(1<<10)-1<<9), column*7%31-20)
+	}},
+	{"one sign and size", 1, func(rng *rand.Rand, _ int) float64 { return 0.3 * (1 + 1e-6*rng.NormFloat64()) }},
+}
+
+// model returns a model filled with numbers.
+func (s Subject) model(t testing.TB, d int, f filling) model.Model {
+	c := model.Config{Model: s.Spec.Name, Dim: d, Entities: entities, Relations: relations}
+	if s.Hyper != nil {
+		c.Hyper = s.Hyper(f.size)
+	}
+	c = s.Spec.Initial(c)
+	parameters, err := s.Spec.Parameters(c)
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(uint64(d), 9))
+	var tensors [][]float32
+	for _, p := range parameters {
+		x := make([]float32, p.Len())
+		for i := range x {
+			x[i] = float32(f.next(rng, i%p.Width()))
+		}
+		tensors = append(tensors, x)
+	}
+	m, err := s.Spec.New(c, tensors)
+	require.NoError(t, err)
+	return m
+}
+
+// reference compares the reference scores with the definition, bit for bit, also after other work of the
+// same worker. A model that is not sided has one definition for both sides.
+func (s Subject) reference(t *testing.T, b *kernel.Backend) {
+	for _, d := range s.dims() {
+		for _, f := range fillings {
+			m := s.model(t, d, f)
+			sided := s.Spec.Sided != nil && s.Spec.Sided(m.Config())
+			used := newVectors(m, b)
+			different := false
+			for i := range 30 {
+				triple := kg.Triple{Head: int32(i * 7 % entities), Relation: int32(i / 4 % relations), Tail: int32(i / 2 % entities)}
+				var scores [2]float64
+				var want float64
+				for _, side := range sides {
+					q, answer := triple.Query(side)
+					if side == kg.Tail || sided {
+						want = s.Definition(m, side, triple)
+					}
+					got := m.NewWorker(b).Reference(q, answer)
+					same(t, want, got, "d = %d, %s, %v %v", d, f.name, side, triple)
+					same(t, want, used.worker.Reference(q, answer), "d = %d, %v %v, a worker that was used", d, side, triple)
+					if i%3 == 0 { // else the next call has the query in common
+						used.query(kg.Query{Side: kg.Side(i % 2), Relation: int32(i % relations), Anchor: int32(i % 5)})
+						used.feature(side, triple.Relation, int32(i%7))
+						same(t, want, used.worker.Reference(q, answer), "d = %d, %v %v, after another ψ and φ", d, side, triple)
+					}
+					scores[side] = got
+				}
+				if !sided {
+					same(t, scores[kg.Tail], scores[kg.Head], "d = %d, %s, %v: the sides", d, f.name, triple)
+				}
+				different = different || scores[kg.Tail] != scores[kg.Head]
+			}
+			if sided && f.size == 1 {
+				assert.True(t, different, "d = %d: declared as sided, and both sides have one score", d)
+			}
+		}
+	}
+}
+
+func same(t *testing.T, want, got float64, message string, args ...any) {
+	t.Helper()
+	require.Equal(t, math.Float64bits(want), math.Float64bits(got), "%s: %v is not %v", fmt.Sprintf(message, args...), got, want)
+}
+
+// vectors makes single vectors by a worker.
+type vectors struct {
+	worker model.Worker
+	model  model.Model
+}
+
+func newVectors(m model.Model, b *kernel.Backend) vectors { return vectors{m.NewWorker(b), m} }
+
+func (v vectors) query(q kg.Query) ([]float32, model.Slack) {
+	psi, slacks := rows(1, v.model.Tower(q.Side).Psi, 0), make([]model.Slack, 1)
+	v.worker.Queries(q.Side, q.Relation, []int32{q.Anchor}, psi, slacks)
+	return psi.Row(0), slacks[0]
+}
+
+func (v vectors) feature(side kg.Side, relation, e int32) ([]float32, float64) {
+	phi, sizes := rows(1, v.model.Tower(side).Phi, 0), make([]float64, 1)
+	v.worker.Features(side, relation, []int32{e}, phi, sizes)
+	return phi.Row(0), sizes[0]
+}
+
+// rows returns n rows with the given number of entries between them, all of them a number that no model
+// makes.
+func rows(n, width, between int) model.Rows {
+	r := model.Rows{Values: make([]float32, n*(width+between)), Width: width, Stride: width + between}
+	for i := range r.Values {
+		r.Values[i] = canary
+	}
+	return r
+}
+
+const canary = 0x1.234567p+99
+
+// slack checks that the comparison of ψ and φ is the reference score minus a constant of the query, within
+// the slack and, in dot products, the rounding of the vectors.
+func (s Subject) slack(t *testing.T, b *kernel.Backend) {
+	for _, d := range s.dims() {
+		for _, f := range fillings {
+			m := s.model(t, d, f)
+			v := newVectors(m, b)
+			for _, side := range sides {
+				q := kg.Query{Side: side, Relation: 1, Anchor: 3}
+				tower := m.Tower(side)
+				psi, slack := v.query(q)
+				require.Less(t, slack.At(1), math.Inf(1))
+				lowest, highest := math.Inf(1), math.Inf(-1)
+				for e := range int32(entities / 2) {
+					phi, size := v.feature(side, q.Relation, e)
+					require.GreaterOrEqual(t, size, 0.0)
+					compared, magnitude := unrounded.Compare(tower.Compare, psi, phi)
+					band := slack.At(size)
+					if tower.Compare == model.Dot {
+						band += magnitude*2.01*kernel.U32 + 0x1p-148*float64(len(psi))*(1+fmath.Norm(psi)+fmath.Norm(phi))
+					}
+					// The constant, give or take the band.
+					at, _ := exactly.Sub(exactly.Of(v.worker.Reference(q, e)), compared).Float64()
+					lowest, highest = min(lowest, at+band), max(highest, at-band)
+				}
+				assert.LessOrEqual(t, highest, lowest, "d = %d, %s, %v: no constant fits every candidate", d, f.name, side)
+			}
+		}
+	}
+}
+
+// dependence checks that φ depends on the side and the relation only where the tower says so, and does
+// where it says so.
+func (s Subject) dependence(t *testing.T, b *kernel.Backend) {
+	m := s.model(t, s.dims()[len(s.dims())-1], fillings[0])
+	v := newVectors(m, b)
+	equal := [2][2]bool{{true, true}, {true, true}} // by whether side and relation are the same
+	number := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	for e := range int32(entities) {
+		for _, p := range sides {
+			for _, q := range sides {
+				for r := range int32(relations) {
+					x, xSize := v.feature(p, 0, e)
+					y, ySize := v.feature(q, r, e)
+					at := &equal[number(p == q)][number(r == 0)]
+					*at = *at && assert.ObjectsAreEqual(x, y) && xSize == ySize
+				}
+			}
+		}
+	}
+	if m.Tower(kg.Tail) != m.Tower(kg.Head) {
+		return // candidates are prepared for each side in any case
+	}
+	for same, byRelation := range equal {
+		for sameRelation, got := range byRelation {
+			want := m.Tower(kg.Tail).Features.Shares(same == 1, sameRelation == 1)
+			assert.Equal(t, want, got, "φ for the same side %d, the same relation %d", same, sameRelation)
+		}
+	}
+}
+
+// batches checks that many vectors at a time are the same as one at a time, and that nothing between the
+// rows is touched.
+func (s Subject) batches(t *testing.T, b *kernel.Backend) {
+	for _, d := range s.dims() {
+		m := s.model(t, d, fillings[0])
+		list := rand.New(rand.NewPCG(uint64(d), 3)).Perm(entities)
+		var batch []int32
+		for _, e := range list[:17] {
+			batch = append(batch, int32(e))
+		}
+		many, one := m.NewWorker(b), newVectors(m, b)
+		for _, side := range sides {
+			for r := range int32(relations) {
+				tower := m.Tower(side)
+				psi, slacks := rows(len(batch), tower.Psi, 3), make([]model.Slack, len(batch))
+				phi, sizes := rows(len(batch), tower.Phi, 3), make([]float64, len(batch))
+				many.Queries(side, r, batch, psi, slacks)
+				many.Features(side, r, batch, phi, sizes)
+				for i, e := range batch {
+					wantPsi, wantSlack := one.query(kg.Query{Side: side, Relation: r, Anchor: e})
+					wantPhi, wantSize := one.feature(side, r, e)
+					require.Equal(t, wantPsi, psi.Row(i), "ψ, d = %d, %v", d, side)
+					require.Equal(t, wantPhi, phi.Row(i), "φ, d = %d, %v", d, side)
+					require.Equal(t, wantSlack, slacks[i])
+					require.Equal(t, wantSize, sizes[i])
+				}
+				for _, r := range []model.Rows{psi, phi} {
+					for i := range batch {
+						require.Equal(t, []float32{canary, canary, canary}, r.Values[i*r.Stride+r.Width:][:3], "between the rows")
+					}
+				}
+			}
+		}
+	}
+}
+
+// identity checks that entities are the same if and only if all their parameters are, and that such
+// candidates have one φ and one score.
+func (s Subject) identity(t *testing.T, b *kernel.Backend) {
+	m := s.model(t, 3, fillings[0])
+	parameters, err := s.Spec.Parameters(m.Config())
+	require.NoError(t, err)
+	const a, z = 2, entities - 1
+	row := func(i int, e int32) []float32 { w := parameters[i].Width(); return m.Tensors()[i][int(e)*w:][:w] }
+	for i, p := range parameters {
+		if p.Axis == model.PerEntity {
+			copy(row(i, z), row(i, a))
+		}
+	}
+	require.True(t, m.SameEntity(a, z))
+	assert.Equal(t, m.HashEntity(a), m.HashEntity(z))
+	v := newVectors(m, b)
+	for _, side := range sides {
+		for r := range int32(relations) {
+			q := kg.Query{Side: side, Relation: r, Anchor: 7}
+			same(t, v.worker.Reference(q, a), v.worker.Reference(q, z), "equal entities")
+			x, xSize := v.feature(side, r, a)
+			y, ySize := v.feature(side, r, z)
+			assert.Equal(t, x, y)
+			assert.Equal(t, xSize, ySize)
+		}
+	}
+	for i, p := range parameters {
+		if p.Axis != model.PerEntity {
+			continue
+		}
+		for k := range p.Width() {
+			old := row(i, z)[k]
+			row(i, z)[k] = math.Nextafter32(old, 100)
+			assert.False(t, m.SameEntity(a, z), "tensor %s, column %d, differs", p.Name, k)
+			assert.NotEqual(t, m.HashEntity(a), m.HashEntity(z))
+			row(i, z)[k] = old
+		}
+	}
+}
+
+func (s Subject) allocations(t *testing.T, b *kernel.Backend) {
+	m := s.model(t, 9, fillings[0])
+	w := m.NewWorker(b)
+	batch := []int32{4, 1, 3}
+	slacks, sizes := make([]model.Slack, len(batch)), make([]float64, len(batch))
+	r := int32(0)
+	for _, side := range sides {
+		psi, phi := rows(len(batch), m.Tower(side).Psi, 0), rows(len(batch), m.Tower(side).Phi, 0)
+		assert.Zero(t, testing.AllocsPerRun(20, func() {
+			r = (r + 1) % relations
+			w.Features(side, r, batch, phi, sizes)
+			w.Queries(side, r, batch, psi, slacks)
+			w.Reference(kg.Query{Side: side, Relation: r, Anchor: r}, 5)
+		}), side)
+	}
+}
+
+// sizes checks what New refuses.
+func (s Subject) sizes(t *testing.T) {
+	m := s.model(t, 3, fillings[0])
+	c := m.Config()
+	_, err := s.Spec.New(c, m.Tensors()[1:])
+	assert.ErrorContains(t, err, "tensors, not")
+	for i := range m.Tensors() {
+		tensors := append([][]float32{}, m.Tensors()...)
+		tensors[i] = append([]float32{0}, tensors[i]...)
+		_, err := s.Spec.New(c, tensors)
+		assert.ErrorContains(t, err, "elements")
+	}
+	for _, d := range []int{-1, 0, s.Spec.MaxDim + 1} {
+		c.Dim = d
+		assert.ErrorContains(t, s.Spec.Check(c), "out of range")
+	}
+	c = m.Config()
+	c.Hyper = map[string]float64{"no such key": 1}
+	assert.ErrorContains(t, s.Spec.Check(c), "no hyper-parameter no such key")
+	for _, h := range s.Spec.Hyper {
+		for _, v := range []float64{math.NaN(), math.Nextafter(h.Least, math.Inf(-1)), math.Nextafter(h.Most, math.Inf(1))} {
+			c.Hyper = s.Spec.Initial(m.Config()).Hyper
+			c.Hyper[h.Key] = v
+			assert.ErrorContains(t, s.Spec.Check(c), h.Key+" is")
+		}
+	}
+}
+
+// initial checks the parameters with which training begins: the same for a seed, others for another, finite,
+// and different entities.
+func (s Subject) initial(t *testing.T) {
+	c := model.Config{Model: s.Spec.Name, Dim: 5, Entities: 20, Relations: 4}
+	first, err := model.Random(t.Context(), c, 1)
+	require.NoError(t, err)
+	again, err := model.Random(t.Context(), c, 1)
+	require.NoError(t, err)
+	other, err := model.Random(t.Context(), c, 2)
+	require.NoError(t, err)
+	assert.Equal(t, first.Tensors(), again.Tensors())
+	assert.NotEqual(t, first.Tensors(), other.Tensors())
+	assert.False(t, first.SameEntity(0, 1))
+	for _, tensor := range first.Tensors() {
+		for _, v := range tensor {
+			require.False(t, math.IsNaN(float64(v)) || math.IsInf(float64(v), 0))
+		}
+	}
+}
+
+// checkpoint checks that a checkpoint keeps the parameters and hyper-parameters, and refuses NaN in any
+// tensor.
+func (s Subject) checkpoint(t *testing.T) {
+	m := s.model(t, 4, fillings[0])
+	v := vocabularies(m.Config())
+	save := func(dir string) error {
+		return checkpoint.Save(t.Context(), dir, m, v[0], v[1], map[string]string{"dataset": "toy"})
+	}
+	dir := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, save(dir))
+	c, err := checkpoint.Open(t.Context(), dir)
+	require.NoError(t, err)
+	defer c.Close()
+	assert.Equal(t, m.Tensors(), c.Model.Tensors())
+	for _, h := range s.Spec.Hyper {
+		assert.Equal(t, h.Of(m.Config()), h.Of(c.Model.Config()), h.Key)
+	}
+	parameters, err := s.Spec.Parameters(m.Config())
+	require.NoError(t, err)
+	for i, p := range parameters {
+		last := p.Len() - 1
+		old := m.Tensors()[i][last]
+		m.Tensors()[i][last] = float32(math.NaN())
+		assert.ErrorContains(t, save(filepath.Join(t.TempDir(), "damaged")),
+			fmt.Sprintf("tensor %q has NaN in row %d, column %d", p.Name, p.Rows-1, p.Width()-1))
+		m.Tensors()[i][last] = old
+	}
+}
+
+// vocabularies returns labels for entities and relations.
+func vocabularies(c model.Config) (v [2]*kg.Vocabulary) {
+	for i, n := range []int{c.Entities, c.Relations} {
+		v[i] = kg.NewVocabulary()
+		for k := range n {
+			v[i].Add(fmt.Sprint(k))
+		}
+	}
+	return v
+}
