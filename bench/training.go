@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train"
 )
 
@@ -99,13 +100,19 @@ func smallProducts(s *suite) []Benchmark {
 					run: func(_ context.Context, b *testing.B) error {
 						x, y, c := randomSmall(d), randomSmall(d), kernel.NewSmall(d, d)
 						p := d * (d + 1) / 2
-						a, phi, gradient := randomMatrix(entities, p), randomMatrix(entities, 2*p), kernel.NewMatrix(entities, p)
-						symmetric := backend.NewSymmetric(d)
+						phi, gradient := randomMatrix(entities, 2*p), kernel.NewMatrix(entities, p)
+						worker, err := entityWorker(backend, d, entities)
+						if err != nil {
+							return err
+						}
 						cube, i := 2*float64(d*d*d), 0
 						o := map[string]operation{
 							"product":  {flops: cube, call: func() { backend.MatMul32(c, x, y, kernel.Matrix{}) }},
-							"features": {flops: cube / 2, call: func() { symmetric.Features(phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
-							"gradient": {flops: cube, call: func() { symmetric.Gradient(gradient.Row(i), phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
+							"features": {flops: cube / 2, call: func() { worker.Features(phi.Row(i), int32(i)); i = (i + 1) % entities }},
+							"gradient": {flops: cube, call: func() {
+								worker.FeatureGradient(gradient.Row(i), phi.Row(i), int32(i))
+								i = (i + 1) % entities
+							}},
 						}[part]
 						o.limits = []share{{"pct-peak", o.flops / 2, newLimit(backend.Terms(kernel.Dot))}}
 						o.measure(b)
@@ -116,6 +123,16 @@ func smallProducts(s *suite) []Benchmark {
 		}
 	}
 	return list
+}
+
+// entityWorker trains MQuinE with random entities.
+func entityWorker(backend *kernel.Backend, d, entities int) (model.TrainingWorker, error) {
+	c := model.Config{Model: "mquine", Dim: d, Entities: entities, Relations: 1}
+	m, err := train.Random(context.Background(), c, 1)
+	if err != nil {
+		return nil, err
+	}
+	return m.(model.Trainable).NewTrainingWorker(backend, model.NoPenalty), nil
 }
 
 // rowOperations does to rows of 1,024 numbers in L2 what a training step does.

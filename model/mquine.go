@@ -32,10 +32,14 @@ var (
 	mquine = architecture{name: "mquine", maxDim: maxMatrixDim,
 		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail", "relation.cross") },
 		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+
+		penalties: matrixPenalties,
 	}
 	mquade = architecture{name: "mquade", maxDim: maxMatrixDim,
 		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail") },
 		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+
+		penalties: matrixPenalties,
 	}
 )
 

@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mquine/mquine/internal/proc"
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
@@ -156,13 +155,13 @@ func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	if c.Average > 0 {
 		needs = append(needs, proc.Need{For: "average", Bytes: parameters})
 	}
-	needs = append(needs, c.stepMemory(s, len(shapes)-1, m.Threads)...)
+	bare, err := unfilledModel(config)
+	if err != nil {
+		return nil, err
+	}
+	needs = append(needs, c.stepMemory(s, bare, m.Threads)...)
 	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
 	if c.ValidEvery > 0 {
-		bare, err := unfilledModel(config)
-		if err != nil {
-			return nil, err
-		}
 		validation := rank.LeastMemory(bare, s.valid, rank.Options{Backend: m.Backend, Threads: m.Threads})
 		needs = append(needs, proc.Need{For: "validation", Bytes: proc.Total(validation)})
 	}
@@ -184,31 +183,29 @@ type unfilled struct {
 
 func (u unfilled) Config() model.Config { return u.config }
 
-func unfilledModel(c model.Config) (model.Model, error) {
+func unfilledModel(c model.Config) (unfilled, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0
 	shapes, err := model.Shapes(empty)
 	if err != nil {
-		return nil, err
+		return unfilled{}, err
 	}
 	m, err := model.New(empty, make([][]float32, len(shapes)))
 	return unfilled{m, c}, err
 }
 
-// stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer. A relation has
-// so many matrices.
-func (c *Config) stepMemory(s *census, matrices, threads int) []proc.Need {
-	n := c.stepSize(s, threads)
-	width, relation := float64(model.Triangle(c.Dim)), float64(matrices*c.Dim*c.Dim)
-	features := float64(stride(model.Triangle(c.Dim)*2)) * (n.rows + n.blockRows + 2*n.queries)
+// stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
+func (c *Config) stepMemory(s *census, m unfilled, threads int) []proc.Need {
+	n, towers, tables := c.stepSize(s, threads), m.Model.(model.Trainable).Training(), tablesOf(m)
+	width, relation := float64(tables[0].width), float64(relationWidth(tables))
+	features := float64(stride(towers.Width)) * (n.rows + n.blockRows + 2*n.queries)
 	gradients := n.groups * relation
 	if c.Clip > 0 { // they wait for their norm
 		gradients += n.entities*width + n.relations*relation
 	}
 	// Of a pair its row, its score, its query, its place in the order of the rows, and the draw.
 	const perPair = 5
-	const small = 9 + 19 + 3 // d × d matrices of queryTower, gradientTower and kernel.Symmetric
-	scratch := float64(threads) * (small*float64(len(kernel.NewSmall(c.Dim, c.Dim).Data)) + 4*width)
+	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
 		{For: "scores of a step", Bytes: int64(floatBytes * n.scores)},

@@ -236,7 +236,7 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == kvsAllNegatives {
 		var sides []kg.Side
-		for q, n := range w.halves {
+		for q, n := range w.penaltyCounts {
 			for range int(n / 2) {
 				sides = append(sides, w.queries[q].Side)
 			}
@@ -350,17 +350,29 @@ func TestGradients(t *testing.T) {
 					continue
 				}
 				tr := trainerFor(t, c, g, b, 2)
-				items := make([]int32, c.Batch)
-				for i := range items {
-					items[i] = int32(i)
-				}
-				w, err := tr.prepare(t.Context(), items, 0)
+				w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
 				require.NoError(t, err)
-				require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 				checkGradients(t, tr, w)
 			}
 		})
 	}
+}
+
+func firstItems(n int) []int32 {
+	items := make([]int32, n)
+	for i := range items {
+		items[i] = int32(i)
+	}
+	return items
+}
+
+// runStep computes the loss and the gradients of a workload, which the trainer keeps.
+func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
+	t.Helper()
+	tr.kept.begin(tr.stepper.begin(w), tr.stepper.tables)
+	loss, err := tr.stepper.run(t.Context(), w, &tr.kept)
+	require.NoError(t, err)
+	return loss
 }
 
 // λ_reg rises by as much in each epoch of its warm-up.
@@ -370,10 +382,10 @@ func TestRegWarmup(t *testing.T) {
 		c := Default()
 		c.Dim, c.Batch, c.Regulariser, c.RegWarmup = 3, 14, duraRegulariser, warmup
 		tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
-		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3}, 0)
+		w, err := tr.prepare(t.Context(), firstItems(4), 0)
 		require.NoError(t, err)
-		require.NoError(t, tr.stepper.run(t.Context(), w, epoch, 0, nil))
-		return tr.stepper.loss.Regulariser
+		w.epoch = epoch
+		return runStep(t, tr, w).Regulariser
 	}
 	whole := penalty(0, 0)
 	require.NotZero(t, whole)
@@ -458,9 +470,8 @@ func TestKvsAllWithoutNegatives(t *testing.T) {
 		backends, err := kernel.Available()
 		require.NoError(t, err)
 		tr := trainerFor(t, c, g, backends[0], 1)
-		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3, 4, 5}, 0)
+		w, err := tr.prepare(t.Context(), firstItems(6), 0)
 		require.NoError(t, err)
-		require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 		checkGradients(t, tr, w)
 	}
 }
@@ -473,24 +484,26 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 	for i := range tensors {
 		frozen[i] = append([]float32(nil), tensors[i]...)
 	}
+	loss := runStep(t, tr, w)
 	want := lossByDefinition(c, tr.known, tensors, frozen, w)
-	require.InEpsilon(t, want, s.loss.Total, 1e-5, "loss")
+	require.InEpsilon(t, want, loss.Total, 1e-5, "loss")
 	assert.NotZero(t, want)
 	if c.ZSamples > 0 {
-		assert.NotZero(t, s.loss.Z)
+		assert.NotZero(t, loss.Z)
 	}
 
 	got := make([][]float32, len(tensors))
 	for i := range tensors {
 		got[i] = make([]float32, len(tensors[i]))
 	}
-	for k, e := range s.entities {
-		copy(got[0][int(e)*s.width():], s.gradient.Row(k))
+	for k, e := range s.used.entities {
+		copy(got[0][int(e)*s.tables[0].width:], tr.kept.entities.Row(k))
 	}
-	d2 := c.Dim * c.Dim
-	for k, r := range s.touched {
-		for i := range tensors[1:] {
-			copy(got[1+i][int(r)*d2:(int(r)+1)*d2], s.relationGradient.Row(k)[i*d2:])
+	for k, r := range s.used.relations {
+		row := tr.kept.relations.Row(k)
+		for i, table := range s.tables[1:] {
+			copy(got[1+i][int(r)*table.width:], row[:table.width])
+			row = row[table.width:]
 		}
 	}
 	for k, tensor := range tensors {

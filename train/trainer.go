@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -73,7 +72,8 @@ type Trainer struct {
 	preparer       *preparer
 	stepper        *stepper
 	optimiser      *optimiser
-	epoch          int // done
+	kept           gradients // of a step, until they are clipped
+	epoch          int       // done
 }
 
 // NewTrainer prepares the training of a model on the training split of g, from the start.
@@ -108,20 +108,19 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if c.Negatives == kvsAllNegatives {
 		t.queries = distinctQueries(t.triples)
 	}
-	if t.model, err = initialModel(ctx, &t.config, g); err != nil {
+	trainable, err := initialModel(ctx, &t.config, g)
+	if err != nil {
 		return nil, err
 	}
-	tensors, shapes := t.model.Tensors(), t.shapes()
-	names, widths := make([]string, len(shapes)), make([]int, len(shapes))
-	for i, s := range shapes {
-		names[i], widths[i] = s.Name, s.Len()/s.Dims[0]
-	}
+	t.model = trainable
 	if t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads); err != nil {
 		return nil, err
 	}
-	t.stepper = newStepper(&t.config, m.Backend, m.Threads, t.known, tensors)
-	t.optimiser = newOptimiser(&t.config, m, names, tensors, widths)
+	tables := tablesOf(t.model)
+	t.stepper = newStepper(&t.config, m.Backend, m.Threads, t.known, trainable, tables)
+	t.optimiser = newOptimiser(&t.config, m, tables)
 	if c.Average > 0 {
+		tensors := t.model.Tensors()
 		copies := make([][]float32, len(tensors))
 		for i := range tensors {
 			copies[i] = make([]float32, len(tensors[i]))
@@ -134,7 +133,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 }
 
 // initialModel returns the parameters with which the training begins.
-func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, error) {
+func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Trainable, error) {
 	m, err := random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
 	if err != nil {
 		return nil, err
@@ -145,16 +144,7 @@ func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, err
 	if c.InitCross == zeroCross && len(m.Tensors()) > 3 {
 		clear(m.Tensors()[3])
 	}
-	return m, nil
-}
-
-// shapes returns the shapes of the model's tensors.
-func (t *Trainer) shapes() []model.Shape {
-	shapes, err := model.Shapes(t.model.Config())
-	if err != nil {
-		panic(err) // the model exists
-	}
-	return shapes
+	return m.(model.Trainable), nil
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.
@@ -226,29 +216,17 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	for step := range steps {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))
-		w, err := t.prepare(ctx, t.order[first:last], step)
+		loss, err := t.step(ctx, t.order[first:last], step)
 		if err != nil {
 			return Epoch{}, err
 		}
-		t.optimiser.begin(steps)
-		if err := t.stepper.run(ctx, w, t.epoch, step, t.optimiser); err != nil {
-			return Epoch{}, err
-		}
-		if l := t.stepper.loss; math.IsNaN(l.Total) || math.IsInf(l.Total, 0) {
-			return Epoch{}, t.blowUp(step, l)
-		}
-		if !t.optimiser.atOnce() {
-			if err := t.optimiser.moveAll(ctx, t.stepper); err != nil {
-				return Epoch{}, err
-			}
-		}
-		sum.add(t.stepper.loss, float64(last-first))
+		sum.add(loss, float64(last-first))
 		if t.machine.Progress != nil {
 			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
 			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.triples), sum.over(float64(last)), time.Since(start)})
 		}
 	}
-	if err := t.optimiser.settle(ctx); err != nil {
+	if err := t.optimiser.flush(ctx); err != nil {
 		return Epoch{}, err
 	}
 	for i, tensor := range t.model.Tensors() {
@@ -268,6 +246,37 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
 	}, nil
 }
+
+// step makes a step on triples or queries, given by number.
+func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, error) {
+	w, err := t.prepare(ctx, items, step)
+	if err != nil {
+		return Loss{}, err
+	}
+	used := t.stepper.begin(w)
+	t.optimiser.begin(t.steps())
+	if err := t.optimiser.catchUp(ctx, used); err != nil {
+		return Loss{}, err
+	}
+	var sink gradientSink = t.optimiser
+	if !t.optimiser.fused() {
+		t.kept.begin(used, t.stepper.tables)
+		sink = &t.kept
+	}
+	loss, err := t.stepper.run(ctx, w, sink)
+	switch {
+	case err != nil:
+		return loss, err
+	case !loss.finite():
+		return loss, t.blowUp(step, loss)
+	case t.optimiser.fused():
+		return loss, nil
+	}
+	return loss, t.optimiser.applyClipped(ctx, &t.kept)
+}
+
+// finite tells whether the loss is a number.
+func (l Loss) finite() bool { return l.Total-l.Total == 0 }
 
 func (l *Loss) add(x Loss, weight float64) {
 	l.Total += weight * x.Total
