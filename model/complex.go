@@ -17,8 +17,8 @@ import (
 // φ = the entity's row.
 
 var complEx = architecture{name: "complex", maxDim: maxVectorDim,
-	shapes: tableShapes(2, 2),
-	build:  func(c Config, t [][]float32) Model { return &complExModel{newTables(c, t, 2, 2)} },
+	parameters: tableParameters(2, 2),
+	build:      func(c Config, t [][]float32) Model { return &complExModel{newTables(c, t, 2, 2)} },
 }
 
 // complExModel is its own worker: it needs no scratch memory.

@@ -15,8 +15,8 @@ import (
 // Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
 
 var distMult = architecture{name: "distmult", maxDim: maxVectorDim,
-	shapes: tableShapes(1, 1),
-	build:  func(c Config, t [][]float32) Model { return &distMultModel{newTables(c, t, 1, 1)} },
+	parameters: tableParameters(1, 1),
+	build:      func(c Config, t [][]float32) Model { return &distMultModel{newTables(c, t, 1, 1)} },
 }
 
 // distMultModel is its own worker: it needs no scratch memory.

@@ -33,21 +33,6 @@ type Config struct {
 // value with which its training begins.
 func DefaultRange(gamma float64, dim int) float64 { return (gamma + 2) / float64(dim) }
 
-// Shape is the name and the extents of one float32 tensor of a model.
-type Shape struct {
-	Name string
-	Dims []int
-}
-
-// Len returns the number of elements.
-func (s Shape) Len() int {
-	n := 1
-	for _, d := range s.Dims {
-		n *= d
-	}
-	return n
-}
-
 // Comparison is the class of a model: how ψ and φ are compared. More is better.
 type Comparison = kernel.Comparison
 
@@ -74,7 +59,7 @@ type Tower struct {
 type Model interface {
 	Config() Config
 	Tower(side kg.Side) Tower
-	// Tensors returns the parameters, in the order of the model's Shapes.
+	// Tensors returns the parameters, in the order of Parameters.
 	Tensors() [][]float32
 	// EntityRow returns the stored parameters of entity e. Entities with identical rows have
 	// identical reference scores as candidates.

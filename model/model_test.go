@@ -18,10 +18,10 @@ import (
 func random(t testing.TB, name string, d, n, r int, scale float64, seed uint64) Model {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	c := Config{Model: name, Dim: d, Entities: n, Relations: r, Gamma: 12, EmbeddingRange: scale}
-	shapes, err := Shapes(c)
+	parameters, err := Parameters(c)
 	require.NoError(t, err)
 	var tensors [][]float32
-	for _, s := range shapes {
+	for _, s := range parameters {
 		x := make([]float32, s.Len())
 		for i := range x {
 			x[i] = float32(rng.NormFloat64() * scale)
@@ -239,7 +239,7 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Model: "protate", Dim: 2, EmbeddingRange: 1, Modulus: -1}, "the modulus -1 is not a positive number"},
 		{Config{Model: "transe-l1", Dim: 2, Gamma: math.Inf(1)}, "γ = +Inf is not a number"},
 	} {
-		_, err = Shapes(c.config)
+		_, err = Parameters(c.config)
 		assert.ErrorContains(t, err, c.message)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // MQuinE (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph embedding") and MQuadE
@@ -30,28 +31,39 @@ import (
 
 var (
 	mquine = architecture{name: "mquine", maxDim: maxMatrixDim,
-		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail", "relation.cross") },
-		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
-
-		penalties: matrixPenalties,
+		parameters: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail", CrossMatrix) },
+		build:      func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+		penalties:  matrixPenalties,
 	}
 	mquade = architecture{name: "mquade", maxDim: maxMatrixDim,
-		shapes: func(c Config) []Shape { return matrixShapes(c, "relation.head", "relation.tail") },
-		build:  func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
-
-		penalties: matrixPenalties,
+		parameters: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
+		build:      func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
+		penalties:  matrixPenalties,
 	}
 )
+
+// CrossMatrix is the name of the parameter Rᶜ of MQuinE.
+const CrossMatrix = "relation.cross"
 
 // Triangle returns the number of entries of a packed triangle, d(d+1)/2.
 func Triangle(d int) int { return d * (d + 1) / 2 }
 
-func matrixShapes(c Config, relations ...string) []Shape {
-	shapes := []Shape{{"entity", []int{c.Entities, Triangle(c.Dim)}}}
+// EntityDeviation is the standard deviation of the entries of A in E = A + Aᵀ with which training begins.
+// The paper gives N(0, 0.01), read here as a variance.
+const EntityDeviation = 0.1
+
+// matrixParameters lists the triangles of the entities and the named matrices of the relations, which
+// begin as identities.
+func matrixParameters(c Config, relations ...string) []Parameter {
+	list := []Parameter{{
+		Name: "entity", Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
+	}}
 	for _, name := range relations {
-		shapes = append(shapes, Shape{name, []int{c.Relations, c.Dim, c.Dim}})
+		list = append(list, Parameter{
+			Name: name, Axis: PerRelation, Row: []int{c.Dim, c.Dim}, Initial: initial.Identity,
+		})
 	}
-	return shapes
+	return list
 }
 
 // matrixModel is MQuinE, with tensors entity, Rʰ, Rᵗ, Rᶜ, or MQuadE, without the last.

@@ -20,7 +20,7 @@ import (
 // −cos a); for heads, with a = θ_r − θ_t, ψ = (sin a, cos a).
 
 var pRotatE = architecture{name: "protate", maxDim: maxVectorDim, phases: true,
-	shapes: tableShapes(1, 1),
+	parameters: tableParameters(1, 1),
 	build: func(c Config, t [][]float32) Model {
 		return &pRotatEModel{newTables(c, t, 1, 1), mistypedPi / c.EmbeddingRange}
 	},

@@ -14,8 +14,8 @@ type architecture struct {
 	maxDim int
 	// phases says that parameters are phases, scaled by Config.EmbeddingRange.
 	phases bool
-	// shapes lists the tensors of a model of the given size.
-	shapes func(Config) []Shape
+	// parameters lists the tensors of a model of the given size, but for their numbers of rows.
+	parameters func(Config) []Parameter
 	// build makes the model from its tensors, whose lengths are already checked.
 	build func(Config, [][]float32) Model
 	// penalties are those with which it can be trained; nil if it is not Trainable.
@@ -66,29 +66,37 @@ const (
 	minRange = 1e-30
 )
 
-// Shapes returns the names and shapes of the tensors of a model.
-func Shapes(c Config) ([]Shape, error) {
+// Parameters describes the tensors of a model, in their order.
+func Parameters(c Config) ([]Parameter, error) {
 	a, err := lookup(c)
 	if err != nil {
 		return nil, err
 	}
-	return a.shapes(c), nil
+	list := a.parameters(c)
+	for i := range list {
+		list[i].Rows = [...]int{PerEntity: c.Entities, PerRelation: c.Relations, Global: 1}[list[i].Axis]
+	}
+	return list, nil
 }
 
-// New builds a model on the tensors, given in the order of Shapes. The model keeps the slices and
+// New builds a model on the tensors, given in the order of Parameters. The model keeps the slices and
 // never writes to them.
 func New(c Config, tensors [][]float32) (Model, error) {
 	a, err := lookup(c)
 	if err != nil {
 		return nil, err
 	}
-	shapes := a.shapes(c)
-	if len(tensors) != len(shapes) {
-		return nil, fmt.Errorf("model %s has %d tensors, not %d", c.Model, len(shapes), len(tensors))
+	parameters, err := Parameters(c)
+	if err != nil {
+		return nil, err
 	}
-	for i, s := range shapes {
-		if len(tensors[i]) != s.Len() {
-			return nil, fmt.Errorf("model %s: tensor %s must have %d elements (%v), not %d", c.Model, s.Name, s.Len(), s.Dims, len(tensors[i]))
+	if len(tensors) != len(parameters) {
+		return nil, fmt.Errorf("model %s has %d tensors, not %d", c.Model, len(parameters), len(tensors))
+	}
+	for i, p := range parameters {
+		if len(tensors[i]) != p.Len() {
+			return nil, fmt.Errorf("model %s: tensor %s must have %d elements (%v), not %d",
+				c.Model, p.Name, p.Len(), p.Dims(), len(tensors[i]))
 		}
 	}
 	return a.build(c, tensors), nil

@@ -19,7 +19,7 @@ import (
 // to each other.
 
 var rotatE = architecture{name: "rotate", maxDim: maxVectorDim, phases: true,
-	shapes: tableShapes(2, 1),
+	parameters: tableParameters(2, 1),
 	build: func(c Config, t [][]float32) Model {
 		return &rotatEModel{newTables(c, t, 2, 1), math.Pi / c.EmbeddingRange}
 	},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // tables are the parameters of a model with one row of numbers for each entity and one for each
@@ -15,10 +16,15 @@ type tables struct {
 	entity, relation int // widths of the rows
 }
 
-// tableShapes returns the shapes of tables whose rows are multiples of d wide.
-func tableShapes(entity, relation int) func(Config) []Shape {
-	return func(c Config) []Shape {
-		return []Shape{{"entity", []int{c.Entities, entity * c.Dim}}, {"relation", []int{c.Relations, relation * c.Dim}}}
+// tableParameters returns tables whose rows are multiples of d wide. Training begins, as in the RotatE
+// code, with entries that are uniform up to ±Config.EmbeddingRange.
+func tableParameters(entity, relation int) func(Config) []Parameter {
+	return func(c Config) []Parameter {
+		uniform := initial.Uniform(c.EmbeddingRange)
+		return []Parameter{
+			{Name: "entity", Axis: PerEntity, Row: []int{entity * c.Dim}, Initial: uniform},
+			{Name: "relation", Axis: PerRelation, Row: []int{relation * c.Dim}, Initial: uniform},
+		}
 	}
 }
 

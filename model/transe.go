@@ -21,11 +21,11 @@ import (
 
 var (
 	transeL1 = architecture{name: "transe-l1", maxDim: maxVectorDim,
-		shapes: tableShapes(1, 1),
-		build:  func(c Config, t [][]float32) Model { return &transEL1{newTables(c, t, 1, 1)} },
+		parameters: tableParameters(1, 1),
+		build:      func(c Config, t [][]float32) Model { return &transEL1{newTables(c, t, 1, 1)} },
 	}
 	transeL2 = architecture{name: "transe-l2", maxDim: maxVectorDim,
-		shapes: tableShapes(1, 1),
+		parameters: tableParameters(1, 1),
 		build: func(c Config, t [][]float32) Model {
 			m := &transEL2{tables: newTables(c, t, 1, 1)}
 			m.balance = m.newBalance()

@@ -92,18 +92,18 @@ func newProbe(c model.Config) (*probe, error) {
 			Head: rng.Int32N(entities), Relation: rng.Int32N(relations), Tail: rng.Int32N(entities)})
 	}
 	c.Entities, c.Relations = entities, relations
-	shapes, err := model.Shapes(c)
+	parameters, err := model.Parameters(c)
 	if err != nil {
 		return nil, err
 	}
 	var tensors [][]float32
-	for _, s := range shapes {
-		x := make([]float32, s.Len())
+	for _, p := range parameters {
+		x := make([]float32, p.Len())
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		width := len(x) / s.Dims[0]
-		for e := centres; s.Dims[0] == entities && e < entities; e++ {
+		width := p.Width()
+		for e := centres; p.Axis == model.PerEntity && e < entities; e++ {
 			row, centre := x[e*width:(e+1)*width], x[e%centres*width:]
 			switch e / centres % 8 {
 			case 0: // equal

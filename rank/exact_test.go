@@ -308,10 +308,10 @@ func newModel(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind c
 	if name == "rotate" || name == "protate" {
 		c.EmbeddingRange = 1.1
 	}
-	shapes, err := model.Shapes(c)
+	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
 	var tensors [][]float32
-	for _, s := range shapes {
+	for _, s := range parameters {
 		tensors = append(tensors, make([]float32, s.Len()))
 	}
 	kind.fill(rand.New(rand.NewPCG(seed, 5)), c, tensors)

@@ -16,10 +16,10 @@ import (
 // numbered returns a model with so many entities and a relation, whose parameters do not matter but differ.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
-	shapes, err := model.Shapes(c)
+	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
 	var tensors [][]float32
-	for _, s := range shapes {
+	for _, s := range parameters {
 		values := make([]float32, s.Len())
 		for i := range values {
 			values[i] = float32(i*7919%10007) / 10007

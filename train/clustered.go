@@ -7,6 +7,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // entitySpread is the distance of an entity from the centre of its group, as a multiple of the
@@ -75,7 +76,7 @@ func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, co
 	width := model.Triangle(cfg.Dim)
 	tensors[0] = make([]float32, cfg.Entities*width)
 	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(_, e int) {
-		n := newNormals(o.Seed, streamEntities+uint64(e))
+		n := initial.NewSource(o.Seed, streamEntities+uint64(e))
 		scatter(tensors[0][e*width:(e+1)*width], m.EntityRow(groups[e]), cfg.Dim, n)
 	})
 	if err != nil {
@@ -86,16 +87,16 @@ func clusteredMatrices(ctx context.Context, cfg model.Config, groups []int32, co
 
 // scatter writes to out an entity in a random direction from centre, both the packed triangles of
 // A with E = A + Aᵀ, and directions and norms those of E.
-func scatter(out, centre []float32, d int, n *normals) {
+func scatter(out, centre []float32, d int, n *initial.Source) {
 	// All directions are equally likely if entries off the diagonal, of which E has two each, have
 	// half of the variance of E_ii = 2A_ii.
 	at := 0
 	for i := range d {
 		for range i {
-			out[at] = float32(math.Sqrt2 * n.next())
+			out[at] = float32(math.Sqrt2 * n.Normal())
 			at++
 		}
-		out[at] = float32(n.next())
+		out[at] = float32(n.Normal())
 		at++
 	}
 	scale := entitySpread * packedNorm(centre, d) / packedNorm(out, d)

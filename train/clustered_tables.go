@@ -4,9 +4,11 @@ import (
 	"context"
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/initial"
 )
 
 const (
@@ -48,11 +50,11 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 	if f.relationPhases {
 		relation = cfg.EmbeddingRange
 	}
-	shapes, err := model.Shapes(cfg)
+	parameters, err := model.Parameters(cfg)
 	if err != nil {
 		return nil, err
 	}
-	tensors := [][]float32{make([]float32, shapes[0].Len()), make([]float32, shapes[1].Len())}
+	tensors := [][]float32{make([]float32, parameters[0].Len()), make([]float32, parameters[1].Len())}
 	fitted := m.Tensors()[1]
 	err = kernel.Parallel(ctx, o.Threads, cfg.Relations, func(_, r int) {
 		repeat(rowOf(tensors[1], cfg.Relations, r), rowOf(fitted, cfg.Relations, r), cfg.Dim, centres.Dim, relation)
@@ -64,7 +66,7 @@ func clusteredTables(ctx context.Context, cfg model.Config, groups []int32, coun
 	err = kernel.Parallel(ctx, o.Threads, cfg.Entities, func(w, e int) {
 		row := rowOf(tensors[0], cfg.Entities, e)
 		repeat(row, m.EntityRow(groups[e]), cfg.Dim, centres.Dim, entity)
-		n := newNormals(o.Seed, streamEntities+uint64(e))
+		n := initial.NewSource(o.Seed, streamEntities+uint64(e))
 		if f.entityPhases {
 			scatterPhases(row, cfg.EmbeddingRange, n)
 		} else {
@@ -89,7 +91,7 @@ func root(x float64, n int) float64 {
 	case 2:
 		return math.Sqrt(x)
 	case 3:
-		return exp(ln(x) / 3)
+		return exp(fmath.Ln(x) / 3)
 	}
 	return x
 }
@@ -106,10 +108,10 @@ func repeat(out, centre []float32, d, width int, scale float64) {
 }
 
 // scatterRow moves row in a random direction, which it writes to step, by a part of its norm.
-func scatterRow(row []float32, step []float64, n *normals) {
+func scatterRow(row []float32, step []float64, n *initial.Source) {
 	var norm, length float64
 	for i, x := range row {
-		step[i] = n.next()
+		step[i] = n.Normal()
 		norm += float64(float64(x) * float64(x))
 		length += float64(step[i] * step[i])
 	}
@@ -120,8 +122,8 @@ func scatterRow(row []float32, step []float64, n *normals) {
 }
 
 // scatterPhases moves phases, of which half a turn is the number half, to either side.
-func scatterPhases(row []float32, half float64, n *normals) {
+func scatterPhases(row []float32, half float64, n *initial.Source) {
 	for i, x := range row {
-		row[i] = float32(float64(x) + float64(2*phaseSpread*half*n.next()))
+		row[i] = float32(float64(x) + float64(2*phaseSpread*half*n.Normal()))
 	}
 }

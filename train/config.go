@@ -110,7 +110,7 @@ func Default() Config {
 		LambdaZ:     1,
 		Regulariser: noRegulariser, LambdaReg: 0.01, Dropout: 0.2,
 		Optimiser: adamOptimiser, LearningRate: 3e-3, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Decay: noDecay,
-		InitDeviation: initialDeviation, InitCross: zeroCross, Products: floatProducts,
+		InitDeviation: model.EntityDeviation, InitCross: zeroCross, Products: floatProducts,
 		ValidEvery: 1, StopMetric: "mrr/both/all",
 	}
 }
@@ -120,7 +120,7 @@ func (c *Config) Check() error {
 	if !isMatrixModel(c.Model) {
 		return fmt.Errorf("model %s cannot be trained: the models that can are mquine and mquade", c.Model)
 	}
-	if _, err := model.Shapes(model.Config{Model: c.Model, Dim: c.Dim, Entities: 1, Relations: 1}); err != nil {
+	if _, err := model.Parameters(model.Config{Model: c.Model, Dim: c.Dim, Entities: 1, Relations: 1}); err != nil {
 		return err
 	}
 	for _, o := range c.Options() {

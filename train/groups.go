@@ -8,6 +8,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/model/initial"
 )
 
 const (
@@ -80,12 +81,12 @@ func (v *vector) normalize() {
 // role being a relation and a side, each with a random vector; then every round adds the
 // direction of the sum of the neighbours' vectors.
 func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
-	n := newNormals(seed, streamRoles)
+	n := initial.NewSource(seed, streamRoles)
 	roles := make([][2]vector, g.Relations.Len())
 	for r := range roles {
 		for side := range roles[r] {
 			for i := range sketchWidth {
-				roles[r][side][i] = float32(n.next())
+				roles[r][side][i] = float32(n.Normal())
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // plainLoss is the loss by definition, from reference scores: the mean over triples and sides of
@@ -40,10 +41,10 @@ func TestMatrixGradient(t *testing.T) {
 			cfg := model.Config{Model: name, Dim: d, Entities: 6, Relations: 3}
 			m, err := Random(t.Context(), cfg, uint64(d))
 			require.NoError(t, err)
-			draws := newNormals(uint64(d), 99)
+			draws := initial.NewSource(uint64(d), 99)
 			for _, tensor := range m.Tensors() {
 				for i := range tensor {
-					tensor[i] += float32(0.2 * draws.next())
+					tensor[i] += float32(0.2 * draws.Normal())
 				}
 			}
 			// Relation 2 has no triple; some triples and some queries repeat.

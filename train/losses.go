@@ -3,6 +3,7 @@ package train
 import (
 	"math"
 
+	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
@@ -85,7 +86,7 @@ func (o *objective) takeAll(scores []float32, known kg.Answers, c, weight float6
 		loss -= each * (1 - smoothing) * float64(o.scores[k]-top)
 		scores[e] -= float32(each * (1 - smoothing))
 	}
-	return loss + weight*ln(sum)
+	return loss + weight*fmath.Ln(sum)
 }
 
 // crossEntropy is −log softmax of the answer among the candidates.
@@ -94,7 +95,7 @@ func (o *objective) crossEntropy(pos float32, neg []float32, weight float64) (lo
 	own := exp(float64(pos - top))
 	sum := own + o.backend.Exp(neg, 1, top)
 	o.backend.Scale(neg, float32(weight/sum))
-	return weight * (ln(sum) - float64(pos-top)), weight * (own/sum - 1)
+	return weight * (fmath.Ln(sum) - float64(pos-top)), weight * (own/sum - 1)
 }
 
 // smoothedCrossEntropy is −Σ y log softmax over the answer, with y = 1 − ε, and the negatives, with ε
@@ -166,7 +167,7 @@ func (o *objective) marginRanking(pos float32, neg []float32, weight float64) (l
 }
 
 // softplus is log(1 + eˣ), and sigmoid its derivative.
-func softplus(x float64) float64 { return max(x, 0) + ln(1+exp(-math.Abs(x))) }
+func softplus(x float64) float64 { return max(x, 0) + fmath.Ln(1+exp(-math.Abs(x))) }
 
 func sigmoid(x float64) float64 {
 	e := exp(-math.Abs(x))

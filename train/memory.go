@@ -140,11 +140,11 @@ func newCensus(g *kg.Graph) *census {
 // memory lists what a training allocates beside the data set.
 func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	config := model.Config{Model: c.Model, Dim: c.Dim, Entities: s.entities, Relations: s.relations}
-	shapes, err := model.Shapes(config)
+	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err
 	}
-	parameters := parameterBytes(shapes)
+	parameters := parameterBytes(list)
 	needs := []proc.Need{{For: "parameters", Bytes: parameters}}
 	switch c.Optimiser {
 	case adamOptimiser:
@@ -168,11 +168,21 @@ func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	return needs, nil
 }
 
-func parameterBytes(shapes []model.Shape) (bytes int64) {
-	for _, s := range shapes {
-		bytes += floatBytes * int64(s.Len())
+func parameterBytes(list []model.Parameter) (bytes int64) {
+	for _, p := range list {
+		bytes += floatBytes * int64(p.Len())
 	}
 	return bytes
+}
+
+// perRelation returns the number of tensors with a row for each relation.
+func perRelation(list []model.Parameter) (n int) {
+	for _, p := range list {
+		if p.Axis == model.PerRelation {
+			n++
+		}
+	}
+	return n
 }
 
 // unfilled is a model without parameters, for the sake of its sizes.
@@ -186,11 +196,11 @@ func (u unfilled) Config() model.Config { return u.config }
 func unfilledModel(c model.Config) (unfilled, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0
-	shapes, err := model.Shapes(empty)
+	list, err := model.Parameters(empty)
 	if err != nil {
 		return unfilled{}, err
 	}
-	m, err := model.New(empty, make([][]float32, len(shapes)))
+	m, err := model.New(empty, make([][]float32, len(list)))
 	return unfilled{m, c}, err
 }
 
@@ -276,8 +286,8 @@ func (s *census) distinct(distribution string, draws float64) (n float64) {
 
 // randomMemory lists what Random allocates.
 func randomMemory(c model.Config) ([]proc.Need, error) {
-	shapes, err := model.Shapes(c)
-	return []proc.Need{{For: "parameters", Bytes: parameterBytes(shapes)}}, err
+	list, err := model.Parameters(c)
+	return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, err
 }
 
 // clusteredMemory lists what Clustered allocates at its peak.
@@ -286,10 +296,10 @@ func clusteredMemory(c model.Config, g *kg.Graph) ([]proc.Need, error) {
 	if err != nil || !isMatrixModel(c.Model) {
 		return needs, err
 	}
-	shapes, _ := model.Shapes(c)
+	list, _ := model.Parameters(c)
 	groups := int(math.Sqrt(float64(c.Entities)))
 	// What the fit holds is free again when the entities are made.
-	fitted := fittedMemory(c, len(shapes)-1, groups, 2*min(clusteredSchedule.batch, len(g.Splits[kg.Train])))
+	fitted := fittedMemory(c, perRelation(list), groups, 2*min(clusteredSchedule.batch, len(g.Splits[kg.Train])))
 	if proc.Total(fitted) > proc.Total(needs) {
 		return fitted, nil
 	}

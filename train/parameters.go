@@ -14,15 +14,20 @@ func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 
 // tablesOf returns the tensors of a model: the table of the entities first, then those of the relations.
 func tablesOf(m model.Model) []parameterTable {
-	shapes, err := model.Shapes(m.Config())
+	var tables []parameterTable
+	for i, p := range parametersOf(m) {
+		tables = append(tables, parameterTable{name: p.Name, width: p.Width(), values: m.Tensors()[i]})
+	}
+	return tables
+}
+
+// parametersOf describes the tensors of a model.
+func parametersOf(m model.Model) []model.Parameter {
+	list, err := model.Parameters(m.Config())
 	if err != nil {
 		panic(err) // the model exists
 	}
-	tables := make([]parameterTable, len(shapes))
-	for i, s := range shapes {
-		tables[i] = parameterTable{name: s.Name, width: s.Len() / s.Dims[0], values: m.Tensors()[i]}
-	}
-	return tables
+	return list
 }
 
 // relationWidth is the number of parameters of a relation.

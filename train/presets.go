@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/mquine/mquine/model"
 )
 
 // row is a line of the paper's table of hyper-parameters ("The best hyperparameters of MQuinE").
@@ -135,6 +137,6 @@ func (r row) apply(c *Config) {
 	c.ZSamples, c.LambdaZ = r.k, 1
 	c.Regulariser, c.LambdaReg, c.Dropout = frobeniusRegulariser, r.lambdaReg, 0
 	c.Optimiser, c.LearningRate = adamOptimiser, 1e-3
-	c.InitDeviation, c.InitCross = initialDeviation, identityCross
+	c.InitDeviation, c.InitCross = model.EntityDeviation, identityCross
 	c.Epochs = 100
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // randomGraph has repeated triples, loops, a relation that is rare and many known answers.
@@ -278,10 +279,10 @@ func trainerFor(t testing.TB, c Config, g *kg.Graph, b *kernel.Backend, threads 
 	t.Helper()
 	tr, err := NewTrainer(t.Context(), c, g, Machine{Backend: b, Threads: threads})
 	require.NoError(t, err)
-	draws := newNormals(c.Seed, 99)
+	draws := initial.NewSource(c.Seed, 99)
 	for _, tensor := range tr.model.Tensors() {
 		for i := range tensor {
-			tensor[i] += float32(0.15 * draws.next())
+			tensor[i] += float32(0.15 * draws.Normal())
 		}
 	}
 	return tr

@@ -39,13 +39,13 @@ func (o Options) check(cfg model.Config, g *kg.Graph) error {
 		return fmt.Errorf("train: a model of %d entities and %d relations cannot be fitted to data set %s, which has %d and %d",
 			cfg.Entities, cfg.Relations, g.Name, n, r)
 	}
-	_, err := model.Shapes(cfg)
+	_, err := model.Parameters(cfg)
 	return err
 }
 
 // Streams of the random generator keep the draws of one seed for different uses apart.
 const (
-	streamInitial uint64 = iota << 32
+	_ uint64 = iota << 32 // model.Random
 	streamRoles
 	streamBatches
 	streamEntities // plus the entity

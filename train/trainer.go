@@ -138,11 +138,16 @@ func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Trainable,
 	if err != nil {
 		return nil, err
 	}
-	for i := range m.Tensors()[0] {
-		m.Tensors()[0][i] *= float32(c.InitDeviation / initialDeviation)
-	}
-	if c.InitCross == zeroCross && len(m.Tensors()) > 3 {
-		clear(m.Tensors()[3])
+	for i, p := range parametersOf(m) {
+		tensor := m.Tensors()[i]
+		if p.Axis == model.PerEntity {
+			for k := range tensor {
+				tensor[k] *= float32(c.InitDeviation / model.EntityDeviation)
+			}
+		}
+		if p.Name == model.CrossMatrix && c.InitCross == zeroCross {
+			clear(tensor)
+		}
 	}
 	return m.(model.Trainable), nil
 }

@@ -2,7 +2,7 @@
 //
 // The format mquine/1 is a folder of three files:
 //
-//	model.safetensors   the parameters, float32, with the names and shapes of model.Shapes
+//	model.safetensors   the parameters, float32, with the names and shapes of model.Parameters
 //	entities.tsv        the labels of the entities: lines id<TAB>label
 //	relations.tsv       the labels of the relations
 //
@@ -11,7 +11,7 @@
 // the data set that the model was trained on). "gamma", "embedding_range" and "modulus", decimal,
 // are the fields of model.Config with these names, which some models need. "entities_sha256" and
 // "relations_sha256", hex, are the hashes of the vocabulary files and "parameters_sha256" is the checksum
-// of the parameters: the SHA-256 of the SHA-256 of each MiB of every tensor, in the order of model.Shapes,
+// of the parameters: the SHA-256 of the SHA-256 of each MiB of every tensor, in the order of model.Parameters,
 // row-major and little-endian. Save writes these three, and Open checks them where they are present.
 // Everything else is kept as it is.
 //
@@ -227,29 +227,30 @@ func (s *source) Close() error {
 // numbers of rows are compared with.
 func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) error {
 	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
-	shapes, err := model.Shapes(config)
+	parameters, err := model.Parameters(config)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.source.path, err)
 	}
 	for _, t := range c.source.tensors {
-		if !slices.ContainsFunc(shapes, func(s model.Shape) bool { return s.Name == t.name }) {
+		if !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Name == t.name }) {
 			return fmt.Errorf("%s: tensor %.80q is not one of model %s", t.path, t.name, config.Model)
 		}
 	}
-	values := make([][]float32, len(shapes))
-	for i, s := range shapes {
-		at := slices.IndexFunc(c.source.tensors, func(t tensor) bool { return t.name == s.Name })
+	values := make([][]float32, len(parameters))
+	for i, p := range parameters {
+		at := slices.IndexFunc(c.source.tensors, func(t tensor) bool { return t.name == p.Name })
 		if at < 0 {
-			return fmt.Errorf("%s: tensor %q of model %s is missing", c.source.path, s.Name, config.Model)
+			return fmt.Errorf("%s: tensor %q of model %s is missing", c.source.path, p.Name, config.Model)
 		}
 		t := c.source.tensors[at]
-		if !slices.Equal(t.shape, s.Dims) {
-			return fmt.Errorf("%s: tensor %q has shape %v, and %s with %s needs %v", t.path, s.Name, t.shape, config.Model, named, s.Dims)
+		if dims := p.Dims(); !slices.Equal(t.shape, dims) {
+			return fmt.Errorf("%s: tensor %q has shape %v, and %s with %s needs %v",
+				t.path, p.Name, t.shape, config.Model, named, dims)
 		}
 		if t.values == nil {
 			return fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: convert it to float32 and save it again", t.path, t.name, t.dtype)
 		}
-		if err := checkFinite(ctx, t.path+": ", s, t.values); err != nil {
+		if err := checkFinite(ctx, t.path+": ", p, t.values); err != nil {
 			return err
 		}
 		values[i] = t.values

@@ -214,10 +214,10 @@ func FuzzOpen(f *testing.F) {
 		config := c.Model.Config()
 		require.Equal(t, config.Entities, c.Entities.Len())
 		require.Equal(t, config.Relations, c.Relations.Len())
-		shapes, err := model.Shapes(config)
+		list, err := model.Parameters(config)
 		require.NoError(t, err)
 		for i, values := range c.Model.Tensors() {
-			require.Len(t, values, shapes[i].Len())
+			require.Len(t, values, list[i].Len())
 			for _, v := range values {
 				require.False(t, math.IsNaN(float64(v)) || math.IsInf(float64(v), 0))
 			}

@@ -14,15 +14,15 @@ import (
 
 // checkFinite returns an error that names the first value of a tensor, in the order of its rows,
 // that is NaN or infinite, behind the text where. Columns are counted through the whole of a row.
-func checkFinite(ctx context.Context, where string, shape model.Shape, values []float32) (err error) {
+func checkFinite(ctx context.Context, where string, p model.Parameter, values []float32) (err error) {
 	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)
 	if err != nil || at < 0 {
 		return err
 	}
-	width := len(values) / rows(shape.Dims)
+	width := p.Width()
 	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
-		where, shape.Name, values[at], at/width, at%width)
+		where, p.Name, values[at], at/width, at%width)
 }
 
 // firstNonFinite returns the index of the first NaN or infinity, or −1.

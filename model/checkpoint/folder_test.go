@@ -111,10 +111,10 @@ func (m trained) replace(dir string) error {
 
 // newTrained makes a model whose values come from next.
 func newTrained(t require.TestingT, c model.Config, next func() float32) trained {
-	shapes, err := model.Shapes(c)
+	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
-	tensors := make([][]float32, len(shapes))
-	for i, s := range shapes {
+	tensors := make([][]float32, len(parameters))
+	for i, s := range parameters {
 		tensors[i] = make([]float32, s.Len())
 		for j := range tensors[i] {
 			tensors[i][j] = next()

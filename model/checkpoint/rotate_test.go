@@ -374,10 +374,10 @@ func FuzzOpenRotate(f *testing.F) {
 			return
 		}
 		defer c.Close()
-		shapes, err := model.Shapes(c.Model.Config())
+		parameters, err := model.Parameters(c.Model.Config())
 		require.NoError(t, err)
 		for i, values := range c.Model.Tensors() {
-			require.Len(t, values, shapes[i].Len())
+			require.Len(t, values, parameters[i].Len())
 			for _, v := range values {
 				require.True(t, finite(v))
 			}

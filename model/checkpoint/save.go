@@ -105,16 +105,16 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 		return nil, fmt.Errorf("the model has %d entities and %d relations, and its vocabularies have %d and %d labels",
 			config.Entities, config.Relations, entities.Len(), relations.Len())
 	}
-	shapes, err := model.Shapes(config)
+	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err
 	}
-	tensors := make([]safetensors.Float32, len(shapes))
+	tensors := make([]safetensors.Float32, len(list))
 	for i, values := range m.Tensors() {
-		if err := checkFinite(ctx, "", shapes[i], values); err != nil {
+		if err := checkFinite(ctx, "", list[i], values); err != nil {
 			return nil, err
 		}
-		tensors[i] = safetensors.Float32{Name: shapes[i].Name, Shape: shapes[i].Dims, Values: values}
+		tensors[i] = safetensors.Float32{Name: list[i].Name, Shape: list[i].Dims(), Values: values}
 	}
 	return tensors, nil
 }

@@ -1,0 +1,22 @@
+// Package fmath has elementary functions that give the same bits on every processor. Those of package
+// math differ in their last bits from one architecture to another.
+package fmath
+
+import "math"
+
+// Ln returns the natural logarithm of a normal x > 0 to within a few units in the last place.
+func Ln(x float64) float64 {
+	m, e := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m *= 2
+		e--
+	}
+	// ln m = 2 artanh z = 2 (z + z³/3 + z⁵/5 + …) with |z| < 0.172.
+	z := (m - 1) / (m + 1)
+	square := float64(z * z)
+	var sum float64
+	for k := 23; k > 0; k -= 2 {
+		sum = float64(sum*square) + 1/float64(k)
+	}
+	return float64(float64(e)*math.Ln2) + float64(2*z*sum)
+}

@@ -1,0 +1,34 @@
+package model
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model/initial"
+)
+
+// Random returns a model with the parameters with which training begins, drawn in the order of
+// Parameters. A model without entities or without relations is an error.
+func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
+	parameters, err := Parameters(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Entities == 0 || c.Relations == 0 {
+		return nil, fmt.Errorf("a model needs entities and relations, and there are %d entities and %d relations: "+
+			"take a data set with triples", c.Entities, c.Relations)
+	}
+	source := initial.NewSource(seed, 0)
+	tensors := make([][]float32, len(parameters))
+	for i, p := range parameters {
+		tensors[i] = kernel.AlignedFloat32(p.Len())
+		if p.Initial == nil {
+			continue
+		}
+		if err := p.Initial(ctx, source, p.Row, tensors[i]); err != nil {
+			return nil, err
+		}
+	}
+	return New(c, tensors)
+}
