@@ -33,12 +33,10 @@ var (
 	mquine = architecture{name: "mquine", maxDim: maxMatrixDim,
 		parameters: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail", CrossMatrix) },
 		build:      func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
-		penalties:  matrixPenalties,
 	}
 	mquade = architecture{name: "mquade", maxDim: maxMatrixDim,
 		parameters: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
 		build:      func(c Config, t [][]float32) Model { return &matrixModel{c, t} },
-		penalties:  matrixPenalties,
 	}
 )
 

@@ -33,13 +33,12 @@ var (
 	inverseSign = [3]float64{rh: 1, rt: 1, rc: -1}
 )
 
-var matrixPenalties = []Penalty{NoPenalty, Frobenius, N3, Dura}
-
 func (m *matrixModel) Training() Training {
 	d := m.config.Dim
 	const matrices = 3 + 9 + 19 // d × d matrices of the three towers
 	return Training{
-		Width: 2 * Triangle(d), Scratch: matrices * len(kernel.NewSmall(d, d).Data),
+		Width: 2 * Triangle(d), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Scratch:  matrices * len(kernel.NewSmall(d, d).Data),
 		Features: 1, Query: 4, QueryGradient: 6, Rows: d,
 	}
 }

@@ -18,8 +18,6 @@ type architecture struct {
 	parameters func(Config) []Parameter
 	// build makes the model from its tensors, whose lengths are already checked.
 	build func(Config, [][]float32) Model
-	// penalties are those with which it can be trained; nil if it is not Trainable.
-	penalties []Penalty
 }
 
 var architectures = []architecture{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"math"
+
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 )
@@ -9,21 +11,23 @@ import (
 type Trainable interface {
 	Model
 	Training() Training
-	// NewTrainingWorker returns a worker whose penalties are p's, one of Penalties. The worker reads the model's
+	// NewTrainingWorker returns a worker whose penalties are p's, one of Training's. The worker reads the model's
 	// parameters whenever it needs them, and somebody else may change them between its calls.
 	NewTrainingWorker(b *kernel.Backend, p Penalty) TrainingWorker
 }
 
-// Training describes the towers that a TrainingWorker computes and what they cost.
+// Training describes what a TrainingWorker computes and what that costs.
 type Training struct {
 	// Width is the number of float32 entries of ψ and of φ, whose dot product, plus a constant of the query, is the
 	// score.
 	Width int
+	// Penalties are those that the model has.
+	Penalties []Penalty
 	// Scratch is the number of float32 entries that a worker allocates, or a lower bound.
 	Scratch int
-	// Features, Query and QueryGradient are the numbers of products of small matrices in a call of FeatureGradient or
-	// Features, of Query and of QueryGradient, and Rows is the number of rows of their results. A prefetcher spreads
-	// its work over them.
+	// Features, Query and QueryGradient are the numbers of products of small matrices in a call of Features or
+	// FeatureGradient, of Query and of QueryGradient, and Rows is the number of rows of their results. A prefetcher
+	// spreads its work over them.
 	Features, Query, QueryGradient, Rows int
 }
 
@@ -65,21 +69,11 @@ const (
 	NoPenalty Penalty = "none"
 	// Frobenius is the sum of the squares of all parameters.
 	Frobenius Penalty = "frobenius"
-	// N3 is the sum of the cubes of their absolute values (Lacroix et al., 2018).
+	// N3 is the sum of the cubes of their absolute values, complex numbers being one parameter (Lacroix et al., 2018).
 	N3 Penalty = "n3"
 	// Dura is the sum of the squares of the two entities and of the two queries' vectors (Zhang et al., 2020).
 	Dura Penalty = "dura"
 )
-
-// Penalties returns the penalties with which the model of a name can be trained, or nil if it cannot be trained.
-func Penalties(name string) []Penalty {
-	for _, a := range architectures {
-		if a.name == name {
-			return a.penalties
-		}
-	}
-	return nil
-}
 
 // add returns weight times the sum of |x|², or of |x|³ for N3, over the entries of x, and adds the gradient.
 func (p Penalty) add(gradient, x []float32, weight float64) float64 {
@@ -98,4 +92,22 @@ func (p Penalty) entry(v float64) (value, slope float64) {
 		return max(v, -v) * v * v, 3 * v * max(v, -v)
 	}
 	return v * v, 2 * v
+}
+
+// addComplex is add for a row of complex numbers, k real and then k imaginary parts, with their moduli for |x|.
+func (p Penalty) addComplex(gradient, row []float32, weight float64) float64 {
+	if p != N3 {
+		return p.add(gradient, row, weight)
+	}
+	re, im := halves(row)
+	dRe, dIm := halves(gradient)
+	var sum float64
+	for i := range re {
+		x, y := float64(re[i]), float64(im[i])
+		modulus := math.Sqrt(float64(x*x) + float64(y*y))
+		sum += float64(modulus * modulus * modulus)
+		dRe[i] += float32(weight * 3 * modulus * x)
+		dIm[i] += float32(weight * 3 * modulus * y)
+	}
+	return weight * sum
 }

@@ -139,7 +139,7 @@ func newCensus(g *kg.Graph) *census {
 
 // memory lists what a training allocates beside the data set.
 func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
-	config := model.Config{Model: c.Model, Dim: c.Dim, Entities: s.entities, Relations: s.relations}
+	config := c.modelConfig(s.entities, s.relations)
 	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err

@@ -5,13 +5,20 @@ import "math"
 // Prefetching: while a goroutine works on an item, it fetches into L2 what its next item is likely to read, spread over
 // the item's products of small matrices. It changes nothing but the time.
 
+// spread spreads what is wanted over products of small matrices, if there are any.
+func (c *stepScratch) spread(products, rows int) {
+	if products > 0 {
+		c.ahead.Over(products, rows)
+	}
+}
+
 // fetchFeatures fetches for the feature row after row i of the goroutine.
 func (s *stepper) fetchFeatures(c *stepScratch, w *workload, i int) {
 	c.ahead.Forget()
 	if next := i + s.pool.threads(); next < len(w.rows) {
 		c.ahead.Want(s.phi.Row(next))
 		c.ahead.Want(s.model.EntityRow(w.rows[next]))
-		c.ahead.Over(s.towers.Features, s.towers.Rows)
+		c.spread(s.towers.Features, s.towers.Rows)
 	}
 }
 
@@ -23,7 +30,7 @@ func (s *stepper) fetchQuery(c *stepScratch, w *workload, p *pool, i, q int) {
 		c.ahead.Want(s.model.EntityRow(w.queries[next].Anchor))
 	}
 	s.wantPair(c, w, q)
-	c.ahead.Over(s.towers.Query, s.towers.Rows)
+	c.spread(s.towers.Query, s.towers.Rows)
 }
 
 // fetchQueryGradient fetches for the query after query q of group i.
@@ -34,7 +41,7 @@ func (s *stepper) fetchQueryGradient(c *stepScratch, w *workload, p *pool, i, q 
 		c.ahead.Want(s.dPsi.Row(next))
 		c.ahead.Want(s.model.EntityRow(w.queries[next].Anchor))
 	}
-	c.ahead.Over(s.towers.QueryGradient, s.towers.Rows)
+	c.spread(s.towers.QueryGradient, s.towers.Rows)
 }
 
 // fetchEntity fetches for the entity after entity k of the step, of a row's pairs the first.
@@ -56,7 +63,7 @@ func (s *stepper) fetchEntity(c *stepScratch, w *workload, k int) {
 		}
 	}
 	c.ahead.Want(s.model.EntityRow(e))
-	c.ahead.Over(s.towers.Features, s.towers.Rows)
+	c.spread(s.towers.Features, s.towers.Rows)
 }
 
 // nextQuery returns the query after q of group i, the first of the goroutine's next group if q is the last, or a number

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -132,15 +133,24 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	return t, nil
 }
 
+// modelConfig returns the configuration of the model, for a data set of the given sizes.
+func (c *Config) modelConfig(entities, relations int) model.Config {
+	m := model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
+	if !isMatrixModel(c.Model) {
+		m.EmbeddingRange = math.Sqrt(3) * c.InitDeviation // of a uniform distribution
+	}
+	return withRange(m)
+}
+
 // initialModel returns the parameters with which the training begins.
 func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Trainable, error) {
-	m, err := random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
+	m, err := random(ctx, c.modelConfig(g.Entities.Len(), g.Relations.Len()), c.Seed)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range parametersOf(m) {
 		tensor := m.Tensors()[i]
-		if p.Axis == model.PerEntity {
+		if p.Axis == model.PerEntity && isMatrixModel(c.Model) {
 			for k := range tensor {
 				tensor[k] *= float32(c.InitDeviation / model.EntityDeviation)
 			}
