@@ -22,6 +22,7 @@ type Backend struct {
 	pairInt8  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
 	gemm      gemm
 	split     gemm // of split products, or nothing
+	distances distanceKernels
 	small     smallKernels
 	rows      rowKernels
 	weights   weightKernels

@@ -24,6 +24,7 @@ var generic = &Backend{
 	frobenius: frobeniusGeneric,
 	pairInt8:  pairInt8Generic,
 	gemm:      gemmGeneric,
+	distances: distancesGeneric,
 	small:     smallGeneric,
 	rows:      rowsGeneric,
 	weights:   weightsGeneric,

@@ -5,31 +5,6 @@ import "math"
 // The assembly's float32 arithmetic, operation by operation. GroupNorm has no twin, only its bound:
 // the approximate root differs from processor to processor.
 
-// fma32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
-// there, so that rounding it to float32 afterwards cannot round twice.
-func fma32(x, y, z float32) float32 {
-	p, c := float64(x)*float64(y), float64(z)
-	s := p + c
-	if math.IsInf(s, 0) || math.IsNaN(s) {
-		return float32(s)
-	}
-	// The error of the sum (Knuth's TwoSum).
-	pp := s - c
-	err := (p - pp) + (c - (s - pp))
-	if err != 0 {
-		b := math.Float64bits(s)
-		if b&1 == 0 {
-			if (err > 0) == (s > 0) {
-				b++
-			} else {
-				b--
-			}
-		}
-		s = math.Float64frombits(b)
-	}
-	return float32(s)
-}
-
 func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 // twinUpdate adds one unit of terms to a score as the assembly of a tier does.
