@@ -110,7 +110,7 @@ func smallProducts(s *suite) []Benchmark {
 							"product":  {flops: cube, call: func() { backend.MatMul32(c, x, y, kernel.Matrix{}) }},
 							"features": {flops: cube / 2, call: func() { worker.Features(phi.Row(i), int32(i)); i = (i + 1) % entities }},
 							"gradient": {flops: cube, call: func() {
-								worker.FeatureGradient(gradient.Row(i), phi.Row(i), int32(i))
+								worker.FeatureGradient(gradient.Row(i), phi.Row(i), phi.Row(i), int32(i))
 								i = (i + 1) % entities
 							}},
 						}[part]

@@ -86,14 +86,6 @@ func (m *complExModel) NewTrainingWorker(b *kernel.Backend, p Penalty) TrainingW
 
 type complExTraining struct{ tableTraining }
 
-// sign is that of the relation's imaginary parts: head queries take the conjugate.
-func (w *complExTraining) sign() float32 {
-	if w.side == kg.Head {
-		return -1
-	}
-	return 1
-}
-
 func (w *complExTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	sign := w.sign()
 	aRe, aIm := halves(anchor)

@@ -68,7 +68,7 @@ func (w *matrixTraining) Features(phi []float32, e int32) {
 	w.features.features(phi, w.model.EntityRow(e))
 }
 
-func (w *matrixTraining) FeatureGradient(dEntity, dPhi []float32, e int32) {
+func (w *matrixTraining) FeatureGradient(dEntity, dPhi, _ []float32, e int32) {
 	w.features.gradient(dEntity, dPhi, w.model.EntityRow(e))
 }
 

@@ -17,13 +17,18 @@ type tableTraining struct {
 	sum  []float32 // of its gradients
 }
 
+// distanceTraining describes a model that compares by a distance.
+func distanceTraining(d kernel.DistanceKind, width int, p ...Penalty) Training {
+	return Training{Width: width, Distance: &d, Penalties: p}
+}
+
 func newTableTraining(t *tables, b *kernel.Backend, p Penalty) tableTraining {
 	return tableTraining{tables: t, backend: b, penalty: p, sum: make([]float32, t.relation)}
 }
 
 func (w *tableTraining) Features(phi []float32, e int32) { copy(phi, w.EntityRow(e)) }
 
-func (w *tableTraining) FeatureGradient(dEntity, dPhi []float32, _ int32) { copy(dEntity, dPhi) }
+func (w *tableTraining) FeatureGradient(dEntity, dPhi, _ []float32, _ int32) { copy(dEntity, dPhi) }
 
 func (w *tableTraining) Begin(side kg.Side, relation int32) {
 	w.side, w.r = side, w.relationRow(relation)
@@ -42,6 +47,14 @@ func (w *tableTraining) RelationPenalty(dRelation []float32, r int32, weight flo
 		return 0
 	}
 	return w.penalty.add(dRelation, w.relationRow(r), weight)
+}
+
+// sign returns −1 for head queries, which take the inverse of the relation, and 1 for tail queries.
+func (w *tableTraining) sign() float32 {
+	if w.side == kg.Head {
+		return -1
+	}
+	return 1
 }
 
 // queryPenalty is the part of dura that a query has, ‖ψ‖².

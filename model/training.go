@@ -18,9 +18,11 @@ type Trainable interface {
 
 // Training describes what a TrainingWorker computes and what that costs.
 type Training struct {
-	// Width is the number of float32 entries of ψ and of φ, whose dot product, plus a constant of the query, is the
-	// score.
+	// Width is the number of float32 entries of ψ and of φ.
 	Width int
+	// Distance is the distance of ψ and φ whose negative is the score. If it is nil, the score is their dot product
+	// plus a constant of the query.
+	Distance *kernel.DistanceKind
 	// Penalties are those that the model has.
 	Penalties []Penalty
 	// Scratch is the number of float32 entries that a worker allocates, or a lower bound.
@@ -39,14 +41,14 @@ type Training struct {
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)
-	// FeatureGradient writes dEntity of entity e, given dPhi.
-	FeatureGradient(dEntity, dPhi []float32, e int32)
+	// FeatureGradient writes dEntity of entity e, given its φ and dPhi.
+	FeatureGradient(dEntity, dPhi, phi []float32, e int32)
 
 	// Begin prepares Query and QueryGradient for queries of one side of a relation, and sets the sum of the relation's
 	// gradients to zero.
 	Begin(side kg.Side, relation int32)
-	// Query writes ψ of the query whose anchor has the given parameters, and returns the constant c of its scores
-	// c + ψ·φ, and the part of the penalty that the query has.
+	// Query writes ψ of the query whose anchor has the given parameters, and returns the constant c of its scores,
+	// 0 for a distance, and the part of the penalty that the query has.
 	Query(psi, anchor []float32) (c, penalty float64)
 	// QueryGradient writes dAnchor, given dPsi, dc and the derivative of L by the query's penalty, and adds to the
 	// sum of the relation's gradients. It may change dPsi, and dAnchor may be the first part of dPsi.

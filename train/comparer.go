@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
 )
 
 // comparer scores queries against features, and takes the gradients of the scores back to both. It belongs to a pool
@@ -31,8 +32,11 @@ type dotProducts struct {
 	product *kernel.Product
 }
 
-func newComparer(c *Config, b *kernel.Backend, threads int) comparer {
-	if c.Products == splitProducts {
+func newComparer(c *Config, b *kernel.Backend, t model.Training, threads int) comparer {
+	switch {
+	case t.Distance != nil:
+		return newDistances(*t.Distance, b, threads)
+	case c.Products == splitProducts:
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}
 	return &dotProducts{b, b.NewProduct(threads)}

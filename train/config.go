@@ -157,18 +157,20 @@ func (c *Config) checkModel() error {
 	if err != nil {
 		return err
 	}
-	t, ok := m.Model.(model.Trainable)
-	if !ok {
-		return fmt.Errorf("model %s cannot be trained", c.Model)
+	t := m.Training()
+	if !slices.Contains(t.Penalties, model.Penalty(c.Regulariser)) {
+		return fmt.Errorf("regulariser: model %s has no penalty %s: set one of %v", c.Model, c.Regulariser, t.Penalties)
 	}
-	if p := t.Training().Penalties; !slices.Contains(p, model.Penalty(c.Regulariser)) {
-		return fmt.Errorf("regulariser: model %s has no penalty %s: set one of %v", c.Model, c.Regulariser, p)
-	}
-	if c.InitCross != zeroCross && !isMatrixModel(c.Model) {
+	switch matrices := isMatrixModel(c.Model); {
+	case c.InitCross != zeroCross && !matrices:
 		return fmt.Errorf("init_cross: model %s has no cross matrix: set it to %s", c.Model, zeroCross)
-	}
-	if c.InitDeviation == 0 && !isMatrixModel(c.Model) {
+	case c.InitDeviation == 0 && !matrices:
 		return fmt.Errorf("init_deviation: model %s never leaves zero: set a positive deviation", c.Model)
+	case c.InitDeviation != model.EntityDeviation && t.Distance != nil:
+		return fmt.Errorf("init_deviation: model %s begins with uniform numbers up to ±(gamma + 2)/dim: leave it at %v",
+			c.Model, model.EntityDeviation)
+	case c.Products != floatProducts && t.Distance != nil:
+		return fmt.Errorf("products: model %s compares by a distance: set it to %s", c.Model, floatProducts)
 	}
 	return nil
 }

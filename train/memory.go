@@ -187,7 +187,7 @@ func perRelation(list []model.Parameter) (n int) {
 
 // unfilled is a model without parameters, for the sake of its sizes.
 type unfilled struct {
-	model.Model
+	model.Trainable
 	config model.Config
 }
 
@@ -201,12 +201,19 @@ func unfilledModel(c model.Config) (unfilled, error) {
 		return unfilled{}, err
 	}
 	m, err := model.New(empty, make([][]float32, len(list)))
-	return unfilled{m, c}, err
+	if err != nil {
+		return unfilled{}, err
+	}
+	trainable, ok := m.(model.Trainable)
+	if !ok {
+		return unfilled{}, fmt.Errorf("model %s cannot be trained", c.Model)
+	}
+	return unfilled{trainable, c}, nil
 }
 
 // stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
 func (c *Config) stepMemory(s *census, m unfilled, threads int) []proc.Need {
-	n, towers, tables := c.stepSize(s, threads), m.Model.(model.Trainable).Training(), tablesOf(m)
+	n, towers, tables := c.stepSize(s, threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width)) * (n.rows + n.blockRows + 2*n.queries)
 	gradients := n.groups * relation

@@ -16,8 +16,8 @@ type pool struct {
 	scores   kernel.Matrix // of a block
 }
 
-func newPool(c *Config, b *kernel.Backend, s []stepScratch) *pool {
-	return &pool{scratch: s, comparer: newComparer(c, b, len(s))}
+func newPool(c *Config, b *kernel.Backend, m model.Trainable, s []stepScratch) *pool {
+	return &pool{scratch: s, comparer: newComparer(c, b, m.Training(), len(s))}
 }
 
 func (p *pool) threads() int { return len(p.scratch) }

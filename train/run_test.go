@@ -346,7 +346,7 @@ func TestConfigFile(t *testing.T) {
 		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
 		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
 		"dim: [7]":                  "x.yaml:1: dim needs a single value",
-		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 512`,
+		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 32768`,
 		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
 		"filter: maybe":             `x.yaml:1: filter "maybe": must be true or false`,
 		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,

@@ -62,9 +62,9 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, m mo
 	for i := range all {
 		all[i] = newStepScratch(c, b, m, tables)
 	}
-	s.pool = newPool(c, b, all)
+	s.pool = newPool(c, b, m, all)
 	if threads%2 == 0 && c.Negatives == sharedNegatives && c.Distribution != bernoulliDistribution { // two blocks, alike
-		s.halves = []*pool{newPool(c, b, all[:threads/2]), newPool(c, b, all[threads/2:])}
+		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
 	return s
 }
@@ -402,7 +402,7 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 	if len(w.pairRows) > 0 {
 		s.pool.comparer.addFeatureGradient(dPhi, s.phi.Row(i), s.psi, s.byRow.of(i), s.pairQuery, s.dPairScores)
 	}
-	c.worker.FeatureGradient(dEntity, dPhi, w.rows[i])
+	c.worker.FeatureGradient(dEntity, dPhi, s.phi.Row(i), w.rows[i])
 }
 
 // relationGradient writes the gradient of relation r to c.gradient, and returns its penalty.

@@ -136,8 +136,12 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 // modelConfig returns the configuration of the model, for a data set of the given sizes.
 func (c *Config) modelConfig(entities, relations int) model.Config {
 	m := model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
-	if !isMatrixModel(c.Model) {
+	switch c.Model {
+	case "mquine", "mquade":
+	case "distmult", "complex":
 		m.EmbeddingRange = math.Sqrt(3) * c.InitDeviation // of a uniform distribution
+	default:
+		m.Gamma = c.Gamma
 	}
 	return withRange(m)
 }
@@ -159,7 +163,7 @@ func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Trainable,
 			clear(tensor)
 		}
 	}
-	return m.(model.Trainable), nil
+	return m.(model.Trainable), nil // as checkModel has found
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.
