@@ -192,7 +192,7 @@ func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) gemm {
 	const n = genericTile
 	g := gemmGeneric
 	g.tiles = nil
-	g.tilesAt = []tileAt{func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, _ uintptr, _ int) {
+	g.tilesAt = []tileAt{func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int) {
 		as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
 		cs, xs := unsafe.Slice(c, (strips*n-1)*cStride+n), unsafe.Slice(at, (strips*n-1)*atStride+n)
 		for i := range strips * n {
