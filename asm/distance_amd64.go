@@ -90,6 +90,12 @@ func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 //go:noescape
 func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
+// L1GradientPeakAVX512 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
+// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func L1GradientPeakAVX512(n int, x *float32)
+
 // L1Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
@@ -157,6 +163,12 @@ func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 //
 //go:noescape
 func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+
+// L1GradientPeakAVX2 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
+// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func L1GradientPeakAVX2(n int, x *float32)
 
 // L2Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
 //
@@ -244,6 +256,18 @@ func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 //go:noescape
 func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
+// L2ScoresPeakAVX512 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
+// 16 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func L2ScoresPeakAVX512(n int, x *float32)
+
+// L2GradientPeakAVX512 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
+// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func L2GradientPeakAVX512(n int, x *float32)
+
 // L2Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
@@ -312,6 +336,18 @@ func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 //go:noescape
 func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
+// L2ScoresPeakAVX2 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
+// 8 columns each, on registers alone that begin as x[0..15]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func L2ScoresPeakAVX2(n int, x *float32)
+
+// L2GradientPeakAVX2 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
+// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func L2GradientPeakAVX2(n int, x *float32)
+
 // NormScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
@@ -348,6 +384,18 @@ func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 //go:noescape
 func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
+// NormScoresPeakAVX512 runs n rounds of the operations that 12 terms of the NormScores kernel take for
+// 16 columns each, on registers alone that begin as x[0..63]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func NormScoresPeakAVX512(n int, x *float32)
+
+// NormGradientPeakAVX512 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
+// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func NormGradientPeakAVX512(n int, x *float32)
+
 // NormScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
@@ -383,6 +431,18 @@ func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 //
 //go:noescape
 func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+
+// NormScoresPeakAVX2 runs n rounds of the operations that 12 terms of the NormScores kernel take for
+// 8 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func NormScoresPeakAVX2(n int, x *float32)
+
+// NormGradientPeakAVX2 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
+// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func NormGradientPeakAVX2(n int, x *float32)
 
 // PhaseScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 32:
 //
@@ -438,6 +498,12 @@ func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32
 //go:noescape
 func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
+// PhaseGradientPeakAVX512 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
+// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func PhaseGradientPeakAVX512(n int, x *float32)
+
 // PhaseScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
@@ -473,6 +539,12 @@ func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //go:noescape
 func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
+
+// PhaseGradientPeakAVX2 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
+// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+//
+//go:noescape
+func PhaseGradientPeakAVX2(n int, x *float32)
 
 // RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
 //

@@ -7,14 +7,18 @@
 // func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ    a+0(FP), AX
-	MOVQ    strips+24(FP), CX
-	MOVQ    c+32(FP), DX
-	MOVQ    cStride+40(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    add+48(FP), SI
-	MOVQ    ahead+56(FP), DI
-	MOVQ    step+64(FP), R8
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ step+64(FP), R8
+
+	// Σ −|q − e|
+	// Vectors: 8 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -418,14 +422,18 @@ GLOBL constant7fffffff<>(SB), RODATA|NOPTR, $64
 // func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ    a+0(FP), AX
-	MOVQ    strips+24(FP), CX
-	MOVQ    c+32(FP), DX
-	MOVQ    cStride+40(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    add+48(FP), SI
-	MOVQ    ahead+56(FP), DI
-	MOVQ    step+64(FP), R8
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ step+64(FP), R8
+
+	// Σ −|q − e|
+	// Vectors: 16 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -1069,14 +1077,18 @@ store:
 // func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
-	MOVQ    a+0(FP), AX
-	MOVQ    strips+24(FP), CX
-	MOVQ    c+32(FP), DX
-	MOVQ    cStride+40(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    add+48(FP), SI
-	MOVQ    ahead+56(FP), DI
-	MOVQ    step+64(FP), R8
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ step+64(FP), R8
+
+	// Σ −|q − e|
+	// Vectors: 24 sums stay for all terms; 1 terms load 3 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -1968,7 +1980,7 @@ store:
 	RET
 
 // func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -1976,65 +1988,87 @@ TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Z1
-	VPXORD  Z2, Z2, Z2
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z3
-	VPXORD  Z4, Z4, Z4
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z5
-	VPXORD  Z6, Z6, Z6
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z7
-	VPXORD  Z8, Z8, Z8
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z1
+	VPXORD     Z2, Z2, Z2
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z3
+	VPXORD     Z4, Z4, Z4
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z5
+	VPXORD     Z6, Z6, Z6
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z7
+	VPXORD     Z8, Z8, Z8
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·sign(y − x), t ascending
 term:
-	VMOVUPS      (DI), Z9
-	VBROADCASTSS (R8), Z10
+	VMOVUPS      (R8), Z9
+	VBROADCASTSS (R9), Z10
 	VSUBPS       Z1, Z9, Z11
 	VFIXUPIMMPS  $0x00, Z0, Z11, Z11
 	VFMADD231PS  Z11, Z10, Z2
-	VBROADCASTSS 4(R8), Z10
+	VBROADCASTSS 4(R9), Z10
 	VSUBPS       Z3, Z9, Z11
 	VFIXUPIMMPS  $0x00, Z0, Z11, Z11
 	VFMADD231PS  Z11, Z10, Z4
-	VBROADCASTSS 8(R8), Z10
+	VBROADCASTSS 8(R9), Z10
 	VSUBPS       Z5, Z9, Z11
 	VFIXUPIMMPS  $0x00, Z0, Z11, Z11
 	VFMADD231PS  Z11, Z10, Z6
-	VBROADCASTSS 12(R8), Z10
+	VBROADCASTSS 12(R9), Z10
 	VSUBPS       Z7, Z9, Z9
 	VFIXUPIMMPS  $0x00, Z0, Z9, Z9
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Z2, Z2
-	ADDQ         DI, R9
-	VADDPS       (R9), Z4, Z4
-	ADDQ         DI, R9
-	VADDPS       (R9), Z6, Z6
-	ADDQ         DI, R9
-	VADDPS       (R9), Z8, Z8
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Z2, Z2
+	ADDQ         DI, R8
+	VADDPS       (R8), Z4, Z4
+	ADDQ         DI, R8
+	VADDPS       (R8), Z6, Z6
+	ADDQ         DI, R8
+	VADDPS       (R8), Z8, Z8
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Z2, (DX)
@@ -2049,8 +2083,8 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
 	VZEROUPPER
@@ -2067,7 +2101,7 @@ DATA constanta933a822<>+56(SB)/8, $0xa933a822a933a822
 GLOBL constanta933a822<>(SB), RODATA|NOPTR, $64
 
 // func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -2075,90 +2109,120 @@ TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Z1
-	VPXORD  Z2, Z2, Z2
-	VMOVUPS 64(BX), Z3
-	VPXORD  Z4, Z4, Z4
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z5
-	VPXORD  Z6, Z6, Z6
-	VMOVUPS 64(BX), Z7
-	VPXORD  Z8, Z8, Z8
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z9
-	VPXORD  Z10, Z10, Z10
-	VMOVUPS 64(BX), Z11
-	VPXORD  Z12, Z12, Z12
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z13
-	VPXORD  Z14, Z14, Z14
-	VMOVUPS 64(BX), Z15
-	VPXORD  Z16, Z16, Z16
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z1
+	VPXORD     Z2, Z2, Z2
+	VMOVUPS    64(BX), Z3
+	VPXORD     Z4, Z4, Z4
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z5
+	VPXORD     Z6, Z6, Z6
+	VMOVUPS    64(BX), Z7
+	VPXORD     Z8, Z8, Z8
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z9
+	VPXORD     Z10, Z10, Z10
+	VMOVUPS    64(BX), Z11
+	VPXORD     Z12, Z12, Z12
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z13
+	VPXORD     Z14, Z14, Z14
+	VMOVUPS    64(BX), Z15
+	VPXORD     Z16, Z16, Z16
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·sign(y − x), t ascending
 term:
-	VMOVUPS      (DI), Z17
-	VMOVUPS      64(DI), Z18
-	VBROADCASTSS (R8), Z19
+	VMOVUPS      (R8), Z17
+	VMOVUPS      64(R8), Z18
+	VBROADCASTSS (R9), Z19
 	VSUBPS       Z1, Z17, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VFMADD231PS  Z20, Z19, Z2
 	VSUBPS       Z3, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VFMADD231PS  Z20, Z19, Z4
-	VBROADCASTSS 4(R8), Z19
+	VBROADCASTSS 4(R9), Z19
 	VSUBPS       Z5, Z17, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VFMADD231PS  Z20, Z19, Z6
 	VSUBPS       Z7, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VFMADD231PS  Z20, Z19, Z8
-	VBROADCASTSS 8(R8), Z19
+	VBROADCASTSS 8(R9), Z19
 	VSUBPS       Z9, Z17, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VFMADD231PS  Z20, Z19, Z10
 	VSUBPS       Z11, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VFMADD231PS  Z20, Z19, Z12
-	VBROADCASTSS 12(R8), Z19
+	VBROADCASTSS 12(R9), Z19
 	VSUBPS       Z13, Z17, Z17
 	VFIXUPIMMPS  $0x00, Z0, Z17, Z17
 	VFMADD231PS  Z17, Z19, Z14
 	VSUBPS       Z15, Z18, Z17
 	VFIXUPIMMPS  $0x00, Z0, Z17, Z17
 	VFMADD231PS  Z17, Z19, Z16
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Z2, Z2
-	VADDPS       64(R9), Z4, Z4
-	ADDQ         DI, R9
-	VADDPS       (R9), Z6, Z6
-	VADDPS       64(R9), Z8, Z8
-	ADDQ         DI, R9
-	VADDPS       (R9), Z10, Z10
-	VADDPS       64(R9), Z12, Z12
-	ADDQ         DI, R9
-	VADDPS       (R9), Z14, Z14
-	VADDPS       64(R9), Z16, Z16
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Z2, Z2
+	VADDPS       64(R8), Z4, Z4
+	ADDQ         DI, R8
+	VADDPS       (R8), Z6, Z6
+	VADDPS       64(R8), Z8, Z8
+	ADDQ         DI, R8
+	VADDPS       (R8), Z10, Z10
+	VADDPS       64(R8), Z12, Z12
+	ADDQ         DI, R8
+	VADDPS       (R8), Z14, Z14
+	VADDPS       64(R8), Z16, Z16
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Z2, (DX)
@@ -2177,10 +2241,58 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func L1GradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·L1GradientPeakAVX512(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constanta933a822<>+0(SB), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+
+round:
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z4
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z5
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z6
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z7
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z8
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z9
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z10
+	VSUBPS      Z2, Z3, Z12
+	VFIXUPIMMPS $0x00, Z0, Z12, Z12
+	VFMADD231PS Z12, Z1, Z11
+	SUBQ        $0x00000001, AX
+	JNE         round
 	VZEROUPPER
 	RET
 
@@ -2196,6 +2308,9 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ −|q − e|
+	// Vectors: 6 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -2514,6 +2629,9 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ −|q − e|
+	// Vectors: 12 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -3010,7 +3128,7 @@ store:
 	RET
 
 // func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -3019,53 +3137,67 @@ TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
+	// Vectors: 2 of x and 2 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Y2
-	VXORPS  Y3, Y3, Y3
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y4
-	VXORPS  Y5, Y5, Y5
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x02, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y2
+	VXORPS     Y3, Y3, Y3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y4
+	VXORPS     Y5, Y5, Y5
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·sign(y − x), t ascending
 term:
-	VMOVUPS      (DI), Y6
-	VBROADCASTSS (R8), Y7
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (R9), Y7
 	VSUBPS       Y2, Y6, Y8
 	VCMPPS       $0x0c, Y0, Y8, Y9
 	VMULPS       Y0, Y8, Y8
 	VANDPS       Y1, Y9, Y9
 	VORPS        Y9, Y8, Y8
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VSUBPS       Y4, Y6, Y6
 	VCMPPS       $0x0c, Y0, Y6, Y8
 	VMULPS       Y0, Y6, Y6
 	VANDPS       Y1, Y8, Y8
 	VORPS        Y8, Y6, Y6
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $0x18, R8
-	ADDQ         $0x00000040, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Y3, Y3
-	ADDQ         DI, R9
-	VADDPS       (R9), Y5, Y5
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Y3, Y3
+	ADDQ         DI, R8
+	VADDPS       (R8), Y5, Y5
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Y3, (DX)
@@ -3076,8 +3208,8 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
 	VZEROUPPER
@@ -3094,7 +3226,7 @@ DATA constant3f800000<>+56(SB)/8, $0x3f8000003f800000
 GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
 
 // func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -3103,31 +3235,47 @@ TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Y2
-	VXORPS  Y3, Y3, Y3
-	VMOVUPS 32(BX), Y4
-	VXORPS  Y5, Y5, Y5
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y6
-	VXORPS  Y7, Y7, Y7
-	VMOVUPS 32(BX), Y8
-	VXORPS  Y9, Y9, Y9
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x02, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y2
+	VXORPS     Y3, Y3, Y3
+	VMOVUPS    32(BX), Y4
+	VXORPS     Y5, Y5, Y5
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y6
+	VXORPS     Y7, Y7, Y7
+	VMOVUPS    32(BX), Y8
+	VXORPS     Y9, Y9, Y9
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·sign(y − x), t ascending
 term:
-	VMOVUPS      (DI), Y10
-	VMOVUPS      32(DI), Y11
-	VBROADCASTSS (R8), Y12
+	VMOVUPS      (R8), Y10
+	VMOVUPS      32(R8), Y11
+	VBROADCASTSS (R9), Y12
 	VSUBPS       Y2, Y10, Y13
 	VCMPPS       $0x0c, Y0, Y13, Y14
 	VMULPS       Y0, Y13, Y13
@@ -3140,7 +3288,7 @@ term:
 	VANDPS       Y1, Y14, Y14
 	VORPS        Y14, Y13, Y13
 	VFMADD231PS  Y13, Y12, Y5
-	VBROADCASTSS 4(R8), Y12
+	VBROADCASTSS 4(R9), Y12
 	VSUBPS       Y6, Y10, Y10
 	VCMPPS       $0x0c, Y0, Y10, Y13
 	VMULPS       Y0, Y10, Y10
@@ -3153,22 +3301,20 @@ term:
 	VANDPS       Y1, Y11, Y11
 	VORPS        Y11, Y10, Y10
 	VFMADD231PS  Y10, Y12, Y9
-	ADDQ         $0x18, R8
-	ADDQ         $0x00000040, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Y3, Y3
-	VADDPS       32(R9), Y5, Y5
-	ADDQ         DI, R9
-	VADDPS       (R9), Y7, Y7
-	VADDPS       32(R9), Y9, Y9
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Y3, Y3
+	VADDPS       32(R8), Y5, Y5
+	ADDQ         DI, R8
+	VADDPS       (R8), Y7, Y7
+	VADDPS       32(R8), Y9, Y9
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Y3, (DX)
@@ -3181,10 +3327,83 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func L1GradientPeakAVX2(n int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·L1GradientPeakAVX2(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS constant3f800000<>+0(SB), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS 32(CX), Y3
+	VMOVUPS 64(CX), Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VXORPS  Y12, Y12, Y12
+
+round:
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y5
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y6
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y7
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y8
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y9
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y10
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y11
+	VSUBPS      Y3, Y4, Y13
+	VCMPPS      $0x0c, Y0, Y13, Y14
+	VMULPS      Y0, Y13, Y13
+	VANDPS      Y1, Y14, Y14
+	VORPS       Y14, Y13, Y13
+	VFMADD231PS Y13, Y2, Y12
+	SUBQ        $0x00000001, AX
+	JNE         round
 	VZEROUPPER
 	RET
 
@@ -3200,6 +3419,9 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ (q − e)²
+	// Vectors: 8 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -3528,6 +3750,9 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ (q − e)²
+	// Vectors: 16 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -4034,6 +4259,9 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ (q − e)²
+	// Vectors: 24 sums stay for all terms; 1 terms load 3 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -4707,68 +4935,90 @@ store:
 	RET
 
 // func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Z0
-	VPXORD  Z1, Z1, Z1
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z2
-	VPXORD  Z3, Z3, Z3
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z4
-	VPXORD  Z5, Z5, Z5
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z6
-	VPXORD  Z7, Z7, Z7
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z0
+	VPXORD     Z1, Z1, Z1
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z2
+	VPXORD     Z3, Z3, Z3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z4
+	VPXORD     Z5, Z5, Z5
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z6
+	VPXORD     Z7, Z7, Z7
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·(x − y), t ascending
 term:
-	VMOVUPS      (DI), Z8
-	VBROADCASTSS (R8), Z9
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (R9), Z9
 	VSUBPS       Z8, Z0, Z10
 	VFMADD231PS  Z10, Z9, Z1
-	VBROADCASTSS 4(R8), Z9
+	VBROADCASTSS 4(R9), Z9
 	VSUBPS       Z8, Z2, Z10
 	VFMADD231PS  Z10, Z9, Z3
-	VBROADCASTSS 8(R8), Z9
+	VBROADCASTSS 8(R9), Z9
 	VSUBPS       Z8, Z4, Z10
 	VFMADD231PS  Z10, Z9, Z5
-	VBROADCASTSS 12(R8), Z9
+	VBROADCASTSS 12(R9), Z9
 	VSUBPS       Z8, Z6, Z8
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Z1, Z1
-	ADDQ         DI, R9
-	VADDPS       (R9), Z3, Z3
-	ADDQ         DI, R9
-	VADDPS       (R9), Z5, Z5
-	ADDQ         DI, R9
-	VADDPS       (R9), Z7, Z7
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Z1, Z1
+	ADDQ         DI, R8
+	VADDPS       (R8), Z3, Z3
+	ADDQ         DI, R8
+	VADDPS       (R8), Z5, Z5
+	ADDQ         DI, R8
+	VADDPS       (R8), Z7, Z7
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Z1, (DX)
@@ -4783,97 +5033,127 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
 	VZEROUPPER
 	RET
 
 // func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Z0
-	VPXORD  Z1, Z1, Z1
-	VMOVUPS 64(BX), Z2
-	VPXORD  Z3, Z3, Z3
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z4
-	VPXORD  Z5, Z5, Z5
-	VMOVUPS 64(BX), Z6
-	VPXORD  Z7, Z7, Z7
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z8
-	VPXORD  Z9, Z9, Z9
-	VMOVUPS 64(BX), Z10
-	VPXORD  Z11, Z11, Z11
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z12
-	VPXORD  Z13, Z13, Z13
-	VMOVUPS 64(BX), Z14
-	VPXORD  Z15, Z15, Z15
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z0
+	VPXORD     Z1, Z1, Z1
+	VMOVUPS    64(BX), Z2
+	VPXORD     Z3, Z3, Z3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z4
+	VPXORD     Z5, Z5, Z5
+	VMOVUPS    64(BX), Z6
+	VPXORD     Z7, Z7, Z7
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z8
+	VPXORD     Z9, Z9, Z9
+	VMOVUPS    64(BX), Z10
+	VPXORD     Z11, Z11, Z11
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z12
+	VPXORD     Z13, Z13, Z13
+	VMOVUPS    64(BX), Z14
+	VPXORD     Z15, Z15, Z15
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·(x − y), t ascending
 term:
-	VMOVUPS      (DI), Z16
-	VMOVUPS      64(DI), Z17
-	VBROADCASTSS (R8), Z18
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VBROADCASTSS (R9), Z18
 	VSUBPS       Z16, Z0, Z19
 	VFMADD231PS  Z19, Z18, Z1
 	VSUBPS       Z17, Z2, Z19
 	VFMADD231PS  Z19, Z18, Z3
-	VBROADCASTSS 4(R8), Z18
+	VBROADCASTSS 4(R9), Z18
 	VSUBPS       Z16, Z4, Z19
 	VFMADD231PS  Z19, Z18, Z5
 	VSUBPS       Z17, Z6, Z19
 	VFMADD231PS  Z19, Z18, Z7
-	VBROADCASTSS 8(R8), Z18
+	VBROADCASTSS 8(R9), Z18
 	VSUBPS       Z16, Z8, Z19
 	VFMADD231PS  Z19, Z18, Z9
 	VSUBPS       Z17, Z10, Z19
 	VFMADD231PS  Z19, Z18, Z11
-	VBROADCASTSS 12(R8), Z18
+	VBROADCASTSS 12(R9), Z18
 	VSUBPS       Z16, Z12, Z16
 	VFMADD231PS  Z16, Z18, Z13
 	VSUBPS       Z17, Z14, Z16
 	VFMADD231PS  Z16, Z18, Z15
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Z1, Z1
-	VADDPS       64(R9), Z3, Z3
-	ADDQ         DI, R9
-	VADDPS       (R9), Z5, Z5
-	VADDPS       64(R9), Z7, Z7
-	ADDQ         DI, R9
-	VADDPS       (R9), Z9, Z9
-	VADDPS       64(R9), Z11, Z11
-	ADDQ         DI, R9
-	VADDPS       (R9), Z13, Z13
-	VADDPS       64(R9), Z15, Z15
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Z1, Z1
+	VADDPS       64(R8), Z3, Z3
+	ADDQ         DI, R8
+	VADDPS       (R8), Z5, Z5
+	VADDPS       64(R8), Z7, Z7
+	ADDQ         DI, R8
+	VADDPS       (R8), Z9, Z9
+	VADDPS       64(R8), Z11, Z11
+	ADDQ         DI, R8
+	VADDPS       (R8), Z13, Z13
+	VADDPS       64(R8), Z15, Z15
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Z1, (DX)
@@ -4892,10 +5172,111 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func L2ScoresPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·L2ScoresPeakAVX512(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+
+round:
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z2
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z3
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z4
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z5
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z6
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z7
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z8
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z9
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z10
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z11
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z12
+	VSUBPS      Z1, Z0, Z14
+	VFMADD231PS Z14, Z14, Z13
+	SUBQ        $0x00000001, AX
+	JNE         round
+	VZEROUPPER
+	RET
+
+// func L2GradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·L2GradientPeakAVX512(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+
+round:
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z3
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z4
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z5
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z6
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z7
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z8
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z9
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z10
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z11
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z12
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z13
+	VSUBPS      Z2, Z1, Z15
+	VFMADD231PS Z15, Z0, Z14
+	SUBQ        $0x00000001, AX
+	JNE         round
 	VZEROUPPER
 	RET
 
@@ -4911,6 +5292,9 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ (q − e)²
+	// Vectors: 6 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -5175,6 +5559,9 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ (q − e)²
+	// Vectors: 12 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -5563,60 +5950,78 @@ store:
 	RET
 
 // func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
+	// Vectors: 3 of x and 3 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 3 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Y0
-	VXORPS  Y1, Y1, Y1
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y2
-	VXORPS  Y3, Y3, Y3
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y4
-	VXORPS  Y5, Y5, Y5
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x03, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y0
+	VXORPS     Y1, Y1, Y1
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y2
+	VXORPS     Y3, Y3, Y3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y4
+	VXORPS     Y5, Y5, Y5
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·(x − y), t ascending
 term:
-	VMOVUPS      (DI), Y6
-	VBROADCASTSS (R8), Y7
+	VMOVUPS      (R8), Y6
+	VBROADCASTSS (R9), Y7
 	VSUBPS       Y6, Y0, Y8
 	VFMADD231PS  Y8, Y7, Y1
-	VBROADCASTSS 4(R8), Y7
+	VBROADCASTSS 4(R9), Y7
 	VSUBPS       Y6, Y2, Y8
 	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(R8), Y7
+	VBROADCASTSS 8(R9), Y7
 	VSUBPS       Y6, Y4, Y6
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         $0x18, R8
-	ADDQ         $0x00000040, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Y1, Y1
-	ADDQ         DI, R9
-	VADDPS       (R9), Y3, Y3
-	ADDQ         DI, R9
-	VADDPS       (R9), Y5, Y5
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Y1, Y1
+	ADDQ         DI, R8
+	VADDPS       (R8), Y3, Y3
+	ADDQ         DI, R8
+	VADDPS       (R8), Y5, Y5
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Y1, (DX)
@@ -5629,84 +6034,102 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -12(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
 	VZEROUPPER
 	RET
 
 // func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
+	// Vectors: 6 of x and 6 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 3 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Y0
-	VXORPS  Y1, Y1, Y1
-	VMOVUPS 32(BX), Y2
-	VXORPS  Y3, Y3, Y3
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y4
-	VXORPS  Y5, Y5, Y5
-	VMOVUPS 32(BX), Y6
-	VXORPS  Y7, Y7, Y7
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y8
-	VXORPS  Y9, Y9, Y9
-	VMOVUPS 32(BX), Y10
-	VXORPS  Y11, Y11, Y11
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x03, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y0
+	VXORPS     Y1, Y1, Y1
+	VMOVUPS    32(BX), Y2
+	VXORPS     Y3, Y3, Y3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y4
+	VXORPS     Y5, Y5, Y5
+	VMOVUPS    32(BX), Y6
+	VXORPS     Y7, Y7, Y7
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y8
+	VXORPS     Y9, Y9, Y9
+	VMOVUPS    32(BX), Y10
+	VXORPS     Y11, Y11, Y11
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ g·(x − y), t ascending
 term:
-	VMOVUPS      (DI), Y12
-	VMOVUPS      32(DI), Y13
-	VBROADCASTSS (R8), Y14
+	VMOVUPS      (R8), Y12
+	VMOVUPS      32(R8), Y13
+	VBROADCASTSS (R9), Y14
 	VSUBPS       Y12, Y0, Y15
 	VFMADD231PS  Y15, Y14, Y1
 	VSUBPS       Y13, Y2, Y15
 	VFMADD231PS  Y15, Y14, Y3
-	VBROADCASTSS 4(R8), Y14
+	VBROADCASTSS 4(R9), Y14
 	VSUBPS       Y12, Y4, Y15
 	VFMADD231PS  Y15, Y14, Y5
 	VSUBPS       Y13, Y6, Y15
 	VFMADD231PS  Y15, Y14, Y7
-	VBROADCASTSS 8(R8), Y14
+	VBROADCASTSS 8(R9), Y14
 	VSUBPS       Y12, Y8, Y12
 	VFMADD231PS  Y12, Y14, Y9
 	VSUBPS       Y13, Y10, Y12
 	VFMADD231PS  Y12, Y14, Y11
-	ADDQ         $0x18, R8
-	ADDQ         $0x00000040, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
-	MOVQ         cStride+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         add+64(FP), R9
-	TESTQ        R9, R9
+	MOVQ         add+64(FP), R8
+	TESTQ        R8, R8
 	JEQ          store
-	MOVQ         DX, R9
-	VADDPS       (R9), Y1, Y1
-	VADDPS       32(R9), Y3, Y3
-	ADDQ         DI, R9
-	VADDPS       (R9), Y5, Y5
-	VADDPS       32(R9), Y7, Y7
-	ADDQ         DI, R9
-	VADDPS       (R9), Y9, Y9
-	VADDPS       32(R9), Y11, Y11
-	ADDQ         DI, R9
+	MOVQ         DX, R8
+	VADDPS       (R8), Y1, Y1
+	VADDPS       32(R8), Y3, Y3
+	ADDQ         DI, R8
+	VADDPS       (R8), Y5, Y5
+	VADDPS       32(R8), Y7, Y7
+	ADDQ         DI, R8
+	VADDPS       (R8), Y9, Y9
+	VADDPS       32(R8), Y11, Y11
+	ADDQ         DI, R8
 
 store:
 	VMOVUPS Y1, (DX)
@@ -5722,24 +6145,129 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -12(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func L2ScoresPeakAVX2(n int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·L2ScoresPeakAVX2(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VXORPS  Y12, Y12, Y12
+	VXORPS  Y13, Y13, Y13
+
+round:
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y2
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y3
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y4
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y5
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y6
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y7
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y8
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y9
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y10
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y11
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y12
+	VSUBPS      Y1, Y0, Y14
+	VFMADD231PS Y14, Y14, Y13
+	SUBQ        $0x00000001, AX
+	JNE         round
+	VZEROUPPER
+	RET
+
+// func L2GradientPeakAVX2(n int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·L2GradientPeakAVX2(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	VXORPS  Y12, Y12, Y12
+	VXORPS  Y13, Y13, Y13
+	VXORPS  Y14, Y14, Y14
+
+round:
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y3
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y4
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y5
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y6
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y7
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y8
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y9
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y10
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y11
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y12
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y13
+	VSUBPS      Y2, Y1, Y15
+	VFMADD231PS Y15, Y0, Y14
+	SUBQ        $0x00000001, AX
+	JNE         round
 	VZEROUPPER
 	RET
 
 // func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ    a+0(FP), AX
-	MOVQ    strips+24(FP), CX
-	MOVQ    c+32(FP), DX
-	MOVQ    cStride+40(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    add+48(FP), SI
-	MOVQ    ahead+56(FP), DI
-	MOVQ    step+64(FP), R8
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ step+64(FP), R8
+
+	// Σ −√((q − e)² + (q' − e')²)
+	// Vectors: 8 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 	VMOVUPS constant5f3759df<>+0(SB), Z0
 	VMOVUPS constant3e8c52ce<>+0(SB), Z1
 	VMOVUPS constant3ea0bca5<>+0(SB), Z2
@@ -6539,7 +7067,7 @@ DATA constant5f3759df<>+56(SB)/8, $0x5f3759df5f3759df
 GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 
 // func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -6552,51 +7080,83 @@ TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	VMOVUPS constant3effffc8<>+0(SB), Z4
 	VMOVUPS constant3f800000<>+0(SB), Z5
 
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z7
-	VSHUFPS $0x88, Z7, Z6, Z8
-	VSHUFPS $0xdd, Z7, Z6, Z7
-	VPXORD  Z9, Z9, Z9
-	VPXORD  Z10, Z10, Z10
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z17
-	VSHUFPS $0x88, Z17, Z6, Z18
-	VSHUFPS $0xdd, Z17, Z6, Z17
-	VPXORD  Z11, Z11, Z11
-	VPXORD  Z12, Z12, Z12
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z19
-	VSHUFPS $0x88, Z19, Z6, Z20
-	VSHUFPS $0xdd, Z19, Z6, Z19
-	VPXORD  Z13, Z13, Z13
-	VPXORD  Z14, Z14, Z14
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z6
-	VMOVUPS 64(BX), Z21
-	VSHUFPS $0x88, Z21, Z6, Z22
-	VSHUFPS $0xdd, Z21, Z6, Z21
-	VPXORD  Z15, Z15, Z15
-	VPXORD  Z16, Z16, Z16
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z6
+	VMOVUPS    64(BX), Z7
+	VSHUFPS    $0x88, Z7, Z6, Z8
+	VSHUFPS    $0xdd, Z7, Z6, Z7
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z6
+	VMOVUPS    64(BX), Z17
+	VSHUFPS    $0x88, Z17, Z6, Z18
+	VSHUFPS    $0xdd, Z17, Z6, Z17
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z6
+	VMOVUPS    64(BX), Z19
+	VSHUFPS    $0x88, Z19, Z6, Z20
+	VSHUFPS    $0xdd, Z19, Z6, Z19
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z6
+	VMOVUPS    64(BX), Z21
+	VSHUFPS    $0x88, Z21, Z6, Z22
+	VSHUFPS    $0xdd, Z21, Z6, Z21
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ (g·ρ)·(y − x), t ascending
 term:
-	VMOVUPS      (DI), Z6
-	VMOVUPS      64(DI), Z23
+	VMOVUPS      (R8), Z6
+	VMOVUPS      64(R8), Z23
 	VSHUFPS      $0x88, Z23, Z6, Z24
 	VSHUFPS      $0xdd, Z23, Z6, Z23
-	VBROADCASTSS (R8), Z6
+	VBROADCASTSS (R9), Z6
 	VSUBPS       Z8, Z24, Z25
 	VSUBPS       Z7, Z23, Z26
 	VMULPS       Z25, Z25, Z27
@@ -6614,7 +7174,7 @@ term:
 	VMULPS       Z28, Z6, Z28
 	VFMADD231PS  Z25, Z28, Z9
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 4(R8), Z6
+	VBROADCASTSS 4(R9), Z6
 	VSUBPS       Z18, Z24, Z25
 	VSUBPS       Z17, Z23, Z26
 	VMULPS       Z25, Z25, Z27
@@ -6632,7 +7192,7 @@ term:
 	VMULPS       Z28, Z6, Z28
 	VFMADD231PS  Z25, Z28, Z11
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 8(R8), Z6
+	VBROADCASTSS 8(R9), Z6
 	VSUBPS       Z20, Z24, Z25
 	VSUBPS       Z19, Z23, Z26
 	VMULPS       Z25, Z25, Z27
@@ -6650,7 +7210,7 @@ term:
 	VMULPS       Z28, Z6, Z28
 	VFMADD231PS  Z25, Z28, Z13
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 12(R8), Z6
+	VBROADCASTSS 12(R9), Z6
 	VSUBPS       Z22, Z24, Z24
 	VSUBPS       Z21, Z23, Z23
 	VMULPS       Z24, Z24, Z25
@@ -6668,12 +7228,12 @@ term:
 	VMULPS       Z26, Z6, Z26
 	VFMADD231PS  Z24, Z26, Z15
 	VFMADD231PS  Z23, Z26, Z16
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// pairs side by side again
+	// Pairs of coordinates side by side again
 	VUNPCKLPS Z10, Z9, Z6
 	VUNPCKHPS Z10, Z9, Z10
 	VUNPCKLPS Z12, Z11, Z7
@@ -6682,24 +7242,22 @@ term:
 	VUNPCKHPS Z14, Z13, Z14
 	VUNPCKLPS Z16, Z15, Z17
 	VUNPCKHPS Z16, Z15, Z16
-	MOVQ      cStride+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      add+64(FP), R9
-	TESTQ     R9, R9
+	MOVQ      add+64(FP), R8
+	TESTQ     R8, R8
 	JEQ       store
-	MOVQ      DX, R9
-	VADDPS    (R9), Z6, Z6
-	VADDPS    64(R9), Z10, Z10
-	ADDQ      DI, R9
-	VADDPS    (R9), Z7, Z7
-	VADDPS    64(R9), Z12, Z12
-	ADDQ      DI, R9
-	VADDPS    (R9), Z8, Z8
-	VADDPS    64(R9), Z14, Z14
-	ADDQ      DI, R9
-	VADDPS    (R9), Z17, Z17
-	VADDPS    64(R9), Z16, Z16
-	ADDQ      DI, R9
+	MOVQ      DX, R8
+	VADDPS    (R8), Z6, Z6
+	VADDPS    64(R8), Z10, Z10
+	ADDQ      DI, R8
+	VADDPS    (R8), Z7, Z7
+	VADDPS    64(R8), Z12, Z12
+	ADDQ      DI, R8
+	VADDPS    (R8), Z8, Z8
+	VADDPS    64(R8), Z14, Z14
+	ADDQ      DI, R8
+	VADDPS    (R8), Z17, Z17
+	VADDPS    64(R8), Z16, Z16
+	ADDQ      DI, R8
 
 store:
 	VMOVUPS Z6, (DX)
@@ -6718,10 +7276,183 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func NormScoresPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·NormScoresPeakAVX512(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant5f3759df<>+0(SB), Z0
+	VMOVUPS constant3e8c52ce<>+0(SB), Z1
+	VMOVUPS constant3ea0bca5<>+0(SB), Z2
+	VMOVUPS constant3ec00014<>+0(SB), Z3
+	VMOVUPS constant3effffc8<>+0(SB), Z4
+	VMOVUPS constant3f800000<>+0(SB), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS 64(CX), Z7
+	VMOVUPS 128(CX), Z8
+	VMOVUPS 192(CX), Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+
+round:
+	VSUBPS       Z8, Z6, Z16
+	VSUBPS       Z9, Z7, Z17
+	VMULPS       Z16, Z16, Z16
+	VFMADD231PS  Z17, Z17, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z16, Z17
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z17, Z18
+	VFMADD213PS  Z3, Z17, Z18
+	VFMADD213PS  Z4, Z17, Z18
+	VFMADD213PS  Z5, Z17, Z18
+	VFNMADD231PS Z16, Z18, Z10
+	VSUBPS       Z8, Z6, Z16
+	VSUBPS       Z9, Z7, Z17
+	VMULPS       Z16, Z16, Z16
+	VFMADD231PS  Z17, Z17, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z16, Z17
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z17, Z18
+	VFMADD213PS  Z3, Z17, Z18
+	VFMADD213PS  Z4, Z17, Z18
+	VFMADD213PS  Z5, Z17, Z18
+	VFNMADD231PS Z16, Z18, Z11
+	VSUBPS       Z8, Z6, Z16
+	VSUBPS       Z9, Z7, Z17
+	VMULPS       Z16, Z16, Z16
+	VFMADD231PS  Z17, Z17, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z16, Z17
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z17, Z18
+	VFMADD213PS  Z3, Z17, Z18
+	VFMADD213PS  Z4, Z17, Z18
+	VFMADD213PS  Z5, Z17, Z18
+	VFNMADD231PS Z16, Z18, Z12
+	VSUBPS       Z8, Z6, Z16
+	VSUBPS       Z9, Z7, Z17
+	VMULPS       Z16, Z16, Z16
+	VFMADD231PS  Z17, Z17, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z16, Z17
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z17, Z18
+	VFMADD213PS  Z3, Z17, Z18
+	VFMADD213PS  Z4, Z17, Z18
+	VFMADD213PS  Z5, Z17, Z18
+	VFNMADD231PS Z16, Z18, Z13
+	VSUBPS       Z8, Z6, Z16
+	VSUBPS       Z9, Z7, Z17
+	VMULPS       Z16, Z16, Z16
+	VFMADD231PS  Z17, Z17, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z16, Z17
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z17, Z18
+	VFMADD213PS  Z3, Z17, Z18
+	VFMADD213PS  Z4, Z17, Z18
+	VFMADD213PS  Z5, Z17, Z18
+	VFNMADD231PS Z16, Z18, Z14
+	VSUBPS       Z8, Z6, Z16
+	VSUBPS       Z9, Z7, Z17
+	VMULPS       Z16, Z16, Z16
+	VFMADD231PS  Z17, Z17, Z16
+	VPSRLD       $0x01, Z16, Z18
+	VPSUBD       Z18, Z0, Z17
+	VMULPS       Z17, Z16, Z16
+	VFNMADD213PS Z5, Z16, Z17
+	VMOVUPS      Z1, Z18
+	VFMADD213PS  Z2, Z17, Z18
+	VFMADD213PS  Z3, Z17, Z18
+	VFMADD213PS  Z4, Z17, Z18
+	VFMADD213PS  Z5, Z17, Z18
+	VFNMADD231PS Z16, Z18, Z15
+	SUBQ         $0x00000001, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func NormGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·NormGradientPeakAVX512(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constant5f3759df<>+0(SB), Z0
+	VMOVUPS constant3e8c52ce<>+0(SB), Z1
+	VMOVUPS constant3ea0bca5<>+0(SB), Z2
+	VMOVUPS constant3ec00014<>+0(SB), Z3
+	VMOVUPS constant3effffc8<>+0(SB), Z4
+	VMOVUPS constant3f800000<>+0(SB), Z5
+	VMOVUPS (CX), Z6
+	VMOVUPS 64(CX), Z7
+	VMOVUPS 128(CX), Z8
+	VMOVUPS 192(CX), Z9
+	VMOVUPS 256(CX), Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+
+round:
+	VSUBPS       Z7, Z9, Z15
+	VSUBPS       Z8, Z10, Z16
+	VMULPS       Z15, Z15, Z17
+	VFMADD231PS  Z16, Z16, Z17
+	VPSRLD       $0x01, Z17, Z19
+	VPSUBD       Z19, Z0, Z18
+	VMULPS       Z18, Z17, Z17
+	VFNMADD213PS Z5, Z18, Z17
+	VMOVUPS      Z1, Z19
+	VFMADD213PS  Z2, Z17, Z19
+	VFMADD213PS  Z3, Z17, Z19
+	VFMADD213PS  Z4, Z17, Z19
+	VFMADD213PS  Z5, Z17, Z19
+	VMULPS       Z19, Z18, Z18
+	VMULPS       Z18, Z6, Z18
+	VFMADD231PS  Z15, Z18, Z11
+	VFMADD231PS  Z16, Z18, Z12
+	VSUBPS       Z7, Z9, Z15
+	VSUBPS       Z8, Z10, Z16
+	VMULPS       Z15, Z15, Z17
+	VFMADD231PS  Z16, Z16, Z17
+	VPSRLD       $0x01, Z17, Z19
+	VPSUBD       Z19, Z0, Z18
+	VMULPS       Z18, Z17, Z17
+	VFNMADD213PS Z5, Z18, Z17
+	VMOVUPS      Z1, Z19
+	VFMADD213PS  Z2, Z17, Z19
+	VFMADD213PS  Z3, Z17, Z19
+	VFMADD213PS  Z4, Z17, Z19
+	VFMADD213PS  Z5, Z17, Z19
+	VMULPS       Z19, Z18, Z18
+	VMULPS       Z18, Z6, Z18
+	VFMADD231PS  Z15, Z18, Z13
+	VFMADD231PS  Z16, Z18, Z14
+	SUBQ         $0x00000001, AX
+	JNE          round
 	VZEROUPPER
 	RET
 
@@ -6737,6 +7468,9 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ −√((q − e)² + (q' − e')²)
+	// Vectors: 6 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -7339,44 +8073,60 @@ store:
 	RET
 
 // func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Y0
-	VMOVUPS 32(BX), Y1
-	VSHUFPS $0x88, Y1, Y0, Y2
-	VSHUFPS $0xdd, Y1, Y0, Y1
-	VXORPS  Y0, Y0, Y0
-	VXORPS  Y3, Y3, Y3
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y4
-	VMOVUPS 32(BX), Y5
-	VSHUFPS $0x88, Y5, Y4, Y6
-	VSHUFPS $0xdd, Y5, Y4, Y5
-	VXORPS  Y4, Y4, Y4
-	VXORPS  Y7, Y7, Y7
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x02, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y0
+	VMOVUPS    32(BX), Y1
+	VSHUFPS    $0x88, Y1, Y0, Y2
+	VSHUFPS    $0xdd, Y1, Y0, Y1
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y3, Y3, Y3
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y4
+	VMOVUPS    32(BX), Y5
+	VSHUFPS    $0x88, Y5, Y4, Y6
+	VSHUFPS    $0xdd, Y5, Y4, Y5
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y7, Y7, Y7
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ (g·ρ)·(y − x), t ascending
 term:
-	VMOVUPS      (DI), Y8
-	VMOVUPS      32(DI), Y9
+	VMOVUPS      (R8), Y8
+	VMOVUPS      32(R8), Y9
 	VSHUFPS      $0x88, Y9, Y8, Y10
 	VSHUFPS      $0xdd, Y9, Y8, Y9
-	VBROADCASTSS (R8), Y8
+	VBROADCASTSS (R9), Y8
 	VSUBPS       Y2, Y10, Y11
 	VSUBPS       Y1, Y9, Y12
 	VMULPS       Y11, Y11, Y13
@@ -7395,7 +8145,7 @@ term:
 	VMULPS       Y14, Y8, Y14
 	VFMADD231PS  Y11, Y14, Y0
 	VFMADD231PS  Y12, Y14, Y3
-	VBROADCASTSS 4(R8), Y8
+	VBROADCASTSS 4(R9), Y8
 	VSUBPS       Y6, Y10, Y10
 	VSUBPS       Y5, Y9, Y9
 	VMULPS       Y10, Y10, Y11
@@ -7414,28 +8164,26 @@ term:
 	VMULPS       Y12, Y8, Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y9, Y12, Y7
-	ADDQ         $0x18, R8
-	ADDQ         $0x00000040, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// pairs side by side again
+	// Pairs of coordinates side by side again
 	VUNPCKLPS Y3, Y0, Y1
 	VUNPCKHPS Y3, Y0, Y3
 	VUNPCKLPS Y7, Y4, Y0
 	VUNPCKHPS Y7, Y4, Y7
-	MOVQ      cStride+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      add+64(FP), R9
-	TESTQ     R9, R9
+	MOVQ      add+64(FP), R8
+	TESTQ     R8, R8
 	JEQ       store
-	MOVQ      DX, R9
-	VADDPS    (R9), Y1, Y1
-	VADDPS    32(R9), Y3, Y3
-	ADDQ      DI, R9
-	VADDPS    (R9), Y0, Y0
-	VADDPS    32(R9), Y7, Y7
-	ADDQ      DI, R9
+	MOVQ      DX, R8
+	VADDPS    (R8), Y1, Y1
+	VADDPS    32(R8), Y3, Y3
+	ADDQ      DI, R8
+	VADDPS    (R8), Y0, Y0
+	VADDPS    32(R8), Y7, Y7
+	ADDQ      DI, R8
 
 store:
 	VMOVUPS Y1, (DX)
@@ -7448,24 +8196,197 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func NormScoresPeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·NormScoresPeakAVX2(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+
+round:
+	VSUBPS       Y2, Y0, Y10
+	VSUBPS       Y3, Y1, Y11
+	VMULPS       Y10, Y10, Y10
+	VFMADD231PS  Y11, Y11, Y10
+	VPSRLD       $0x01, Y10, Y12
+	VMOVUPS      constant5f3759df<>+0(SB), Y11
+	VPSUBD       Y12, Y11, Y11
+	VMULPS       Y11, Y10, Y10
+	VFNMADD213PS constant3f800000<>+0(SB), Y10, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y12
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y12
+	VFNMADD231PS Y10, Y12, Y4
+	VSUBPS       Y2, Y0, Y10
+	VSUBPS       Y3, Y1, Y11
+	VMULPS       Y10, Y10, Y10
+	VFMADD231PS  Y11, Y11, Y10
+	VPSRLD       $0x01, Y10, Y12
+	VMOVUPS      constant5f3759df<>+0(SB), Y11
+	VPSUBD       Y12, Y11, Y11
+	VMULPS       Y11, Y10, Y10
+	VFNMADD213PS constant3f800000<>+0(SB), Y10, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y12
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y12
+	VFNMADD231PS Y10, Y12, Y5
+	VSUBPS       Y2, Y0, Y10
+	VSUBPS       Y3, Y1, Y11
+	VMULPS       Y10, Y10, Y10
+	VFMADD231PS  Y11, Y11, Y10
+	VPSRLD       $0x01, Y10, Y12
+	VMOVUPS      constant5f3759df<>+0(SB), Y11
+	VPSUBD       Y12, Y11, Y11
+	VMULPS       Y11, Y10, Y10
+	VFNMADD213PS constant3f800000<>+0(SB), Y10, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y12
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y12
+	VFNMADD231PS Y10, Y12, Y6
+	VSUBPS       Y2, Y0, Y10
+	VSUBPS       Y3, Y1, Y11
+	VMULPS       Y10, Y10, Y10
+	VFMADD231PS  Y11, Y11, Y10
+	VPSRLD       $0x01, Y10, Y12
+	VMOVUPS      constant5f3759df<>+0(SB), Y11
+	VPSUBD       Y12, Y11, Y11
+	VMULPS       Y11, Y10, Y10
+	VFNMADD213PS constant3f800000<>+0(SB), Y10, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y12
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y12
+	VFNMADD231PS Y10, Y12, Y7
+	VSUBPS       Y2, Y0, Y10
+	VSUBPS       Y3, Y1, Y11
+	VMULPS       Y10, Y10, Y10
+	VFMADD231PS  Y11, Y11, Y10
+	VPSRLD       $0x01, Y10, Y12
+	VMOVUPS      constant5f3759df<>+0(SB), Y11
+	VPSUBD       Y12, Y11, Y11
+	VMULPS       Y11, Y10, Y10
+	VFNMADD213PS constant3f800000<>+0(SB), Y10, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y12
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y12
+	VFNMADD231PS Y10, Y12, Y8
+	VSUBPS       Y2, Y0, Y10
+	VSUBPS       Y3, Y1, Y11
+	VMULPS       Y10, Y10, Y10
+	VFMADD231PS  Y11, Y11, Y10
+	VPSRLD       $0x01, Y10, Y12
+	VMOVUPS      constant5f3759df<>+0(SB), Y11
+	VPSUBD       Y12, Y11, Y11
+	VMULPS       Y11, Y10, Y10
+	VFNMADD213PS constant3f800000<>+0(SB), Y10, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y12
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y12
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y12
+	VFNMADD231PS Y10, Y12, Y9
+	SUBQ         $0x00000001, AX
+	JNE          round
+	VZEROUPPER
+	RET
+
+// func NormGradientPeakAVX2(n int, x *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·NormGradientPeakAVX2(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMOVUPS 64(CX), Y2
+	VMOVUPS 96(CX), Y3
+	VMOVUPS 128(CX), Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+
+round:
+	VSUBPS       Y1, Y3, Y9
+	VSUBPS       Y2, Y4, Y10
+	VMULPS       Y9, Y9, Y11
+	VFMADD231PS  Y10, Y10, Y11
+	VPSRLD       $0x01, Y11, Y13
+	VMOVUPS      constant5f3759df<>+0(SB), Y12
+	VPSUBD       Y13, Y12, Y12
+	VMULPS       Y12, Y11, Y11
+	VFNMADD213PS constant3f800000<>+0(SB), Y12, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y13
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y13
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y13
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y13
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       Y12, Y0, Y12
+	VFMADD231PS  Y9, Y12, Y5
+	VFMADD231PS  Y10, Y12, Y6
+	VSUBPS       Y1, Y3, Y9
+	VSUBPS       Y2, Y4, Y10
+	VMULPS       Y9, Y9, Y11
+	VFMADD231PS  Y10, Y10, Y11
+	VPSRLD       $0x01, Y11, Y13
+	VMOVUPS      constant5f3759df<>+0(SB), Y12
+	VPSUBD       Y13, Y12, Y12
+	VMULPS       Y12, Y11, Y11
+	VFNMADD213PS constant3f800000<>+0(SB), Y12, Y11
+	VMOVUPS      constant3e8c52ce<>+0(SB), Y13
+	VFMADD213PS  constant3ea0bca5<>+0(SB), Y11, Y13
+	VFMADD213PS  constant3ec00014<>+0(SB), Y11, Y13
+	VFMADD213PS  constant3effffc8<>+0(SB), Y11, Y13
+	VFMADD213PS  constant3f800000<>+0(SB), Y11, Y13
+	VMULPS       Y13, Y12, Y12
+	VMULPS       Y12, Y0, Y12
+	VFMADD231PS  Y9, Y12, Y7
+	VFMADD231PS  Y10, Y12, Y8
+	SUBQ         $0x00000001, AX
+	JNE          round
 	VZEROUPPER
 	RET
 
 // func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
-	MOVQ    a+0(FP), AX
-	MOVQ    strips+24(FP), CX
-	MOVQ    c+32(FP), DX
-	MOVQ    cStride+40(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    add+48(FP), SI
-	MOVQ    ahead+56(FP), DI
-	MOVQ    step+64(FP), R8
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ step+64(FP), R8
+
+	// Σ −|q·e + q'·e'|
+	// Vectors: 8 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -7812,14 +8733,18 @@ store:
 // func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
-	MOVQ    a+0(FP), AX
-	MOVQ    strips+24(FP), CX
-	MOVQ    c+32(FP), DX
-	MOVQ    cStride+40(FP), BX
-	SHLQ    $0x02, BX
-	MOVQ    add+48(FP), SI
-	MOVQ    ahead+56(FP), DI
-	MOVQ    step+64(FP), R8
+	MOVQ a+0(FP), AX
+	MOVQ strips+24(FP), CX
+	MOVQ c+32(FP), DX
+	MOVQ cStride+40(FP), BX
+	SHLQ $0x02, BX
+	MOVQ add+48(FP), SI
+	MOVQ ahead+56(FP), DI
+	MOVQ step+64(FP), R8
+
+	// Σ −|q·e + q'·e'|
+	// Vectors: 16 sums stay for all terms; 2 terms load 4 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -8359,7 +9284,7 @@ store:
 	RET
 
 // func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -8367,84 +9292,116 @@ TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Z1
-	VMOVUPS 64(BX), Z2
-	VSHUFPS $0x88, Z2, Z1, Z3
-	VSHUFPS $0xdd, Z2, Z1, Z2
-	VPXORD  Z4, Z4, Z4
-	VPXORD  Z5, Z5, Z5
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z1
-	VMOVUPS 64(BX), Z12
-	VSHUFPS $0x88, Z12, Z1, Z13
-	VSHUFPS $0xdd, Z12, Z1, Z12
-	VPXORD  Z6, Z6, Z6
-	VPXORD  Z7, Z7, Z7
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z1
-	VMOVUPS 64(BX), Z14
-	VSHUFPS $0x88, Z14, Z1, Z15
-	VSHUFPS $0xdd, Z14, Z1, Z14
-	VPXORD  Z8, Z8, Z8
-	VPXORD  Z9, Z9, Z9
-	ADDQ    DI, BX
-	VMOVUPS (BX), Z1
-	VMOVUPS 64(BX), Z16
-	VSHUFPS $0x88, Z16, Z1, Z17
-	VSHUFPS $0xdd, Z16, Z1, Z16
-	VPXORD  Z10, Z10, Z10
-	VPXORD  Z11, Z11, Z11
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x04, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z1
+	VMOVUPS    64(BX), Z2
+	VSHUFPS    $0x88, Z2, Z1, Z3
+	VSHUFPS    $0xdd, Z2, Z1, Z2
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z1
+	VMOVUPS    64(BX), Z12
+	VSHUFPS    $0x88, Z12, Z1, Z13
+	VSHUFPS    $0xdd, Z12, Z1, Z12
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z1
+	VMOVUPS    64(BX), Z14
+	VSHUFPS    $0x88, Z14, Z1, Z15
+	VSHUFPS    $0xdd, Z14, Z1, Z14
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Z1
+	VMOVUPS    64(BX), Z16
+	VSHUFPS    $0x88, Z16, Z1, Z17
+	VSHUFPS    $0xdd, Z16, Z1, Z16
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ −(g·sign(x·y + x'·y'))·y, t ascending
 term:
-	VMOVUPS      (DI), Z1
-	VMOVUPS      64(DI), Z18
+	VMOVUPS      (R8), Z1
+	VMOVUPS      64(R8), Z18
 	VSHUFPS      $0x88, Z18, Z1, Z19
 	VSHUFPS      $0xdd, Z18, Z1, Z18
-	VBROADCASTSS (R8), Z1
+	VBROADCASTSS (R9), Z1
 	VMULPS       Z3, Z19, Z20
 	VFMADD231PS  Z2, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VMULPS       Z20, Z1, Z20
 	VFNMADD231PS Z19, Z20, Z4
 	VFNMADD231PS Z18, Z20, Z5
-	VBROADCASTSS 4(R8), Z1
+	VBROADCASTSS 4(R9), Z1
 	VMULPS       Z13, Z19, Z20
 	VFMADD231PS  Z12, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VMULPS       Z20, Z1, Z20
 	VFNMADD231PS Z19, Z20, Z6
 	VFNMADD231PS Z18, Z20, Z7
-	VBROADCASTSS 8(R8), Z1
+	VBROADCASTSS 8(R9), Z1
 	VMULPS       Z15, Z19, Z20
 	VFMADD231PS  Z14, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VMULPS       Z20, Z1, Z20
 	VFNMADD231PS Z19, Z20, Z8
 	VFNMADD231PS Z18, Z20, Z9
-	VBROADCASTSS 12(R8), Z1
+	VBROADCASTSS 12(R9), Z1
 	VMULPS       Z17, Z19, Z20
 	VFMADD231PS  Z16, Z18, Z20
 	VFIXUPIMMPS  $0x00, Z0, Z20, Z20
 	VMULPS       Z20, Z1, Z20
 	VFNMADD231PS Z19, Z20, Z10
 	VFNMADD231PS Z18, Z20, Z11
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000080, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000080, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// pairs side by side again
+	// Pairs of coordinates side by side again
 	VUNPCKLPS Z5, Z4, Z1
 	VUNPCKHPS Z5, Z4, Z5
 	VUNPCKLPS Z7, Z6, Z2
@@ -8453,24 +9410,22 @@ term:
 	VUNPCKHPS Z9, Z8, Z9
 	VUNPCKLPS Z11, Z10, Z12
 	VUNPCKHPS Z11, Z10, Z11
-	MOVQ      cStride+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      add+64(FP), R9
-	TESTQ     R9, R9
+	MOVQ      add+64(FP), R8
+	TESTQ     R8, R8
 	JEQ       store
-	MOVQ      DX, R9
-	VADDPS    (R9), Z1, Z1
-	VADDPS    64(R9), Z5, Z5
-	ADDQ      DI, R9
-	VADDPS    (R9), Z2, Z2
-	VADDPS    64(R9), Z7, Z7
-	ADDQ      DI, R9
-	VADDPS    (R9), Z3, Z3
-	VADDPS    64(R9), Z9, Z9
-	ADDQ      DI, R9
-	VADDPS    (R9), Z12, Z12
-	VADDPS    64(R9), Z11, Z11
-	ADDQ      DI, R9
+	MOVQ      DX, R8
+	VADDPS    (R8), Z1, Z1
+	VADDPS    64(R8), Z5, Z5
+	ADDQ      DI, R8
+	VADDPS    (R8), Z2, Z2
+	VADDPS    64(R8), Z7, Z7
+	ADDQ      DI, R8
+	VADDPS    (R8), Z3, Z3
+	VADDPS    64(R8), Z9, Z9
+	ADDQ      DI, R8
+	VADDPS    (R8), Z12, Z12
+	VADDPS    64(R8), Z11, Z11
+	ADDQ      DI, R8
 
 store:
 	VMOVUPS Z1, (DX)
@@ -8489,10 +9444,44 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func PhaseGradientPeakAVX512(n int, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·PhaseGradientPeakAVX512(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constanta933a822<>+0(SB), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VMOVUPS 192(CX), Z4
+	VMOVUPS 256(CX), Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+
+round:
+	VMULPS       Z2, Z4, Z10
+	VFMADD231PS  Z3, Z5, Z10
+	VFIXUPIMMPS  $0x00, Z0, Z10, Z10
+	VMULPS       Z10, Z1, Z10
+	VFNMADD231PS Z4, Z10, Z6
+	VFNMADD231PS Z5, Z10, Z7
+	VMULPS       Z2, Z4, Z10
+	VFMADD231PS  Z3, Z5, Z10
+	VFIXUPIMMPS  $0x00, Z0, Z10, Z10
+	VMULPS       Z10, Z1, Z10
+	VFNMADD231PS Z4, Z10, Z8
+	VFNMADD231PS Z5, Z10, Z9
+	SUBQ         $0x00000001, AX
+	JNE          round
 	VZEROUPPER
 	RET
 
@@ -8508,6 +9497,9 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ ahead+56(FP), DI
 	MOVQ step+64(FP), R8
 
+	// Σ −|q·e + q'·e'|
+	// Vectors: 6 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
+	// The rest are constants, below, and what a row of a term computes.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -8780,7 +9772,7 @@ store:
 	RET
 
 // func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
@@ -8789,37 +9781,53 @@ TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
+	// The rest are constants, above, and what a row of a term computes.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 vectors x in registers, and as many sums
-	MOVQ    atStride+56(FP), DI
-	SHLQ    $0x02, DI
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y3
-	VSHUFPS $0x88, Y3, Y2, Y4
-	VSHUFPS $0xdd, Y3, Y2, Y3
-	VXORPS  Y2, Y2, Y2
-	VXORPS  Y5, Y5, Y5
-	ADDQ    DI, BX
-	VMOVUPS (BX), Y6
-	VMOVUPS 32(BX), Y7
-	VSHUFPS $0x88, Y7, Y6, Y8
-	VSHUFPS $0xdd, Y7, Y6, Y7
-	VXORPS  Y6, Y6, Y6
-	VXORPS  Y9, Y9, Y9
-	ADDQ    DI, BX
-	MOVQ    b+8(FP), DI
-	MOVQ    k+16(FP), R9
-	MOVQ    AX, R8
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	MOVQ       atStride+56(FP), DI
+	SHLQ       $0x02, DI
+	IMUL3Q     $0x02, DI, R8
+	ADDQ       BX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y2
+	VMOVUPS    32(BX), Y3
+	VSHUFPS    $0x88, Y3, Y2, Y4
+	VSHUFPS    $0xdd, Y3, Y2, Y3
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y5, Y5, Y5
+	ADDQ       DI, BX
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	VMOVUPS    (BX), Y6
+	VMOVUPS    32(BX), Y7
+	VSHUFPS    $0x88, Y7, Y6, Y8
+	VSHUFPS    $0xdd, Y7, Y6, Y7
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y9, Y9, Y9
+	ADDQ       DI, BX
+	MOVQ       cStride+40(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       DX, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	MOVQ       b+8(FP), R8
+	MOVQ       k+16(FP), R10
+	MOVQ       AX, R9
 
+	// Σ −(g·sign(x·y + x'·y'))·y, t ascending
 term:
-	VMOVUPS      (DI), Y10
-	VMOVUPS      32(DI), Y11
+	VMOVUPS      (R8), Y10
+	VMOVUPS      32(R8), Y11
 	VSHUFPS      $0x88, Y11, Y10, Y12
 	VSHUFPS      $0xdd, Y11, Y10, Y11
-	VBROADCASTSS (R8), Y10
+	VBROADCASTSS (R9), Y10
 	VMULPS       Y4, Y12, Y13
 	VFMADD231PS  Y3, Y11, Y13
 	VCMPPS       $0x0c, Y0, Y13, Y14
@@ -8829,7 +9837,7 @@ term:
 	VMULPS       Y13, Y10, Y13
 	VFNMADD231PS Y12, Y13, Y2
 	VFNMADD231PS Y11, Y13, Y5
-	VBROADCASTSS 4(R8), Y10
+	VBROADCASTSS 4(R9), Y10
 	VMULPS       Y8, Y12, Y13
 	VFMADD231PS  Y7, Y11, Y13
 	VCMPPS       $0x0c, Y0, Y13, Y14
@@ -8839,28 +9847,26 @@ term:
 	VMULPS       Y13, Y10, Y13
 	VFNMADD231PS Y12, Y13, Y6
 	VFNMADD231PS Y11, Y13, Y9
-	ADDQ         $0x18, R8
-	ADDQ         $0x00000040, DI
-	SUBQ         $0x00000001, R9
+	ADDQ         $0x18, R9
+	ADDQ         $0x00000040, R8
+	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// pairs side by side again
+	// Pairs of coordinates side by side again
 	VUNPCKLPS Y5, Y2, Y3
 	VUNPCKHPS Y5, Y2, Y5
 	VUNPCKLPS Y9, Y6, Y2
 	VUNPCKHPS Y9, Y6, Y9
-	MOVQ      cStride+40(FP), DI
-	SHLQ      $0x02, DI
-	MOVQ      add+64(FP), R9
-	TESTQ     R9, R9
+	MOVQ      add+64(FP), R8
+	TESTQ     R8, R8
 	JEQ       store
-	MOVQ      DX, R9
-	VADDPS    (R9), Y3, Y3
-	VADDPS    32(R9), Y5, Y5
-	ADDQ      DI, R9
-	VADDPS    (R9), Y2, Y2
-	VADDPS    32(R9), Y9, Y9
-	ADDQ      DI, R9
+	MOVQ      DX, R8
+	VADDPS    (R8), Y3, Y3
+	VADDPS    32(R8), Y5, Y5
+	ADDQ      DI, R8
+	VADDPS    (R8), Y2, Y2
+	VADDPS    32(R8), Y9, Y9
+	ADDQ      DI, R8
 
 store:
 	VMOVUPS Y3, (DX)
@@ -8873,10 +9879,51 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is the first term of the next strip, rows of the last part further on
-	LEAQ -16(R8), AX
+	// a has reached the next strip, at the rows of the last part.
+	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
+	VZEROUPPER
+	RET
+
+// func PhaseGradientPeakAVX2(n int, x *float32)
+// Requires: AVX, FMA3
+TEXT ·PhaseGradientPeakAVX2(SB), NOSPLIT, $0-16
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS constant3f800000<>+0(SB), Y1
+	VMOVUPS (CX), Y2
+	VMOVUPS 32(CX), Y3
+	VMOVUPS 64(CX), Y4
+	VMOVUPS 96(CX), Y5
+	VMOVUPS 128(CX), Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+
+round:
+	VMULPS       Y3, Y5, Y11
+	VFMADD231PS  Y4, Y6, Y11
+	VCMPPS       $0x0c, Y0, Y11, Y12
+	VMULPS       Y0, Y11, Y11
+	VANDPS       Y1, Y12, Y12
+	VORPS        Y12, Y11, Y11
+	VMULPS       Y11, Y2, Y11
+	VFNMADD231PS Y5, Y11, Y7
+	VFNMADD231PS Y6, Y11, Y8
+	VMULPS       Y3, Y5, Y11
+	VFMADD231PS  Y4, Y6, Y11
+	VCMPPS       $0x0c, Y0, Y11, Y12
+	VMULPS       Y0, Y11, Y11
+	VANDPS       Y1, Y12, Y12
+	VORPS        Y12, Y11, Y11
+	VMULPS       Y11, Y2, Y11
+	VFNMADD231PS Y5, Y11, Y9
+	VFNMADD231PS Y6, Y11, Y10
+	SUBQ         $0x00000001, AX
+	JNE          round
 	VZEROUPPER
 	RET
 

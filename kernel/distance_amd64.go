@@ -18,6 +18,12 @@ var (
 			DistanceGroupNorm: gradientsAVX2(asm.NormGradient6x16AVX2),
 			DistancePhase:     gradientsAVX2(asm.PhaseGradient6x16AVX2),
 		},
+		peaks: [numDistances]struct{ scores, gradients peak }{
+			DistanceL1:        {peak{asm.L1PeakAVX2, 12 * 8}, peak{asm.L1GradientPeakAVX2, 8 * 8}},
+			DistanceL2:        {peak{asm.L2ScoresPeakAVX2, 12 * 8}, peak{asm.L2GradientPeakAVX2, 12 * 8}},
+			DistanceGroupNorm: {peak{asm.NormScoresPeakAVX2, 6 * 16}, peak{asm.NormGradientPeakAVX2, 2 * 16}},
+			DistancePhase:     {peak{asm.PhasePeakAVX2, 8 * 16}, peak{asm.PhaseGradientPeakAVX2, 2 * 16}},
+		},
 		roots:     asm.RootsAVX2,
 		quotients: asm.QuotientsAVX2,
 	}
@@ -33,6 +39,12 @@ var (
 			DistanceL2:        gradientsAVX512(asm.L2Gradient8x16AVX512, asm.L2Gradient8x32AVX512),
 			DistanceGroupNorm: gradientsAVX512(asm.NormGradient8x32AVX512),
 			DistancePhase:     gradientsAVX512(asm.PhaseGradient8x32AVX512),
+		},
+		peaks: [numDistances]struct{ scores, gradients peak }{
+			DistanceL1:        {peak{asm.L1PeakAVX512, 12 * 16}, peak{asm.L1GradientPeakAVX512, 8 * 16}},
+			DistanceL2:        {peak{asm.L2ScoresPeakAVX512, 12 * 16}, peak{asm.L2GradientPeakAVX512, 12 * 16}},
+			DistanceGroupNorm: {peak{asm.NormScoresPeakAVX512, 6 * 32}, peak{asm.NormGradientPeakAVX512, 2 * 32}},
+			DistancePhase:     {peak{asm.PhasePeakAVX512, 12 * 32}, peak{asm.PhaseGradientPeakAVX512, 2 * 32}},
 		},
 		roots:     asm.RootsAVX512,
 		quotients: asm.QuotientsAVX512,

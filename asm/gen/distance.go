@@ -65,8 +65,11 @@ type distance struct {
 	// scoreTile are the rows of a tile of scores and its vectors of columns, in AVX-512 and in AVX2, pullTile those of
 	// gradients, of strips of pullStrip.
 	scoreTile, pullTile [2][2]int
-	add                 func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual)
-	addPull             func(c vectors, k constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
+	// scoreChains and pullChains are those of the loops on registers alone, enough to hide the latency of a sum. The
+	// scores of 0 have a loop among the panels'.
+	scoreChains, pullChains int
+	add                     func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual)
+	addPull                 func(c vectors, k constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
 }
 
 // pullStrip is the number of rows that are packed together for gradients, in AVX-512 and in AVX2.
@@ -75,7 +78,8 @@ var pullStrip = [2]int{8, 6}
 var distanceKinds = []distance{
 	{
 		name: "L1", unit: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, pullTile: [2][2]int{{4, 2}, {2, 2}},
-		score: "−|q − e|", pull: "g·sign(y − x)", pullNote: signDoc,
+		pullChains: 8,
+		score:      "−|q − e|", pull: "g·sign(y − x)", pullNote: signDoc,
 		add: func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 			absolute := c.absolute(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
@@ -97,6 +101,7 @@ var distanceKinds = []distance{
 	},
 	{
 		name: "L2", unit: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, pullTile: [2][2]int{{4, 2}, {3, 2}},
+		scoreChains: peakChains, pullChains: peakChains,
 		score: "(q − e)²", scoreChain: ", squares fused", pull: "g·(x − y)",
 		add: func(c vectors, _ constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
@@ -115,6 +120,7 @@ var distanceKinds = []distance{
 	},
 	{
 		name: "Norm", unit: 2, scoreTile: [2][2]int{{8, 1}, {6, 1}}, pullTile: [2][2]int{{4, 1}, {2, 1}},
+		scoreChains: 6, pullChains: 2,
 		score: "−√((q − e)² + (q' − e')²)", scoreChain: " = 0, 2, …, q' and e' at t+1; the root is t·p of\nkernel's inverseRoot, fused with the sum",
 		pull:     "(g·ρ)·(y − x)",
 		pullNote: "ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')² with columns 2⌊u/2⌋ and the one after it.\n",
@@ -148,7 +154,8 @@ var distanceKinds = []distance{
 	},
 	{
 		name: "Phase", unit: 2, scoreTile: [2][2]int{{8, 2}, {6, 1}}, pullTile: [2][2]int{{4, 1}, {2, 1}},
-		score: "−|q·e + q'·e'|", scoreChain: " = 0, 2, …, q' and e' at t+1, the second product fused",
+		pullChains: 2,
+		score:      "−|q·e + q'·e'|", scoreChain: " = 0, 2, …, q' and e' at t+1, the second product fused",
 		pull: "−(g·sign(x·y + x'·y'))·y", pullNote: signDoc + "x·y + x'·y' is of columns\n2⌊u/2⌋ and the one after it, the second product fused.\n",
 		add: func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 			absolute := c.absolute(k)
@@ -189,18 +196,57 @@ func distances(c *build.Context) {
 			for n := 1; n <= columns; n++ {
 				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, even),
 					mr: rows, columns: n, width: columns, unit: d.unit,
-					begin: func(c vectors) func(q, e []reg.VecVirtual, sum reg.VecVirtual) { return d.add(c, k) }})
+					begin: func(c vectors) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+						c.Comment("Σ "+d.score, fmt.Sprintf("Vectors: %d sums stay for all terms; %d terms load %d vectors of e and, row by row, q in all lanes.",
+							rows*n, d.unit, n*d.unit), "The rest are constants, below, and what a row of a term computes.")
+						return d.add(c, k)
+					}})
 			}
 			rows, columns = d.pullTile[set][0], d.pullTile[set][1]
 			for n := 1; n <= columns; n++ {
 				c.pull(d, k, pullStrip[set], rows, n, columns)
 			}
+			c.peaks(d, k)
 		})
 	}
 	eachSet(c, func(c vectors) {
 		c.roots(k)
 		c.quotients()
 	})
+}
+
+// peaks emits the loops of a distance's operations on registers alone. A panel kernel has that of L1 and Phase scores.
+func (c vectors) peaks(d distance, k constants) {
+	if d.scoreChains > 0 {
+		c.peak(d.name+"Scores", 2*d.unit, d.scoreChains, d.unit, 1, func() func(x, sum []reg.VecVirtual) {
+			add := d.add(c, k)
+			return func(x, sum []reg.VecVirtual) { add(x[:d.unit], x[d.unit:], sum[0]) }
+		})
+	}
+	c.peak(d.name+"Gradient", 2*d.unit+1, d.pullChains, d.unit, d.unit, func() func(x, sum []reg.VecVirtual) {
+		add := d.addPull(c, k)
+		return func(x, sum []reg.VecVirtual) { add(x[0], x[1:1+d.unit], x[1+d.unit:], sum) }
+	})
+}
+
+// peak emits a loop over chains of some vectors of sums each, to which begin's function adds unit terms of operands.
+func (c vectors) peak(name string, operands, chains, unit, sums int, begin func() func(x, sum []reg.VecVirtual)) {
+	c.begin(name+"Peak"+c.set, "func(n int, x *float32)", fmt.Sprintf(`runs n rounds of the operations that %d terms of the %s kernel take for
+%d columns each, on registers alone that begin as x[0..%d]; the values matter as in DotPeak. Requires n > 0.`,
+		chains*unit, name, c.lanes, operands*c.lanes-1))
+	n, from := c.param("n"), c.param("x")
+	add := begin()
+	var x []reg.VecVirtual
+	for i := range operands {
+		x = append(x, c.load(at(from, i*c.lanes)))
+	}
+	sum := matrixOf(c, chains, sums)
+	c.loop("round", n, 1, func() {
+		for _, s := range sum {
+			add(x, s)
+		}
+	})
+	c.end()
 }
 
 // pull emits a kernel of gradients for strips of mr vectors, rows of them at once, and some groups of unit
@@ -216,23 +262,43 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	dst, from := c.param("c"), c.param("at")
 	add := d.addPull(c, k)
 
+	c.Comment(fmt.Sprintf("Vectors: %d of x and %d of sums stay for all terms; a term loads %d of y and, row by row, g in all lanes.",
+		rows*columns*d.unit, rows*columns*d.unit, columns*d.unit), "The rest are constants, above, and what a row of a term computes.")
 	c.Label("strip")
 	part := c.GP64()
 	c.MOVQ(operand.U32(uint32(mr/rows)), part)
 	c.Label("part")
-	c.Comment(fmt.Sprintf("%d vectors x in registers, and as many sums", rows))
+	c.Comment(fmt.Sprintf("%d rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.", rows))
 	x := make([][][]reg.VecVirtual, rows) // [row][group][unit]
 	sum := make([][][]reg.VecVirtual, rows)
 	stride := c.bytes("atStride")
+	next := c.GP64()
+	c.IMUL3Q(operand.Imm(uint64(rows)), stride, next)
+	c.ADDQ(from, next)
 	for i := range x {
+		for line := 0; line < columns*group; line += 16 {
+			c.PREFETCHT0(at(next, line))
+		}
+		c.ADDQ(stride, next)
 		for v := range columns {
 			x[i] = append(x[i], c.group(d.unit, from, v*group))
 			sum[i] = append(sum[i], matrixOf(c, 1, d.unit)[0])
 		}
 		c.ADDQ(stride, from)
 	}
+	c.Load(c.Param("cStride"), stride)
+	c.SHLQ(operand.Imm(2), stride)
+	row := c.GP64()
+	c.MOVQ(dst, row)
+	for range x {
+		for line := 0; line < columns*group; line += 16 {
+			c.PREFETCHT0(at(row, line))
+		}
+		c.ADDQ(stride, row)
+	}
 	a, b, n := c.GP64(), c.param("b"), c.param("k")
 	c.MOVQ(strip, a)
+	c.Comment("Σ " + d.pull + ", t ascending")
 	c.loop("term", n, 1, func() {
 		var y [][]reg.VecVirtual
 		for v := range columns {
@@ -248,7 +314,7 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 		c.ADDQ(operand.U32(uint32(4*nr)), b)
 	})
 	if d.unit == 2 {
-		c.Comment("pairs side by side again")
+		c.Comment("Pairs of coordinates side by side again")
 		for i := range sum {
 			for _, s := range sum[i] {
 				low, high := c.vec(), s[1]
@@ -268,12 +334,9 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 			c.ADDQ(stride, row)
 		}
 	}
-	c.Load(c.Param("cStride"), stride)
-	c.SHLQ(operand.Imm(2), stride)
 	more := c.param("add")
 	c.TESTQ(more, more)
 	c.JEQ(operand.LabelRef("store"))
-	row := c.GP64()
 	c.MOVQ(dst, row)
 	each(row, func(m operand.Mem, s reg.VecVirtual) { c.VADDPS(m, s, s) })
 	c.Label("store")
@@ -281,7 +344,7 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	c.ADDQ(operand.Imm(uint64(4*rows)), strip)
 	c.DECQ(part)
 	c.JNE(operand.LabelRef("part"))
-	c.Comment("a is the first term of the next strip, rows of the last part further on")
+	c.Comment("a has reached the next strip, at the rows of the last part.")
 	c.LEAQ(operand.Mem{Base: a, Disp: -4 * (mr - rows)}, strip)
 	c.DECQ(strips)
 	c.JNE(operand.LabelRef("strip"))
