@@ -86,6 +86,55 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 	return list
 }
 
+var distanceKinds = []kernel.DistanceKind{kernel.DistanceL1, kernel.DistanceL2, kernel.DistanceGroupNorm, kernel.DistancePhase}
+
+// distances computes the scores and the gradients of a block of a training step, packing included. Gradients
+// take every term of a score twice, for its query and for its feature.
+func distances(s *suite) []Benchmark {
+	const queries = 512
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, d := range distanceKinds {
+			scoring, pulling := backend.DistanceTerms(d)
+			for _, shape := range [][2]int{{1024, 200}, {4096, 200}, {1024, 1000}, {4096, 1000}} {
+				n, k := shape[0], shape[1]
+				if backend.Tier == kernel.Generic && n*k > 1024*200 {
+					continue // minutes
+				}
+				for _, of := range []string{"scores", "gradients"} {
+					list = append(list, Benchmark{
+						Name:  name("Distance", "tier", backend.Tier, "distance", d, "of", of, "n", n, "k", k),
+						Quick: n == 1024 && k == 1000 && d == kernel.DistanceL1 && s.best(backend),
+						run: func(ctx context.Context, b *testing.B) error {
+							x := backend.NewDistance(d, 1)
+							psi, phi, g := randomMatrix(queries, k), randomMatrix(n, k), randomMatrix(queries, n)
+							scores, dPsi, dPhi := kernel.NewMatrix(queries, n), kernel.NewMatrix(queries, k), kernel.NewMatrix(n, k)
+							failed := x.Scores(ctx, scores, psi, phi)
+							terms := float64(queries) * float64(n) * float64(k)
+							compute, limit := func() error { return x.Scores(ctx, scores, psi, phi) }, scoring
+							if of == "gradients" {
+								terms, limit = 2*terms, pulling
+								compute = func() error { return x.Gradients(ctx, dPsi, dPhi, g, scores, psi, phi) }
+							}
+							operation{
+								call: func() {
+									if err := compute(); err != nil {
+										failed = err
+									}
+								},
+								others: map[string]float64{"terms/s": terms},
+								limits: []share{{"pct-peak", terms, newLimit(limit)}},
+							}.measure(b)
+							return failed
+						},
+					})
+				}
+			}
+		}
+	}
+	return list
+}
+
 // smallProducts multiplies d × d float32 matrices that stay in L1, and computes the features of
 // entities and their gradients. The flops are those of whole products, padding not counted.
 func smallProducts(s *suite) []Benchmark {

@@ -68,10 +68,11 @@ type Distance struct {
 	quotient  func(worker, row int)
 }
 
-// distanceKernels are the kernels of a tier. roots and quotients take n entries, a multiple of rowLanes; the
+// distanceKernels are the kernels of a tier, and the loops of their operations on registers alone. roots and quotients take n entries, a multiple of rowLanes; the
 // portable ones take the rest.
 type distanceKernels struct {
 	scores, gradients [numDistances]gemm
+	peaks             [numDistances]struct{ scores, gradients peak }
 	// roots replaces x by −√x.
 	roots func(x *float32, n int)
 	// quotients sets q to g/s, and to 0 where s is 0.

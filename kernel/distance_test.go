@@ -166,10 +166,8 @@ func TestDistance(t *testing.T) {
 		check := func(m, n, k int, value func() float32) {
 			defer guardedScope()()
 			x := newDistanceBlock(rng, m, n, k, value)
-			for _, d := range distances {
-				x.compute(t.Context(), t, d)
-				x.check(t, kind)
-			}
+			x.compute(t.Context(), t, distances[rng.IntN(len(distances))])
+			x.check(t, kind)
 		}
 		// Some coordinates are equal.
 		value := func() float32 {

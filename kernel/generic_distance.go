@@ -18,6 +18,12 @@ var distancesGeneric = distanceKernels{
 		DistanceGroupNorm: gradientsGeneric(normPull),
 		DistancePhase:     gradientsGeneric(phasePull),
 	},
+	peaks: [numDistances]struct{ scores, gradients peak }{
+		DistanceL1:        {peakOfTiles(scoresGeneric(l1Chain)), peakOfTiles(gradientsGeneric(l1Pull))},
+		DistanceL2:        {peakOfTiles(scoresGeneric(l2Chain)), peakOfTiles(gradientsGeneric(l2Pull))},
+		DistanceGroupNorm: {peakOfTiles(scoresGeneric(normChain)), peakOfTiles(gradientsGeneric(normPull))},
+		DistancePhase:     {peakOfTiles(scoresGeneric(phaseChain)), peakOfTiles(gradientsGeneric(phasePull))},
+	},
 	roots:     rootsGeneric,
 	quotients: quotientsGeneric,
 }
@@ -192,7 +198,7 @@ func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) gemm {
 	const n = genericTile
 	g := gemmGeneric
 	g.tiles = nil
-	g.tilesAt = []tileAt{func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, _ uintptr, _ int) {
+	g.tilesAt = []tileAt{func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int) {
 		as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
 		cs, xs := unsafe.Slice(c, (strips*n-1)*cStride+n), unsafe.Slice(at, (strips*n-1)*atStride+n)
 		for i := range strips * n {
@@ -210,6 +216,17 @@ func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) gemm {
 		}
 	}}
 	return g
+}
+
+// peakOfTiles is a tile itself on memory in the L1 cache, as peakGeneric.
+func peakOfTiles(g gemm) peak {
+	return peak{func(n int, _ *float32) {
+		a, b := make([]float32, Chunk*g.mr), make([]float32, Chunk*g.nr)
+		c, at := make([]float32, g.mr*g.nr), make([]float32, g.mr*g.nr)
+		for range n {
+			g.tile(0, &a[0], &b[0], Chunk, 1, &c[0], g.nr, &at[0], g.nr, 0, 0, 0)
+		}
+	}, Chunk * g.mr * g.nr}
 }
 
 func rootsGeneric(x *float32, n int) {

@@ -72,6 +72,23 @@ func (b *Backend) Terms(c Comparison) Ceiling {
 	return Ceiling{float64(b.compare[c].peakTerms), onRegisters(b.compare[c].peak, peakOperands[:])}
 }
 
+// peak is a loop on registers alone; a round computes so many terms.
+type peak struct {
+	loop  func(n int, x *float32)
+	terms int
+}
+
+func (p peak) ceiling() Ceiling {
+	return Ceiling{float64(p.terms), onRegisters(p.loop, peakOperands[:])}
+}
+
+// DistanceTerms returns the ceilings of a Distance's scores and gradients, in terms: a block of m queries and n
+// features with k coordinates has m·n·k terms of scores, and twice as many of gradients.
+func (b *Backend) DistanceTerms(kind DistanceKind) (scores, gradients Ceiling) {
+	p := b.distances.peaks[kind]
+	return p.scores.ceiling(), p.gradients.ceiling()
+}
+
 // FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two
 // operations each.
 func (b *Backend) FMA64() Ceiling { return arithmetics[b.Tier].ceiling64(arithmetics[b.Tier].fma64) }
@@ -124,7 +141,7 @@ func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 // Operands of ordinary size, different in every lane, of both signs but for unsigned bytes: the
 // values matter, since multiplying zeros takes less power.
 var (
-	peakOperands   [64]float32
+	peakOperands   [80]float32
 	peakOperands64 [16]float64
 	peakBytes      [3 * 64]byte
 	peakTiles      [2 * 16 * 64]byte

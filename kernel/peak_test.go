@@ -94,6 +94,41 @@ func TestCeilings(t *testing.T) {
 	})
 }
 
+// No tile is faster than the loop of its operations, by much: the loop computes as many terms as it says.
+func TestDistanceCeilings(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		const n, k = 192, 256
+		x := newDistanceBlock(rand.New(rand.NewPCG(1, 1)), n, n, k, func() float32 { return 0.5 })
+		d := b.NewDistance(kind, 1)
+		x.compute(t.Context(), t, d)
+		rate := func(compute func() error) float64 {
+			start := time.Now()
+			require.NoError(t, compute())
+			return n * n * k / time.Since(start).Seconds()
+		}
+		scores, gradients := b.DistanceTerms(kind)
+		for name, c := range map[string]struct {
+			ceiling Ceiling
+			compute func() error
+			terms   float64
+		}{
+			"scores":    {scores, func() error { return d.Scores(t.Context(), x.s, x.psi, x.phi) }, 1},
+			"gradients": {gradients, func() error { return d.Gradients(t.Context(), x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi) }, 2},
+		} {
+			var ceiling, reached float64
+			for range 50 {
+				ceiling = max(ceiling, c.ceiling.Rate(1, time.Millisecond))
+				reached = max(reached, c.terms*rate(c.compute))
+				if ceiling > 0.8*reached && reached > 0.2*ceiling {
+					break
+				}
+			}
+			assert.Greater(t, ceiling, 0.8*reached, name)
+			assert.Greater(t, reached, 0.2*ceiling, name)
+		}
+	})
+}
+
 func TestLevels(t *testing.T) {
 	for _, threads := range []int{1, 2, 64} {
 		last := 0

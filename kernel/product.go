@@ -85,7 +85,7 @@ type gemm struct {
 
 type (
 	tile   func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
-	tileAt func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, ahead uintptr, step int)
+	tileAt func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int)
 )
 
 // widths is the number of widths that tiles have.
@@ -94,7 +94,7 @@ func (g *gemm) widths() int { return max(len(g.tiles), len(g.tilesAt)) }
 // tile computes the tiles of width i of some strips. at is nil without tilesAt.
 func (g *gemm) tile(i int, a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, ahead uintptr, step int) {
 	if g.tilesAt != nil {
-		g.tilesAt[i](a, b, k, strips, c, cStride, at, atStride, add, ahead, step)
+		g.tilesAt[i](a, b, k, strips, c, cStride, at, atStride, add)
 		return
 	}
 	g.tiles[i](a, b, k, strips, c, cStride, add, ahead, step)
