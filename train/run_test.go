@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/model"
 )
 
 // familiesFolder writes a small graph and returns its folder.
@@ -54,7 +55,7 @@ var recipes = map[string]func(*Config){
 		c.Warmup, c.Decay = 1, cosineDecay
 		c.Regulariser, c.RegWarmup = n3Regulariser, 2
 	},
-	"shared, moved at once": func(c *Config) {
+	"shared, fused": func(c *Config) {
 		c.Negatives, c.NegativeCount, c.ZSamples, c.AnchorNegatives = sharedNegatives, 30, 3, true
 		c.Regulariser, c.EntityDropout = duraRegulariser, 0.1
 	},
@@ -69,6 +70,11 @@ var recipes = map[string]func(*Config){
 }
 
 func init() {
+	for _, name := range model.Names() {
+		recipes[name] = func(c *Config) {
+			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = name, sharedNegatives, 30, 3
+		}
+	}
 	backends, err := kernel.Available()
 	if err == nil && backends[0].HasSplitProducts() {
 		recipes["bf16x2"] = func(c *Config) {
