@@ -129,6 +129,11 @@ func CopyColumns8AVX2(dst *float32, src *float32, stride int, k int)
 //go:noescape
 func CopyColumns16AVX2(dst *float32, src *float32, stride int, k int)
 
+// CopyColumns32AVX2 copies 32 columns: dst[t*32+i] = src[t*stride+i], i < 32, t < k. Requires k > 0.
+//
+//go:noescape
+func CopyColumns32AVX2(dst *float32, src *float32, stride int, k int)
+
 // CopyColumns48AVX2 copies 48 columns: dst[t*48+i] = src[t*stride+i], i < 48, t < k. Requires k > 0.
 //
 //go:noescape

@@ -1852,6 +1852,31 @@ row:
 	VZEROUPPER
 	RET
 
+// func CopyColumns32AVX2(dst *float32, src *float32, stride int, k int)
+// Requires: AVX
+TEXT ·CopyColumns32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ k+24(FP), BX
+
+row:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(CX), Y0
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS 64(CX), Y0
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS 96(CX), Y0
+	VMOVUPS Y0, 96(AX)
+	ADDQ    DX, CX
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000001, BX
+	JNE     row
+	VZEROUPPER
+	RET
+
 // func CopyColumns48AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns48AVX2(SB), NOSPLIT, $0-32

@@ -41,7 +41,7 @@ var families = []func(*suite) []Benchmark{
 	ceilings,
 	panels, pairs, matrices, packing, // kernels
 	towers,
-	products, splitProducts, smallProducts, rowOperations, // of training
+	products, splitProducts, distances, smallProducts, rowOperations, // of training
 	loads, opens, // jobs
 	evaluations,
 	predictions,

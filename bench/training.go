@@ -14,6 +14,7 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train"
 )
 
@@ -87,6 +88,64 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 	return list
 }
 
+// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included.
+// Gradients take every term of a score twice, for its query and for its feature.
+func distances(s *suite) []Benchmark {
+	var list []Benchmark
+	for _, backend := range s.backends {
+		for _, d := range linalg.DistanceKinds() {
+			for _, shape := range [][2]int{{1024, 200}, {4096, 200}, {1024, 1000}, {4096, 1000}} {
+				n, k := shape[0], shape[1]
+				if backend.Tier == kernel.Generic && n*k > 1024*200 {
+					continue // minutes
+				}
+				for _, of := range []string{"scores", "gradients"} {
+					list = append(list, Benchmark{
+						Name:  name("Distance", "tier", backend.Tier, "distance", d, "of", of, "n", n, "k", k),
+						Quick: n == 1024 && k == 1000 && d == linalg.DistanceL1 && s.best(backend),
+						run: func(ctx context.Context, b *testing.B) error {
+							return distance(ctx, b, backend, d, of == "gradients", n, k)
+						},
+					})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// distance measures the scores, or the gradients, of a block.
+func distance(
+	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.DistanceKind, gradients bool, n, k int,
+) error {
+	const queries = 512
+	kernels := linalg.New(backend)
+	d := kernels.NewDistance(kind, 1)
+	psi, phi, g := randomMatrix(queries, k), randomMatrix(n, k), randomMatrix(queries, n)
+	s, dPsi, dPhi := linalg.NewMatrix(queries, n), linalg.NewMatrix(queries, k), linalg.NewMatrix(n, k)
+	if err := d.Scores(ctx, s, psi, phi); err != nil {
+		return err
+	}
+	limit, slopes := ceiling.DistanceTerms(kernels, kind)
+	terms := queries * float64(n) * float64(k)
+	compute := func() error { return d.Scores(ctx, s, psi, phi) }
+	if gradients {
+		limit, terms = slopes, 2*terms
+		compute = func() error { return d.Gradients(ctx, dPsi, dPhi, g, s, psi, phi) }
+	}
+	var failed error
+	operation{
+		call: func() {
+			if err := compute(); err != nil {
+				failed = err
+			}
+		},
+		others: map[string]float64{"terms/s": terms},
+		limits: []share{{"pct-peak", terms, newLimit(limit)}},
+	}.measure(b)
+	return failed
+}
+
 // smallProducts multiplies d × d float32 matrices that stay in L1, and computes the features of
 // entities and their gradients. The flops are those of whole products, padding not counted.
 func smallProducts(s *suite) []Benchmark {
@@ -101,14 +160,19 @@ func smallProducts(s *suite) []Benchmark {
 					run: func(_ context.Context, b *testing.B) error {
 						x, y, c := randomSmall(d), randomSmall(d), linalg.NewSmall(d, d)
 						p := d * (d + 1) / 2
-						a, phi, gradient := randomMatrix(entities, p), randomMatrix(entities, 2*p), linalg.NewMatrix(entities, p)
-						kernels := linalg.New(backend)
-						symmetric := kernels.NewSymmetric(d)
+						phi, gradient := randomMatrix(entities, 2*p), linalg.NewMatrix(entities, p)
+						worker, err := entityWorker(backend, d, entities)
+						if err != nil {
+							return err
+						}
 						cube, i := 2*float64(d*d*d), 0
 						o := map[string]operation{
-							"product":  {flops: cube, call: func() { kernels.MatMul32(c, x, y, linalg.Matrix{}) }},
-							"features": {flops: cube / 2, call: func() { symmetric.Features(phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
-							"gradient": {flops: cube, call: func() { symmetric.Gradient(gradient.Row(i), phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
+							"product":  {flops: cube, call: func() { linalg.New(backend).MatMul32(c, x, y, linalg.Matrix{}) }},
+							"features": {flops: cube / 2, call: func() { worker.Features(phi.Row(i), int32(i)); i = (i + 1) % entities }},
+							"gradient": {flops: cube, call: func() {
+								worker.FeatureGradient(gradient.Row(i), phi.Row(i), phi.Row(i), int32(i))
+								i = (i + 1) % entities
+							}},
 						}[part]
 						o.limits = []share{{"pct-peak", o.flops / 2, newLimit(ceiling.Terms(backend, kernel.Dot))}}
 						o.measure(b)
@@ -119,6 +183,16 @@ func smallProducts(s *suite) []Benchmark {
 		}
 	}
 	return list
+}
+
+// entityWorker trains MQuinE with random entities.
+func entityWorker(backend *kernel.Backend, d, entities int) (model.TrainingWorker, error) {
+	c := model.Config{Model: "mquine", Dim: d, Entities: entities, Relations: 1}
+	m, err := train.Random(context.Background(), c, 1)
+	if err != nil {
+		return nil, err
+	}
+	return m.(model.Trainable).NewTrainingWorker(linalg.New(backend), model.NoPenalty), nil
 }
 
 // rowOperations does to rows of 1,024 numbers in L2 what a training step does. Stored results know AdamCatchUp as coast.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -73,4 +74,60 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 		sum += float64(re*float64(tRe[i])) + float64(im*float64(tIm[i]))
 	}
 	return sum
+}
+
+// The penalties of a triple, over complex numbers: frobenius ‖h‖² + ‖r‖² + ‖t‖², n3 the same with Σ|x|³, and dura
+// ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖conj(r)∘t‖².
+
+func (m *complExModel) Training() Training {
+	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+}
+
+func (m *complExModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &complExTraining{newTableTraining(&m.Tables, b, p)}
+}
+
+type complExTraining struct{ tableTraining }
+
+func (w *complExTraining) Query(psi, anchor []float32) (c, penalty float64) {
+	sign := w.sign()
+	aRe, aIm := halves(anchor)
+	rRe, rIm := halves(w.r)
+	re, im := halves(psi)
+	for i, a := range aRe {
+		b, c, d := aIm[i], rRe[i], sign*rIm[i]
+		re[i] = float32(a*c) - float32(b*d)
+		im[i] = float32(a*d) + float32(b*c)
+	}
+	return 0, w.queryPenalty(psi)
+}
+
+// QueryGradient is of ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a).
+func (w *complExTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
+	slope, sign := w.duraSlope(dPenalty), w.sign()
+	aRe, aIm := halves(anchor)
+	rRe, rIm := halves(w.r)
+	gRe, gIm := halves(dPsi)
+	dRe, dIm := halves(dAnchor)
+	sumRe, sumIm := halves(w.sum)
+	for i, a := range aRe {
+		b, c, d := aIm[i], rRe[i], sign*rIm[i]
+		x := gRe[i] + float32(slope*(float32(a*c)-float32(b*d)))
+		y := gIm[i] + float32(slope*(float32(a*d)+float32(b*c)))
+		dRe[i] = float32(x*c) + float32(y*d)
+		dIm[i] = float32(y*c) - float32(x*d)
+		sumRe[i] += float32(x*a) + float32(y*b)
+		sumIm[i] += float32(sign * (float32(y*a) - float32(x*b)))
+	}
+}
+
+func (w *complExTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
+	return w.penalty.addComplex(dEntity, w.Row(entityTable, e), weight)
+}
+
+func (w *complExTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
+	if w.penalty == Dura {
+		return 0
+	}
+	return w.penalty.addComplex(dRelation, w.Row(relationTable, r), weight)
 }

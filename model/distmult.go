@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -59,4 +60,36 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 		sum += float64(hr * float64(t[i]))
 	}
 	return sum
+}
+
+// The penalties of a triple: frobenius ‖h‖² + ‖r‖² + ‖t‖², n3 the same with Σ|x|³, and dura
+// ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
+
+func (m *distMultModel) Training() Training {
+	return Training{Width: m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
+}
+
+func (m *distMultModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &distMultTraining{newTableTraining(&m.Tables, b, p)}
+}
+
+type distMultTraining struct{ tableTraining }
+
+func (w *distMultTraining) Query(psi, anchor []float32) (c, penalty float64) {
+	r := w.r[:len(anchor)]
+	for i, a := range anchor {
+		psi[i] = a * r[i]
+	}
+	return 0, w.queryPenalty(psi)
+}
+
+// QueryGradient is of ψ = a∘r: ∂a = ∂ψ∘r and ∂r = ∂ψ∘a.
+func (w *distMultTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
+	slope := w.duraSlope(dPenalty)
+	r, sum := w.r[:len(anchor)], w.sum[:len(anchor)]
+	for i, a := range anchor {
+		g := dPsi[i] + float32(slope*float32(a*r[i]))
+		sum[i] += float32(g * a)
+		dAnchor[i] = g * r[i]
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -147,5 +148,62 @@ func (p phases) add(a, b phases) {
 	for i := range p.cos {
 		p.sin[i] = float64(a.sin[i]*b.cos[i]) + float64(a.cos[i]*b.sin[i])
 		p.cos[i] = float64(a.cos[i]*b.cos[i]) - float64(a.sin[i]*b.sin[i])
+	}
+}
+
+// Training: φ as in ranking, and ψ multiplied by the modulus m, which stays as it is, so that the score is
+// −m Σ|sin(θ_h + θ_r − θ_t)|. Phases have no penalty.
+
+func (m *pRotatEModel) Training() Training {
+	return distanceTraining(linalg.DistancePhase, 2*m.config.Dim, NoPenalty)
+}
+
+func (m *pRotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &pRotatETraining{newTableTraining(&m.Tables, b, p), m.unit, float32(modulus.Of(m.config))}
+}
+
+type pRotatETraining struct {
+	tableTraining
+	unit    float64
+	modulus float32
+}
+
+func (w *pRotatETraining) Features(phi []float32, e int32) {
+	for i, v := range w.Row(entityTable, e) {
+		s, c := sinCos(float64(float64(v) * w.unit))
+		phi[2*i], phi[2*i+1] = float32(c), float32(s)
+	}
+}
+
+func (w *pRotatETraining) FeatureGradient(dEntity, dPhi, phi []float32, _ int32) {
+	unit := float32(w.unit)
+	for i := range dEntity {
+		cos, sin := phi[2*i], phi[2*i+1]
+		dEntity[i] = unit * (float32(dPhi[2*i+1]*cos) - float32(dPhi[2*i]*sin))
+	}
+}
+
+// phase returns m times the sine and the cosine of the phase of ψ, θ_h + θ_r or θ_r − θ_t.
+func (w *pRotatETraining) phase(anchor []float32, i int) (sin, cos float32) {
+	s, c := sinCos(float64((float64(w.r[i]) + float64(float64(w.sign())*float64(anchor[i]))) * w.unit))
+	return w.modulus * float32(s), w.modulus * float32(c)
+}
+
+func (w *pRotatETraining) Query(psi, anchor []float32) (c, penalty float64) {
+	sign := w.sign()
+	for i := range anchor {
+		sin, cos := w.phase(anchor, i)
+		psi[2*i], psi[2*i+1] = sin, -sign*cos
+	}
+	return 0, 0
+}
+
+func (w *pRotatETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
+	sign, unit := w.sign(), float32(w.unit)
+	for i := range anchor {
+		sin, cos := w.phase(anchor, i)
+		g := unit * (float32(dPsi[2*i]*cos) + float32(sign*dPsi[2*i+1]*sin))
+		w.sum[i] += g
+		dAnchor[i] = sign * g
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -128,3 +129,82 @@ func (w *rotatEWorker) distance(t []float32) float64 {
 	}
 	return -sum
 }
+
+// Training: ψ = a∘(c + is), with the sine s of the inverse relation for heads, and φ are interleaved as in ranking. The
+// penalties of a triple are sums over its entities, since |r_i| = 1: frobenius ‖h‖² + ‖t‖², and n3 Σ|h_i|³ + Σ|t_i|³.
+
+func (m *rotatEModel) Training() Training {
+	return distanceTraining(linalg.DistanceGroupNorm, 2*m.config.Dim, NoPenalty, Frobenius, N3)
+}
+
+func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	k := m.config.Dim
+	return &rotatETraining{
+		tableTraining: newTableTraining(&m.Tables, b, p), unit: m.unit,
+		cos: make([]float32, k), sin: make([]float32, k), dAnchor: make([]float32, 2*k),
+	}
+}
+
+type rotatETraining struct {
+	tableTraining
+	unit     float64
+	cos, sin []float32 // of the relation, or of its inverse for head queries
+	dAnchor  []float32 // of a query
+}
+
+func (w *rotatETraining) Features(phi []float32, e int32) {
+	re, im := halves(w.Row(entityTable, e))
+	for i := range re {
+		phi[2*i], phi[2*i+1] = re[i], im[i]
+	}
+}
+
+func (w *rotatETraining) FeatureGradient(dEntity, dPhi, _ []float32, _ int32) {
+	re, im := halves(dEntity)
+	for i := range re {
+		re[i], im[i] = dPhi[2*i], dPhi[2*i+1]
+	}
+}
+
+func (w *rotatETraining) Begin(side kg.Side, relation int32) {
+	w.tableTraining.Begin(side, relation)
+	sign := w.sign()
+	for i, v := range w.r {
+		s, c := sinCos(float64(float64(v) * w.unit))
+		w.cos[i], w.sin[i] = float32(c), sign*float32(s)
+	}
+}
+
+func (w *rotatETraining) Query(psi, anchor []float32) (c, penalty float64) {
+	re, im := halves(anchor)
+	for i, a := range re {
+		psi[2*i], psi[2*i+1] = rotate(a, im[i], w.cos[i], w.sin[i])
+	}
+	return 0, 0
+}
+
+// rotate returns (a + ib)(c + is).
+func rotate(a, b, c, s float32) (re, im float32) {
+	return float32(a*c) - float32(b*s), float32(a*s) + float32(b*c)
+}
+
+// QueryGradient turns ∂ψ back by the phase θ, and moves θ along the tangent iψ.
+func (w *rotatETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
+	re, im := halves(anchor)
+	dRe, dIm := halves(w.dAnchor)
+	slope := w.sign() * float32(w.unit)
+	for i, a := range re {
+		gx, gy := dPsi[2*i], dPsi[2*i+1]
+		x, y := rotate(a, im[i], w.cos[i], w.sin[i])
+		w.sum[i] += float32(slope * (float32(gy*x) - float32(gx*y)))
+		dRe[i], dIm[i] = rotate(gx, gy, w.cos[i], -w.sin[i])
+	}
+	copy(dAnchor, w.dAnchor)
+}
+
+func (w *rotatETraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
+	return w.penalty.addComplex(dEntity, w.Row(entityTable, e), weight)
+}
+
+// RelationPenalty is 0: phases have none.
+func (w *rotatETraining) RelationPenalty([]float32, int32, float64) float64 { return 0 }

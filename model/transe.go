@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -158,4 +159,36 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 		sum += float64(v * v)
 	}
 	return -sum
+}
+
+// Training, of both norms: ψ = q and φ = e, and the score is −‖q − e‖ by the model's norm. The penalties of a triple:
+// frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3 the same with Σ|x|³.
+
+func (m *transEL1) Training() Training {
+	return distanceTraining(linalg.DistanceL1, m.config.Dim, NoPenalty, Frobenius, N3)
+}
+
+func (m *transEL2) Training() Training {
+	return distanceTraining(linalg.DistanceL2, m.config.Dim, NoPenalty, Frobenius, N3)
+}
+
+func (m *transEL1) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &transETraining{newTableTraining(&m.Tables, b, p)}
+}
+
+func (m *transEL2) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &transETraining{newTableTraining(&m.Tables, b, p)}
+}
+
+type transETraining struct{ tableTraining }
+
+func (w *transETraining) Query(psi, anchor []float32) (c, penalty float64) {
+	copy(psi, anchor)
+	w.backend.Axpy(psi, w.sign(), w.r)
+	return 0, 0
+}
+
+func (w *transETraining) QueryGradient(dAnchor, dPsi, _ []float32, _, _ float64) {
+	w.backend.Axpy(w.sum, w.sign(), dPsi)
+	copy(dAnchor, dPsi)
 }

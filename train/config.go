@@ -117,10 +117,7 @@ func Default() Config {
 
 // Check says what is wrong with the options, each in its own range by now, as a whole.
 func (c *Config) Check() error {
-	if !isMatrixModel(c.Model) {
-		return fmt.Errorf("model %s cannot be trained: the models that can are mquine and mquade", c.Model)
-	}
-	if _, err := model.Parameters(model.Config{Model: c.Model, Dim: c.Dim, Entities: 1, Relations: 1}); err != nil {
+	if err := c.checkModel(); err != nil {
 		return err
 	}
 	for _, o := range c.Options() {
@@ -147,6 +144,33 @@ func (c *Config) Check() error {
 	}
 	if _, err := parseMetric(c.StopMetric); err != nil {
 		return err
+	}
+	return nil
+}
+
+// checkModel says which options the model does not have.
+func (c *Config) checkModel() error {
+	if _, err := model.Parameters(c.modelConfig(1, 1)); err != nil {
+		return err
+	}
+	m, err := unfilledModel(c.modelConfig(1, 1))
+	if err != nil {
+		return err
+	}
+	t := m.Training()
+	if !slices.Contains(t.Penalties, model.Penalty(c.Regulariser)) {
+		return fmt.Errorf("regulariser: model %s has no penalty %s: set one of %v", c.Model, c.Regulariser, t.Penalties)
+	}
+	switch matrices := isMatrixModel(c.Model); {
+	case c.InitCross != zeroCross && !matrices:
+		return fmt.Errorf("init_cross: model %s has no cross matrix: set it to %s", c.Model, zeroCross)
+	case c.InitDeviation == 0 && !matrices:
+		return fmt.Errorf("init_deviation: model %s never leaves zero: set a positive deviation", c.Model)
+	case c.InitDeviation != model.EntityDeviation && t.Distance != nil:
+		return fmt.Errorf("init_deviation: model %s begins with uniform numbers up to ±(gamma + 2)/dim: leave it at %v",
+			c.Model, model.EntityDeviation)
+	case c.Products != floatProducts && t.Distance != nil:
+		return fmt.Errorf("products: model %s compares by a distance: set it to %s", c.Model, floatProducts)
 	}
 	return nil
 }
@@ -220,8 +244,8 @@ type Value interface {
 func (c *Config) Options() []Option {
 	none := math.Inf(1)
 	return []Option{
-		{"model", "`model`: mquine, or mquade, its case without the cross matrix", choice(&c.Model, "mquine", "mquade")},
-		{"dim", "`dimension` d: an entity is a symmetric d × d matrix", whole(&c.Dim, 1, 512)},
+		{"model", "`model`: mquine; mquade, its case without the cross matrix; or one of vectors", choice(&c.Model, model.Names()...)},
+		{"dim", "`dimension` d: an entity of mquine or mquade is a symmetric d × d matrix, of complex and rotate d complex numbers, else d numbers", whole(&c.Dim, 1, 1<<15)},
 		{"seed", "`seed` of all random choices", (*seed)(&c.Seed)},
 		{"epochs", "`number` of passes over the training triples", whole(&c.Epochs, 1, 1_000_000)},
 		{"batch", "`number` of positives in a step, each asked from both sides, or of queries with kvsall", whole(&c.Batch, 1, 1<<20)},
@@ -258,8 +282,8 @@ func (c *Config) Options() []Option {
 		{"decay", "`course` of the learning rate after that: none, or linear or cosine to 0 at the last epoch", choice(&c.Decay, noDecay, linearDecay, cosineDecay)},
 		{"clip", "largest Euclidean `norm` of a step's gradient; 0 for no limit", number(&c.Clip, 0, none)},
 
-		{"init_deviation", "standard `deviation` of the packed entries of A in E = A + Aᵀ at the start", number(&c.InitDeviation, 0, 1e3)},
-		{"init_cross", "`matrix` Rᶜ at the start: identity or zero; Rʰ and Rᵗ begin as the identity", choice(&c.InitCross, identityCross, zeroCross)},
+		{"init_deviation", "standard `deviation` of the entities' numbers at the start (of mquine and mquade the packed entries of A in E = A + Aᵀ), and of the relations' in models of vectors", number(&c.InitDeviation, 0, 1e3)},
+		{"init_cross", "`matrix` Rᶜ of mquine at the start: identity or zero; Rʰ and Rᵗ begin as the identity", choice(&c.InitCross, identityCross, zeroCross)},
 
 		{"products", "`arithmetic` of the products of queries with candidates and of their gradients: float32, or bf16x2, two bfloat16 for each number and two to three times as fast, on processors with AMX", choice(&c.Products, floatProducts, splitProducts)},
 

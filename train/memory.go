@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mquine/mquine/internal/proc"
-	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
@@ -140,7 +139,7 @@ func newCensus(g *kg.Graph) *census {
 
 // memory lists what a training allocates beside the data set.
 func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
-	config := model.Config{Model: c.Model, Dim: c.Dim, Entities: s.entities, Relations: s.relations}
+	config := c.modelConfig(s.entities, s.relations)
 	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err
@@ -156,13 +155,13 @@ func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	if c.Average > 0 {
 		needs = append(needs, proc.Need{For: "average", Bytes: parameters})
 	}
-	needs = append(needs, c.stepMemory(s, perRelation(list), m.Threads)...)
+	bare, err := unfilledModel(config)
+	if err != nil {
+		return nil, err
+	}
+	needs = append(needs, c.stepMemory(s, bare, m.Threads)...)
 	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
 	if c.ValidEvery > 0 {
-		bare, err := unfilledModel(config)
-		if err != nil {
-			return nil, err
-		}
 		validation := rank.LeastMemory(bare, s.valid, rank.Options{Backend: m.Backend, Threads: m.Threads})
 		needs = append(needs, proc.Need{For: "validation", Bytes: proc.Total(validation)})
 	}
@@ -188,37 +187,42 @@ func perRelation(list []model.Parameter) (n int) {
 
 // unfilled is a model without parameters, for the sake of its sizes.
 type unfilled struct {
-	model.Model
+	model.Trainable
 	config model.Config
 }
 
 func (u unfilled) Config() model.Config { return u.config }
 
-func unfilledModel(c model.Config) (model.Model, error) {
+func unfilledModel(c model.Config) (unfilled, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0
 	list, err := model.Parameters(empty)
 	if err != nil {
-		return nil, err
+		return unfilled{}, err
 	}
 	m, err := model.New(empty, make([][]float32, len(list)))
-	return unfilled{m, c}, err
+	if err != nil {
+		return unfilled{}, err
+	}
+	trainable, ok := m.(model.Trainable)
+	if !ok {
+		return unfilled{}, fmt.Errorf("model %s cannot be trained", c.Model)
+	}
+	return unfilled{trainable, c}, nil
 }
 
-// stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer. A relation has
-// so many matrices.
-func (c *Config) stepMemory(s *census, matrices, threads int) []proc.Need {
-	n := c.stepSize(s, threads)
-	width, relation := float64(model.Triangle(c.Dim)), float64(matrices*c.Dim*c.Dim)
-	features := float64(stride(model.Triangle(c.Dim)*2)) * (n.rows + n.blockRows + 2*n.queries)
+// stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
+func (c *Config) stepMemory(s *census, m unfilled, threads int) []proc.Need {
+	n, towers, tables := c.stepSize(s, threads), m.Training(), tablesOf(m)
+	width, relation := float64(tables[0].width), float64(relationWidth(tables))
+	features := float64(stride(towers.Width)) * (n.rows + n.blockRows + 2*n.queries)
 	gradients := n.groups * relation
 	if c.Clip > 0 { // they wait for their norm
 		gradients += n.entities*width + n.relations*relation
 	}
 	// Of a pair its row, its score, its query, its place in the order of the rows, and the draw.
 	const perPair = 5
-	const small = 9 + 19 + 3 // d × d matrices of queryTower, gradientTower and linalg.Symmetric
-	scratch := float64(threads) * (small*float64(len(linalg.NewSmall(c.Dim, c.Dim).Data)) + 4*width)
+	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
 		{For: "scores of a step", Bytes: int64(floatBytes * n.scores)},

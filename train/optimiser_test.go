@@ -12,9 +12,9 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Rows that are woken before they are used, and settled at the end of an epoch, have the values that
+// Rows that catch up before they are used, and at the end of an epoch, have the values that
 // Adam with zero gradients in the steps between would have given them, and so do their moments.
-func TestAdamMakesUp(t *testing.T) {
+func TestAdamCatchesUp(t *testing.T) {
 	const rows, width, stepsPerEpoch = 5, 3, 40
 	rng := rand.New(rand.NewPCG(5, 0))
 	for _, test := range []struct {
@@ -36,7 +36,7 @@ func TestAdamMakesUp(t *testing.T) {
 				values[i] = rng.Float32()
 				want[i] = float64(values[i])
 			}
-			o := newOptimiser(&c, machineOf(t, 2), []string{"x"}, [][]float32{values}, []int{width})
+			o := newOptimiser(&c, machineOf(t, 2), []parameterTable{{"x", width, values}})
 			check := func(row int) {
 				t.Helper()
 				for i := row * width; i < (row+1)*width; i++ {
@@ -52,9 +52,9 @@ func TestAdamMakesUp(t *testing.T) {
 						for i := range gradient {
 							gradient[i] = float32(rng.NormFloat64())
 						}
-						o.wake(0, row, row)
+						require.NoError(t, o.catchUp(t.Context(), usedRows{entities: []int32{int32(row)}}))
 						check(row)
-						o.move(0, row, row, append([]float32(nil), gradient...))
+						o.entity(0, append([]float32(nil), gradient...))
 					}
 					for i := range gradient {
 						k, g := row*width+i, float64(gradient[i])
@@ -67,7 +67,7 @@ func TestAdamMakesUp(t *testing.T) {
 				if step%stepsPerEpoch > 0 {
 					continue
 				}
-				require.NoError(t, o.settle(t.Context()))
+				require.NoError(t, o.flush(t.Context()))
 				for row := range rows {
 					check(row)
 				}
@@ -101,15 +101,12 @@ func TestClip(t *testing.T) {
 	c := Default()
 	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, sgdOptimiser, 1, 1e-3, 0
 	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
-	w, err := tr.preparer.prepare(t.Context(), tr.triples[:20], 0, 0)
-	require.NoError(t, err)
-	require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 	var before []float32
 	for _, tensor := range tr.model.Tensors() {
 		before = append(before, tensor...)
 	}
-	tr.optimiser.begin(1)
-	require.NoError(t, tr.optimiser.moveAll(t.Context(), tr.stepper))
+	_, err := tr.step(t.Context(), firstItems(20), 0)
+	require.NoError(t, err)
 	var moved float64
 	for _, tensor := range tr.model.Tensors() {
 		for i, v := range tensor {
@@ -134,13 +131,15 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 	c.Dim, c.Batch, c.Dropout, c.EntityDropout = 5, 12, ofQuery, ofAnchor
 	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
 	s := tr.stepper
+	drop := dropout{0.3, 1, useDropout}
+	pcg := rand.NewPCG(0, 0)
 	var sum, dropped float64
 	x := kernel.AlignedFloat32(1000)
 	for q := range 50 {
 		for i := range x {
 			x[i] = 1
 		}
-		s.drop(&s.crew.scratch[0], x, 0.3, useDropout, 1, 2, q)
+		drop.apply(x, pcg, 1, 2, q)
 		for _, v := range x {
 			sum += float64(v)
 			if v == 0 {
@@ -153,13 +152,10 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 
 	w, err := tr.preparer.prepare(t.Context(), tr.triples[:12], 0, 0)
 	require.NoError(t, err)
-	loss := func() float64 {
-		require.NoError(t, s.run(t.Context(), w, 0, 0, nil))
-		return s.loss.Total
-	}
+	loss := func() float64 { return runStep(t, tr, w).Total }
 	loss()
-	gradient := append([]float32(nil), s.gradient.Row(3)...)
-	relation := append([]float32(nil), s.relationGradient.Row(0)...)
+	gradient := append([]float32(nil), tr.kept.entities.Row(3)...)
+	relation := append([]float32(nil), tr.kept.relations.Row(0)...)
 	check := func(values []float32, want []float32) {
 		for i, v := range values {
 			const step = 1e-2
@@ -171,10 +167,9 @@ func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 			assert.InDelta(t, (above-below)/(2*step), want[i], 2e-3*max(1, math.Abs(float64(want[i]))))
 		}
 	}
-	check(s.entity(s.entities[3]), gradient)
-	d2 := c.Dim * c.Dim
-	for k, tensor := range tr.model.Tensors()[1:] {
-		r := int(s.touched[0])
-		check(tensor[r*d2:(r+1)*d2], relation[k*d2:(k+1)*d2])
+	check(s.tables[0].row(int(s.used.entities[3])), gradient)
+	for _, table := range s.tables[1:] {
+		check(table.row(int(s.used.relations[0])), relation[:table.width])
+		relation = relation[table.width:]
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/model"
 )
 
 // familiesFolder writes a small graph and returns its folder.
@@ -54,7 +55,7 @@ var recipes = map[string]func(*Config){
 		c.Warmup, c.Decay = 1, cosineDecay
 		c.Regulariser, c.RegWarmup = n3Regulariser, 2
 	},
-	"shared, moved at once": func(c *Config) {
+	"shared, fused": func(c *Config) {
 		c.Negatives, c.NegativeCount, c.ZSamples, c.AnchorNegatives = sharedNegatives, 30, 3, true
 		c.Regulariser, c.EntityDropout = duraRegulariser, 0.1
 	},
@@ -69,6 +70,11 @@ var recipes = map[string]func(*Config){
 }
 
 func init() {
+	for _, name := range model.Names() {
+		recipes[name] = func(c *Config) {
+			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = name, sharedNegatives, 30, 3
+		}
+	}
 	backends, err := kernel.Available()
 	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
 		recipes["bf16x2"] = func(c *Config) {
@@ -346,7 +352,7 @@ func TestConfigFile(t *testing.T) {
 		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
 		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
 		"dim: [7]":                  "x.yaml:1: dim needs a single value",
-		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 512`,
+		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 32768`,
 		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
 		"filter: maybe":             `x.yaml:1: filter "maybe": must be true or false`,
 		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"math"
+	"math/cmplx"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/initial"
 )
 
@@ -34,43 +36,13 @@ func randomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
 	return g
 }
 
-// plainScore is ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F in float64, by d³ steps, from packed entities.
-func plainScore(tensors [][]float32, d int, t kg.Triple) float64 {
-	p := d * (d + 1) / 2
-	entity := func(e int32) [][]float64 {
-		m, at := plainMatrix(d), int(e)*p
-		for i := range d {
-			for j := range i + 1 {
-				v := float64(tensors[0][at])
-				at++
-				m[i][j] += v
-				m[j][i] += v
-			}
-		}
-		return m
-	}
-	relation := func(i int) [][]float64 {
-		m := plainMatrix(d)
-		if i < len(tensors) {
-			for row := range d {
-				for col := range d {
-					m[row][col] = float64(tensors[i][(int(t.Relation)*d+row)*d+col])
-				}
-			}
-		}
-		return m
-	}
-	h, tail := entity(t.Head), entity(t.Tail)
-	x, y := plainProduct(h, relation(1)), plainProduct(relation(2), tail)
-	z := plainProduct(plainProduct(h, relation(3)), tail)
-	var s float64
-	for i := range d {
-		for j := range d {
-			v := x[i][j] - y[i][j] + z[i][j]
-			s += v * v
-		}
-	}
-	return s
+// scorer returns the scores of a model by its reference, in float64, without γ. The parameters must
+// not change between its calls.
+func scorer(t testing.TB, m model.Model) func(q kg.Query, e int32) float64 {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	w := m.NewWorker(backends[len(backends)-1])
+	return func(q kg.Query, e int32) float64 { return m.Score(w.Reference(q, e)) - m.Config().Hyper[model.Gamma] }
 }
 
 func plainMatrix(d int) [][]float64 {
@@ -93,21 +65,15 @@ func plainProduct(a, b [][]float64) [][]float64 {
 	return c
 }
 
-// lossByDefinition is the loss of a workload by definition. Self-adversarial weights come from the tensors
+// lossByDefinition is the loss of a workload by definition. Self-adversarial weights come from the model
 // frozen, because no gradient flows through them.
-func lossByDefinition(c *Config, known *kg.Index, tensors, frozen [][]float32, w *workload) float64 {
-	score := func(of [][]float32, q kg.Query, e int32) float64 { // −s
-		t := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
-		if q.Side == kg.Head {
-			t.Head, t.Tail = t.Tail, t.Head
-		}
-		return -plainScore(of, c.Dim, t)
-	}
+func lossByDefinition(t testing.TB, c *Config, known *kg.Index, m, frozen model.Model, w *workload) float64 {
+	score, frozenScore := scorer(t, m), scorer(t, frozen)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	var total float64
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == kvsAllNegatives {
-			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), func(e int32) float64 { return score(tensors, q, e) })
+			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), func(e int32) float64 { return score(q, e) })
 			continue
 		}
 		var negatives []int32
@@ -123,12 +89,12 @@ func lossByDefinition(c *Config, known *kg.Index, tensors, frozen [][]float32, w
 				}
 			}
 		}
-		pos := score(tensors, q, w.answers[i])
+		pos := score(q, w.answers[i])
 		neg, p := make([]float64, len(negatives)), make([]float64, len(negatives))
 		var sum float64
 		for j, e := range negatives {
-			neg[j] = score(tensors, q, e)
-			p[j] = math.Exp(c.Adversarial * score(frozen, q, e))
+			neg[j] = score(q, e)
+			p[j] = math.Exp(c.Adversarial * frozenScore(q, e))
 			sum += p[j]
 		}
 		var loss float64
@@ -161,10 +127,10 @@ func lossByDefinition(c *Config, known *kg.Index, tensors, frozen [][]float32, w
 	}
 	for i := w.main; i < len(w.queries); i++ {
 		for k := w.pairs[i]; k < w.pairs[i+1]; k++ {
-			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(tensors, w.queries[i], w.rows[w.pairRows[k]]))
+			total -= w.zWeights[k-w.pairs[w.main]] * logSigma(c.Gamma+score(w.queries[i], w.rows[w.pairRows[k]]))
 		}
 	}
-	return total + plainRegulariser(c, tensors, w)
+	return total + plainRegulariser(c, m.Tensors(), w)
 }
 
 // kvsAllByDefinition is the loss of a query whose training answers all have labels.
@@ -203,7 +169,41 @@ func kvsAllByDefinition(c *Config, known kg.Answers, entities int, score func(in
 	return loss
 }
 
-func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
+// plainRegulariser is the regulariser of the first epoch by definition.
+func plainRegulariser(c *Config, tensors [][]float32, w *workload) (sum float64) {
+	if c.Regulariser == noRegulariser {
+		return 0
+	}
+	// How often a positive's tail query and head query are counted: with kvsall, the one that it answers twice.
+	halves := func(int) (tail, head float64) { return 1, 1 }
+	if c.Negatives == kvsAllNegatives {
+		var sides []kg.Side
+		for q, n := range w.penaltyCounts {
+			for range int(n / 2) {
+				sides = append(sides, w.queries[q].Side)
+			}
+		}
+		halves = func(i int) (tail, head float64) {
+			if sides[i] == kg.Tail {
+				return 2, 0
+			}
+			return 0, 2
+		}
+	}
+	for i, t := range w.positives {
+		tail, head := halves(i)
+		switch {
+		case isMatrixModel(c.Model):
+			sum += matrixPenalty(c, tensors, t, tail, head)
+		default:
+			sum += vectorPenalty(c, tensors, t, tail, head)
+		}
+	}
+	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives))
+}
+
+// matrixPenalty is the penalty of a triple in MQuinE and MQuadE.
+func matrixPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float64) (sum float64) {
 	d := c.Dim
 	entity := func(e int32) [][]float64 {
 		m, at := plainMatrix(d), int(e)*d*(d+1)/2
@@ -216,11 +216,11 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
 		}
 		return m
 	}
-	relation := func(i int, r int32) [][]float64 {
+	relation := func(i int) [][]float64 {
 		m := plainMatrix(d)
 		for row := range d {
 			for col := range d {
-				m[row][col] = float64(tensors[i][(int(r)*d+row)*d+col])
+				m[row][col] = float64(tensors[i][(int(t.Relation)*d+row)*d+col])
 			}
 		}
 		return m
@@ -233,45 +233,60 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) float64 {
 		}
 		return sum
 	}
-	// How often a positive's tail query and head query are counted: with kvsall, the one that it answers twice.
-	halves := func(int) (tail, head float64) { return 1, 1 }
-	if c.Negatives == kvsAllNegatives {
-		var sides []kg.Side
-		for q, n := range w.halves {
-			for range int(n / 2) {
-				sides = append(sides, w.queries[q].Side)
-			}
+	n := 2.0
+	switch c.Regulariser {
+	case duraRegulariser:
+		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) + head*power(plainProduct(relation(2), entity(t.Tail)), 2)
+		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
+		if c.Model == "mquine" {
+			sum += power(relation(3), 2)
 		}
-		halves = func(i int) (tail, head float64) {
-			if sides[i] == kg.Tail {
-				return 2, 0
-			}
-			return 0, 2
-		}
+		return sum
+	case n3Regulariser:
+		n = 3
 	}
-	var sum float64
-	for i, t := range w.positives {
-		n := 2.0
-		switch c.Regulariser {
-		case noRegulariser:
-			continue
-		case duraRegulariser:
-			tail, head := halves(i)
-			sum += tail*power(plainProduct(entity(t.Head), relation(1, t.Relation)), 2) + head*power(plainProduct(relation(2, t.Relation), entity(t.Tail)), 2)
-			sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
-			if c.Model == "mquine" {
-				sum += power(relation(3, t.Relation), 2)
-			}
-			continue
-		case n3Regulariser:
-			n = 3
-		}
-		sum += power(entity(t.Head), n) + power(entity(t.Tail), n)
-		for i := range tensors[1:] {
-			sum += power(relation(i+1, t.Relation), n)
-		}
+	sum = power(entity(t.Head), n) + power(entity(t.Tail), n)
+	for i := range tensors[1:] {
+		sum += power(relation(i+1), n)
 	}
-	return c.LambdaReg / float64(max(c.RegWarmup, 1)) * sum / float64(len(w.positives)) // of the first epoch
+	return sum
+}
+
+// vectorPenalty is the penalty of a triple in a model whose rows are vectors of numbers.
+func vectorPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
+	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model] // of a number of an entity, and of a relation
+	row := func(table int, i int32) []complex128 {
+		n := max(1, parts[table])
+		values := tensors[table][int(i)*n*c.Dim:]
+		x := make([]complex128, c.Dim)
+		for k := range x {
+			x[k] = complex(float64(values[k]), 0)
+			if n == 2 {
+				x[k] += complex(0, float64(values[c.Dim+k]))
+			}
+		}
+		return x
+	}
+	power := func(n float64, at func(i int) complex128) (sum float64) {
+		for i := range c.Dim {
+			sum += math.Pow(cmplx.Abs(at(i)), n)
+		}
+		return sum
+	}
+	h, r, tl := row(0, t.Head), row(1, t.Relation), row(0, t.Tail)
+	n := 2.0
+	if c.Regulariser == n3Regulariser {
+		n = 3
+	}
+	sum := power(n, func(i int) complex128 { return h[i] }) + power(n, func(i int) complex128 { return tl[i] })
+	if c.Regulariser != duraRegulariser {
+		if c.Model == "rotate" {
+			return sum // phases have none
+		}
+		return sum + power(n, func(i int) complex128 { return r[i] })
+	}
+	return sum + tail*power(2, func(i int) complex128 { return h[i] * r[i] }) +
+		head*power(2, func(i int) complex128 { return cmplx.Conj(r[i]) * tl[i] })
 }
 
 // trainerFor returns a trainer whose parameters are not symmetric in any way.
@@ -288,80 +303,119 @@ func trainerFor(t testing.TB, c Config, g *kg.Graph, b *kernel.Backend, threads 
 	return tr
 }
 
-// Every gradient is the central difference of the loss by definition, in float64.
+// gradientTests are configurations whose gradients are checked, in the dimension 3 unless they set another.
+var gradientTests = []struct {
+	name   string
+	change func(*Config)
+}{
+	{"softmax over all", func(c *Config) {}},
+	{"softmax over all, filtered, smoothed", func(c *Config) { c.Filter, c.Smoothing = true, 0.2 }},
+	{"more rows than a vector has", func(c *Config) { c.Dim, c.Batch = 9, 4 }},
+	{"one dimension", func(c *Config) { c.Dim = 1 }},
+	{"shared softmax", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 5 }},
+	{"shared softmax, anchors", func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 4, true }},
+	{"more shared than there are", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 50 }},
+	{"bce over all", func(c *Config) { c.Loss, c.Gamma, c.Smoothing = bceLoss, 2, 0.1 }},
+	{"margin, shared, adversarial", func(c *Config) {
+		c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = sharedNegatives, 6, marginLoss, 3, 0.7, true
+	}},
+	{"dura", func(c *Config) { c.Regulariser, c.LambdaReg = duraRegulariser, 0.3 }},
+	{"dura, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = duraRegulariser, 0.9, 3 }},
+	{"n3", func(c *Config) { c.Regulariser, c.LambdaReg = n3Regulariser, 0.3 }},
+	{"n3, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = n3Regulariser, 0.6, 2 }},
+	{"paper", func(c *Config) {
+		applyPaper(0, c)
+		c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.Gamma = 4, 14, 7, 5, 2
+	}},
+	{"paper, without Z", func(c *Config) {
+		applyPaper(1, c)
+		c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.LambdaNeg = 3, 14, 4, 0, 0.5
+	}},
+	{"shared, Z, degree, subsampling", func(c *Config) {
+		c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = sharedNegatives, 8, 3, 0.4, true
+		c.Distribution, c.Subsampling, c.Gamma = degreeDistribution, true, 4
+	}},
+	{"kvsall", func(c *Config) { c.Negatives = kvsAllNegatives }},
+	{"kvsall, weighted", func(c *Config) { c.Negatives, c.AnswerWeights = kvsAllNegatives, true }},
+	{"kvsall, smoothed, frobenius, Z", func(c *Config) {
+		c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = kvsAllNegatives, 0.2, 3, 3
+		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.3
+	}},
+	{"kvsall, dura", func(c *Config) { c.Negatives, c.Regulariser, c.LambdaReg = kvsAllNegatives, duraRegulariser, 0.3 }},
+	{"kvsall, bce, smoothed", func(c *Config) {
+		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg = kvsAllNegatives, bceLoss, 2, 0.1, 0.7
+	}},
+	{"bf16x2", func(c *Config) { c.Products = splitProducts }},
+	{"bernoulli", func(c *Config) {
+		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 4, bernoulliDistribution, paperLoss
+		c.Gamma = 3
+	}},
+}
+
+// applyPaper takes a row of the paper's table, but for its beginning, which only MQuinE has.
+func applyPaper(row int, c *Config) {
+	cross := c.InitCross
+	paperRows[row].apply(c)
+	c.InitCross = cross
+}
+
+// Every gradient of every model is the central difference of the loss by definition, in float64.
 func TestGradients(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(*Config)
-	}{
-		{"softmax over all", func(c *Config) {}},
-		{"softmax over all, filtered, smoothed", func(c *Config) { c.Filter, c.Smoothing = true, 0.2 }},
-		{"mquade", func(c *Config) { c.Model = "mquade" }},
-		{"more rows than a vector has", func(c *Config) { c.Dim, c.Batch = 9, 4 }},
-		{"one dimension", func(c *Config) { c.Dim = 1 }},
-		{"shared softmax", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 5 }},
-		{"shared softmax, anchors", func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 4, true }},
-		{"more shared than there are", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 50 }},
-		{"bce over all", func(c *Config) { c.Loss, c.Gamma, c.Smoothing = bceLoss, 2, 0.1 }},
-		{"margin, shared, adversarial", func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = sharedNegatives, 6, marginLoss, 3, 0.7, true
-		}},
-		{"dura", func(c *Config) { c.Regulariser, c.LambdaReg = duraRegulariser, 0.3 }},
-		{"dura, mquade", func(c *Config) { c.Regulariser, c.LambdaReg, c.Model = duraRegulariser, 0.3, "mquade" }},
-		{"dura, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = duraRegulariser, 0.9, 3 }},
-		{"n3", func(c *Config) { c.Regulariser, c.LambdaReg = n3Regulariser, 0.3 }},
-		{"n3, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = n3Regulariser, 0.6, 2 }},
-		{"paper", func(c *Config) {
-			paperRows[0].apply(c)
-			c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.Gamma = 4, 14, 7, 5, 2
-		}},
-		{"paper, mquade, without Z", func(c *Config) {
-			paperRows[1].apply(c)
-			c.Model, c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.LambdaNeg = "mquade", 3, 14, 4, 0, 0.5
-		}},
-		{"shared, Z, degree, subsampling", func(c *Config) {
-			c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = sharedNegatives, 8, 3, 0.4, true
-			c.Distribution, c.Subsampling, c.Gamma = degreeDistribution, true, 4
-		}},
-		{"kvsall", func(c *Config) { c.Negatives = kvsAllNegatives }},
-		{"kvsall, weighted", func(c *Config) { c.Negatives, c.AnswerWeights = kvsAllNegatives, true }},
-		{"kvsall, smoothed, frobenius, Z", func(c *Config) {
-			c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = kvsAllNegatives, 0.2, 3, 3
-			c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.3
-		}},
-		{"kvsall, dura", func(c *Config) { c.Negatives, c.Regulariser, c.LambdaReg = kvsAllNegatives, duraRegulariser, 0.3 }},
-		{"kvsall, bce, smoothed, mquade", func(c *Config) {
-			c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg, c.Model = kvsAllNegatives, bceLoss, 2, 0.1, 0.7, "mquade"
-		}},
-		{"bf16x2", func(c *Config) { c.Products = splitProducts }},
-		{"bernoulli", func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 4, bernoulliDistribution, paperLoss
-			c.Gamma = 3
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			g := randomGraph(8, 3, 40, 3)
-			c := Default()
-			c.Dim, c.Batch, c.Dropout, c.InitCross = 3, 14, 0, identityCross
-			test.change(&c)
-			backends, err := kernel.Available()
-			require.NoError(t, err)
-			for _, b := range backends {
-				if c.CheckBackend(b) != nil {
+	for _, name := range model.Names() {
+		t.Run(name, func(t *testing.T) {
+			for _, test := range gradientTests {
+				c := Default()
+				c.Model, c.Dim, c.Batch, c.Dropout = name, 3, 14, 0
+				if isMatrixModel(name) {
+					c.InitCross = identityCross
+				}
+				test.change(&c)
+				m, err := unfilledModel(c.modelConfig(1, 1))
+				require.NoError(t, err)
+				if c.Products == splitProducts && m.Training().Distance != nil {
+					require.ErrorContains(t, c.Check(), "compares by a distance")
 					continue
 				}
-				tr := trainerFor(t, c, g, b, 2)
-				items := make([]int32, c.Batch)
-				for i := range items {
-					items[i] = int32(i)
+				if !slices.Contains(m.Training().Penalties, model.Penalty(c.Regulariser)) {
+					require.ErrorContains(t, c.Check(), "has no penalty "+c.Regulariser)
+					continue
 				}
-				w, err := tr.prepare(t.Context(), items, 0)
-				require.NoError(t, err)
-				require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
-				checkGradients(t, tr, w)
+				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })
 			}
 		})
 	}
+}
+
+func checkAllGradients(t *testing.T, c Config) {
+	g := randomGraph(8, 3, 40, 3)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, b := range backends {
+		if c.CheckBackend(b) != nil {
+			continue
+		}
+		tr := trainerFor(t, c, g, b, 2)
+		w, err := tr.prepare(t.Context(), firstItems(c.Batch), 0)
+		require.NoError(t, err)
+		checkGradients(t, tr, w)
+	}
+}
+
+func firstItems(n int) []int32 {
+	items := make([]int32, n)
+	for i := range items {
+		items[i] = int32(i)
+	}
+	return items
+}
+
+// runStep computes the loss and the gradients of a workload, which the trainer keeps.
+func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
+	t.Helper()
+	tr.kept.begin(tr.stepper.begin(w), tr.stepper.tables)
+	loss, err := tr.stepper.run(t.Context(), w, &tr.kept)
+	require.NoError(t, err)
+	return loss
 }
 
 // λ_reg rises by as much in each epoch of its warm-up.
@@ -371,10 +425,10 @@ func TestRegWarmup(t *testing.T) {
 		c := Default()
 		c.Dim, c.Batch, c.Regulariser, c.RegWarmup = 3, 14, duraRegulariser, warmup
 		tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
-		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3}, 0)
+		w, err := tr.prepare(t.Context(), firstItems(4), 0)
 		require.NoError(t, err)
-		require.NoError(t, tr.stepper.run(t.Context(), w, epoch, 0, nil))
-		return tr.stepper.loss.Regulariser
+		w.epoch = epoch
+		return runStep(t, tr, w).Regulariser
 	}
 	whole := penalty(0, 0)
 	require.NotZero(t, whole)
@@ -459,9 +513,8 @@ func TestKvsAllWithoutNegatives(t *testing.T) {
 		backends, err := kernel.Available()
 		require.NoError(t, err)
 		tr := trainerFor(t, c, g, backends[0], 1)
-		w, err := tr.prepare(t.Context(), []int32{0, 1, 2, 3, 4, 5}, 0)
+		w, err := tr.prepare(t.Context(), firstItems(6), 0)
 		require.NoError(t, err)
-		require.NoError(t, tr.stepper.run(t.Context(), w, 0, 0, nil))
 		checkGradients(t, tr, w)
 	}
 }
@@ -470,40 +523,45 @@ func checkGradients(t *testing.T, tr *Trainer, w *workload) {
 	t.Helper()
 	tensors := tr.model.Tensors()
 	c, s := &tr.config, tr.stepper
-	frozen := make([][]float32, len(tensors))
+	copies := make([][]float32, len(tensors))
 	for i := range tensors {
-		frozen[i] = append([]float32(nil), tensors[i]...)
+		copies[i] = append([]float32(nil), tensors[i]...)
 	}
-	want := lossByDefinition(c, tr.known, tensors, frozen, w)
-	require.InEpsilon(t, want, s.loss.Total, 1e-5, "loss")
+	frozen, err := model.New(tr.model.Config(), copies)
+	require.NoError(t, err)
+	byDefinition := func() float64 { return lossByDefinition(t, c, tr.known, tr.model, frozen, w) }
+	loss := runStep(t, tr, w)
+	want := byDefinition()
+	require.InEpsilon(t, want, loss.Total, 1e-5, "loss")
 	assert.NotZero(t, want)
 	if c.ZSamples > 0 {
-		assert.NotZero(t, s.loss.Z)
+		assert.NotZero(t, loss.Z)
 	}
 
 	got := make([][]float32, len(tensors))
 	for i := range tensors {
 		got[i] = make([]float32, len(tensors[i]))
 	}
-	for k, e := range s.entities {
-		copy(got[0][int(e)*s.width():], s.gradient.Row(k))
+	for k, e := range s.used.entities {
+		copy(got[0][int(e)*s.tables[0].width:], tr.kept.entities.Row(k))
 	}
-	d2 := c.Dim * c.Dim
-	for k, r := range s.touched {
-		for i := range tensors[1:] {
-			copy(got[1+i][int(r)*d2:(int(r)+1)*d2], s.relationGradient.Row(k)[i*d2:])
+	for k, r := range s.used.relations {
+		row := tr.kept.relations.Row(k)
+		for i, table := range s.tables[1:] {
+			copy(got[1+i][int(r)*table.width:], row[:table.width])
+			row = row[table.width:]
 		}
 	}
 	for k, tensor := range tensors {
 		every := 1 + len(tensor)/100 // enough to meet every place of a matrix
 		for i := 0; i < len(tensor); i += every {
 			v := tensor[i]
-			const step = 1e-3
+			const step = 1e-4 // so short that hardly a difference passes over the kink of a distance
 			tensor[i] = v + step
-			above := lossByDefinition(c, tr.known, tensors, frozen, w)
+			above := byDefinition()
 			width := float64(tensor[i])
 			tensor[i] = v - step
-			below := lossByDefinition(c, tr.known, tensors, frozen, w)
+			below := byDefinition()
 			width -= float64(tensor[i])
 			tensor[i] = v
 			difference := (above - below) / width

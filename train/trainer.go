@@ -74,7 +74,8 @@ type Trainer struct {
 	preparer       *preparer
 	stepper        *stepper
 	optimiser      *optimiser
-	epoch          int // done
+	kept           gradients // of a step, until they are clipped
+	epoch          int       // done
 }
 
 // NewTrainer prepares the training of a model on the training split of g, from the start.
@@ -109,20 +110,19 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if c.Negatives == kvsAllNegatives {
 		t.queries = distinctQueries(t.triples)
 	}
-	if t.model, err = initialModel(ctx, &t.config, g); err != nil {
+	trainable, err := initialModel(ctx, &t.config, g)
+	if err != nil {
 		return nil, err
 	}
-	tensors, parameters := t.model.Tensors(), t.parameters()
-	names, widths := make([]string, len(parameters)), make([]int, len(parameters))
-	for i, p := range parameters {
-		names[i], widths[i] = p.Name, p.Width()
-	}
+	t.model = trainable
 	if t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads); err != nil {
 		return nil, err
 	}
-	t.stepper = newStepper(&t.config, linalg.New(m.Backend), m.Threads, t.known, tensors)
-	t.optimiser = newOptimiser(&t.config, m, names, tensors, widths)
+	tables := tablesOf(t.model)
+	t.stepper = newStepper(&t.config, linalg.New(m.Backend), m.Threads, t.known, trainable, tables)
+	t.optimiser = newOptimiser(&t.config, m, tables)
 	if c.Average > 0 {
+		tensors := t.model.Tensors()
 		copies := make([][]float32, len(tensors))
 		for i := range tensors {
 			copies[i] = make([]float32, len(tensors[i]))
@@ -134,15 +134,29 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	return t, nil
 }
 
+// modelConfig returns the configuration of the model, for a data set of the given sizes.
+func (c *Config) modelConfig(entities, relations int) model.Config {
+	m := model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
+	switch c.Model {
+	case "mquine", "mquade":
+	case "distmult", "complex":
+		// The range of a uniform distribution; no margin.
+		m.Hyper = map[string]float64{model.Gamma: 0, model.EmbeddingRange: math.Sqrt(3) * c.InitDeviation}
+	default:
+		m.Hyper = map[string]float64{model.Gamma: c.Gamma}
+	}
+	return m
+}
+
 // initialModel returns the parameters with which the training begins.
-func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, error) {
-	m, err := model.Random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
+func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Trainable, error) {
+	m, err := model.Random(ctx, c.modelConfig(g.Entities.Len(), g.Relations.Len()), c.Seed)
 	if err != nil {
 		return nil, err
 	}
 	for i, p := range parametersOf(m) {
 		tensor := m.Tensors()[i]
-		if p.Axis == model.PerEntity {
+		if p.Axis == model.PerEntity && isMatrixModel(c.Model) {
 			for k := range tensor {
 				tensor[k] *= float32(c.InitDeviation / model.EntityDeviation)
 			}
@@ -151,18 +165,7 @@ func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, err
 			clear(tensor)
 		}
 	}
-	return m, nil
-}
-
-// parameters describes the model's tensors.
-func (t *Trainer) parameters() []model.Parameter { return parametersOf(t.model) }
-
-func parametersOf(m model.Model) []model.Parameter {
-	list, err := model.Parameters(m.Config())
-	if err != nil {
-		panic(err) // the model exists
-	}
-	return list
+	return m.(model.Trainable), nil // as checkModel has found
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.
@@ -234,29 +237,17 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	for step := range steps {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))
-		w, err := t.prepare(ctx, t.order[first:last], step)
+		loss, err := t.step(ctx, t.order[first:last], step)
 		if err != nil {
 			return Epoch{}, err
 		}
-		t.optimiser.begin(steps)
-		if err := t.stepper.run(ctx, w, t.epoch, step, t.optimiser); err != nil {
-			return Epoch{}, err
-		}
-		if l := t.stepper.loss; math.IsNaN(l.Total) || math.IsInf(l.Total, 0) {
-			return Epoch{}, t.blowUp(step, l)
-		}
-		if !t.optimiser.atOnce() {
-			if err := t.optimiser.moveAll(ctx, t.stepper); err != nil {
-				return Epoch{}, err
-			}
-		}
-		sum.add(t.stepper.loss, float64(last-first))
+		sum.add(loss, float64(last-first))
 		if t.machine.Progress != nil {
 			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
 			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.triples), sum.over(float64(last)), time.Since(start)})
 		}
 	}
-	if err := t.optimiser.settle(ctx); err != nil {
+	if err := t.optimiser.flush(ctx); err != nil {
 		return Epoch{}, err
 	}
 	for i, tensor := range t.model.Tensors() {
@@ -276,6 +267,37 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
 	}, nil
 }
+
+// step makes a step on triples or queries, given by number.
+func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, error) {
+	w, err := t.prepare(ctx, items, step)
+	if err != nil {
+		return Loss{}, err
+	}
+	used := t.stepper.begin(w)
+	t.optimiser.begin(t.steps())
+	if err := t.optimiser.catchUp(ctx, used); err != nil {
+		return Loss{}, err
+	}
+	var sink gradientSink = t.optimiser
+	if !t.optimiser.fused() {
+		t.kept.begin(used, t.stepper.tables)
+		sink = &t.kept
+	}
+	loss, err := t.stepper.run(ctx, w, sink)
+	switch {
+	case err != nil:
+		return loss, err
+	case !loss.finite():
+		return loss, t.blowUp(step, loss)
+	case t.optimiser.fused():
+		return loss, nil
+	}
+	return loss, t.optimiser.applyClipped(ctx, &t.kept)
+}
+
+// finite tells whether the loss is a number.
+func (l Loss) finite() bool { return l.Total-l.Total == 0 }
 
 func (l *Loss) add(x Loss, weight float64) {
 	l.Total += weight * x.Total

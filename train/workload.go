@@ -14,7 +14,8 @@ import (
 
 // workload is what a step computes: queries, feature rows, and which are scored against which.
 type workload struct {
-	positives []kg.Triple // with kvsall, all training triples that answer the queries
+	epoch, step int
+	positives   []kg.Triple // with kvsall, all training triples that answer the queries
 
 	// queries are those of the positives first, block by block and ordered by relation within one,
 	// and then the distinct ones of the Z-samples.
@@ -24,9 +25,9 @@ type workload struct {
 	// weights add up to 1.
 	answers []int32
 	weights []float64
-	// halves says how often the regulariser dura counts each main query's half of the residual: once, and
-	// with kvsall, where the other half is another query's, twice for each answer.
-	halves []float64
+	// penaltyCounts has the number of times that each main query's penalty counts: once, and with kvsall, where no
+	// other query counts that of the other side, twice for each answer.
+	penaltyCounts []float64
 
 	// blocks are the parts that are scored densely.
 	blocks []block
@@ -58,6 +59,9 @@ func (w *workload) blockRows() int {
 	}
 	return w.blocks[len(w.blocks)-1].lastRow
 }
+
+// pairsOf returns the first pair of query i and the one after its last.
+func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pairs[i+1] }
 
 // preparer makes workloads.
 type preparer struct {
@@ -187,7 +191,7 @@ const (
 
 // prepare makes the workload of a step from its positives. It is valid until the next call.
 func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, step int) (*workload, error) {
-	w := p.reset()
+	w := p.reset(epoch, step)
 	w.positives = append(w.positives, positives...)
 	slices.SortFunc(w.positives, func(a, b kg.Triple) int {
 		return cmp.Or(cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Head, b.Head), cmp.Compare(a.Tail, b.Tail))
@@ -198,7 +202,7 @@ func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, st
 
 // prepareKvsAll makes the workload of a step from distinct queries. It is valid until the next call.
 func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch, step int) (*workload, error) {
-	w := p.reset()
+	w := p.reset(epoch, step)
 	w.queries = append(w.queries, queries...)
 	slices.SortFunc(w.queries, func(a, b kg.Query) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor))
@@ -221,7 +225,7 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 			}
 			w.positives = append(w.positives, t)
 		}
-		w.halves = append(w.halves, 2*float64(len(answers)))
+		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(answers)))
 	}
 	for i := range w.weights {
 		w.weights[i] /= sum
@@ -240,10 +244,12 @@ func trainAnswers(dst []int32, known kg.Answers) []int32 {
 }
 
 // reset empties the workload.
-func (p *preparer) reset() *workload {
+func (p *preparer) reset(epoch, step int) *workload {
 	w := &p.work
+	w.epoch, w.step = epoch, step
 	w.positives = w.positives[:0]
-	w.queries, w.answers, w.weights, w.halves = w.queries[:0], w.answers[:0], w.weights[:0], w.halves[:0]
+	w.queries, w.answers, w.weights = w.queries[:0], w.answers[:0], w.weights[:0]
+	w.penaltyCounts = w.penaltyCounts[:0]
 	w.blocks, w.rows = w.blocks[:0], w.rows[:0]
 	w.pairs, w.pairRows, w.zWeights = w.pairs[:0], w.pairRows[:0], w.zWeights[:0]
 	return w
@@ -293,7 +299,7 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 			}
 			sum += weight
 			w.queries, w.answers, w.weights = append(w.queries, q), append(w.answers, answer), append(w.weights, weight)
-			w.halves = append(w.halves, 1)
+			w.penaltyCounts = append(w.penaltyCounts, 1)
 		}
 		if kg.Side(side) == kg.Tail {
 			tails = len(w.queries)

@@ -37,20 +37,41 @@ func gemms(c *build.Context) {
 		for _, rows := range []int{6, 8} {
 			c.transpose(rows)
 		}
-		for _, columns := range []int{6, 8, 16, 48} {
+		for _, columns := range []int{6, 8, 16, 32, 48} {
 			c.copyColumns(columns)
 		}
 	})
 }
 
+// microKernel computes tiles of a matrix, sums of terms of packed rows and columns.
+type microKernel struct {
+	name, doc          string
+	mr, columns, width int                     // rows, and vectors of columns, of a tile; vectors of columns of a panel
+	unit               int                     // of terms that belong together
+	begin              func(c vectors) addTerm // loads what stays in registers
+}
+
+// addTerm adds a unit of terms to a vector of sums, given the row's entries in all lanes and vectors of columns.
+type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
+
 // gemm emits the micro-kernel of a tile of mr rows and some vectors of columns, of a panel of width vectors.
 func (c vectors) gemm(mr, columns, width int) {
-	nr := width * c.lanes
-	c.begin(fmt.Sprintf("Gemm%dx%d%s", mr, columns*c.lanes, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
-		fmt.Sprintf(gemmDoc, mr, columns*c.lanes, nr))
+	c.micro(microKernel{name: "Gemm", doc: gemmDoc, mr: mr, columns: columns, width: width, unit: 1,
+		begin: func(c vectors) addTerm {
+			return func(x, y []reg.VecVirtual, sum reg.VecVirtual) { c.VFMADD231PS(y[0], x[0], sum) }
+		}})
+}
+
+// micro emits a micro-kernel.
+func (c vectors) micro(k microKernel) {
+	mr, columns, nr := k.mr, k.columns, k.width*c.lanes
+	c.begin(fmt.Sprintf("%s%dx%d%s", k.name, mr, columns*c.lanes, c.set),
+		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
+		fmt.Sprintf(k.doc, mr, columns*c.lanes, nr))
 	a, strips := c.param("a"), c.param("strips")
 	dst, stride, add := c.param("c"), c.bytes("cStride"), c.param("add")
 	ahead, step := c.param("ahead"), c.param("step")
+	addTerms := k.begin(c)
 
 	c.Label("strip")
 	row, fetch := c.GP64(), c.GP64()
@@ -59,21 +80,26 @@ func (c vectors) gemm(mr, columns, width int) {
 	acc := matrixOf(c, mr, columns)
 	b, n := c.param("b"), c.param("k")
 	terms := func(u int) {
-		var bs []reg.VecVirtual
-		for v := range columns {
-			bs = append(bs, c.load(at(b, u*nr+v*c.lanes)))
+		ys := make([][]reg.VecVirtual, columns)
+		for v := range ys {
+			for t := range k.unit {
+				ys[v] = append(ys[v], c.load(at(b, (u+t)*nr+v*c.lanes)))
+			}
 		}
 		for i := range mr {
-			x := c.broadcast(at(a, u*mr+i))
-			for v := range columns {
-				c.VFMADD231PS(bs[v], x, acc[i][v])
+			var x []reg.VecVirtual
+			for t := range k.unit {
+				x = append(x, c.broadcast(at(a, (u+t)*mr+i)))
+			}
+			for v, y := range ys {
+				addTerms(x, y, acc[i][v])
 			}
 		}
 	}
 	round := func() {
 		c.PREFETCHT1(operand.Mem{Base: ahead})
 		c.ADDQ(step, ahead)
-		for u := range unroll {
+		for u := 0; u < unroll; u += k.unit {
 			terms(u)
 		}
 		c.ADDQ(operand.U32(unroll*mr*4), a)
@@ -99,10 +125,10 @@ func (c vectors) gemm(mr, columns, width int) {
 	c.Label("rest")
 	c.ADDQ(operand.Imm(unroll), n)
 	c.JEQ(operand.LabelRef("sum"))
-	c.loop("term", n, 1, func() {
+	c.loop("term", n, k.unit, func() {
 		terms(0)
-		c.ADDQ(operand.U32(mr*4), a)
-		c.ADDQ(operand.U32(nr*4), b)
+		c.ADDQ(operand.U32(k.unit*mr*4), a)
+		c.ADDQ(operand.U32(k.unit*nr*4), b)
 	})
 
 	c.Label("sum")

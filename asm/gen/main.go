@@ -38,6 +38,7 @@ func main() {
 		{"frobenius", frobeniusColumns},
 		{"peak", peaks},
 		{"gemm", gemms},
+		{"distance", distances},
 		{"small", strips32},
 		{"triangle", triangles},
 		{"rows", rowKernels},

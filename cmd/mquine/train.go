@@ -22,9 +22,9 @@ func newTrainCommand() *cobra.Command {
 	t := &training{given: train.Default()}
 	cmd := &cobra.Command{
 		Use:   "train --data NAME",
-		Short: "Train MQuinE or MQuadE on a data set",
-		Long: `Train MQuinE or MQuadE on the training split of a data set, validate it as it goes, and keep all
-of it in a folder:
+		Short: "Train a model on a data set",
+		Long: `Train MQuinE, or the model that --model names, on the training split of a data set, validate it as
+it goes, and keep all of it in a folder:
 
   config.yaml         the data set and all options
   log.jsonl           an epoch a line: loss and its parts, speed, validation

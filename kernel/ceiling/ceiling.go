@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 )
 
 // Ceiling is a loop that does one thing as fast as a tier can, and so bounds what a kernel that has
@@ -77,6 +78,13 @@ func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	return Ceiling{float64(terms), onRegisters(loop, operands32)}
 }
 
+// DistanceTerms returns the ceilings of a distance's scores and gradients, in terms (linalg.Backend.DistancePeaks).
+func DistanceTerms(b *linalg.Backend, kind linalg.DistanceKind) (scores, gradients Ceiling) {
+	of := func(p linalg.Peak) Ceiling { return Ceiling{float64(p.Terms), onRegisters(p.Loop, operands32)} }
+	s, g := b.DistancePeaks(kind)
+	return of(s), of(g)
+}
+
 // FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two operations each.
 func FMA64(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
@@ -128,7 +136,7 @@ func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 // Operands of ordinary size, different in every lane, of both signs but for unsigned bytes: the values matter, since
 // multiplying zeros takes less power.
 var (
-	operands32    = fill(make([]float32, 64), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
+	operands32    = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
 	operands64    = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })
 	operandsInt8  = fill(make([]byte, 3*64), func(i int) byte { return byte(i*37 + 11) })
 	operandsTiles = fill(make([]byte, 2*16*64), func(i int) byte { return byte(i*37 + i/64*29 + 11) })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/kerneltest"
+	"github.com/mquine/mquine/kernel/linalg"
 )
 
 // TestSum compares the reading loops with a plain sum, on memory that ends at a guard page.
@@ -113,5 +114,54 @@ func TestLevels(t *testing.T) {
 func TestRateOfNoTime(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
+	})
+}
+
+// No tile is much faster than the loop of its operations: the loop computes as many terms as it says.
+func TestDistanceCeilings(t *testing.T) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
+		if b.Tier == kernel.Generic {
+			t.Skip("its loop is the tile itself")
+		}
+		kernels := linalg.New(b)
+		for _, kind := range linalg.DistanceKinds() {
+			t.Run(kind.String(), func(t *testing.T) {
+				const n, k = 192, 256
+				rng := rand.New(rand.NewPCG(1, 1))
+				random := func(rows, cols int) linalg.Matrix {
+					m := linalg.NewMatrix(rows, cols)
+					for i := range m.Data {
+						m.Data[i] = float32(rng.NormFloat64())
+					}
+					return m
+				}
+				psi, phi, g := random(n, k), random(n, k), random(n, n)
+				s, dPsi, dPhi := linalg.NewMatrix(n, n), linalg.NewMatrix(n, k), linalg.NewMatrix(n, k)
+				d := kernels.NewDistance(kind, 1)
+				require.NoError(t, d.Scores(t.Context(), s, psi, phi))
+				scores, gradients := DistanceTerms(kernels, kind)
+				for name, c := range map[string]struct {
+					ceiling Ceiling
+					compute func() error
+					terms   float64
+				}{
+					"scores":    {scores, func() error { return d.Scores(t.Context(), s, psi, phi) }, 1},
+					"gradients": {gradients, func() error { return d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi) }, 2},
+				} {
+					var ceiling, reached float64
+					for range 50 {
+						ceiling = max(ceiling, c.ceiling.Rate(1, time.Millisecond))
+						start := time.Now()
+						require.NoError(t, c.compute())
+						reached = max(reached, c.terms*n*n*k/time.Since(start).Seconds())
+						if ceiling > 0.8*reached && reached > 0.2*ceiling {
+							break
+						}
+					}
+					assert.Greater(t, ceiling, 0.8*reached, name)
+					assert.Greater(t, reached, 0.2*ceiling, name)
+				}
+			})
+		}
 	})
 }

@@ -11,11 +11,12 @@ import "github.com/mquine/mquine/kernel"
 type Backend struct {
 	Tier kernel.Tier
 
-	gemm    gemm
-	split   gemm // of split products, or nothing
-	small   smallKernels
-	rows    rowKernels
-	weights weightKernels
+	gemm      gemm
+	split     gemm // of split products, or nothing
+	distances distanceKernels
+	small     smallKernels
+	rows      rowKernels
+	weights   weightKernels
 }
 
 // New returns the kernels with the tier and the features of b.
@@ -26,5 +27,5 @@ func New(b *kernel.Backend) *Backend {
 }
 
 func newGeneric(kernel.Features) *Backend {
-	return &Backend{gemm: gemmGeneric, small: smallGeneric, rows: rowsGeneric, weights: weightsGeneric}
+	return &Backend{gemm: gemmGeneric, distances: distancesGeneric, small: smallGeneric, rows: rowsGeneric, weights: weightsGeneric}
 }

@@ -13,7 +13,8 @@ var constructors = [...]func(kernel.Features) *Backend{
 
 func newAVX2(kernel.Features) *Backend {
 	return &Backend{
-		gemm: gemmAVX2,
+		gemm:      gemmAVX2,
+		distances: distancesAVX2,
 		small: smallKernels{
 			rows: 4, multiply: asm.MatMulStrip4AVX2, transpose: asm.Transpose8AVX2,
 			unpack: asm.UnpackTriangleAVX2, pack: asm.PackTriangleAVX2, addTranspose: asm.AddTransposeAVX2,
@@ -28,7 +29,8 @@ func newAVX2(kernel.Features) *Backend {
 
 func newAVX512(f kernel.Features) *Backend {
 	b := &Backend{
-		gemm: gemmAVX512,
+		gemm:      gemmAVX512,
+		distances: distancesAVX512,
 		small: smallKernels{
 			rows: 8, multiply: asm.MatMulStrip8AVX512, transpose: asm.Transpose8AVX2,
 			unpack: asm.UnpackTriangleAVX2, pack: asm.PackTriangleAVX2, addTranspose: asm.AddTransposeAVX2,

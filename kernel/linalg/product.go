@@ -28,6 +28,7 @@ type Product struct {
 	// The product under way, c (+)= l·r, and the block of it.
 	c                    Matrix
 	l, r                 operand
+	at                   Matrix // of a kernel with tilesAt, otherwise empty
 	add                  bool
 	row, col, term       int
 	rows, cols, terms    int
@@ -48,8 +49,25 @@ type gemm struct {
 	unit   int          // terms are packed in multiples of unit
 	strips int          // of an item of work
 	tiles  []gemmKernel // tile i computes the first (i+1)/len(tiles) of a panel's columns
+	// tilesAt stand in the place of tiles where a term of c's entry (i, j) depends on entry (i, j) of
+	// another matrix of c's size too (Distance.Gradients).
+	tilesAt []gemmKernelAt
 	// Packing of mr vectors of the left and nr vectors of the right factor.
 	packRows, packCols packKernels
+}
+
+// widths is the number of widths that tiles have.
+func (g *gemm) widths() int { return max(len(g.tiles), len(g.tilesAt)) }
+
+// tile computes the tiles of width i of some strips. at is nil without tilesAt.
+func (g *gemm) tile(
+	i int, a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, ahead uintptr, step int,
+) {
+	if g.tilesAt != nil {
+		g.tilesAt[i](a, b, k, strips, c, cStride, at, atStride, add)
+		return
+	}
+	g.tiles[i](a, b, k, strips, c, cStride, add, ahead, step)
 }
 
 // packKernels pack k terms of vectors that are rows, or columns, of a matrix with the given stride.
@@ -59,13 +77,20 @@ type packKernels [2]func(dst, src *float32, stride, k int)
 // documents its arguments.
 type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
+// gemmKernelAt is a gemmKernel whose terms depend on an entry of another matrix of c's size too.
+type gemmKernelAt func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int)
+
 // NewProduct returns scratch memory for products on the given number of threads.
 func (b *Backend) NewProduct(threads int) *Product { return newProduct(&b.gemm, threads) }
 
 func newProduct(g *gemm, threads int) *Product {
 	p := &Product{gemm: g, pool: kernel.NewPool(threads)}
 	for range p.pool.Workers() {
-		p.scratch = append(p.scratch, kernel.AlignedFloat32(max(g.mr, g.nr)*max(ProductChunk, g.strips*g.mr)))
+		entries := max(g.mr, g.nr) * max(ProductChunk, g.strips*g.mr)
+		if g.tilesAt != nil {
+			entries += g.strips * g.mr * g.nr
+		}
+		p.scratch = append(p.scratch, kernel.AlignedFloat32(entries))
 	}
 	p.packWork, p.multiplier = p.pack, p.multiply
 	return p
@@ -254,8 +279,8 @@ func (p *Product) multiply(worker, item int) {
 				// An address, not a pointer: it may run past the end.
 				next := min((q+1)*packed*g.nr, len(panels)-1)
 				step := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
-				g.tiles[len(g.tiles)-1](&left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride, add,
-					uintptr(unsafe.Pointer(&panels[next])), step)
+				g.tile(g.widths()-1, &left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride,
+					p.atEntry(row, col), p.at.Stride, add, uintptr(unsafe.Pointer(&panels[next])), step)
 			}
 			if whole < strips {
 				p.edge(worker, &left[whole*packed*g.mr], right, row+whole*g.mr, strips-whole, col, cols, packed, add)
@@ -274,11 +299,27 @@ func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols,
 			copy(tiles[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
 		}
 	}
-	narrow := g.tiles[(cols*len(g.tiles)-1)/g.nr]
-	narrow(left, right, packed, strips, &tiles[0], g.nr, add, uintptr(unsafe.Pointer(right)), 0)
+	var at *float32
+	if g.tilesAt != nil {
+		entries := p.scratch[worker][len(tiles) : 2*len(tiles)]
+		for i := range rows {
+			copy(entries[i*g.nr:], p.at.Data[(row+i)*p.at.Stride+col:][:cols])
+		}
+		at = &entries[0]
+	}
+	narrow := (cols*g.widths() - 1) / g.nr
+	g.tile(narrow, left, right, packed, strips, &tiles[0], g.nr, at, g.nr, add, uintptr(unsafe.Pointer(right)), 0)
 	for i := range rows {
 		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], tiles[i*g.nr:])
 	}
+}
+
+// atEntry is the address of an entry of at, nil without tilesAt.
+func (p *Product) atEntry(row, col int) *float32 {
+	if p.gemm.tilesAt == nil {
+		return nil
+	}
+	return &p.at.Data[row*p.at.Stride+col]
 }
 
 func btoi(b bool) int {

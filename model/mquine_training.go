@@ -1,14 +1,186 @@
-package train
+package model
 
 import (
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
+// The training of MQuinE and MQuadE, in float32.
+//
 // With A = H Rʰ and B = H Rᶜ − Rᵗ a tail query has the scores f = −‖A + B T‖² = c + ψ·φ(T), where
 // c = −‖A‖², φ = [T, T²] and ψ = −[2 sym(BᵀA), BᵀB], packed lower triangles with the off-diagonal
 // entries of ψ doubled (docs/training.md). A head query is the tail query of the inverse relation
 // (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
+//
+// The penalties of a triple:
+//
+//	frobenius  ‖H‖² + ‖T‖² + ‖Rʰ‖² + ‖Rᵗ‖² + ‖Rᶜ‖²
+//	n3         the same with Σ|x|³ of the entries for ‖·‖²
+//	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² + ‖Rᶜ‖², where ‖H Rʰ‖² is −c of the tail query and ‖Rᵗ T‖² is −c of
+//	           the head query
+
+// The matrices of a relation, in the order of the model's tensors.
+const (
+	rh = iota
+	rt
+	rc
+)
+
+// inverted[i] is the matrix that becomes matrix i of the inverse relation, transposed and with the sign
+// inverseSign[i].
+var (
+	inverted    = [3]int{rh: rt, rt: rh, rc: rc}
+	inverseSign = [3]float64{rh: 1, rt: 1, rc: -1}
+)
+
+func (m *matrixModel) Training() Training {
+	d := m.config.Dim
+	const matrices = 3 + 9 + 19 // d × d matrices of the three towers
+	return Training{
+		Width: 2 * Triangle(d), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
+		Scratch:  matrices * len(linalg.NewSmall(d, d).Data),
+		Features: 1, Query: 4, QueryGradient: 6, Rows: d,
+	}
+}
+
+func (m *matrixModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	d := m.config.Dim
+	return &matrixTraining{model: m, penalty: p,
+		features: newFeatureTower(b, d), query: newQueryTower(b, d), gradient: newGradientTower(b, d)}
+}
+
+// matrixTraining trains matrixModel.
+type matrixTraining struct {
+	model   *matrixModel
+	penalty Penalty
+
+	features *featureTower
+	query    *queryTower
+	gradient *gradientTower
+
+	side     kg.Side
+	relation int32
+	// Whether query and gradient have the matrices of side and relation: a tower reads them when it needs them first.
+	queryReady, gradientReady bool
+}
+
+func (w *matrixTraining) Features(phi []float32, e int32) {
+	w.features.features(phi, w.model.Row(entityTable, e))
+}
+
+func (w *matrixTraining) FeatureGradient(dEntity, dPhi, _ []float32, e int32) {
+	w.features.gradient(dEntity, dPhi, w.model.Row(entityTable, e))
+}
+
+func (w *matrixTraining) Begin(side kg.Side, relation int32) {
+	w.side, w.relation, w.queryReady, w.gradientReady = side, relation, false, false
+}
+
+func (w *matrixTraining) Query(psi, anchor []float32) (c, penalty float64) {
+	if !w.queryReady {
+		w.query.begin(w.side, w.model.tensors[1:], w.relation)
+		w.queryReady = true
+	}
+	c = w.query.query(psi, anchor)
+	if w.penalty == Dura {
+		penalty = -c
+	}
+	return c, penalty
+}
+
+func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64) {
+	if !w.gradientReady {
+		w.gradient.begin(w.side, w.model.tensors[1:], w.relation)
+		w.gradientReady = true
+	}
+	if w.penalty == Dura {
+		dc -= dPenalty
+	}
+	w.gradient.gradient(dAnchor, anchor, dPsi, dc)
+}
+
+func (w *matrixTraining) End(dRelation []float32) { w.gradient.end(dRelation) }
+
+// EntityPenalty counts the entries of E: E_ij = A_ij occurs twice off the diagonal, and E_ii = 2A_ii.
+func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
+	a := w.model.Row(entityTable, e)
+	var sum float64
+	at := 0
+	for i := range w.model.config.Dim {
+		for j := range i + 1 {
+			twice, once := 2.0, 1.0
+			if j == i {
+				twice, once = 1, 2
+			}
+			v := once * float64(a[at])
+			value, slope := w.penalty.entry(v)
+			sum += twice * value
+			dEntity[at] += float32(weight * twice * once * slope)
+			at++
+		}
+	}
+	return weight * sum
+}
+
+func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight float64) (sum float64) {
+	n := w.model.config.Dim * w.model.config.Dim
+	for i, t := range w.model.tensors[1:] {
+		if w.penalty != Dura || i == rc {
+			sum += w.penalty.add(dRelation[i*n:(i+1)*n], t[int(r)*n:(int(r)+1)*n], weight)
+		}
+	}
+	return sum
+}
+
+// featureTower computes φ of entities and takes its gradients back. It belongs to one goroutine.
+//
+// A stored row a is the packed lower triangle of A, row by row, d(d+1)/2 entries, and stands for
+// E = A + Aᵀ: E_ii = 2a_ii and E_ij = a_ij for i > j. Its features are φ = [pack(E), pack(E²)], where
+// pack takes the lower triangle, row by row, without any factor.
+type featureTower struct {
+	backend *linalg.Backend
+	d       int
+	e, g, y linalg.Matrix
+}
+
+func newFeatureTower(b *linalg.Backend, d int) *featureTower {
+	return &featureTower{b, d, linalg.NewSmall(d, d), linalg.NewSmall(d, d), linalg.NewSmall(d, d)}
+}
+
+// features writes the d(d+1) features of the stored row a to phi.
+func (w *featureTower) features(phi, a []float32) {
+	b, p := w.backend, len(a)
+	b.UnpackSymmetric32(w.e, a, 2)
+	b.MatMulLower32(w.y, w.e, w.e, linalg.Matrix{})
+	copy(phi[:p], a)
+	at := -1
+	for i := range w.d {
+		at += i + 1
+		phi[at] *= 2
+	}
+	b.PackLower32(phi[p:2*p], w.y, 1, 1)
+}
+
+// gradient writes ∂L/∂a to da, given the stored row a and dphi = ∂L/∂φ (the derivatives by the entries of φ as they
+// are stored, one for both E_ij and E_ji). da and dphi do not overlap.
+//
+// With γ₁, γ₂ the halves of dphi and G the symmetric matrix with G_ij = γ₂_ij off and 2γ₂_ii on the
+// diagonal, ∂L/∂a_ij is γ₁_ij + (G E + E G)_ij for i > j and 2γ₁_ii + (G E + E G)_ii on the diagonal.
+// (L's derivative by the full matrix E is G₁ + G₂E + E G₂ with γ/2 off the diagonal, and dE = dA + dAᵀ.)
+func (w *featureTower) gradient(da, dphi, a []float32) {
+	b, p := w.backend, len(a)
+	b.UnpackSymmetric32(w.e, a, 2)
+	b.UnpackSymmetric32(w.g, dphi[p:2*p], 2)
+	b.MatMul32(w.y, w.g, w.e, linalg.Matrix{})
+	b.AddTranspose32(w.y) // E G is the transpose of G E
+	b.PackLower32(da[:p], w.y, 1, 1)
+	b.Axpy(da[:p], 1, dphi[:p])
+	at := -1
+	for i := range w.d {
+		at += i + 1
+		da[at] = w.y.Row(i)[i] + 2*dphi[at]
+	}
+}
 
 // queryTower computes ψ of the queries of one side and relation after another. It belongs to one goroutine.
 type queryTower struct {
@@ -89,7 +261,7 @@ func newGradientTower(b *linalg.Backend, d int) *gradientTower {
 func (w *gradientTower) left(m linalg.Matrix) linalg.Matrix  { return m.Columns(0, w.d) }
 func (w *gradientTower) right(m linalg.Matrix) linalg.Matrix { return m.Columns(w.d, 2*w.d) }
 
-// begin is that of queryTower, and forgets the sums.
+// begin prepares for queries of one side of relation r, as queryTower.begin does, and sets the sums to zero.
 func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
 	w.side, w.summed = side, false
 	readRelation(w.backend, w.right(w.negated), w.temp, tensors, rt, r, side, true)
@@ -101,8 +273,8 @@ func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
 	}
 }
 
-// gradient takes dpsi = ∂L/∂ψ and dc = ∂L/∂c of a query to its anchor's parameters, written to out,
-// and adds those of the relation to the sums. It changes dpsi, and out may be the first part of it.
+// gradient writes the gradient of a query's anchor to out, given dpsi = ∂L/∂ψ and dc = ∂L/∂c, and adds the relation's
+// gradients to the sums. It changes dpsi, and out may be the first part of it.
 func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
@@ -155,8 +327,9 @@ func (w *gradientTower) end(out []float32) {
 }
 
 // readRelation writes matrix i of relation r, or of its inverse for head queries, or its negative, to dst. Nothing else
-// may write to temp: what lies beyond its rows is zero, and with a transpose comes to lie beyond the columns of dst.
-func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side, negative bool) {
+// may write to temp: the padding after its rows is zero, and a transpose makes it the padding after dst's columns.
+func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side,
+	negative bool) {
 	d, to := dst.Rows, dst
 	if side == kg.Head {
 		i = inverted[i]

@@ -1,4 +1,4 @@
-package train
+package model
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 		relation := relationOf(tensors, d, int(r), side)
 		query.begin(side, tensors, r)
 		back.begin(side, tensors, r)
-		if round == 3 { // what is no number has to leave with the sums
+		if round == 3 { // begin has to clear NaN from the sums
 			back.gradient(make([]float32, p), normals(p), normals(2*p), math.NaN())
 			back.begin(side, tensors, r)
 		}
@@ -160,6 +160,80 @@ func near(t *testing.T, want mat.Matrix, got func(i, j int) float32, lower bool,
 		for j := range cols {
 			if !lower || j <= i {
 				require.InDelta(t, want.At(i, j), got(i, j), 2e-5*(most+1e-3), "%s: %d,%d", what, i, j)
+			}
+		}
+	}
+}
+
+// symmetricFeatures returns the features of the stored row a in float64, by plain loops.
+func symmetricFeatures(a []float64, d int) []float64 {
+	e := make([]float64, d*d)
+	at := 0
+	for i := range d {
+		for j := range i + 1 {
+			e[i*d+j] += a[at]
+			e[j*d+i] += a[at]
+			at++
+		}
+	}
+	phi := make([]float64, 2*at)
+	at = 0
+	for i := range d {
+		for j := range i + 1 {
+			phi[at] = e[i*d+j]
+			for k := range d {
+				phi[len(phi)/2+at] += e[i*d+k] * e[k*d+j]
+			}
+			at++
+		}
+	}
+	return phi
+}
+
+// Features and their gradients are the definition's, computed in float64.
+func TestFeatureTower(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	for _, b := range backends {
+		rng := rand.New(rand.NewPCG(2, 7))
+		for _, d := range []int{1, 2, 3, 7, 8, 9, 16, 18, 20, 35, 38, 40, 65} {
+			s := newFeatureTower(linalg.New(b), d)
+			p := d * (d + 1) / 2
+			for range 2 { // a second time: what the first left behind does not matter
+				a, gphi, phi, ga := make([]float32, p), make([]float32, 2*p), make([]float32, 2*p), make([]float32, p)
+				wide := make([]float64, p)
+				for i := range a {
+					a[i] = float32(rng.NormFloat64())
+					wide[i] = float64(a[i])
+				}
+				for i := range gphi {
+					gphi[i] = float32(rng.NormFloat64())
+				}
+				s.features(phi, a)
+				want := symmetricFeatures(wide, d)
+				for i, w := range want {
+					require.InDelta(t, w, phi[i], 3e-6*float64(d+1), "d = %d: feature %d", d, i)
+				}
+
+				// L = gphi·φ is quadratic in a, so that central differences are exact but for rounding.
+				loss := func() (sum float64) {
+					for i, f := range symmetricFeatures(wide, d) {
+						sum += float64(gphi[i]) * f
+					}
+					return sum
+				}
+				s.gradient(ga, gphi, a)
+				for range 12 {
+					i := rng.IntN(p)
+					at := wide[i]
+					wide[i] = at + 0.5
+					up := loss()
+					wide[i] = at - 0.5
+					down := loss()
+					wide[i] = at
+					require.InDelta(t, up-down, float64(ga[i]), 2e-5*float64(d+1), "d = %d: derivative %d", d, i)
+				}
+				require.Zero(t, testing.AllocsPerRun(2, func() { s.features(phi, a); s.gradient(ga, gphi, a) }))
 			}
 		}
 	}

@@ -1,0 +1,450 @@
+package linalg
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// eachDistance runs f for every distance on every tier.
+func eachDistance(t *testing.T, f func(t *testing.T, b *Backend, kind DistanceKind)) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		for kind := range numDistances {
+			t.Run(kind.String(), func(t *testing.T) { f(t, b, kind) })
+		}
+	})
+}
+
+// twinInverse returns y and p, where every tier takes y·p for 1/√x, and x·y·p for √x.
+func twinInverse(x float32) (y, p float32) {
+	y = math.Float32frombits(0x5f3759df - math.Float32bits(x)/2)
+	r := kerneltest.FMA32(-float32(x*y), y, 1)
+	p = 0.274069258730864
+	for _, c := range []float32{0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1} {
+		p = kerneltest.FMA32(p, r, c)
+	}
+	return y, p
+}
+
+// twinSign is 1, 0 or −1, and NaN for a number that is not finite.
+func twinSign(x float32) float32 {
+	switch {
+	case x-x != 0:
+		return float32(math.NaN())
+	case x == 0:
+		return 0
+	}
+	return float32(math.Copysign(1, float64(x)))
+}
+
+// twinChains adds up chains of ProductChunk terms.
+func twinChains(n, unit int, next func(sum float32, t int) float32) (sum float32) {
+	for from := 0; from < n; from += ProductChunk {
+		var chain float32
+		for t := from; t < min(from+ProductChunk, n); t += unit {
+			chain = next(chain, t)
+		}
+		if from > 0 {
+			chain = sum + chain
+		}
+		sum = chain
+	}
+	return sum
+}
+
+// twinDistance is a score as every tier computes it.
+func twinDistance(kind DistanceKind, q, e []float32) float32 {
+	sum := twinChains(len(q), kind.Unit(), func(sum float32, u int) float32 {
+		switch kind {
+		case DistanceL1:
+			return sum - kerneltest.Abs32(q[u]-e[u])
+		case DistanceL2:
+			return kerneltest.FMA32(q[u]-e[u], q[u]-e[u], sum)
+		case DistancePhase:
+			return sum - kerneltest.Abs32(kerneltest.FMA32(q[u+1], e[u+1], float32(q[u]*e[u])))
+		}
+		d0, d1 := q[u]-e[u], q[u+1]-e[u+1]
+		square := kerneltest.FMA32(d1, d1, float32(d0*d0))
+		y, p := twinInverse(square)
+		return kerneltest.FMA32(-float32(square*y), p, sum)
+	})
+	if kind == DistanceL2 {
+		return -kerneltest.Sqrt32(sum)
+	}
+	return sum
+}
+
+// twinGradient is coordinate u of a gradient as every tier computes it: that of x, with n vectors y on the
+// other side, and the gradients g of their scores.
+func twinGradient(
+	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
+) float32 {
+	first, second := u, u
+	if kind.Unit() == 2 {
+		first, second = u&^1, u|1
+	}
+	return twinChains(n, 1, func(sum float32, t int) float32 {
+		y := y(t)
+		switch kind {
+		case DistanceL1:
+			return kerneltest.FMA32(g(t), twinSign(y[u]-x[u]), sum)
+		case DistanceL2:
+			if scores(t) == 0 {
+				return kerneltest.FMA32(0, x[u]-y[u], sum)
+			}
+			return kerneltest.FMA32(g(t)/scores(t), x[u]-y[u], sum)
+		case DistancePhase:
+			sign := twinSign(kerneltest.FMA32(x[second], y[second], float32(x[first]*y[first])))
+			return kerneltest.FMA32(-float32(g(t)*sign), y[u], sum)
+		}
+		d0, d1 := y[first]-x[first], y[second]-x[second]
+		r, p := twinInverse(kerneltest.FMA32(d1, d1, float32(d0*d0)))
+		return kerneltest.FMA32(float32(g(t)*float32(r*p)), y[u]-x[u], sum)
+	})
+}
+
+// distanceBlock is a block of queries and features between guard pages, with room for scores and gradients.
+type distanceBlock struct {
+	psi, phi, s, g, dPsi, dPhi Matrix
+}
+
+func newDistanceBlock(t testing.TB, rng *rand.Rand, m, n, k int, value func() float32) distanceBlock {
+	matrix := func(rows, cols int, value func() float32) Matrix {
+		return guardedMatrix(t, rows, cols, cols+rng.IntN(3), value)
+	}
+	undefined := func() float32 { return float32(math.NaN()) }
+	return distanceBlock{
+		psi: matrix(m, k, value), phi: matrix(n, k, value),
+		s: matrix(m, n, undefined), g: matrix(m, n, func() float32 { return float32(rng.NormFloat64()) }),
+		dPsi: matrix(m, k, undefined), dPhi: matrix(n, k, undefined),
+	}
+}
+
+// compute takes scores and gradients.
+func (x *distanceBlock) compute(ctx context.Context, t *testing.T, d *Distance) {
+	require.NoError(t, d.Scores(ctx, x.s, x.psi, x.phi))
+	require.NoError(t, d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi))
+}
+
+// check compares with the twins, bit for bit but for NaN.
+func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
+	equal := func(what string, m Matrix, want func(i, j int) float32) {
+		for i := range m.Rows {
+			for j, got := range m.Row(i) {
+				w := want(i, j)
+				if math.Float32bits(got) != math.Float32bits(w) && (got == got || w == w) {
+					require.Fail(t, fmt.Sprintf("%d queries, %d features, %d coordinates: %s: entry %d,%d: want %g, got %g",
+						x.psi.Rows, x.phi.Rows, x.psi.Cols, what, i, j, w, got))
+				}
+			}
+			if between := m.Data[i*m.Stride+m.Cols:]; i < m.Rows-1 && m.Stride > m.Cols {
+				require.NotEqual(t, between[0], between[0], "%s: written beyond row %d", what, i)
+			}
+		}
+	}
+	equal("scores", x.s, func(i, j int) float32 { return twinDistance(kind, x.psi.Row(i), x.phi.Row(j)) })
+	equal("gradients of queries", x.dPsi, func(i, u int) float32 {
+		return twinGradient(kind, u, x.psi.Row(i), x.phi.Rows,
+			func(j int) float32 { return x.g.Row(i)[j] }, func(j int) float32 { return x.s.Row(i)[j] }, x.phi.Row)
+	})
+	equal("gradients of features", x.dPhi, func(j, u int) float32 {
+		return twinGradient(kind, u, x.phi.Row(j), x.psi.Rows,
+			func(i int) float32 { return x.g.Row(i)[j] }, func(i int) float32 { return x.s.Row(i)[j] }, x.psi.Row)
+	})
+}
+
+// Scores and gradients equal their twins bit for bit on every tier, for every residue of the sizes, at any
+// stride, on any number of threads, between guard pages.
+func TestDistance(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		rng := rand.New(rand.NewPCG(1, uint64(kind)))
+		distances := []*Distance{b.NewDistance(kind, 1), b.NewDistance(kind, 3)}
+		unit := kind.Unit()
+		check := func(m, n, k int, value func() float32) {
+			x := newDistanceBlock(t, rng, m, n, k, value)
+			x.compute(t.Context(), t, distances[rng.IntN(len(distances))])
+			x.check(t, kind)
+		}
+		// Some coordinates are equal.
+		value := func() float32 {
+			if rng.IntN(8) == 0 {
+				return float32(rng.IntN(3) - 1)
+			}
+			return float32(rng.NormFloat64())
+		}
+		scores, gradients := b.distances.scores[kind].gemm, b.distances.gradients[kind].gemm
+		mr, nr := max(scores.mr, gradients.mr), max(scores.nr, gradients.nr)
+		for m := 1; m <= 2*mr+1; m++ {
+			check(m, 1+rng.IntN(2*nr), unit*(1+rng.IntN(20)), value)
+		}
+		for n := 1; n <= 2*nr+1; n++ {
+			check(1+rng.IntN(2*mr), n, unit*(1+rng.IntN(20)), value)
+		}
+		for k := 0; k <= 2*nr+2; k += unit {
+			check(1+rng.IntN(2*mr), 1+rng.IntN(20), k, value)
+		}
+		for _, k := range []int{254, 256, 258, 510, 512, 514} {
+			check(mr+2, nr+3, k, value)
+			check(mr+2, k-1, nr+2, value)
+			check(k+1, mr+2, nr+2, value)
+		}
+		check(scores.strips*mr+1, nr, 2*unit, value)
+		check(2, itemColumns+nr+1, 2*unit, value)
+		check(2, 3, itemColumns+nr+2, value)
+		check(productBlock+1, 2, 2, value)
+		check(2, productBlock+1, 2, value)
+		check(2, 3, productBlock+2, value)
+		for range 30 {
+			check(mr, nr, unit*(1+rng.IntN(10)), func() float32 {
+				if rng.IntN(10) == 0 {
+					return kerneltest.Special[rng.IntN(len(kerneltest.Special))]
+				}
+				return value()
+			})
+		}
+	})
+}
+
+func TestDistanceOfNothing(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		d, none := b.NewDistance(kind, 2), Matrix{Cols: 4, Stride: 4}
+		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 0, 4, func() float32 { return 1 })
+		x.phi, x.dPhi, x.s, x.g = none, none, Matrix{Rows: 3}, Matrix{Rows: 3}
+		x.compute(t.Context(), t, d)
+		for i := range x.dPsi.Rows {
+			assert.Equal(t, make([]float32, 4), x.dPsi.Row(i), "no features, no gradient")
+		}
+	})
+}
+
+// float64Distance is a score in float64.
+func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
+	for u := 0; u < len(q); u += kind.Unit() {
+		d := q[u] - e[u]
+		switch kind {
+		case DistanceL1:
+			sum += math.Abs(d)
+		case DistanceL2:
+			sum += d * d
+		case DistanceGroupNorm:
+			sum += math.Hypot(d, q[u+1]-e[u+1])
+		case DistancePhase:
+			sum += math.Abs(q[u]*e[u] + q[u+1]*e[u+1])
+		}
+	}
+	if kind == DistanceL2 {
+		sum = math.Sqrt(sum)
+	}
+	return -sum
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// Scores are within the error of their chains from those in float64, and gradients from central differences of
+// these: coordinates are apart, so that no kink is near.
+func TestDistanceAgainstFloat64(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		rng := rand.New(rand.NewPCG(3, uint64(kind)))
+		const m, n, k = 7, 61, 600
+		x := newDistanceBlock(t, rng, m, n, k, func() float32 { return float32(rng.NormFloat64()) })
+		apart(x)
+		x.compute(t.Context(), t, b.NewDistance(kind, 2))
+		psi, phi := make([][]float64, m), make([][]float64, n)
+		for i := range psi {
+			psi[i] = widen(x.psi.Row(i))
+		}
+		for j := range phi {
+			phi[j] = widen(x.phi.Row(j))
+		}
+		// The roundings of a chain and of a term, relative to a sum without cancellation; of a phase, to the sum
+		// of its products.
+		for i := range psi {
+			for j := range phi {
+				want, size := float64Distance(kind, psi[i], phi[j]), 0.0
+				if size = -want; kind == DistancePhase {
+					for u, v := range psi[i] {
+						size += math.Abs(v * phi[j][u])
+					}
+				}
+				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32), "score %d,%d", i, j)
+			}
+		}
+		const h = 1e-4
+		loss := func(i, j int) float64 { return float64(x.g.Row(i)[j]) * float64Distance(kind, psi[i], phi[j]) }
+		slope := func(at *float64, loss func() float64) float64 {
+			saved := *at
+			defer func() { *at = saved }()
+			*at = saved + h
+			above := loss()
+			*at = saved - h
+			return (above - loss()) / (2 * h)
+		}
+		for _, u := range []int{0, 1, 47, 48, 255, 256, 599} {
+			for i := range psi {
+				want := slope(&psi[i][u], func() (sum float64) {
+					for j := range phi {
+						sum += loss(i, j)
+					}
+					return sum
+				})
+				require.InDelta(t, want, x.dPsi.Row(i)[u], 1e-4, "query %d, coordinate %d", i, u)
+			}
+			for j := range phi {
+				want := slope(&phi[j][u], func() (sum float64) {
+					for i := range psi {
+						sum += loss(i, j)
+					}
+					return sum
+				})
+				require.InDelta(t, want, x.dPhi.Row(j)[u], 1e-4, "feature %d, coordinate %d", j, u)
+			}
+		}
+	})
+}
+
+// apart moves the queries' coordinates to at least 0.01 from the features', and so pairs of them from a
+// product of 0 too.
+func apart(x distanceBlock) {
+	near := func(a, b []float32, u int) bool {
+		v := u ^ 1
+		return math.Abs(float64(a[u]-b[u])) < 0.01 || math.Abs(float64(a[u]*b[u]+a[v]*b[v])) < 0.01
+	}
+	for i := range x.psi.Rows {
+		q := x.psi.Row(i)
+		for u := 0; u < len(q); u++ {
+			for j := 0; j < x.phi.Rows; j++ {
+				if near(q, x.phi.Row(j), u) {
+					q[u] += 0.011
+					u, j = u&^1, -1
+				}
+			}
+		}
+	}
+}
+
+// Gradients are 0 at kinks.
+func TestDistanceKinks(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 34, func() float32 { return 0.75 })
+		if kind == DistancePhase {
+			for i := range x.psi.Rows {
+				for u := 0; u < x.psi.Cols; u += 2 {
+					x.psi.Row(i)[u] *= -1 // at a right angle
+				}
+			}
+		}
+		x.compute(t.Context(), t, b.NewDistance(kind, 1))
+		for _, m := range []Matrix{x.s, x.dPsi, x.dPhi} {
+			for i := range m.Rows {
+				for _, v := range m.Row(i) {
+					require.Zero(t, v)
+				}
+			}
+		}
+	})
+}
+
+// A coordinate that is not finite makes the scores of its vector NaN or −Inf, and gradients of its coordinate NaN
+// or infinite, but no scores and gradients of other queries.
+func TestDistanceNotFinite(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		rng := rand.New(rand.NewPCG(4, uint64(kind)))
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+			x := newDistanceBlock(t, rng, 9, 20, 70, func() float32 { return float32(rng.NormFloat64()) })
+			x.psi.Row(4)[31] = bad
+			x.compute(t.Context(), t, b.NewDistance(kind, 1))
+			for i := range x.s.Rows {
+				for _, v := range x.s.Row(i) {
+					require.Equal(t, i == 4, v-v != 0, "scores of query %d: %g", i, v)
+					require.False(t, math.IsInf(float64(v), 1), "an infinite coordinate is not near")
+				}
+				d := x.dPsi.Row(i)[31]
+				require.Equal(t, i == 4, d-d != 0, "gradient of query %d: %g", i, d)
+			}
+			for j := range x.dPhi.Rows {
+				d := x.dPhi.Row(j)[31]
+				require.NotZero(t, d-d, "gradient of feature %d: %g", j, d)
+			}
+		}
+	})
+}
+
+// The polynomial's error, over all float32 numbers of two binades, which repeat.
+func TestInverseRoot(t *testing.T) {
+	step := uint32(1)
+	if testing.Short() {
+		step = 61
+	}
+	worst := 0.0
+	for bits := math.Float32bits(1); bits < math.Float32bits(4); bits += step {
+		x := math.Float32frombits(bits)
+		root, y, p := inverseRoot(x)
+		exact := math.Sqrt(float64(x))
+		worst = max(worst, math.Abs(float64(float32(root*p))/exact-1), math.Abs(float64(float32(y*p))*exact-1))
+	}
+	t.Logf("largest relative error 2^%.2f", math.Log2(worst))
+	assert.Less(t, worst, 0x1p-22)
+	for _, x := range []float32{0x1p-126, 0x1.fffffep-126, 0x1p-125, 1e-30, 1e30, math.MaxFloat32} {
+		root, y, p := inverseRoot(x)
+		exact := math.Sqrt(float64(x))
+		assert.InEpsilon(t, exact, root*p, 0x1p-22)
+		assert.InEpsilon(t, 1/exact, y*p, 0x1p-22)
+	}
+	root, y, p := inverseRoot(0)
+	assert.Zero(t, root*p)
+	assert.Less(t, y*p, float32(0x1p66))
+	root, y, p = inverseRoot(float32(math.Inf(1)))
+	assert.True(t, math.IsInf(float64(root*p), 1) && math.IsInf(float64(y*p), 1))
+	root, y, p = inverseRoot(float32(math.NaN()))
+	assert.True(t, root*p != root*p && y*p != y*p)
+}
+
+func TestDistanceCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 4, func() float32 { return 1 })
+	for kind := range numDistances {
+		d := generic(t).NewDistance(kind, 2)
+		require.ErrorIs(t, d.Scores(ctx, x.s, x.psi, x.phi), context.Canceled)
+		require.ErrorIs(t, d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi), context.Canceled)
+	}
+}
+
+func TestDistancePanics(t *testing.T) {
+	x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 5, func() float32 { return 1 })
+	odd := generic(t).NewDistance(DistancePhase, 1)
+	require.Panics(t, func() { _ = odd.Scores(t.Context(), x.s, x.psi, x.phi) }, "half a pair")
+	d := generic(t).NewDistance(DistanceL2, 1)
+	require.Panics(t, func() { _ = d.Scores(t.Context(), x.s, x.psi, NewMatrix(5, 4)) }, "vectors that do not fit")
+	gradients := func(dPsi, dPhi, s Matrix) { _ = d.Gradients(t.Context(), dPsi, dPhi, x.g, s, x.psi, x.phi) }
+	require.Panics(t, func() { gradients(x.dPsi, x.dPhi, NewMatrix(3, 4)) }, "scores that do not fit")
+	require.Panics(t, func() { gradients(x.dPhi, x.dPsi, x.s) }, "results that do not fit")
+}
+
+func TestDistanceDoesNotAllocate(t *testing.T) {
+	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
+		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 50, 70, 300, func() float32 { return 1 })
+		for _, threads := range []int{1, 4} {
+			d := b.NewDistance(kind, threads)
+			ctx := t.Context()
+			require.Zero(t, testing.AllocsPerRun(20, func() {
+				if d.Scores(ctx, x.s, x.psi, x.phi) != nil || d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi) != nil {
+					panic("failed")
+				}
+			}))
+		}
+	})
+}

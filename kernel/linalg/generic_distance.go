@@ -1,0 +1,247 @@
+package linalg
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+var distancesGeneric = distanceKernels{
+	scores: [numDistances]distanceKernel{
+		DistanceL1:        scoresGeneric(l1Chain),
+		DistanceL2:        scoresGeneric(l2Chain),
+		DistanceGroupNorm: scoresGeneric(normChain),
+		DistancePhase:     scoresGeneric(phaseChain),
+	},
+	gradients: [numDistances]distanceKernel{
+		DistanceL1:        gradientsGeneric(l1Pull),
+		DistanceL2:        gradientsGeneric(l2Pull),
+		DistanceGroupNorm: gradientsGeneric(normPull),
+		DistancePhase:     gradientsGeneric(phasePull),
+	},
+	roots:     rootsGeneric,
+	quotients: quotientsGeneric,
+}
+
+// fma32 returns x·y + z rounded once. The product is exact in float64, so that only a sum halfway between
+// two float32 numbers, or one that becomes subnormal, could be rounded twice.
+func fma32(x, y, z float32) float32 {
+	s := float64(x)*float64(y) + float64(z)
+	const rest, half = 1<<29 - 1, 1 << 28 // bits that float32 has not
+	if math.Float64bits(s)&rest != half && (math.Abs(s) >= 0x1p-126 || s == 0) {
+		return float32(s)
+	}
+	return fma32Odd(x, y, z)
+}
+
+// fma32Odd is fma32 with the sum rounded to odd in float64, so that rounding it to float32 afterwards
+// cannot round twice.
+func fma32Odd(x, y, z float32) float32 {
+	p, c := float64(x)*float64(y), float64(z)
+	s := p + c
+	if math.IsInf(s, 0) || math.IsNaN(s) {
+		return float32(s)
+	}
+	// The error of the sum (Knuth's TwoSum).
+	pp := s - c
+	err := (p - pp) + (c - (s - pp))
+	if err != 0 {
+		b := math.Float64bits(s)
+		if b&1 == 0 {
+			if (err > 0) == (s > 0) {
+				b++
+			} else {
+				b--
+			}
+		}
+		s = math.Float64frombits(b)
+	}
+	return float32(s)
+}
+
+// rootMagic minus half the bits of x is nearly the bits of 1/√x: y with |r| < 0.07, r = 1 − x·y².
+const rootMagic = 0x5f3759df
+
+// rootTerms are the coefficients, highest first, of a polynomial in r next to 1/√(1 − r) for these r, with a
+// relative error below 2⁻²⁵; asm/gen/distance.go has the same.
+var rootTerms = [...]float32{0.274069258730864, 0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1}
+
+// inverseRoot returns t and p with √x next to t·p, and y with 1/√x next to y·p, x ≥ 0: integer and rounded
+// operations alone, so that every processor has the same bits. The relative error is below 2⁻²² for normal x
+// (TestInverseRoot). For x = 0, and then nearly so for subnormal x, t is 0 and y·p finite; both results are
+// infinite for x = +Inf and NaN for NaN.
+func inverseRoot(x float32) (t, y, p float32) {
+	y = math.Float32frombits(rootMagic - math.Float32bits(x)>>1)
+	t = float32(x * y)
+	r := fma32(-t, y, 1)
+	p = rootTerms[0]
+	for _, c := range rootTerms[1:] {
+		p = fma32(p, r, c)
+	}
+	return t, y, p
+}
+
+// sign returns 1, −1 or ±0, and NaN if x is not finite.
+func sign(x float32) float32 {
+	s := x * 0
+	switch {
+	case x > 0:
+		s++
+	case x < 0:
+		s--
+	}
+	return s
+}
+
+// Chains of scores: of the vectors that have every fourth entry of q and of e, the entries of a strip and a
+// panel.
+
+func l1Chain(q, e []float32) (sum float32) {
+	for t := 0; t < len(q); t += genericTile {
+		sum -= abs32(q[t] - e[t])
+	}
+	return sum
+}
+
+func l2Chain(q, e []float32) (sum float32) {
+	for t := 0; t < len(q); t += genericTile {
+		d := q[t] - e[t]
+		sum = fma32(d, d, sum)
+	}
+	return sum
+}
+
+func normChain(q, e []float32) (sum float32) {
+	for t := 0; t < len(q); t += 2 * genericTile {
+		x, y := q[t]-e[t], q[t+genericTile]-e[t+genericTile]
+		root, _, p := inverseRoot(fma32(y, y, float32(x*x)))
+		sum = fma32(-root, p, sum)
+	}
+	return sum
+}
+
+func phaseChain(q, e []float32) (sum float32) {
+	for t := 0; t < len(q); t += 2 * genericTile {
+		sum -= abs32(fma32(q[t+genericTile], e[t+genericTile], float32(q[t]*e[t])))
+	}
+	return sum
+}
+
+// scoresGeneric returns the kernel of scores that has these chains.
+func scoresGeneric(chain func(q, e []float32) float32) distanceKernel {
+	const n = genericTile
+	g := gemmGeneric
+	g.tiles = []gemmKernel{func(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
+		as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
+		cs := unsafe.Slice(c, (strips*n-1)*cStride+n)
+		for i := range strips * n {
+			q := as[i/n*k*n:][i%n : (k-1)*n+i%n+1]
+			out := cs[i*cStride:][:n]
+			for j := range out {
+				v := chain(q, bs[j:(k-1)*n+j+1])
+				if add != 0 {
+					v = out[j] + v
+				}
+				out[j] = v
+			}
+		}
+	}}
+	return distanceKernel{g, peakOfTiles(g)}
+}
+
+// Chains of gradients: of two coordinates x of a vector, given every fourth entry g of a strip, and the
+// coordinates of the vectors on the other side, entries t and t+1 of a panel for every fourth t.
+
+func l1Pull(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericTile {
+		for u := range sum {
+			sum[u] += float32(g[t] * sign(y[t+u]-x[u]))
+		}
+	}
+	return sum
+}
+
+func l2Pull(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericTile {
+		for u := range sum {
+			sum[u] = fma32(g[t], x[u]-y[t+u], sum[u])
+		}
+	}
+	return sum
+}
+
+func normPull(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericTile {
+		d0, d1 := y[t]-x[0], y[t+1]-x[1]
+		_, r, p := inverseRoot(fma32(d1, d1, float32(d0*d0)))
+		w := float32(g[t] * float32(r*p))
+		sum[0], sum[1] = fma32(w, d0, sum[0]), fma32(w, d1, sum[1])
+	}
+	return sum
+}
+
+func phasePull(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericTile {
+		w := float32(g[t] * sign(fma32(x[1], y[t+1], float32(x[0]*y[t]))))
+		sum[0], sum[1] = fma32(-w, y[t], sum[0]), fma32(-w, y[t+1], sum[1])
+	}
+	return sum
+}
+
+// gradientsGeneric returns the kernel of gradients that has these chains.
+func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) distanceKernel {
+	const n = genericTile
+	g := gemmGeneric
+	g.tiles = nil
+	g.tilesAt = []gemmKernelAt{func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int) {
+		as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
+		cs, xs := unsafe.Slice(c, (strips*n-1)*cStride+n), unsafe.Slice(at, (strips*n-1)*atStride+n)
+		for i := range strips * n {
+			weights := as[i/n*k*n:][i%n : (k-1)*n+i%n+1]
+			for j := 0; j < n; j += 2 {
+				sum := pull(weights, bs[j:(k-1)*n+j+2], [2]float32(xs[i*atStride+j:]))
+				out := cs[i*cStride+j:][:2]
+				for u, v := range sum {
+					if add != 0 {
+						v = out[u] + v
+					}
+					out[u] = v
+				}
+			}
+		}
+	}}
+	return distanceKernel{g, peakOfTiles(g)}
+}
+
+// peakOfTiles is a tile itself on memory in the L1 cache, as in peakGeneric.
+func peakOfTiles(g gemm) Peak {
+	return Peak{func(n int, x *float32) {
+		operands := unsafe.Slice(x, peakOperands)
+		a, b := make([]float32, kernel.Chunk*g.mr), make([]float32, kernel.Chunk*g.nr)
+		c, at := make([]float32, g.mr*g.nr), make([]float32, g.mr*g.nr)
+		for i := range b { // ordinary numbers: others take longer
+			b[i] = operands[i%peakOperands]
+		}
+		for range n {
+			g.tile(0, &a[0], &b[0], kernel.Chunk, 1, &c[0], g.nr, &at[0], g.nr, 0, 0, 0)
+		}
+	}, kernel.Chunk * g.mr * g.nr}
+}
+
+func rootsGeneric(x *float32, n int) {
+	xs := unsafe.Slice(x, n)
+	for i, v := range xs {
+		xs[i] = -float32(math.Sqrt(float64(v)))
+	}
+}
+
+func quotientsGeneric(q, g, s *float32, n int) {
+	qs, gs, ss := unsafe.Slice(q, n), unsafe.Slice(g, n), unsafe.Slice(s, n)
+	for i, v := range ss {
+		qs[i] = 0
+		if v != 0 {
+			qs[i] = gs[i] / v
+		}
+	}
+}

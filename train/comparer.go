@@ -1,0 +1,72 @@
+package train
+
+import (
+	"context"
+
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/model"
+)
+
+// comparer scores queries against features, and takes the gradients of the scores back to both. It belongs to a pool
+// of goroutines, which share the work on a block; any of them may call the methods for pairs.
+type comparer interface {
+	// scores writes the score of each query (a row of psi) and each feature row, without the query's constant.
+	scores(ctx context.Context, scores, psi, phi linalg.Matrix) error
+	// gradients writes the gradients of queries and features, given the derivative of the loss by each score.
+	gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error
+
+	// pairScores writes the scores of a query and some feature rows.
+	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
+	// addQueryGradient adds the gradient of a query to dPsi, given the derivatives of the loss by pairScores' scores.
+	addQueryGradient(dPsi, dScores, psi []float32, phi linalg.Matrix, rows []int32)
+	// addFeatureGradient adds the gradient of a feature row to dPhi: pair k, for each k of pairs, is the row and query
+	// queries[k], and dScores[k] is the derivative of the loss by its score.
+	addFeatureGradient(dPhi, phi []float32, psi linalg.Matrix, pairs, queries []int32, dScores []float32)
+}
+
+// dotProducts compare by ψ·φ. With Ψ and Φ the matrices of a block and W = ∂L/∂S of its scores S,
+//
+//	S = Ψ Φᵀ,  ∂L/∂Ψ = W Φ,  ∂L/∂Φ = Wᵀ Ψ.
+type dotProducts struct {
+	backend *linalg.Backend
+	product *linalg.Product
+}
+
+func newComparer(c *Config, b *linalg.Backend, t model.Training, threads int) comparer {
+	switch {
+	case t.Distance != nil:
+		return newDistances(*t.Distance, b, threads)
+	case c.Products == splitProducts:
+		return &dotProducts{b, b.NewSplitProduct(threads)}
+	}
+	return &dotProducts{b, b.NewProduct(threads)}
+}
+
+func (d *dotProducts) scores(ctx context.Context, scores, psi, phi linalg.Matrix) error {
+	return d.product.NT(ctx, scores, psi, phi, false)
+}
+
+func (d *dotProducts) gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error {
+	if err := d.product.NN(ctx, dPsi, dScores, phi, false); err != nil {
+		return err
+	}
+	return d.product.TN(ctx, dPhi, dScores, psi, false)
+}
+
+func (d *dotProducts) pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32) {
+	for k, row := range rows {
+		scores[k] = float32(d.backend.Dot(psi, phi.Row(int(row))))
+	}
+}
+
+func (d *dotProducts) addQueryGradient(dPsi, dScores, _ []float32, phi linalg.Matrix, rows []int32) {
+	for k, row := range rows {
+		d.backend.Axpy(dPsi, dScores[k], phi.Row(int(row)))
+	}
+}
+
+func (d *dotProducts) addFeatureGradient(dPhi, _ []float32, psi linalg.Matrix, pairs, queries []int32, dScores []float32) {
+	for _, k := range pairs {
+		d.backend.Axpy(dPhi, dScores[k], psi.Row(int(queries[k])))
+	}
+}

@@ -1,0 +1,59 @@
+package train
+
+import (
+	"context"
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
+)
+
+// usedRows are the entities and the relations whose parameters a step uses, in ascending order.
+type usedRows struct{ entities, relations []int32 }
+
+// gradientSink takes the gradients of a step, each as soon as it is whole and while it is in a near cache. Its methods
+// are called by several goroutines, once for each of the usedRows, and may change the gradient. No gradient that is
+// still to come needs the parameters of the row.
+type gradientSink interface {
+	// entity takes the gradient of entity k of the usedRows.
+	entity(k int, gradient []float32)
+	// relation takes the gradient of relation k of the usedRows: the rows of all its tensors, one after the other.
+	relation(k int, gradient []float32)
+}
+
+// gradients is a gradientSink that keeps them.
+type gradients struct {
+	entities, relations linalg.Matrix
+	squares             []float64 // scratch memory of norm
+}
+
+// begin makes room for the gradients of a step.
+func (g *gradients) begin(rows usedRows, tables []parameterTable) {
+	size(&g.entities, len(rows.entities), tables[0].width)
+	size(&g.relations, len(rows.relations), relationWidth(tables))
+}
+
+func (g *gradients) entity(k int, gradient []float32)   { copy(g.entities.Row(k), gradient) }
+func (g *gradients) relation(k int, gradient []float32) { copy(g.relations.Row(k), gradient) }
+
+// norm returns the Euclidean norm of all gradients.
+func (g *gradients) norm(ctx context.Context, threads int) (float64, error) {
+	n := g.entities.Rows
+	g.squares = resize(g.squares, n+g.relations.Rows)
+	err := kernel.Parallel(ctx, threads, len(g.squares), func(_, k int) {
+		row := g.relations.Row(max(0, k-n))
+		if k < n {
+			row = g.entities.Row(k)
+		}
+		var sum float64
+		for _, x := range row {
+			sum += float64(x) * float64(x)
+		}
+		g.squares[k] = sum
+	})
+	var sum float64
+	for _, s := range g.squares {
+		sum += s
+	}
+	return math.Sqrt(sum), err
+}

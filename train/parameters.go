@@ -1,0 +1,39 @@
+package train
+
+import "github.com/mquine/mquine/model"
+
+// parameterTable is a tensor as rows: the parameters of an entity or of a relation each.
+type parameterTable struct {
+	name   string
+	width  int // of a row
+	values []float32
+}
+
+func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
+func (t *parameterTable) rows() int           { return len(t.values) / t.width }
+
+// tablesOf returns the tensors of a model: the table of the entities first, then those of the relations.
+func tablesOf(m model.Model) []parameterTable {
+	var tables []parameterTable
+	for i, p := range parametersOf(m) {
+		tables = append(tables, parameterTable{name: p.Name, width: p.Width(), values: m.Tensors()[i]})
+	}
+	return tables
+}
+
+// parametersOf describes the tensors of a model.
+func parametersOf(m model.Model) []model.Parameter {
+	list, err := model.Parameters(m.Config())
+	if err != nil {
+		panic(err) // the model exists
+	}
+	return list
+}
+
+// relationWidth is the number of parameters of a relation.
+func relationWidth(tables []parameterTable) (n int) {
+	for _, t := range tables[1:] {
+		n += t.width
+	}
+	return n
+}
