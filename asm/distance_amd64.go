@@ -8,11 +8,11 @@ package asm
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with t ascending; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][48]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][48]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -26,11 +26,11 @@ func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 //
-// float32, one chain from 0 with t ascending; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][48]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][48]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -44,11 +44,11 @@ func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 //
-// float32, one chain from 0 with t ascending; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][48]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][48]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -58,15 +58,15 @@ func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //go:noescape
 func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// L1Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, coordinates of which are 16 columns of a panel of 32:
+// L1Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 16, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/8][t][i mod 8]  of a [strips][k][8], the gradients of scores
-//	y = b[t][u]                 of b [k][32], the vectors on the other side
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
@@ -74,15 +74,15 @@ func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //go:noescape
 func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, coordinates of which are 32 columns of a panel of 32:
+// L1Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 32, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/8][t][i mod 8]  of a [strips][k][8], the gradients of scores
-//	y = b[t][u]                 of b [k][32], the vectors on the other side
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
@@ -100,11 +100,11 @@ func L1GradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with t ascending; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/6][t][i mod 6]  of a [strips][k][6]
-//	e = b[t][j]                 of b [k][16]
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][16]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -118,11 +118,11 @@ func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 //
-// float32, one chain from 0 with t ascending; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/6][t][i mod 6]  of a [strips][k][6]
-//	e = b[t][j]                 of b [k][16]
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][16]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -132,15 +132,15 @@ func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //go:noescape
 func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// L1Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, coordinates of which are 8 columns of a panel of 16:
+// L1Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 8, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/6][t][i mod 6]  of a [strips][k][6], the gradients of scores
-//	y = b[t][u]                 of b [k][16], the vectors on the other side
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
@@ -148,15 +148,15 @@ func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 //go:noescape
 func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, coordinates of which are 16 columns of a panel of 16:
+// L1Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 16, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/6][t][i mod 6]  of a [strips][k][6], the gradients of scores
-//	y = b[t][u]                 of b [k][16], the vectors on the other side
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
@@ -174,11 +174,11 @@ func L1GradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with t ascending, squares fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][48]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][48]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -192,11 +192,11 @@ func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 //
-// float32, one chain from 0 with t ascending, squares fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][48]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][48]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -210,11 +210,11 @@ func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 //
-// float32, one chain from 0 with t ascending, squares fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][48]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][48]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -224,15 +224,15 @@ func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //go:noescape
 func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// L2Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, coordinates of which are 16 columns of a panel of 32:
+// L2Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 16, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/8][t][i mod 8]  of a [strips][k][8], the gradients of scores
-//	y = b[t][u]                 of b [k][32], the vectors on the other side
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
@@ -240,15 +240,15 @@ func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //go:noescape
 func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, coordinates of which are 32 columns of a panel of 32:
+// L2Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 32, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/8][t][i mod 8]  of a [strips][k][8], the gradients of scores
-//	y = b[t][u]                 of b [k][32], the vectors on the other side
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
@@ -272,11 +272,11 @@ func L2GradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with t ascending, squares fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/6][t][i mod 6]  of a [strips][k][6]
-//	e = b[t][j]                 of b [k][16]
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][16]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -290,11 +290,11 @@ func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 //
-// float32, one chain from 0 with t ascending, squares fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/6][t][i mod 6]  of a [strips][k][6]
-//	e = b[t][j]                 of b [k][16]
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][16]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -304,15 +304,15 @@ func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //go:noescape
 func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// L2Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, coordinates of which are 8 columns of a panel of 16:
+// L2Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 8, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/6][t][i mod 6]  of a [strips][k][6], the gradients of scores
-//	y = b[t][u]                 of b [k][16], the vectors on the other side
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
@@ -320,15 +320,15 @@ func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 //go:noescape
 func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, coordinates of which are 16 columns of a panel of 16:
+// L2Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 16, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/6][t][i mod 6]  of a [strips][k][6], the gradients of scores
-//	y = b[t][u]                 of b [k][16], the vectors on the other side
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
@@ -352,12 +352,12 @@ func L2GradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with t ascending = 0, 2, …, q' and e' at t+1; the root is t·p of
+// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
 // kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][16]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][16]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -367,19 +367,19 @@ func L2GradientPeakAVX2(n int, x *float32)
 //go:noescape
 func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// NormGradient8x32AVX512 adds up gradients of strips of 8 vectors x, coordinates of which are 32 columns of a panel of 32:
+// NormGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
 //
 //	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 8·strips, u < 32, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/8][t][i mod 8]  of a [strips][k][8], the gradients of scores
-//	y = b[t][u]                 of b [k][32], the vectors on the other side
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')² with columns 2⌊u/2⌋ and the one after it.
-// Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
+// after it. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
 //
 //go:noescape
 func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
@@ -400,12 +400,12 @@ func NormGradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with t ascending = 0, 2, …, q' and e' at t+1; the root is t·p of
+// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
 // kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/6][t][i mod 6]  of a [strips][k][6]
-//	e = b[t][j]                 of b [k][8]
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][8]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -415,19 +415,19 @@ func NormGradientPeakAVX512(n int, x *float32)
 //go:noescape
 func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// NormGradient6x16AVX2 adds up gradients of strips of 6 vectors x, coordinates of which are 16 columns of a panel of 16:
+// NormGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 6·strips, u < 16, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/6][t][i mod 6]  of a [strips][k][6], the gradients of scores
-//	y = b[t][u]                 of b [k][16], the vectors on the other side
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')² with columns 2⌊u/2⌋ and the one after it.
-// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
+// after it. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
 //
 //go:noescape
 func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
@@ -448,11 +448,12 @@ func NormGradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with t ascending = 0, 2, …, q' and e' at t+1, the second product fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
+// product fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][32]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][32]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -466,11 +467,12 @@ func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 //
-// float32, one chain from 0 with t ascending = 0, 2, …, q' and e' at t+1, the second product fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
+// product fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/8][t][i mod 8]  of a [strips][k][8]
-//	e = b[t][j]                 of b [k][32]
+//	q = a[i/8][t][i mod 8] of a [strips][k][8]
+//	e = b[t][j] of b [k][32]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -480,20 +482,19 @@ func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32
 //go:noescape
 func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// PhaseGradient8x32AVX512 adds up gradients of strips of 8 vectors x, coordinates of which are 32 columns of a panel of 32:
+// PhaseGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
 //
 //	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/8][t][i mod 8]  of a [strips][k][8], the gradients of scores
-//	y = b[t][u]                 of b [k][32], the vectors on the other side
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-// 2⌊u/2⌋ and the one after it, the second product fused.
-// Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
 //
 //go:noescape
 func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
@@ -508,11 +509,12 @@ func PhaseGradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with t ascending = 0, 2, …, q' and e' at t+1, the second product fused; if add is not 0, the sum is added to the entry of c that was
+// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
+// product fused; if add is not 0, the sum is added to the entry of c that was
 // there. q and e are the terms of query i and feature j:
 //
-//	q = a[i/6][t][i mod 6]  of a [strips][k][6]
-//	e = b[t][j]                 of b [k][8]
+//	q = a[i/6][t][i mod 6] of a [strips][k][6]
+//	e = b[t][j] of b [k][8]
 //
 //	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 //	             into L2, and the address goes up by step bytes
@@ -522,20 +524,19 @@ func PhaseGradientPeakAVX512(n int, x *float32)
 //go:noescape
 func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 
-// PhaseGradient6x16AVX2 adds up gradients of strips of 6 vectors x, coordinates of which are 16 columns of a panel of 16:
+// PhaseGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
 //
 // float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 // entry of c that was there.
 //
-//	g = a[i/6][t][i mod 6]  of a [strips][k][6], the gradients of scores
-//	y = b[t][u]                 of b [k][16], the vectors on the other side
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
 // sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-// 2⌊u/2⌋ and the one after it, the second product fused.
-// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
 //
 //go:noescape
 func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
@@ -551,8 +552,7 @@ func PhaseGradientPeakAVX2(n int, x *float32)
 //go:noescape
 func RootsAVX512(x *float32, n int)
 
-// QuotientsAVX512 sets q[i] to x[i]/y[i], and to 0 where y[i] is 0, i < n, rounded once. Requires n > 0,
-// a multiple of 16.
+// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
@@ -562,8 +562,7 @@ func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
 //go:noescape
 func RootsAVX2(x *float32, n int)
 
-// QuotientsAVX2 sets q[i] to x[i]/y[i], and to 0 where y[i] is 0, i < n, rounded once. Requires n > 0,
-// a multiple of 16.
+// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func QuotientsAVX2(q *float32, x *float32, y *float32, n int)

@@ -17,8 +17,8 @@ TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 8 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 8 of sums stay for all terms; a unit of terms loads 1 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -432,8 +432,8 @@ TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 16 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 16 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -1087,8 +1087,8 @@ TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 24 sums stay for all terms; 1 terms load 3 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 24 of sums stay for all terms; a unit of terms loads 3 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -1988,13 +1988,13 @@ TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -2109,13 +2109,13 @@ TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -2309,8 +2309,8 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 6 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 6 of sums stay for all terms; a unit of terms loads 1 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -2630,8 +2630,8 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 12 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 12 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -3137,13 +3137,13 @@ TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
-	// Vectors: 2 of x and 2 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 2 of x and 2 of sums stay for all terms; a term loads 1 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -3235,13 +3235,13 @@ TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -3420,8 +3420,8 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 8 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 8 of sums stay for all terms; a unit of terms loads 1 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -3751,8 +3751,8 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 16 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 16 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -4260,8 +4260,8 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 24 sums stay for all terms; 1 terms load 3 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 24 of sums stay for all terms; a unit of terms loads 3 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -4942,13 +4942,13 @@ TEXT ·L2Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -5048,13 +5048,13 @@ TEXT ·L2Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -5293,8 +5293,8 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 6 sums stay for all terms; 1 terms load 1 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 6 of sums stay for all terms; a unit of terms loads 1 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -5560,8 +5560,8 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 12 sums stay for all terms; 1 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 12 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -5957,13 +5957,13 @@ TEXT ·L2Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 3 of x and 3 of sums stay for all terms; a term loads 1 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 3 of x and 3 of sums stay for all terms; a term loads 1 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x03, DI, R8
@@ -6049,13 +6049,13 @@ TEXT ·L2Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 6 of x and 6 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 6 of x and 6 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x03, DI, R8
@@ -6266,8 +6266,8 @@ TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −√((q − e)² + (q' − e')²)
-	// Vectors: 8 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 8 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant5f3759df<>+0(SB), Z0
 	VMOVUPS constant3e8c52ce<>+0(SB), Z1
 	VMOVUPS constant3ea0bca5<>+0(SB), Z2
@@ -7080,13 +7080,13 @@ TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	VMOVUPS constant3effffc8<>+0(SB), Z4
 	VMOVUPS constant3f800000<>+0(SB), Z5
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -7469,8 +7469,8 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −√((q − e)² + (q' − e')²)
-	// Vectors: 6 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 6 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -8080,13 +8080,13 @@ TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -8385,8 +8385,8 @@ TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
-	// Vectors: 8 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 8 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -8743,8 +8743,8 @@ TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
-	// Vectors: 16 sums stay for all terms; 2 terms load 4 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 16 of sums stay for all terms; a unit of terms loads 4 of e and,
+	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -9292,13 +9292,13 @@ TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -9498,8 +9498,8 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
-	// Vectors: 6 sums stay for all terms; 2 terms load 2 vectors of e and, row by row, q in all lanes.
-	// The rest are constants, below, and what a row of a term computes.
+	// Vectors: 6 of sums stay for all terms; a unit of terms loads 2 of e and,
+	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -9781,13 +9781,13 @@ TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and, row by row, g in all lanes.
-	// The rest are constants, above, and what a row of a term computes.
+	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and,
+	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.
+	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8

@@ -85,7 +85,9 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 	return list
 }
 
-var distanceKinds = []kernel.DistanceKind{kernel.DistanceL1, kernel.DistanceL2, kernel.DistanceGroupNorm, kernel.DistancePhase}
+var distanceKinds = []kernel.DistanceKind{
+	kernel.DistanceL1, kernel.DistanceL2, kernel.DistanceGroupNorm, kernel.DistancePhase,
+}
 
 // distances computes the scores and the gradients of a block of a training step, packing included. Gradients
 // take every term of a score twice, for its query and for its feature.

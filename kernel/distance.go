@@ -68,15 +68,20 @@ type Distance struct {
 	quotient  func(worker, row int)
 }
 
-// distanceKernels are the kernels of a tier, and the loops of their operations on registers alone. roots and quotients take n entries, a multiple of rowLanes; the
+// distanceKernels are the kernels of a tier. roots and quotients take n entries, a multiple of rowLanes; the
 // portable ones take the rest.
 type distanceKernels struct {
-	scores, gradients [numDistances]gemm
-	peaks             [numDistances]struct{ scores, gradients peak }
+	scores, gradients [numDistances]distanceKernel
 	// roots replaces x by −√x.
 	roots func(x *float32, n int)
 	// quotients sets q to g/s, and to 0 where s is 0.
 	quotients func(q, g, s *float32, n int)
+}
+
+// distanceKernel is the kernel of a sum over a block, and the loop of its operations on registers alone.
+type distanceKernel struct {
+	gemm gemm
+	peak peak
 }
 
 // NewDistance returns scratch memory for distances on the given number of threads.
@@ -84,7 +89,7 @@ func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 	k := &b.distances
 	d := &Distance{
 		kind: kind, kernels: k,
-		scores: newProduct(&k.scores[kind], threads), gradients: newProduct(&k.gradients[kind], threads),
+		scores: newProduct(&k.scores[kind].gemm, threads), gradients: newProduct(&k.gradients[kind].gemm, threads),
 	}
 	d.rootWork, d.quotient = d.takeRoots, d.divide
 	return d

@@ -6,45 +6,81 @@ import "github.com/mquine/mquine/asm"
 
 var (
 	distancesAVX2 = distanceKernels{
-		scores: [numDistances]gemm{
-			DistanceL1:        scoresOf(6, 16, asm.Transpose6AVX2, asm.L1Scores6x8AVX2, asm.L1Scores6x16AVX2),
-			DistanceL2:        scoresOf(6, 16, asm.Transpose6AVX2, asm.L2Scores6x8AVX2, asm.L2Scores6x16AVX2),
-			DistanceGroupNorm: scoresOf(6, 8, asm.Transpose6AVX2, asm.NormScores6x8AVX2),
-			DistancePhase:     scoresOf(6, 8, asm.Transpose6AVX2, asm.PhaseScores6x8AVX2),
+		scores: [numDistances]distanceKernel{
+			DistanceL1: {
+				scoresOf(6, 16, asm.Transpose6AVX2, asm.L1Scores6x8AVX2, asm.L1Scores6x16AVX2),
+				peak{asm.L1PeakAVX2, 12 * 8},
+			},
+			DistanceL2: {
+				scoresOf(6, 16, asm.Transpose6AVX2, asm.L2Scores6x8AVX2, asm.L2Scores6x16AVX2),
+				peak{asm.L2ScoresPeakAVX2, 12 * 8},
+			},
+			DistanceGroupNorm: {
+				scoresOf(6, 8, asm.Transpose6AVX2, asm.NormScores6x8AVX2),
+				peak{asm.NormScoresPeakAVX2, 6 * 16},
+			},
+			DistancePhase: {
+				scoresOf(6, 8, asm.Transpose6AVX2, asm.PhaseScores6x8AVX2),
+				peak{asm.PhasePeakAVX2, 8 * 16},
+			},
 		},
-		gradients: [numDistances]gemm{
-			DistanceL1:        gradientsAVX2(asm.L1Gradient6x8AVX2, asm.L1Gradient6x16AVX2),
-			DistanceL2:        gradientsAVX2(asm.L2Gradient6x8AVX2, asm.L2Gradient6x16AVX2),
-			DistanceGroupNorm: gradientsAVX2(asm.NormGradient6x16AVX2),
-			DistancePhase:     gradientsAVX2(asm.PhaseGradient6x16AVX2),
-		},
-		peaks: [numDistances]struct{ scores, gradients peak }{
-			DistanceL1:        {peak{asm.L1PeakAVX2, 12 * 8}, peak{asm.L1GradientPeakAVX2, 8 * 8}},
-			DistanceL2:        {peak{asm.L2ScoresPeakAVX2, 12 * 8}, peak{asm.L2GradientPeakAVX2, 12 * 8}},
-			DistanceGroupNorm: {peak{asm.NormScoresPeakAVX2, 6 * 16}, peak{asm.NormGradientPeakAVX2, 2 * 16}},
-			DistancePhase:     {peak{asm.PhasePeakAVX2, 8 * 16}, peak{asm.PhaseGradientPeakAVX2, 2 * 16}},
+		gradients: [numDistances]distanceKernel{
+			DistanceL1: {
+				gradientsAVX2(asm.L1Gradient6x8AVX2, asm.L1Gradient6x16AVX2),
+				peak{asm.L1GradientPeakAVX2, 8 * 8},
+			},
+			DistanceL2: {
+				gradientsAVX2(asm.L2Gradient6x8AVX2, asm.L2Gradient6x16AVX2),
+				peak{asm.L2GradientPeakAVX2, 12 * 8},
+			},
+			DistanceGroupNorm: {
+				gradientsAVX2(asm.NormGradient6x16AVX2),
+				peak{asm.NormGradientPeakAVX2, 2 * 16},
+			},
+			DistancePhase: {
+				gradientsAVX2(asm.PhaseGradient6x16AVX2),
+				peak{asm.PhaseGradientPeakAVX2, 2 * 16},
+			},
 		},
 		roots:     asm.RootsAVX2,
 		quotients: asm.QuotientsAVX2,
 	}
 	distancesAVX512 = distanceKernels{
-		scores: [numDistances]gemm{
-			DistanceL1:        scoresOf(8, 48, asm.Transpose8AVX2, asm.L1Scores8x16AVX512, asm.L1Scores8x32AVX512, asm.L1Scores8x48AVX512),
-			DistanceL2:        scoresOf(8, 48, asm.Transpose8AVX2, asm.L2Scores8x16AVX512, asm.L2Scores8x32AVX512, asm.L2Scores8x48AVX512),
-			DistanceGroupNorm: scoresOf(8, 16, asm.Transpose8AVX2, asm.NormScores8x16AVX512),
-			DistancePhase:     scoresOf(8, 32, asm.Transpose8AVX2, asm.PhaseScores8x16AVX512, asm.PhaseScores8x32AVX512),
+		scores: [numDistances]distanceKernel{
+			DistanceL1: {
+				scoresOf(8, 48, asm.Transpose8AVX2, asm.L1Scores8x16AVX512, asm.L1Scores8x32AVX512, asm.L1Scores8x48AVX512),
+				peak{asm.L1PeakAVX512, 12 * 16},
+			},
+			DistanceL2: {
+				scoresOf(8, 48, asm.Transpose8AVX2, asm.L2Scores8x16AVX512, asm.L2Scores8x32AVX512, asm.L2Scores8x48AVX512),
+				peak{asm.L2ScoresPeakAVX512, 12 * 16},
+			},
+			DistanceGroupNorm: {
+				scoresOf(8, 16, asm.Transpose8AVX2, asm.NormScores8x16AVX512),
+				peak{asm.NormScoresPeakAVX512, 6 * 32},
+			},
+			DistancePhase: {
+				scoresOf(8, 32, asm.Transpose8AVX2, asm.PhaseScores8x16AVX512, asm.PhaseScores8x32AVX512),
+				peak{asm.PhasePeakAVX512, 12 * 32},
+			},
 		},
-		gradients: [numDistances]gemm{
-			DistanceL1:        gradientsAVX512(asm.L1Gradient8x16AVX512, asm.L1Gradient8x32AVX512),
-			DistanceL2:        gradientsAVX512(asm.L2Gradient8x16AVX512, asm.L2Gradient8x32AVX512),
-			DistanceGroupNorm: gradientsAVX512(asm.NormGradient8x32AVX512),
-			DistancePhase:     gradientsAVX512(asm.PhaseGradient8x32AVX512),
-		},
-		peaks: [numDistances]struct{ scores, gradients peak }{
-			DistanceL1:        {peak{asm.L1PeakAVX512, 12 * 16}, peak{asm.L1GradientPeakAVX512, 8 * 16}},
-			DistanceL2:        {peak{asm.L2ScoresPeakAVX512, 12 * 16}, peak{asm.L2GradientPeakAVX512, 12 * 16}},
-			DistanceGroupNorm: {peak{asm.NormScoresPeakAVX512, 6 * 32}, peak{asm.NormGradientPeakAVX512, 2 * 32}},
-			DistancePhase:     {peak{asm.PhasePeakAVX512, 12 * 32}, peak{asm.PhaseGradientPeakAVX512, 2 * 32}},
+		gradients: [numDistances]distanceKernel{
+			DistanceL1: {
+				gradientsAVX512(asm.L1Gradient8x16AVX512, asm.L1Gradient8x32AVX512),
+				peak{asm.L1GradientPeakAVX512, 8 * 16},
+			},
+			DistanceL2: {
+				gradientsAVX512(asm.L2Gradient8x16AVX512, asm.L2Gradient8x32AVX512),
+				peak{asm.L2GradientPeakAVX512, 12 * 16},
+			},
+			DistanceGroupNorm: {
+				gradientsAVX512(asm.NormGradient8x32AVX512),
+				peak{asm.NormGradientPeakAVX512, 2 * 32},
+			},
+			DistancePhase: {
+				gradientsAVX512(asm.PhaseGradient8x32AVX512),
+				peak{asm.PhaseGradientPeakAVX512, 2 * 32},
+			},
 		},
 		roots:     asm.RootsAVX512,
 		quotients: asm.QuotientsAVX512,

@@ -81,7 +81,9 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 
 // twinGradient is coordinate u of a gradient as every tier computes it: that of x, with n vectors y on the
 // other side, and the gradients g of their scores.
-func twinGradient(kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32) float32 {
+func twinGradient(
+	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
+) float32 {
 	first, second := u, u
 	if kind.Unit() == 2 {
 		first, second = u&^1, u|1
@@ -176,7 +178,7 @@ func TestDistance(t *testing.T) {
 			}
 			return float32(rng.NormFloat64())
 		}
-		scores, gradients := b.distances.scores[kind], b.distances.gradients[kind]
+		scores, gradients := b.distances.scores[kind].gemm, b.distances.gradients[kind].gemm
 		mr, nr := max(scores.mr, gradients.mr), max(scores.nr, gradients.nr)
 		for m := 1; m <= 2*mr+1; m++ {
 			check(m, 1+rng.IntN(2*nr), unit*(1+rng.IntN(20)), value)
@@ -426,8 +428,9 @@ func TestDistancePanics(t *testing.T) {
 	require.Panics(t, func() { _ = odd.Scores(t.Context(), x.s, x.psi, x.phi) }, "half a pair")
 	d := generic.NewDistance(DistanceL2, 1)
 	require.Panics(t, func() { _ = d.Scores(t.Context(), x.s, x.psi, NewMatrix(5, 4)) }, "vectors that do not fit")
-	require.Panics(t, func() { _ = d.Gradients(t.Context(), x.dPsi, x.dPhi, x.g, NewMatrix(3, 4), x.psi, x.phi) }, "scores that do not fit")
-	require.Panics(t, func() { _ = d.Gradients(t.Context(), x.dPhi, x.dPsi, x.g, x.s, x.psi, x.phi) }, "results that do not fit")
+	gradients := func(dPsi, dPhi, s Matrix) { _ = d.Gradients(t.Context(), dPsi, dPhi, x.g, s, x.psi, x.phi) }
+	require.Panics(t, func() { gradients(x.dPsi, x.dPhi, NewMatrix(3, 4)) }, "scores that do not fit")
+	require.Panics(t, func() { gradients(x.dPhi, x.dPsi, x.s) }, "results that do not fit")
 }
 
 func TestDistanceDoesNotAllocate(t *testing.T) {

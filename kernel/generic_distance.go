@@ -6,23 +6,17 @@ import (
 )
 
 var distancesGeneric = distanceKernels{
-	scores: [numDistances]gemm{
+	scores: [numDistances]distanceKernel{
 		DistanceL1:        scoresGeneric(l1Chain),
 		DistanceL2:        scoresGeneric(l2Chain),
 		DistanceGroupNorm: scoresGeneric(normChain),
 		DistancePhase:     scoresGeneric(phaseChain),
 	},
-	gradients: [numDistances]gemm{
+	gradients: [numDistances]distanceKernel{
 		DistanceL1:        gradientsGeneric(l1Pull),
 		DistanceL2:        gradientsGeneric(l2Pull),
 		DistanceGroupNorm: gradientsGeneric(normPull),
 		DistancePhase:     gradientsGeneric(phasePull),
-	},
-	peaks: [numDistances]struct{ scores, gradients peak }{
-		DistanceL1:        {peakOfTiles(scoresGeneric(l1Chain)), peakOfTiles(gradientsGeneric(l1Pull))},
-		DistanceL2:        {peakOfTiles(scoresGeneric(l2Chain)), peakOfTiles(gradientsGeneric(l2Pull))},
-		DistanceGroupNorm: {peakOfTiles(scoresGeneric(normChain)), peakOfTiles(gradientsGeneric(normPull))},
-		DistancePhase:     {peakOfTiles(scoresGeneric(phaseChain)), peakOfTiles(gradientsGeneric(phasePull))},
 	},
 	roots:     rootsGeneric,
 	quotients: quotientsGeneric,
@@ -132,8 +126,8 @@ func phaseChain(q, e []float32) (sum float32) {
 	return sum
 }
 
-// scoresGeneric returns kernels of scores.
-func scoresGeneric(chain func(q, e []float32) float32) gemm {
+// scoresGeneric returns the kernel of scores that has these chains.
+func scoresGeneric(chain func(q, e []float32) float32) distanceKernel {
 	const n = genericTile
 	g := gemmGeneric
 	g.tiles = []tile{func(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
@@ -151,7 +145,7 @@ func scoresGeneric(chain func(q, e []float32) float32) gemm {
 			}
 		}
 	}}
-	return g
+	return distanceKernel{g, peakOfTiles(g)}
 }
 
 // Chains of gradients: of two coordinates x of a vector, given every fourth entry g of a strip, and the
@@ -193,8 +187,8 @@ func phasePull(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-// gradientsGeneric returns kernels of gradients.
-func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) gemm {
+// gradientsGeneric returns the kernel of gradients that has these chains.
+func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) distanceKernel {
 	const n = genericTile
 	g := gemmGeneric
 	g.tiles = nil
@@ -215,10 +209,10 @@ func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) gemm {
 			}
 		}
 	}}
-	return g
+	return distanceKernel{g, peakOfTiles(g)}
 }
 
-// peakOfTiles is a tile itself on memory in the L1 cache, as peakGeneric.
+// peakOfTiles is a tile itself on memory in the L1 cache, as in peakGeneric.
 func peakOfTiles(g gemm) peak {
 	return peak{func(n int, _ *float32) {
 		a, b := make([]float32, Chunk*g.mr), make([]float32, Chunk*g.nr)

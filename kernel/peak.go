@@ -85,8 +85,7 @@ func (p peak) ceiling() Ceiling {
 // DistanceTerms returns the ceilings of a Distance's scores and gradients, in terms: a block of m queries and n
 // features with k coordinates has m·n·k terms of scores, and twice as many of gradients.
 func (b *Backend) DistanceTerms(kind DistanceKind) (scores, gradients Ceiling) {
-	p := b.distances.peaks[kind]
-	return p.scores.ceiling(), p.gradients.ceiling()
+	return b.distances.scores[kind].peak.ceiling(), b.distances.gradients[kind].peak.ceiling()
 }
 
 // FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two

@@ -92,7 +92,9 @@ type (
 func (g *gemm) widths() int { return max(len(g.tiles), len(g.tilesAt)) }
 
 // tile computes the tiles of width i of some strips. at is nil without tilesAt.
-func (g *gemm) tile(i int, a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, ahead uintptr, step int) {
+func (g *gemm) tile(
+	i int, a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int, ahead uintptr, step int,
+) {
 	if g.tilesAt != nil {
 		g.tilesAt[i](a, b, k, strips, c, cStride, at, atStride, add)
 		return

@@ -29,31 +29,37 @@ const scoreDoc = `adds up distances of strips of %%[1]d queries and %%[2]d featu
 
 	c[i*cStride+j] = Σ_t %s,  i < %%[1]d·strips, j < %%[2]d, t < k
 
-float32, one chain from 0 with t ascending%s; if add is not 0, the sum is added to the entry of c that was
+float32, one chain from 0 with ascending t%s; if add is not 0, the sum is added to the entry of c that was
 there. q and e are the terms of query i and feature j:
 
-	q = a[i/%%[1]d][t][i mod %%[1]d]  of a [strips][k][%%[1]d]
-	e = b[t][j]                 of b [k][%%[3]d]
+	q = a[i/%%[1]d][t][i mod %%[1]d] of a [strips][k][%%[1]d]
+	e = b[t][j] of b [k][%%[3]d]
 
 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
 	             into L2, and the address goes up by step bytes
 
 Requires k > 0%s, strips > 0, cStride ≥ %%[2]d; c overlaps neither a nor b.`
 
-const pullDoc = `adds up gradients of strips of %[1]d vectors x, coordinates of which are %[2]d columns of a panel of %[3]d:
+const pullDoc = `adds up gradients of strips of %[1]d vectors x, by %[2]d coordinates in a panel of %[3]d:
 
 	c[i*cStride+u] = Σ_t %[4]s,  i < %[1]d·strips, u < %[2]d, t < k
 
 float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
 entry of c that was there.
 
-	g = a[i/%[1]d][t][i mod %[1]d]  of a [strips][k][%[1]d], the gradients of scores
-	y = b[t][u]                 of b [k][%[3]d], the vectors on the other side
+	g = a[i/%[1]d][t][i mod %[1]d] of a [strips][k][%[1]d], the gradients of scores
+	y = b[t][u] of b [k][%[3]d], the vectors on the other side
 	x = at[i*atStride+u]
 
 %[5]sRequires k > 0, strips > 0, cStride ≥ %[2]d, atStride ≥ %[2]d; c overlaps nothing else.`
 
+const peakDoc = `runs n rounds of the operations that %d terms of the %s kernel take for
+%d columns each, on registers alone that begin as x[0..%d]; the values matter as in DotPeak. Requires n > 0.`
+
 const signDoc = "sign is −1, 0 or 1, and NaN for what is not finite. "
+
+// pullTerm adds a unit of columns of one term to sums of gradients, given g in all lanes.
+type pullTerm func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
 
 // distance is one of the distances.
 type distance struct {
@@ -68,8 +74,8 @@ type distance struct {
 	// scoreChains and pullChains are those of the loops on registers alone, enough to hide the latency of a sum. The
 	// scores of 0 have a loop among the panels'.
 	scoreChains, pullChains int
-	add                     func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual)
-	addPull                 func(c vectors, k constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
+	add                     func(c vectors, k constants) addTerm
+	addPull                 func(c vectors, k constants) pullTerm
 }
 
 // pullStrip is the number of rows that are packed together for gradients, in AVX-512 and in AVX2.
@@ -80,7 +86,7 @@ var distanceKinds = []distance{
 		name: "L1", unit: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, pullTile: [2][2]int{{4, 2}, {2, 2}},
 		pullChains: 8,
 		score:      "−|q − e|", pull: "g·sign(y − x)", pullNote: signDoc,
-		add: func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+		add: func(c vectors, k constants) addTerm {
 			absolute := c.absolute(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				d := c.vec()
@@ -89,7 +95,7 @@ var distanceKinds = []distance{
 				c.VSUBPS(d, sum, sum)
 			}
 		},
-		addPull: func(c vectors, k constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+		addPull: func(c vectors, k constants) pullTerm {
 			sign := c.sign(k)
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				d := c.vec()
@@ -103,14 +109,14 @@ var distanceKinds = []distance{
 		name: "L2", unit: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, pullTile: [2][2]int{{4, 2}, {3, 2}},
 		scoreChains: peakChains, pullChains: peakChains,
 		score: "(q − e)²", scoreChain: ", squares fused", pull: "g·(x − y)",
-		add: func(c vectors, _ constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+		add: func(c vectors, _ constants) addTerm {
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				d := c.vec()
 				c.VSUBPS(e[0], q[0], d)
 				c.VFMADD231PS(d, d, sum)
 			}
 		},
-		addPull: func(c vectors, _ constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+		addPull: func(c vectors, _ constants) pullTerm {
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				d := c.vec()
 				c.VSUBPS(y[0], x[0], d)
@@ -121,10 +127,12 @@ var distanceKinds = []distance{
 	{
 		name: "Norm", unit: 2, scoreTile: [2][2]int{{8, 1}, {6, 1}}, pullTile: [2][2]int{{4, 1}, {2, 1}},
 		scoreChains: 6, pullChains: 2,
-		score: "−√((q − e)² + (q' − e')²)", scoreChain: " = 0, 2, …, q' and e' at t+1; the root is t·p of\nkernel's inverseRoot, fused with the sum",
-		pull:     "(g·ρ)·(y − x)",
-		pullNote: "ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')² with columns 2⌊u/2⌋ and the one after it.\n",
-		add: func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+		score:      "−√((q − e)² + (q' − e')²)",
+		scoreChain: " = 0, 2, …, with q' and e' at t+1; the root is t·p of\nkernel's inverseRoot, fused with the sum",
+		pull:       "(g·ρ)·(y − x)",
+		pullNote: "ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one\n" +
+			"after it. ",
+		add: func(c vectors, k constants) addTerm {
 			root := c.root(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				t, d := c.vec(), c.vec()
@@ -136,7 +144,7 @@ var distanceKinds = []distance{
 				c.VFNMADD231PS(t, p, sum)
 			}
 		},
-		addPull: func(c vectors, k constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+		addPull: func(c vectors, k constants) pullTerm {
 			root := c.root(k)
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				d0, d1 := c.vec(), c.vec()
@@ -155,9 +163,10 @@ var distanceKinds = []distance{
 	{
 		name: "Phase", unit: 2, scoreTile: [2][2]int{{8, 2}, {6, 1}}, pullTile: [2][2]int{{4, 1}, {2, 1}},
 		pullChains: 2,
-		score:      "−|q·e + q'·e'|", scoreChain: " = 0, 2, …, q' and e' at t+1, the second product fused",
-		pull: "−(g·sign(x·y + x'·y'))·y", pullNote: signDoc + "x·y + x'·y' is of columns\n2⌊u/2⌋ and the one after it, the second product fused.\n",
-		add: func(c vectors, k constants) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
+		score:      "−|q·e + q'·e'|", scoreChain: " = 0, 2, …, with q' and e' at t+1, the second\nproduct fused",
+		pull:     "−(g·sign(x·y + x'·y'))·y",
+		pullNote: signDoc + "x·y + x'·y' is of columns\n2⌊u/2⌋ and the one after it, the second product fused. ",
+		add: func(c vectors, k constants) addTerm {
 			absolute := c.absolute(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				p := c.product(q[0], e[0])
@@ -166,7 +175,7 @@ var distanceKinds = []distance{
 				c.VSUBPS(p, sum, sum)
 			}
 		},
-		addPull: func(c vectors, k constants) func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
+		addPull: func(c vectors, k constants) pullTerm {
 			sign := c.sign(k)
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				p := c.product(x[0], y[0])
@@ -196,9 +205,10 @@ func distances(c *build.Context) {
 			for n := 1; n <= columns; n++ {
 				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, even),
 					mr: rows, columns: n, width: columns, unit: d.unit,
-					begin: func(c vectors) func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
-						c.Comment("Σ "+d.score, fmt.Sprintf("Vectors: %d sums stay for all terms; %d terms load %d vectors of e and, row by row, q in all lanes.",
-							rows*n, d.unit, n*d.unit), "The rest are constants, below, and what a row of a term computes.")
+					begin: func(c vectors) addTerm {
+						c.Comment("Σ "+d.score,
+							fmt.Sprintf("Vectors: %d of sums stay for all terms; a unit of terms loads %d of e and,", rows*n, n*d.unit),
+							fmt.Sprintf("row by row, %d of q in all lanes. The rest are constants, below, and scratch.", d.unit))
 						return d.add(c, k)
 					}})
 			}
@@ -231,9 +241,7 @@ func (c vectors) peaks(d distance, k constants) {
 
 // peak emits a loop over chains of some vectors of sums each, to which begin's function adds unit terms of operands.
 func (c vectors) peak(name string, operands, chains, unit, sums int, begin func() func(x, sum []reg.VecVirtual)) {
-	c.begin(name+"Peak"+c.set, "func(n int, x *float32)", fmt.Sprintf(`runs n rounds of the operations that %d terms of the %s kernel take for
-%d columns each, on registers alone that begin as x[0..%d]; the values matter as in DotPeak. Requires n > 0.`,
-		chains*unit, name, c.lanes, operands*c.lanes-1))
+	c.begin(name+"Peak"+c.set, "func(n int, x *float32)", fmt.Sprintf(peakDoc, chains*unit, name, c.lanes, operands*c.lanes-1))
 	n, from := c.param("n"), c.param("x")
 	add := begin()
 	var x []reg.VecVirtual
@@ -262,13 +270,15 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	dst, from := c.param("c"), c.param("at")
 	add := d.addPull(c, k)
 
-	c.Comment(fmt.Sprintf("Vectors: %d of x and %d of sums stay for all terms; a term loads %d of y and, row by row, g in all lanes.",
-		rows*columns*d.unit, rows*columns*d.unit, columns*d.unit), "The rest are constants, above, and what a row of a term computes.")
+	kept := rows * columns * d.unit
+	c.Comment(
+		fmt.Sprintf("Vectors: %d of x and %d of sums stay for all terms; a term loads %d of y and,", kept, kept, columns*d.unit),
+		"row by row, g in all lanes. The rest are constants, above, and scratch.")
 	c.Label("strip")
 	part := c.GP64()
 	c.MOVQ(operand.U32(uint32(mr/rows)), part)
 	c.Label("part")
-	c.Comment(fmt.Sprintf("%d rows of x; the next ones, and the rows of c for the end, are fetched into L1 meanwhile.", rows))
+	c.Comment(fmt.Sprintf("%d rows of x; the next ones, and the rows of c for the end, are fetched into L1.", rows))
 	x := make([][][]reg.VecVirtual, rows) // [row][group][unit]
 	sum := make([][][]reg.VecVirtual, rows)
 	stride := c.bytes("atStride")
@@ -430,7 +440,8 @@ func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p re
 }
 
 func (c vectors) roots(k constants) {
-	c.begin("Roots"+c.set, "func(x *float32, n int)", `replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.`)
+	c.begin("Roots"+c.set, "func(x *float32, n int)",
+		`replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.`)
 	x, n := c.param("x"), c.param("n")
 	sign := c.load(k.bits(1 << 31))
 	c.loop("entries", n, c.lanes, func() {
@@ -444,8 +455,8 @@ func (c vectors) roots(k constants) {
 }
 
 func (c vectors) quotients() {
-	c.begin("Quotients"+c.set, "func(q, x, y *float32, n int)", `sets q[i] to x[i]/y[i], and to 0 where y[i] is 0, i < n, rounded once. Requires n > 0,
-a multiple of 16.`)
+	c.begin("Quotients"+c.set, "func(q, x, y *float32, n int)",
+		`sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.`)
 	q, x, y, n := c.param("q"), c.param("x"), c.param("y"), c.param("n")
 	zero := c.zero()
 	c.loop("entries", n, c.lanes, func() {

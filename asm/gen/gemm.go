@@ -46,17 +46,18 @@ func gemms(c *build.Context) {
 // microKernel computes tiles of a matrix, sums of terms of packed rows and columns.
 type microKernel struct {
 	name, doc          string
-	mr, columns, width int // rows, and vectors of columns, of a tile; vectors of columns of a panel
-	unit               int // of terms that belong together
-	// begin loads what stays in registers and returns what adds a unit of terms to a vector of sums, given the
-	// row's entries in all lanes and a vector of columns.
-	begin func(c vectors) (add func(x, y []reg.VecVirtual, sum reg.VecVirtual))
+	mr, columns, width int                     // rows, and vectors of columns, of a tile; vectors of columns of a panel
+	unit               int                     // of terms that belong together
+	begin              func(c vectors) addTerm // loads what stays in registers
 }
+
+// addTerm adds a unit of terms to a vector of sums, given the row's entries in all lanes and vectors of columns.
+type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
 
 // gemm emits the micro-kernel of a tile of mr rows and some vectors of columns, of a panel of width vectors.
 func (c vectors) gemm(mr, columns, width int) {
 	c.micro(microKernel{name: "Gemm", doc: gemmDoc, mr: mr, columns: columns, width: width, unit: 1,
-		begin: func(c vectors) func(x, y []reg.VecVirtual, sum reg.VecVirtual) {
+		begin: func(c vectors) addTerm {
 			return func(x, y []reg.VecVirtual, sum reg.VecVirtual) { c.VFMADD231PS(y[0], x[0], sum) }
 		}})
 }
@@ -64,7 +65,8 @@ func (c vectors) gemm(mr, columns, width int) {
 // micro emits a micro-kernel.
 func (c vectors) micro(k microKernel) {
 	mr, columns, nr := k.mr, k.columns, k.width*c.lanes
-	c.begin(fmt.Sprintf("%s%dx%d%s", k.name, mr, columns*c.lanes, c.set), "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
+	c.begin(fmt.Sprintf("%s%dx%d%s", k.name, mr, columns*c.lanes, c.set),
+		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
 		fmt.Sprintf(k.doc, mr, columns*c.lanes, nr))
 	a, strips := c.param("a"), c.param("strips")
 	dst, stride, add := c.param("c"), c.bytes("cStride"), c.param("add")
