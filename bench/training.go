@@ -89,14 +89,12 @@ var distanceKinds = []kernel.DistanceKind{
 	kernel.DistanceL1, kernel.DistanceL2, kernel.DistanceGroupNorm, kernel.DistancePhase,
 }
 
-// distances computes the scores and the gradients of a block of a training step, packing included. Gradients
-// take every term of a score twice, for its query and for its feature.
+// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included.
+// Gradients take every term of a score twice, for its query and for its feature.
 func distances(s *suite) []Benchmark {
-	const queries = 512
 	var list []Benchmark
 	for _, backend := range s.backends {
 		for _, d := range distanceKinds {
-			scoring, pulling := backend.DistanceTerms(d)
 			for _, shape := range [][2]int{{1024, 200}, {4096, 200}, {1024, 1000}, {4096, 1000}} {
 				n, k := shape[0], shape[1]
 				if backend.Tier == kernel.Generic && n*k > 1024*200 {
@@ -107,26 +105,7 @@ func distances(s *suite) []Benchmark {
 						Name:  name("Distance", "tier", backend.Tier, "distance", d, "of", of, "n", n, "k", k),
 						Quick: n == 1024 && k == 1000 && d == kernel.DistanceL1 && s.best(backend),
 						run: func(ctx context.Context, b *testing.B) error {
-							x := backend.NewDistance(d, 1)
-							psi, phi, g := randomMatrix(queries, k), randomMatrix(n, k), randomMatrix(queries, n)
-							scores, dPsi, dPhi := kernel.NewMatrix(queries, n), kernel.NewMatrix(queries, k), kernel.NewMatrix(n, k)
-							failed := x.Scores(ctx, scores, psi, phi)
-							terms := float64(queries) * float64(n) * float64(k)
-							compute, limit := func() error { return x.Scores(ctx, scores, psi, phi) }, scoring
-							if of == "gradients" {
-								terms, limit = 2*terms, pulling
-								compute = func() error { return x.Gradients(ctx, dPsi, dPhi, g, scores, psi, phi) }
-							}
-							operation{
-								call: func() {
-									if err := compute(); err != nil {
-										failed = err
-									}
-								},
-								others: map[string]float64{"terms/s": terms},
-								limits: []share{{"pct-peak", terms, newLimit(limit)}},
-							}.measure(b)
-							return failed
+							return distance(ctx, b, backend, d, of == "gradients", n, k)
 						},
 					})
 				}
@@ -134,6 +113,37 @@ func distances(s *suite) []Benchmark {
 		}
 	}
 	return list
+}
+
+// distance measures the scores, or the gradients, of a block.
+func distance(
+	ctx context.Context, b *testing.B, backend *kernel.Backend, kind kernel.DistanceKind, gradients bool, n, k int,
+) error {
+	const queries = 512
+	d := backend.NewDistance(kind, 1)
+	psi, phi, g := randomMatrix(queries, k), randomMatrix(n, k), randomMatrix(queries, n)
+	s, dPsi, dPhi := kernel.NewMatrix(queries, n), kernel.NewMatrix(queries, k), kernel.NewMatrix(n, k)
+	if err := d.Scores(ctx, s, psi, phi); err != nil {
+		return err
+	}
+	limit, slopes := backend.DistanceTerms(kind)
+	terms := queries * float64(n) * float64(k)
+	compute := func() error { return d.Scores(ctx, s, psi, phi) }
+	if gradients {
+		limit, terms = slopes, 2*terms
+		compute = func() error { return d.Gradients(ctx, dPsi, dPhi, g, s, psi, phi) }
+	}
+	var failed error
+	operation{
+		call: func() {
+			if err := compute(); err != nil {
+				failed = err
+			}
+		},
+		others: map[string]float64{"terms/s": terms},
+		limits: []share{{"pct-peak", terms, newLimit(limit)}},
+	}.measure(b)
+	return failed
 }
 
 // smallProducts multiplies d × d float32 matrices that stay in L1, and computes the features of

@@ -27,7 +27,7 @@ var distancesGeneric = distanceKernels{
 func fma32(x, y, z float32) float32 {
 	s := float64(x)*float64(y) + float64(z)
 	const rest, half = 1<<29 - 1, 1 << 28 // bits that float32 has not
-	if math.Float64bits(s)&rest != half && math.Abs(s) >= 0x1p-126 {
+	if math.Float64bits(s)&rest != half && (math.Abs(s) >= 0x1p-126 || s == 0) {
 		return float32(s)
 	}
 	return fma32Odd(x, y, z)
@@ -217,6 +217,9 @@ func peakOfTiles(g gemm) peak {
 	return peak{func(n int, _ *float32) {
 		a, b := make([]float32, Chunk*g.mr), make([]float32, Chunk*g.nr)
 		c, at := make([]float32, g.mr*g.nr), make([]float32, g.mr*g.nr)
+		for i := range b { // ordinary numbers: others take longer
+			b[i] = peakOperands[i%len(peakOperands)]
+		}
 		for range n {
 			g.tile(0, &a[0], &b[0], Chunk, 1, &c[0], g.nr, &at[0], g.nr, 0, 0, 0)
 		}
