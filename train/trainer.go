@@ -135,7 +135,9 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 
 // initialModel returns the parameters with which the training begins.
 func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Model, error) {
-	m, err := model.Random(ctx, model.Config{Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}, c.Seed)
+	m, err := model.Random(ctx, model.Config{
+		Model: c.Model, Dim: c.Dim, Entities: g.Entities.Len(), Relations: g.Relations.Len(),
+	}, c.Seed)
 	if err != nil {
 		return nil, err
 	}
