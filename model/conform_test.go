@@ -152,13 +152,18 @@ func TestConform(t *testing.T) {
 		t.Run(spec.Name, func(t *testing.T) {
 			s := modeltest.Subject{Spec: spec}
 			if definition, ok := definitions[spec.Name]; ok {
-				s.Hyper = func(size float64) map[string]float64 { return map[string]float64{model.EmbeddingRange: size} }
+				s.Hyper = func(size float64) map[string]float64 {
+					return map[string]float64{model.EmbeddingRange: size}
+				}
 				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
 					c, x := m.Config(), m.Tensors()
-					return definition(c, row(x[0], c.Entities, t.Head), row(x[1], c.Relations, t.Relation), row(x[0], c.Entities, t.Tail))
+					return definition(c, row(x[0], c.Entities, t.Head), row(x[1], c.Relations, t.Relation),
+						row(x[0], c.Entities, t.Tail))
 				}
 			} else {
-				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 { return plain(m, t.Head, t.Relation, t.Tail) }
+				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
+					return plain(m, t.Head, t.Relation, t.Tail)
+				}
 			}
 			modeltest.Conform(t, s)
 		})

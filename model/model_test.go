@@ -135,7 +135,8 @@ func TestNewRefuses(t *testing.T) {
 		{Config{Model: "mquine", Dim: 513}, "dimension 513 (1 to 512)"},
 		{Config{Model: "complex", Dim: 1 << 16}, "dimension 65536 (1 to 32768)"},
 		{Config{Model: "rotate", Dim: 2}, "model rotate: embedding_range is 0: it must be from 1e-30 to 1e+30"},
-		{Config{Model: "mquine", Dim: 2, Hyper: map[string]float64{Gamma: 1}}, "model mquine has no hyper-parameter gamma: it has none"},
+		{Config{Model: "mquine", Dim: 2, Hyper: map[string]float64{Gamma: 1}},
+			"model mquine has no hyper-parameter gamma: it has none"},
 	} {
 		_, err = Parameters(c.config)
 		assert.ErrorContains(t, err, c.message)

@@ -292,7 +292,8 @@ func (d *deviceRun) balance(ps pass, f *features, w model.Worker) balance {
 	const sample = 256
 	n := 0.0
 	row := make([]float32, width)
-	vector, sizes, slacks := model.Rows{Values: row, Width: width, Stride: width}, make([]float64, 1), make([]model.Slack, 1)
+	vector := model.Rows{Values: row, Width: width, Stride: width}
+	sizes, slacks := make([]float64, 1), make([]model.Slack, 1)
 	for i := 0; i < f.n; i += (f.n + sample - 1) / sample {
 		n++
 		w.Features(ps.side, ps.relation, []int32{int32(f.first + i)}, vector, sizes)

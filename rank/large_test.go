@@ -100,7 +100,8 @@ func TestExactLarge(t *testing.T) {
 				c.d = 4
 			}
 			m := newLargeModel(t, c.name, c.d, g, kind)
-			want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
+			want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head},
+				m.NewWorker(backends[len(backends)-1]).Reference)
 			for i, b := range backends {
 				o := Options{Backend: b, Threads: i + 1}
 				if i == 1 {

@@ -77,7 +77,7 @@ func newPlan(m model.Model, ranks []Rank) *plan {
 func checkTowers(m model.Model) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		if t := m.Tower(side); t.Psi != t.Phi {
-			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side, and %v compares equally many",
+			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: %v compares equally many",
 				m.Config().Model, t.Psi, t.Phi, side, t.Compare)
 		}
 	}

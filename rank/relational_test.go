@@ -108,7 +108,10 @@ func TestRelationalTower(t *testing.T) {
 			assert.Equal(t, want, got.Ranks, b.Tier)
 			assert.Equal(t, c.want, visited, "features are made once")
 
-			queries := []kg.Query{{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9}, {Side: kg.Head, Relation: 2, Anchor: 9}}
+			queries := []kg.Query{
+				{Side: kg.Tail, Relation: 2, Anchor: 5}, {Side: kg.Head, Relation: 0, Anchor: 9},
+				{Side: kg.Head, Relation: 2, Anchor: 9},
+			}
 			lists, err := Predict(context.Background(), m, index, queries, 3, false, Options{Backend: b, Threads: 1})
 			require.NoError(t, err)
 			for i, q := range queries {

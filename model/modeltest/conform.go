@@ -125,7 +125,8 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 			used := newVectors(m, b)
 			different := false
 			for i := range 30 {
-				triple := kg.Triple{Head: int32(i * 7 % entities), Relation: int32(i / 4 % relations), Tail: int32(i / 2 % entities)}
+				triple := kg.Triple{Head: int32(i * 7 % entities), Tail: int32(i / 2 % entities)}
+				triple.Relation = int32(i / 4 % relations)
 				var scores [2]float64
 				var want float64
 				for _, side := range sides {
@@ -134,17 +135,18 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 						want = s.Definition(m, side, triple)
 					}
 					got := m.NewWorker(b).Reference(q, answer)
-					same(t, want, got, "d = %d, %s, %v %v", d, f.name, side, triple)
-					same(t, want, used.worker.Reference(q, answer), "d = %d, %v %v, a worker that was used", d, side, triple)
+					at := fmt.Sprintf("d = %d, %s, %v %v", d, f.name, side, triple)
+					same(t, want, got, at)
+					same(t, want, used.worker.Reference(q, answer), at+", a worker that was used")
 					if i%3 == 0 { // else the next call has the query in common
 						used.query(kg.Query{Side: kg.Side(i % 2), Relation: int32(i % relations), Anchor: int32(i % 5)})
 						used.feature(side, triple.Relation, int32(i%7))
-						same(t, want, used.worker.Reference(q, answer), "d = %d, %v %v, after another ψ and φ", d, side, triple)
+						same(t, want, used.worker.Reference(q, answer), at+", after another ψ and φ")
 					}
 					scores[side] = got
 				}
 				if !sided {
-					same(t, scores[kg.Tail], scores[kg.Head], "d = %d, %s, %v: the sides", d, f.name, triple)
+					same(t, scores[kg.Tail], scores[kg.Head], fmt.Sprintf("d = %d, %s, %v: both sides", d, f.name, triple))
 				}
 				different = different || scores[kg.Tail] != scores[kg.Head]
 			}
@@ -155,9 +157,10 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 	}
 }
 
-func same(t *testing.T, want, got float64, message string, args ...any) {
+// same compares the bits of two scores.
+func same(t *testing.T, want, got float64, message string) {
 	t.Helper()
-	require.Equal(t, math.Float64bits(want), math.Float64bits(got), "%s: %v is not %v", fmt.Sprintf(message, args...), got, want)
+	require.Equal(t, math.Float64bits(want), math.Float64bits(got), "%s: %v is not %v", message, got, want)
 }
 
 // vectors makes single vectors by a worker.
@@ -211,13 +214,15 @@ func (s Subject) slack(t *testing.T, b *kernel.Backend) {
 					compared, magnitude := unrounded.Compare(tower.Compare, psi, phi)
 					band := slack.At(size)
 					if tower.Compare == model.Dot {
-						band += magnitude*2.01*kernel.U32 + 0x1p-148*float64(len(psi))*(1+fmath.Norm(psi)+fmath.Norm(phi))
+						underflow := 0x1p-148 * float64(len(psi)) * (1 + fmath.Norm(psi) + fmath.Norm(phi))
+						band += magnitude*2.01*kernel.U32 + underflow
 					}
 					// The constant, give or take the band.
 					at, _ := exactly.Sub(exactly.Of(v.worker.Reference(q, e)), compared).Float64()
 					lowest, highest = min(lowest, at+band), max(highest, at-band)
 				}
-				assert.LessOrEqual(t, highest, lowest, "d = %d, %s, %v: no constant fits every candidate", d, f.name, side)
+				assert.LessOrEqual(t, highest, lowest,
+					"d = %d, %s, %v: no constant fits every candidate", d, f.name, side)
 			}
 		}
 	}
@@ -286,7 +291,8 @@ func (s Subject) batches(t *testing.T, b *kernel.Backend) {
 				}
 				for _, r := range []model.Rows{psi, phi} {
 					for i := range batch {
-						require.Equal(t, []float32{canary, canary, canary}, r.Values[i*r.Stride+r.Width:][:3], "between the rows")
+						between := r.Values[i*r.Stride+r.Width:][:3]
+						require.Equal(t, []float32{canary, canary, canary}, between, "between the rows")
 					}
 				}
 			}
@@ -371,7 +377,8 @@ func (s Subject) sizes(t *testing.T) {
 	c.Hyper = map[string]float64{"no such key": 1}
 	assert.ErrorContains(t, s.Spec.Check(c), "no hyper-parameter no such key")
 	for _, h := range s.Spec.Hyper {
-		for _, v := range []float64{math.NaN(), math.Nextafter(h.Least, math.Inf(-1)), math.Nextafter(h.Most, math.Inf(1))} {
+		below, above := math.Nextafter(h.Least, math.Inf(-1)), math.Nextafter(h.Most, math.Inf(1))
+		for _, v := range []float64{math.NaN(), below, above} {
 			c.Hyper = s.Spec.Initial(m.Config()).Hyper
 			c.Hyper[h.Key] = v
 			assert.ErrorContains(t, s.Spec.Check(c), h.Key+" is")

@@ -30,11 +30,11 @@ func TestCP(t *testing.T) {
 				Definition: func(m model.Model, side kg.Side, triple kg.Triple) float64 {
 					n, relations := m.Config().Entities, m.Config().Relations
 					x := m.Tensors()
-					a, r, b := row(x[0], n, triple.Head), row(x[2], relations, triple.Relation), row(x[1], n, triple.Tail)
-					switch {
-					case side == kg.Head && reciprocal == 1:
-						a, r, b = row(x[0], n, triple.Tail), row(x[3], relations, triple.Relation), row(x[1], n, triple.Head)
+					head, relation, tail := triple.Head, x[2], triple.Tail
+					if side == kg.Head && reciprocal == 1 {
+						head, relation, tail = triple.Tail, x[3], triple.Head
 					}
+					a, r, b := row(x[0], n, head), row(relation, relations, triple.Relation), row(x[1], n, tail)
 					score := 0.0
 					for i := range a {
 						ar := float64(a[i] * r[i])
