@@ -3,6 +3,8 @@ package kernel
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
 // Backend holds the kernels of one tier. All backends agree bit for bit in the float64 kernels.
@@ -50,6 +52,7 @@ type Tile struct {
 	// computed to the end. Its truths' ends must not be below it. Not for Dot.
 	Drop  []float32
 	alive []uint8
+	args  asm.PanelArgs // here, since it would leave the stack
 	// Strips counts the strips that Panel was given, in chains of Chunk terms, and Dropped those
 	// that it passed over because of Drop.
 	Strips, Dropped int64
@@ -101,12 +104,16 @@ func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int
 			}
 		}
 		tile.Strips += int64(n)
-		add, count := from, ptr(rows)
-		if from+terms < k {
-			count = nil
+		tile.args = asm.PanelArgs{
+			Psi: word(&strips[from*mr]), PsiStride: k * mr, Phi: word(&panel[from*b.NR]), K: terms, Strips: n,
+			Scores: &tile.Scores[0], Add: from, ExitBelow: drop, Active: &tile.alive[0],
+			Thresholds: ptr(ends), Counts: ptr(better), Undecided: &tile.Undecided[0],
+			ValidLanes: valid, Ahead: next, Step: step,
 		}
-		tile.Pairs = b.compare[c].panel(&strips[from*mr], k*mr, &panel[from*b.NR], terms, n, &tile.Scores[0], add,
-			drop, &tile.alive[0], count, ptr(ends), ptr(better), &tile.Undecided[0], valid, next, step)
+		if from+terms == k {
+			tile.args.TruthStart = ptr(rows)
+		}
+		tile.Pairs = b.compare[c].panel(&tile.args)
 		next += uintptr(terms / 4 * n * step)
 	}
 }
@@ -191,6 +198,9 @@ func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64
 
 // LD is the leading dimension of the float64 kernels' d × d matrices: d rounded up to 8.
 func LD(d int) int { return (d + 7) &^ 7 }
+
+// word returns the address of a number as that of its bits.
+func word(x *float32) *uint32 { return (*uint32)(unsafe.Pointer(x)) }
 
 // ptr returns the address of the first element, or nil: a kernel does not follow it then.
 func ptr[T any](s []T) *T { return unsafe.SliceData(s) }

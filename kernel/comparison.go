@@ -1,6 +1,10 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mquine/mquine/asm"
+)
 
 // Comparison is how a query vector ψ and a feature vector φ become a score; more is better. The
 // pairwise comparisons take terms 2i and 2i+1 together.
@@ -57,7 +61,7 @@ func (c Comparison) falling() bool { return c == L1 || c == GroupNorm || c == Ph
 
 // panelFunc and pairFunc are the signatures of the kernels; package asm documents them.
 type (
-	panelFunc func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+	panelFunc func(*asm.PanelArgs) int
 	pairFunc  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 )
 

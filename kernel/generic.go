@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
 // The portable twins. Explicit conversions keep the compiler from fusing a product with a sum.
@@ -29,23 +31,23 @@ var generic = &Backend{
 	weights:   weightsGeneric,
 }
 
-// countGeneric counts for the strips that are not dropped; rows may be nil: there is nothing to
-// count then.
-func countGeneric(mr, nr, strips int, scores []float32, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
-	if rows == nil {
+// countGeneric counts for the active strips, unless TruthStart is nil.
+func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
+	if a.TruthStart == nil {
 		return 0
 	}
-	first := unsafe.Slice(rows, strips*mr+1)
-	truths := int(first[strips*mr])
-	end, count, open := unsafe.Slice(ends, 2*truths), unsafe.Slice(better, truths), unsafe.Slice(undecided, 2*truths)
+	first := unsafe.Slice(a.TruthStart, a.Strips*mr+1)
+	truths := int(first[a.Strips*mr])
+	thresholds, counts := unsafe.Slice(a.Thresholds, 2*truths), unsafe.Slice(a.Counts, truths)
+	undecided := unsafe.Slice(a.Undecided, 2*truths)
 	pairs := 0
-	for i := range strips * mr {
-		if drop != nil && unsafe.Slice(alive, strips)[i/mr] == 0 {
+	for i := range a.Strips * mr {
+		if a.ExitBelow != nil && unsafe.Slice(a.Active, a.Strips)[i/mr] == 0 {
 			continue
 		}
 		row := scores[i*nr : (i+1)*nr]
 		for t := first[i]; t < first[i+1]; t++ {
-			lo, hi := end[2*t], end[2*t+1]
+			lo, hi := thresholds[2*t], thresholds[2*t+1]
 			var above, notBelow uint64
 			for j, s := range row {
 				if s > hi {
@@ -55,11 +57,11 @@ func countGeneric(mr, nr, strips int, scores []float32, drop *float32, alive *ui
 					notBelow |= 1 << j
 				}
 			}
-			notBelow &= valid
+			notBelow &= a.ValidLanes
 			above &= notBelow
-			count[t] += int32(bits.OnesCount64(above))
-			if m := notBelow &^ above; m != 0 {
-				open[2*pairs], open[2*pairs+1] = uint64(t), m
+			counts[t] += int32(bits.OnesCount64(above))
+			if open := notBelow &^ above; open != 0 {
+				undecided[2*pairs], undecided[2*pairs+1] = uint64(t), open
 				pairs++
 			}
 		}

@@ -3,6 +3,8 @@ package kernel
 import (
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
 const genericMR, genericNR = 4, 16
@@ -54,45 +56,46 @@ func panelGeneric(c Comparison) panelFunc {
 			return sums
 		}
 	}
-	return func(q *float32, qStride int, e *float32, k, strips int, scores *float32, addTo int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ uintptr, _ int) int {
-		qs, es := unsafe.Slice(q, (strips-1)*qStride+k*genericMR), unsafe.Slice(e, k*genericNR)
-		out := unsafe.Slice(scores, strips*genericMR*genericNR)
-		for s := range strips {
-			if drop != nil && unsafe.Slice(alive, strips)[s] == 0 {
+	return func(a *asm.PanelArgs) int {
+		psi := unsafe.Slice((*float32)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*genericMR)
+		phi := unsafe.Slice((*float32)(unsafe.Pointer(a.Phi)), a.K*genericNR)
+		scores := unsafe.Slice(a.Scores, a.Strips*genericMR*genericNR)
+		for s := range a.Strips {
+			if a.ExitBelow != nil && unsafe.Slice(a.Active, a.Strips)[s] == 0 {
 				continue
 			}
-			strip, tile := qs[s*qStride:], out[s*genericMR*genericNR:]
 			for i := range genericMR {
-				for j, v := range sum(strip, es, i) {
-					if addTo != 0 {
-						v += tile[i*genericNR+j]
+				row := scores[(s*genericMR+i)*genericNR:][:genericNR]
+				for j, v := range sum(psi[s*a.PsiStride:], phi, i) {
+					if a.Add != 0 {
+						v += row[j]
 					}
-					tile[i*genericNR+j] = v
+					row[j] = v
 				}
 			}
 		}
-		dropGeneric(genericMR, genericNR, strips, out, drop, alive)
-		return countGeneric(genericMR, genericNR, strips, out, drop, alive, rows, ends, better, undecided, valid)
+		markGeneric(a, genericMR, genericNR, scores)
+		return countGeneric(a, genericMR, genericNR, scores)
 	}
 }
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// dropGeneric marks the strips all of whose scores are below their queries' drops.
-func dropGeneric(mr, nr, strips int, scores []float32, drop *float32, alive *uint8) {
-	if drop == nil {
+// markGeneric makes strips inactive all of whose scores are below their queries' limits.
+func markGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) {
+	if a.ExitBelow == nil {
 		return
 	}
-	limits, marks := unsafe.Slice(drop, strips*mr), unsafe.Slice(alive, strips)
-	for s := range strips {
-		if marks[s] == 0 {
+	limits, active := unsafe.Slice(a.ExitBelow, a.Strips*mr), unsafe.Slice(a.Active, a.Strips)
+	for s := range active {
+		if active[s] == 0 {
 			continue
 		}
-		marks[s] = 0
+		active[s] = 0
 		for i := s * mr; i < (s+1)*mr; i++ {
 			for _, v := range scores[i*nr : (i+1)*nr] {
 				if !(v < limits[i]) {
-					marks[s] = 1
+					active[s] = 1
 				}
 			}
 		}
@@ -164,10 +167,11 @@ const peakGenericTerms = Chunk * genericNR
 func peakGeneric(c Comparison) func(n int, _ *float32) {
 	panel := panelGeneric(c)
 	return func(n int, _ *float32) {
-		q, e := make([]float32, Chunk*genericMR), make([]float32, Chunk*genericNR)
+		psi, phi := make([]uint32, Chunk*genericMR), make([]uint32, Chunk*genericNR)
 		scores := make([]float32, genericMR*genericNR)
+		a := asm.PanelArgs{Psi: &psi[0], Phi: &phi[0], K: Chunk, Strips: 1, Scores: &scores[0]}
 		for range (n + genericMR - 1) / genericMR {
-			panel(&q[0], 0, &e[0], Chunk, 1, &scores[0], 0, nil, nil, nil, nil, nil, nil, 0, 0, 0)
+			panel(&a)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
 const (
@@ -45,30 +47,31 @@ func PackTiles(dst, rows []float32, stride int, ids []int32, k int) {
 // int16Generic is the portable twin of Int16's panels, for panels of nr candidates.
 func int16Generic(nr int) comparer {
 	const mr = int16MR
-	panel := func(q *float32, qStride int, e *float32, k, strips int, scores *float32, _ int, _ *float32, _ *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ uintptr, _ int) int {
-		qs := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(q)), (strips-1)*qStride+k*mr)
-		es := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(e)), k*nr)
-		out := unsafe.Slice(scores, strips*mr*nr)
+	panel := func(a *asm.PanelArgs) int {
+		psi := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*mr)
+		phi := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(a.Phi)), a.K*nr)
+		scores := unsafe.Slice(a.Scores, a.Strips*mr*nr)
 		product := func(x, y [WordBytes]int8) int32 {
 			return int32(x[0])*int32(y[0]) + int32(x[1])*int32(y[1]) + int32(x[2])*int32(y[2]) + int32(x[3])*int32(y[3])
 		}
-		for row := range strips * mr {
-			strip := qs[row/mr*qStride:]
+		half := a.K / 2
+		for row := range a.Strips * mr {
+			strip := psi[row/mr*a.PsiStride:]
 			var coarse, fine [maxNR]int32
-			for t := range k / 2 {
+			for t := range half {
 				at := t/tileWords*tileWords*mr + row%mr*tileWords + t%tileWords
-				c, f := strip[at], strip[k/2*mr+at]
-				cs, fs := es[t*nr:(t+1)*nr], es[(k/2+t)*nr:(k/2+t+1)*nr]
+				c, f := strip[at], strip[half*mr+at]
+				cs, fs := phi[t*nr:(t+1)*nr], phi[(half+t)*nr:(half+t+1)*nr]
 				for j, e := range cs {
 					coarse[j] += product(c, e)
 					fine[j] += product(c, fs[j]) + product(f, e)
 				}
 			}
 			for j := range nr {
-				out[row*nr+j] = float32(coarse[j]) + float32(float32(fine[j])*(1.0/Fine))
+				scores[row*nr+j] = float32(coarse[j]) + float32(float32(fine[j])*(1.0/Fine))
 			}
 		}
-		return countGeneric(mr, nr, strips, out, nil, nil, rows, ends, better, undecided, valid)
+		return countGeneric(a, mr, nr, scores)
 	}
 	return comparer{mr: mr, panel: panel}
 }

@@ -3,6 +3,8 @@ package kernel
 import (
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
 // WordBytes is the number of dimensions in a term of Int8.
@@ -107,36 +109,37 @@ func pairInt8Generic(x *float32, n int, table *float32, stride int, ids *int32, 
 // int8Generic is the portable twin of Int8's panels, for panels of nr candidates.
 func int8Generic(nr int) comparer {
 	const mr = genericMR
-	panel := func(q *float32, qStride int, e *float32, k, strips int, scores *float32, addTo int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ uintptr, _ int) int {
-		qs := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(q)), (strips-1)*qStride+k*mr)
-		es := unsafe.Slice((*[WordBytes]uint8)(unsafe.Pointer(e)), k*nr)
-		out := unsafe.Slice(scores, strips*mr*nr)
-		sums := unsafe.Slice((*int32)(unsafe.Pointer(scores)), len(out))
-		for s := range strips {
-			strip, tile := qs[s*qStride:], sums[s*mr*nr:]
+	panel := func(a *asm.PanelArgs) int {
+		psi := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*mr)
+		phi := unsafe.Slice((*[WordBytes]uint8)(unsafe.Pointer(a.Phi)), a.K*nr)
+		scores := unsafe.Slice(a.Scores, a.Strips*mr*nr)
+		sums := unsafe.Slice((*int32)(unsafe.Pointer(a.Scores)), len(scores))
+		for s := range a.Strips {
+			strip := psi[s*a.PsiStride:]
 			for i := range mr {
-				for j := range nr {
+				row := sums[(s*mr+i)*nr:][:nr]
+				for j := range row {
 					sum := int32(0)
-					if addTo != 0 {
-						sum = tile[i*nr+j]
+					if a.Add != 0 {
+						sum = row[j]
 					}
-					for t := range k {
-						x, y := strip[t*mr+i], es[t*nr+j]
+					for t := range a.K {
+						x, y := strip[t*mr+i], phi[t*nr+j]
 						for u := range WordBytes {
 							sum += int32(x[u]) * int32(y[u])
 						}
 					}
-					tile[i*nr+j] = sum
+					row[j] = sum
 				}
 			}
 		}
-		if rows == nil {
+		if a.TruthStart == nil {
 			return 0
 		}
 		for i, sum := range sums {
-			out[i] = float32(sum)
+			scores[i] = float32(sum)
 		}
-		return countGeneric(mr, nr, strips, out, drop, alive, rows, ends, better, undecided, valid)
+		return countGeneric(a, mr, nr, scores)
 	}
 	return comparer{mr: mr, panel: panel}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -58,13 +59,16 @@ func (c vectors) gemm(mr, columns, width int) {
 	c.MOVQ(operand.U32(uint32(mr)), fetch)
 	acc := matrixOf(c, mr, columns)
 	b, n := c.param("b"), c.param("k")
+	holds(c.Context, "sums of c[i][j] of the tile", slices.Concat(acc...)...)
 	terms := func(u int) {
 		var bs []reg.VecVirtual
 		for v := range columns {
 			bs = append(bs, c.load(at(b, u*nr+v*c.lanes)))
 		}
+		holds(c.Context, "b[t][j]", bs...)
 		for i := range mr {
 			x := c.broadcast(at(a, u*mr+i))
+			holds(c.Context, "a[i][t] in all lanes", x)
 			for v := range columns {
 				c.VFMADD231PS(bs[v], x, acc[i][v])
 			}
