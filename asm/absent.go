@@ -29,7 +29,7 @@ var (
 	PairNormAVX2            func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 	PairPhaseAVX512         func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 	PairPhaseAVX2           func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
-	PairInt8AVX512VNNI      func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
+	PairInt8AVX512VNNI      func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 	MatMul8AVX512           func(c *float64, a *float64, b *float64, k int, ld int, groups int)
 	MatMul8AVX2             func(c *float64, a *float64, b *float64, k int, ld int, groups int)
 	MatMulFMA8AVX512        func(c *float64, a *float64, b *float64, k int, ld int, groups int)

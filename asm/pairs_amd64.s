@@ -864,7 +864,7 @@ terms:
 	VZEROUPPER
 	RET
 
-// func PairInt8AVX512VNNI(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
+// func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 // Requires: AVX, AVX2, AVX512F, AVX512VNNI
 TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
 	// PairInt8AVX512VNNI is the dot product of one row of signed bytes with listed rows of unsigned bytes:

@@ -29,8 +29,8 @@ func ceilings(s *suite) []Benchmark {
 	}
 	for _, backend := range s.backends {
 		loops := []loop{
-			{"fma32", backend.Terms(kernel.Dot), 2}, {"l1", backend.Terms(kernel.L1), flops(kernel.L1)},
-			{"group-norm", backend.Terms(kernel.GroupNorm), flops(kernel.GroupNorm)}, {"phase", backend.Terms(kernel.Phase), flops(kernel.Phase)},
+			{"fma32", backend.Terms(kernel.Dot), 2}, {"l1", backend.Terms(kernel.L1), kernel.L1.Flops()},
+			{"group-norm", backend.Terms(kernel.GroupNorm), kernel.GroupNorm.Flops()}, {"phase", backend.Terms(kernel.Phase), kernel.Phase.Flops()},
 			{"fma64", backend.FMA64(), 1}, {"muladd64", backend.MulAdd64(), 1}, {"int8", backend.Int8(), 1},
 		}
 		if backend.FastInt16() {

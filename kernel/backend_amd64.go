@@ -12,15 +12,8 @@ var backends = [...]*Backend{
 	Generic: generic,
 	AVX2: {
 		Tier: AVX2, NR: 16,
-		compare: [...]comparer{
-			Dot:       {6, asm.DotPanel6x16AVX2, asm.PairDotAVX2, asm.DotPeakAVX2, 96},
-			L1:        {5, asm.L1Panel5x16AVX2, asm.PairL1AVX2, asm.L1PeakAVX2, 96},
-			GroupNorm: {4, asm.NormPanel4x16AVX2, asm.PairNormAVX2, asm.NormPeakAVX2, 128},
-			Phase:     {4, asm.PhasePanel4x16AVX2, asm.PairPhaseAVX2, asm.PhasePeakAVX2, 128},
-			Int8:      int8Generic(16),
-			Int16:     int16Generic(16),
-		},
-		rootError: 1.5 * 0x1p-12, // VRSQRTPS
+		int8:      int8Generic(16),
+		int16:     int16Generic(16),
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
@@ -32,17 +25,10 @@ var backends = [...]*Backend{
 	},
 	AVX512: {
 		Tier: AVX512, NR: 48,
-		compare: [...]comparer{
-			Dot:       {9, asm.DotPanel9x48AVX512, asm.PairDotAVX512, asm.DotPeakAVX512, 192},
-			L1:        {8, asm.L1Panel8x48AVX512, asm.PairL1AVX512, asm.L1PeakAVX512, 192},
-			GroupNorm: {6, asm.NormPanel6x48AVX512, asm.PairNormAVX512, asm.NormPeakAVX512, 384},
-			Phase:     {6, asm.PhasePanel6x48AVX512, asm.PairPhaseAVX512, asm.PhasePeakAVX512, 384},
-			Int8:      int8PanelAVX512(),
-			Int16:     int16PanelAVX512(),
-		},
+		int8:      int8PanelAVX512(),
+		int16:     int16PanelAVX512(),
 		fastInt8:  cpuid.CPU.Supports(cpuid.AVX512VNNI),
 		fastInt16: hasTiles,
-		rootError: 0x1p-14, // VRSQRT14PS
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,
@@ -72,7 +58,7 @@ func int16PanelAVX512() comparer {
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
 }
 
-func pairInt8AVX512() func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
+func pairInt8AVX512() func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32) {
 	if !cpuid.CPU.Supports(cpuid.AVX512VNNI) {
 		return pairInt8Generic
 	}

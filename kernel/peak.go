@@ -67,9 +67,10 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 }
 
 // Terms is the ceiling of a comparison's panels: its operations on registers alone, counted in terms
-// of scores (Int8 has the ceiling of that name). That of Dot, a multiply-add or two operations a term, is the FMA ceiling.
+// of scores. That of Dot, a multiply-add or two operations a term, is the FMA ceiling.
 func (b *Backend) Terms(c Comparison) Ceiling {
-	return Ceiling{float64(b.compare[c].peakTerms), onRegisters(b.compare[c].peak, peakOperands[:])}
+	k := b.comparer(c)
+	return Ceiling{float64(k.peakTerms), onRegisters(k.peak, peakOperands[:])}
 }
 
 // FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two

@@ -46,36 +46,12 @@ func twinUpdate(c Comparison, score float32, q, e []float32) float32 {
 	return fma32(q[0], e[0], score)
 }
 
+// twinScore is the score of Panels(c).
 func twinScore(c Comparison, q, e []float32) float32 {
-	if c == Int16 {
-		products := func(x, y []float32) (sum int64) {
-			for t := range x {
-				for shift := 0; shift < 32; shift += 8 {
-					sum += int64(int8(math.Float32bits(x[t])>>shift)) * int64(int8(math.Float32bits(y[t])>>shift))
-				}
-			}
-			return sum
-		}
-		half := len(q) / 2
-		coarse := products(q[:half], e[:half])
-		fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
-		part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
-		return float32(coarse) + part
-	}
-	if c == Int8 {
-		sum := int32(0)
-		for t := range q {
-			x, y := math.Float32bits(q[t]), math.Float32bits(e[t])
-			for shift := 0; shift < 32; shift += 8 {
-				sum += int32(int8(x>>shift)) * int32(uint8(y>>shift))
-			}
-		}
-		return float32(sum)
-	}
 	var sum float32
 	for from := 0; from < len(q); from += Chunk {
 		var chain float32
-		for t := from; t < min(from+Chunk, len(q)); t += c.Unit() {
+		for t := from; t < min(from+Chunk, len(q)); t += c.Group() {
 			chain = twinUpdate(c, chain, q[t:], e[t:])
 		}
 		if from > 0 {
@@ -84,4 +60,32 @@ func twinScore(c Comparison, q, e []float32) float32 {
 		sum = chain
 	}
 	return sum
+}
+
+// twinInt8 is the score of Int8Panels.
+func twinInt8(q, e []uint32) float32 {
+	sum := int32(0)
+	for t := range q {
+		for shift := 0; shift < 32; shift += 8 {
+			sum += int32(int8(q[t]>>shift)) * int32(uint8(e[t]>>shift))
+		}
+	}
+	return float32(sum)
+}
+
+// twinInt16 is the score of Int16Panels.
+func twinInt16(q, e []uint32) float32 {
+	products := func(x, y []uint32) (sum int64) {
+		for t := range x {
+			for shift := 0; shift < 32; shift += 8 {
+				sum += int64(int8(x[t]>>shift)) * int64(int8(y[t]>>shift))
+			}
+		}
+		return sum
+	}
+	half := len(q) / 2
+	coarse := products(q[:half], e[:half])
+	fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
+	part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
+	return float32(coarse) + part
 }

@@ -52,7 +52,7 @@ func (s Shape) Len() int {
 type Comparison = kernel.Comparison
 
 // The classes.
-const (
+var (
 	Dot       = kernel.Dot
 	L1        = kernel.L1
 	GroupNorm = kernel.GroupNorm

@@ -478,7 +478,7 @@ func TestExactVectors(t *testing.T) {
 				})
 				for _, b := range backends {
 					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen}} {
-						if o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
+						if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 							continue
 						}
 						if sameTwin(b, o.Screen) {

@@ -73,7 +73,7 @@ of 64, count > 0.`
 
 func pairInt8(c *build.Context) {
 	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // as many chains as the sums' latency in cycles
-	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)")
+	function(c, name, "func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)")
 	doc(c, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")
 	r := loadPair(c)

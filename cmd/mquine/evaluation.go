@@ -94,7 +94,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 		return err
 	}
 	m := s.checkpoint.Model
-	if compare := m.Tower(kg.Tail).Compare; compare != kernel.Dot && e.screen != rank.AutoScreen {
+	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		return fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out", e.screen, m.Config().Model, compare)
 	}
 	report := &rank.Report{
@@ -163,7 +163,7 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if e.peak {
 		gterms := float64(tower.Width) * float64(report.Candidates) * float64(report.UniqueQueries) / 1e9 / report.Timing.Rank
 		report.FMAGFLOPSAll, report.GtermsAll = mean(ceiling.fma)/1e9, mean(ceiling.terms)/1e9
-		report.Share = portOperations[tower.Compare] * gterms / report.FMAGFLOPSAll
+		report.Share = tower.Compare.PortOperations() * gterms / report.FMAGFLOPSAll
 		report.ComparisonShare = gterms / report.GtermsAll
 	}
 	report.Results, report.Groups, err = rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
@@ -282,11 +282,6 @@ func (e *evaluation) print(w io.Writer, r *rank.Report, c kernel.Comparison, tie
 	_, err := fmt.Fprintln(w, text)
 	return err
 }
-
-// portOperations counts the operations of a term that compete with FMA for its ports, an FMA being
-// two: a subtraction, a mask and another subtraction for L1. The square roots of the pairwise
-// comparisons have no common measure with it.
-var portOperations = map[kernel.Comparison]float64{kernel.Dot: 2, kernel.L1: 6}
 
 // ceiling holds measurements of the processor's rates, in operations and in terms a second.
 type ceiling struct {
