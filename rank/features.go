@@ -11,7 +11,7 @@ import (
 )
 
 // features holds φ of the candidates first ≤ e < first+n, by rows for single scores and in panels
-// for the tiles. The panels hold the candidates in ascending order of ‖φ‖, so that the few large
+// for the screen. The panels hold the candidates in ascending order of ‖φ‖, so that the few large
 // ones do not widen everyone's error band.
 type features struct {
 	tower      model.Tower

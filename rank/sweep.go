@@ -59,11 +59,11 @@ type sweeper struct {
 	scores  []float64
 	classes []class
 	pending []candidate
-	// deciding is the time spent on what the tiles left undecided.
+	// deciding is the time spent on what the panels left undecided.
 	deciding time.Duration
 }
 
-// tally is what the tiles' count of better candidates misses, by filter.
+// tally is what the panels' count of better candidates misses, by filter.
 type tally struct {
 	better, equal [NumFilters]int32
 }
