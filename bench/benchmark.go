@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // Benchmark is one measurement.
@@ -51,7 +52,7 @@ var families = []func(*suite) []Benchmark{
 type suite struct {
 	backends []*kernel.Backend // best first
 	fixtures fixtures
-	reading  map[kernel.Level]func(int)
+	reading  map[ceiling.Level]func(int)
 }
 
 // All lists the benchmarks of this machine, on the instruction sets that kernel.TierEnv allows. They
@@ -62,7 +63,7 @@ func All() ([]Benchmark, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{backends: backends, reading: map[kernel.Level]func(int){}}
+	s := &suite{backends: backends, reading: map[ceiling.Level]func(int){}}
 	var all []Benchmark
 	for _, list := range families {
 		all = append(all, list(s)...)
@@ -75,12 +76,12 @@ func (s *suite) best(b *kernel.Backend) bool { return b == s.backends[0] }
 
 // read returns the loop that reads a level of the memory on one thread, and nil where there is no
 // such level.
-func (s *suite) read(l kernel.Level) *limit {
+func (s *suite) read(l ceiling.Level) *limit {
 	size := l.Reading(1)
 	if size == 0 {
 		return nil
 	}
-	c := s.backends[0].Read(size)
+	c := ceiling.Read(s.backends[0], size)
 	if s.reading[l] == nil {
 		s.reading[l] = c.Loop()
 	}

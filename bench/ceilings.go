@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // ceilings measures what the machine can do at all: operations on registers on one thread and on
@@ -16,7 +17,7 @@ import (
 func ceilings(s *suite) []Benchmark {
 	var list []Benchmark
 	counts := slices.Compact([]int{1, threads()})
-	add := func(name string, quick bool, unit string, scale float64, threads int, c kernel.Ceiling) {
+	add := func(name string, quick bool, unit string, scale float64, threads int, c ceiling.Ceiling) {
 		list = append(list, Benchmark{Name: name, Quick: quick, run: func(_ context.Context, b *testing.B) error {
 			measureCeiling(b, c, threads, unit, scale)
 			return nil
@@ -24,20 +25,22 @@ func ceilings(s *suite) []Benchmark {
 	}
 	type loop struct {
 		of      string
-		ceiling kernel.Ceiling
+		ceiling ceiling.Ceiling
 		flops   float64 // of what the ceiling counts
 	}
 	for _, backend := range s.backends {
 		loops := []loop{
-			{"fma32", backend.Terms(kernel.Dot), 2}, {"l1", backend.Terms(kernel.L1), kernel.L1.Flops()},
-			{"group-norm", backend.Terms(kernel.GroupNorm), kernel.GroupNorm.Flops()}, {"phase", backend.Terms(kernel.Phase), kernel.Phase.Flops()},
-			{"fma64", backend.FMA64(), 1}, {"muladd64", backend.MulAdd64(), 1}, {"int8", backend.Int8(), 1},
+			{"fma32", ceiling.Terms(backend, kernel.Dot), 2},
+			{"l1", ceiling.Terms(backend, kernel.L1), kernel.L1.Flops()},
+			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), kernel.GroupNorm.Flops()},
+			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
+			{"fma64", ceiling.FMA64(backend), 1}, {"muladd64", ceiling.MulAdd64(backend), 1}, {"int8", ceiling.Int8(backend), 1},
 		}
 		if backend.FastInt16() {
-			loops = append(loops, loop{"int8-tiles", backend.Int8Tiles(), 1})
+			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})
 		}
-		if backend.HasSplitProducts() {
-			loops = append(loops, loop{"bfloat16-tiles", backend.BFloat16Tiles(), 1})
+		if backend.Features.Has(kernel.FeatureBF16) {
+			loops = append(loops, loop{"bfloat16-tiles", ceiling.BFloat16Tiles(backend), 1})
 		}
 		for _, loop := range loops {
 			for _, n := range counts {
@@ -49,11 +52,11 @@ func ceilings(s *suite) []Benchmark {
 			}
 		}
 	}
-	for level := range kernel.NumLevels {
+	for level := range ceiling.NumLevels {
 		for _, n := range counts {
 			if size := level.Reading(n); size > 0 {
 				add(name("Ceiling", "tier", s.backends[0].Tier, "of", "read-"+level.String(), "threads", n),
-					n == 1, "GB/s", 1, n, s.backends[0].Read(size))
+					n == 1, "GB/s", 1, n, ceiling.Read(s.backends[0], size))
 			}
 		}
 	}
@@ -62,7 +65,7 @@ func ceilings(s *suite) []Benchmark {
 
 // measureCeiling reports the best rate of many short runs: a limit is what is possible, and whatever
 // disturbs the machine only lowers the rate.
-func measureCeiling(b *testing.B, c kernel.Ceiling, threads int, unit string, scale float64) {
+func measureCeiling(b *testing.B, c ceiling.Ceiling, threads int, unit string, scale float64) {
 	var run func() float64
 	if threads == 1 {
 		runtime.LockOSThread()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
@@ -150,7 +151,7 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 		triples = triples[:1]
 	}
 	tower := m.Tower(kg.Tail)
-	ceiling := backend.Terms(tower.Compare).Runner(threads())
+	peakRate := ceiling.Terms(backend, tower.Compare).Runner(threads())
 	var stats rank.Stats
 	var pack time.Duration
 	var peak float64
@@ -158,14 +159,14 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 	before := allocated()
 	for b.Loop() {
 		b.StopTimer()
-		peak += ceiling(5 * time.Millisecond)
+		peak += peakRate(5 * time.Millisecond)
 		b.StartTimer()
 		ranking, err := rank.Run(ctx, m, sub.index, triples, rank.Options{Backend: backend, Threads: threads()})
 		if err != nil {
 			return err
 		}
 		b.StopTimer()
-		peak += ceiling(5 * time.Millisecond)
+		peak += peakRate(5 * time.Millisecond)
 		b.StartTimer()
 		stats = ranking.Stats
 		pack += stats.Pack

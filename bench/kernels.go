@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // pairs compares a query with rows here and there in a table beyond the caches, as the float64 stage
@@ -33,7 +34,7 @@ func pairs(s *suite) []Benchmark {
 					at += rows
 				}
 				o.bytes = rows * float64(4*k)
-				if l := s.read(kernel.Memory); l != nil && table*k*4 >= outOfCache/2 {
+				if l := s.read(ceiling.Memory); l != nil && table*k*4 >= outOfCache/2 {
 					o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
 				}
 				o.measure(b)
@@ -46,7 +47,7 @@ func pairs(s *suite) []Benchmark {
 			for _, c := range kernel.Comparisons() {
 				o, out := operation{flops: rows * float64(k) * c.Flops()}, make([]float64, rows)
 				if c == kernel.Dot {
-					o.limits = []share{{"pct-peak", o.flops, newLimit(backend.FMA64())}}
+					o.limits = []share{{"pct-peak", o.flops, newLimit(ceiling.FMA64(backend))}}
 				}
 				add(backend, c.String(), k, outOfCache/4/k, k == 1504 && c == kernel.Dot, o, func(x, table []float32, ids []int32) {
 					backend.Pair(c, out, x, table, k, ids)
@@ -57,7 +58,7 @@ func pairs(s *suite) []Benchmark {
 			}
 			words, sums := (k/2+kernel.Int8PairWidth-1)/kernel.Int8PairWidth*kernel.Int8PairWidth, make([]int32, rows) // coarse and fine codes
 			ops := rows * float64(2*kernel.WordBytes*words)
-			o := operation{others: map[string]float64{"GOP/s": ops / 1e9}, limits: []share{{"pct-peak", ops, newLimit(backend.Int8())}}}
+			o := operation{others: map[string]float64{"GOP/s": ops / 1e9}, limits: []share{{"pct-peak", ops, newLimit(ceiling.Int8(backend))}}}
 			add(backend, "int8", words, 48, k == 1504, o, func(x, table []float32, ids []int32) {
 				backend.PairInt8(sums, kernel.Words(x), kernel.Words(table), words, ids)
 			})
@@ -77,11 +78,11 @@ func matrices(s *suite) []Benchmark {
 			for _, kind := range []struct {
 				name         string
 				flops, bytes float64
-				limit        *kernel.Ceiling
+				limit        *ceiling.Ceiling
 				call         func(c, a, b, x []float64)
 			}{
-				{"MatMulFMA", 2 * cube, 24 * square, new(backend.FMA64()), func(c, a, b, _ []float64) { backend.MatMulFMA(c, a, b, d) }},
-				{"MatMul", 2 * cube, 24 * square, new(backend.MulAdd64()), func(c, a, b, _ []float64) { backend.MatMul(c, a, b, d) }},
+				{"MatMulFMA", 2 * cube, 24 * square, new(ceiling.FMA64(backend)), func(c, a, b, _ []float64) { backend.MatMulFMA(c, a, b, d) }},
+				{"MatMul", 2 * cube, 24 * square, new(ceiling.MulAdd64(backend)), func(c, a, b, _ []float64) { backend.MatMul(c, a, b, d) }},
 				{"Frobenius", 4 * square, 24 * square, nil, func(c, a, b, x []float64) { backend.Frobenius(a, b, x, d, c) }},
 			} {
 				list = append(list, Benchmark{
@@ -92,7 +93,7 @@ func matrices(s *suite) []Benchmark {
 						o := operation{call: func() { kind.call(c, x, y, z) }, flops: kind.flops, bytes: kind.bytes}
 						if kind.limit != nil {
 							o.limits = append(o.limits, share{"pct-peak", o.flops, newLimit(*kind.limit)})
-						} else if l := s.read(kernel.L1Cache); l != nil {
+						} else if l := s.read(ceiling.L1Cache); l != nil {
 							o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
 						}
 						o.measure(b)
@@ -138,7 +139,7 @@ func packing(s *suite) []Benchmark {
 					for range panels {
 						o.call() // the system gives memory when it is first written to
 					}
-					if l := s.read(kernel.Memory); l != nil {
+					if l := s.read(ceiling.Memory); l != nil {
 						o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
 					}
 					o.measure(b)

@@ -11,13 +11,16 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // Machine says where results come from.
 type Machine struct {
-	CPU     string
-	Tier    kernel.Tier
-	Threads int
+	CPU  string
+	Tier kernel.Tier
+	// Features are those that the kernels of the tier use.
+	Features kernel.Features
+	Threads  int
 	// Commit is the revision of the code, with +dirty where files were changed, and CommitTime when
 	// it was made; both are empty where the build does not know.
 	Commit     string
@@ -32,7 +35,7 @@ func ThisMachine() (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	m := Machine{CPU: strings.TrimSpace(cpuid.CPU.BrandName), Tier: backends[0].Tier, Threads: threads()}
+	m := Machine{CPU: strings.TrimSpace(cpuid.CPU.BrandName), Tier: backends[0].Tier, Features: backends[0].Features, Threads: threads()}
 	if m.CPU == "" {
 		m.CPU = "unknown " + runtime.GOARCH
 	}
@@ -48,7 +51,7 @@ func ThisMachine() (Machine, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l := newLimit(backends[0].Terms(kernel.Dot))
+	l := newLimit(ceiling.Terms(backends[0], kernel.Dot))
 	for range 50 {
 		m.Ceiling = max(m.Ceiling, 2*l.sample()/1e9)
 	}
@@ -84,7 +87,7 @@ func (m Machine) WriteDetails(w io.Writer) error {
 		}
 		return s
 	}
-	_, err := fmt.Fprintf(w, "tier: %v\nthreads: %d\ncommit: %s\ncommit-time: %s\nmeasured: %s\ngo: %s\nceiling: %.1f GFLOP/s FMA float32, %v, one thread\n",
-		m.Tier, m.Threads, unknown(m.Commit), unknown(m.CommitTime), time.Now().UTC().Format(time.RFC3339), runtime.Version(), m.Ceiling, m.Tier)
+	_, err := fmt.Fprintf(w, "tier: %v\nfeatures: %v\nthreads: %d\ncommit: %s\ncommit-time: %s\nmeasured: %s\ngo: %s\nceiling: %.1f GFLOP/s FMA float32, %v, one thread\n",
+		m.Tier, m.Features, m.Threads, unknown(m.Commit), unknown(m.CommitTime), time.Now().UTC().Format(time.RFC3339), runtime.Version(), m.Ceiling, m.Tier)
 	return err
 }

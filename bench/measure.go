@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // operation is a kernel call to be measured on one thread.
@@ -27,14 +27,14 @@ type share struct {
 	limit  *limit
 }
 
-// limit is a kernel.Ceiling that is sampled again and again.
+// limit is a ceiling.Ceiling that is sampled again and again.
 type limit struct {
 	perRound float64
 	loop     func(rounds int)
 	n        int // rounds of a call
 }
 
-func newLimit(c kernel.Ceiling) *limit { return &limit{c.PerRound, c.Loop(), 1} }
+func newLimit(c ceiling.Ceiling) *limit { return &limit{c.PerRound, c.Loop(), 1} }
 
 // sample runs the loop for half a millisecond and returns its rate in that time.
 func (l *limit) sample() float64 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 // outOfCache is the memory of tables and panels that no cache should hold.
@@ -47,7 +48,7 @@ func float32Panel(b *kernel.Backend, c kernel.Comparison, k int) operation {
 	o := panel(b, p, k, func(n int) []uint32 { return kernel.Words(randoms(n)) })
 	terms := comparedBy(p, k) * float64(k)
 	o.flops = terms * c.Flops()
-	o.limits = []share{{"pct-peak", terms, newLimit(b.Terms(c))}}
+	o.limits = []share{{"pct-peak", terms, newLimit(ceiling.Terms(b, c))}}
 	return o
 }
 
@@ -56,7 +57,7 @@ func int8Panel(b *kernel.Backend, k int) operation {
 	o := panel(b, p, words, randomWords)
 	ops := 2 * comparedBy(p, words) * float64(words*kernel.WordBytes)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
-	o.limits = []share{{"pct-peak", ops, newLimit(b.Int8())}}
+	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8(b))}}
 	return o
 }
 
@@ -67,7 +68,7 @@ func int16Panel(b *kernel.Backend, k int) operation {
 	const products = 3 // of coarse and fine codes
 	ops := products * 2 * comparedBy(p, words) * float64(words*kernel.WordBytes/2)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
-	o.limits = []share{{"pct-peak", ops, newLimit(b.Int8Tiles())}}
+	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8Tiles(b))}}
 	return o
 }
 

@@ -102,7 +102,7 @@ func TestQuick(t *testing.T) {
 	}
 	assert.Equal(t, quick, runs)
 	for _, r := range results {
-		for _, key := range []string{"goos", "goarch", "cpu", "tier", "threads", "commit", "ceiling"} {
+		for _, key := range []string{"goos", "goarch", "cpu", "tier", "features", "threads", "commit", "ceiling"} {
 			assert.NotEmpty(t, r.Config[key], key)
 		}
 		assert.Positive(t, r.Values["sec/op"], r.Name)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train"
@@ -89,9 +90,9 @@ func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	}
 	o.flops = products[c.Model] * cube
 	if o.flops > 0 {
-		limit := backend.FMA64()
+		limit := ceiling.FMA64(backend)
 		if part == "Reference" {
-			limit = backend.MulAdd64()
+			limit = ceiling.MulAdd64(backend)
 		}
 		o.limits = []share{{"pct-peak", o.flops, newLimit(limit)}}
 	}

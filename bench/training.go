@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/train"
 )
@@ -20,8 +22,8 @@ import (
 func products(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
-		one := newLimit(backend.Terms(kernel.Dot))
-		list = append(list, productsOf(s, "Product", backend, backend.NewProduct, func(terms float64) []share {
+		one := newLimit(ceiling.Terms(backend, kernel.Dot))
+		list = append(list, productsOf(s, "Product", backend, linalg.New(backend).NewProduct, func(terms float64) []share {
 			return []share{{"pct-peak", terms, one}}
 		})...)
 	}
@@ -33,19 +35,19 @@ func products(s *suite) []Benchmark {
 func splitProducts(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
-		if !backend.HasSplitProducts() {
+		if !backend.Features.Has(kernel.FeatureBF16) {
 			continue
 		}
 		const parts = 3
-		tiles, fma := newLimit(backend.BFloat16Tiles()), newLimit(backend.Terms(kernel.Dot))
-		list = append(list, productsOf(s, "SplitProduct", backend, backend.NewSplitProduct, func(terms float64) []share {
+		tiles, fma := newLimit(ceiling.BFloat16Tiles(backend)), newLimit(ceiling.Terms(backend, kernel.Dot))
+		list = append(list, productsOf(s, "SplitProduct", backend, linalg.New(backend).NewSplitProduct, func(terms float64) []share {
 			return []share{{"pct-peak", parts * 2 * terms, tiles}, {"pct-fma", terms, fma}}
 		})...)
 	}
 	return list
 }
 
-func productsOf(s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *kernel.Product, limits func(terms float64) []share) []Benchmark {
+func productsOf(s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *linalg.Product, limits func(terms float64) []share) []Benchmark {
 	const queries, features = 2048, 1482
 	var list []Benchmark
 	for _, candidates := range []int{1024, 14541} {
@@ -59,8 +61,8 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 				run: func(ctx context.Context, b *testing.B) error {
 					p := newProduct(1)
 					psi, phi, w := randomMatrix(queries, features), randomMatrix(candidates, features), randomMatrix(queries, candidates)
-					out := map[string]kernel.Matrix{"scores": w, "queries": psi, "candidates": phi}[product]
-					out = kernel.NewMatrix(out.Rows, out.Cols)
+					out := map[string]linalg.Matrix{"scores": w, "queries": psi, "candidates": phi}[product]
+					out = linalg.NewMatrix(out.Rows, out.Cols)
 					var failed error
 					multiply := map[string]func() error{
 						"scores":     func() error { return p.NT(ctx, out, psi, phi, false) },
@@ -97,17 +99,18 @@ func smallProducts(s *suite) []Benchmark {
 					Name:  name("Small", "tier", backend.Tier, "of", part, "d", d),
 					Quick: d == 38 && s.best(backend),
 					run: func(_ context.Context, b *testing.B) error {
-						x, y, c := randomSmall(d), randomSmall(d), kernel.NewSmall(d, d)
+						x, y, c := randomSmall(d), randomSmall(d), linalg.NewSmall(d, d)
 						p := d * (d + 1) / 2
-						a, phi, gradient := randomMatrix(entities, p), randomMatrix(entities, 2*p), kernel.NewMatrix(entities, p)
-						symmetric := backend.NewSymmetric(d)
+						a, phi, gradient := randomMatrix(entities, p), randomMatrix(entities, 2*p), linalg.NewMatrix(entities, p)
+						kernels := linalg.New(backend)
+						symmetric := kernels.NewSymmetric(d)
 						cube, i := 2*float64(d*d*d), 0
 						o := map[string]operation{
-							"product":  {flops: cube, call: func() { backend.MatMul32(c, x, y, kernel.Matrix{}) }},
+							"product":  {flops: cube, call: func() { kernels.MatMul32(c, x, y, linalg.Matrix{}) }},
 							"features": {flops: cube / 2, call: func() { symmetric.Features(phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
 							"gradient": {flops: cube, call: func() { symmetric.Gradient(gradient.Row(i), phi.Row(i), a.Row(i)); i = (i + 1) % entities }},
 						}[part]
-						o.limits = []share{{"pct-peak", o.flops / 2, newLimit(backend.Terms(kernel.Dot))}}
+						o.limits = []share{{"pct-peak", o.flops / 2, newLimit(ceiling.Terms(backend, kernel.Dot))}}
 						o.measure(b)
 						return nil
 					},
@@ -118,7 +121,7 @@ func smallProducts(s *suite) []Benchmark {
 	return list
 }
 
-// rowOperations does to rows of 1,024 numbers in L2 what a training step does.
+// rowOperations does to rows of 1,024 numbers in L2 what a training step does. Stored results know AdamCatchUp as coast.
 func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark
@@ -128,16 +131,16 @@ func rowOperations(s *suite) []Benchmark {
 				Name:  name("Rows", "tier", backend.Tier, "of", part),
 				Quick: (part == "softmax" || part == "adam") && s.best(backend),
 				run: func(_ context.Context, b *testing.B) error {
-					x, y, m, v := randomMatrix(rows, cols), randomMatrix(rows, cols), kernel.NewMatrix(rows, cols), kernel.NewMatrix(rows, cols)
-					adam := kernel.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
-					adagrad := kernel.AdagradStep{Rate: 1e-3, Epsilon: 1e-10}
+					x, y, m, v := randomMatrix(rows, cols), randomMatrix(rows, cols), linalg.NewMatrix(rows, cols), linalg.NewMatrix(rows, cols)
+					kernels, adam := linalg.New(backend), linalg.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
+					adagrad := linalg.AdagradStep{Rate: 1e-3, Epsilon: 1e-10}
 					work := map[string]func(i int){
-						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); backend.Softmax(m.Row(i), 1, 1) },
-						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); backend.Logistic(m.Row(i), nil, 0, 0) },
-						"axpy":     func(i int) { backend.Axpy(m.Row(i), 1e-9, y.Row(i)) },
-						"adam":     func(i int) { backend.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
-						"coast":    func(i int) { backend.Coast(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
-						"adagrad":  func(i int) { backend.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
+						"softmax":  func(i int) { copy(m.Row(i), x.Row(i)); kernels.Softmax(m.Row(i), 1, 1) },
+						"logistic": func(i int) { copy(m.Row(i), x.Row(i)); kernels.Logistic(m.Row(i), nil, 0, 0) },
+						"axpy":     func(i int) { kernels.Axpy(m.Row(i), 1e-9, y.Row(i)) },
+						"adam":     func(i int) { kernels.Adam(x.Row(i), m.Row(i), v.Row(i), y.Row(i), adam, 0) },
+						"coast":    func(i int) { kernels.AdamCatchUp(x.Row(i), m.Row(i), v.Row(i), 1e-9, 1e-8, 0) },
+						"adagrad":  func(i int) { kernels.Adagrad(x.Row(i), v.Row(i), y.Row(i), adagrad) },
 					}[part]
 					i := 0
 					operation{
@@ -152,14 +155,14 @@ func rowOperations(s *suite) []Benchmark {
 	return list
 }
 
-func randomSmall(d int) kernel.Matrix {
-	m := kernel.NewSmall(d, d)
+func randomSmall(d int) linalg.Matrix {
+	m := linalg.NewSmall(d, d)
 	copy(m.Data, randoms(len(m.Data)))
 	return m
 }
 
-func randomMatrix(rows, cols int) kernel.Matrix {
-	m := kernel.NewMatrix(rows, cols)
+func randomMatrix(rows, cols int) linalg.Matrix {
+	m := linalg.NewMatrix(rows, cols)
 	copy(m.Data, randoms(len(m.Data)))
 	return m
 }
@@ -200,7 +203,7 @@ func trainingSteps(s *suite) []Benchmark {
 	}
 	add("TrainStep", 0, "float32")
 	add("TrainStep", 32, "float32")
-	if s.backends[0].HasSplitProducts() {
+	if s.backends[0].Features.Has(kernel.FeatureBF16) {
 		add("SplitTrainStep", 0, "bf16x2")
 	}
 	return list
@@ -212,8 +215,8 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
 	c := train.Default()
 	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter, c.Products = d, batch, "shared", negatives, 0, z, z > 0, products
-	ceiling := newThreadsLimit(backend.Terms(kernel.Dot), threads())
-	before := ceiling.sample()
+	fma := newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())
+	before := fma.sample()
 	var stop context.CancelFunc
 	var times, shares, clockShares []float64
 	var start time.Duration
@@ -221,7 +224,7 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
 		took, elapsed := (processTime() - start).Seconds(), time.Since(clock).Seconds()
 		b.StopTimer()
-		after := ceiling.sample()
+		after := fma.sample()
 		times = append(times, took)
 		shares = append(shares, operations/took/(before+after))
 		clockShares = append(clockShares, operations/elapsed/float64(threads())/(before+after))
@@ -262,7 +265,7 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 // threadsLimit samples a ceiling on several threads at once.
 type threadsLimit []*limit
 
-func newThreadsLimit(c kernel.Ceiling, threads int) threadsLimit {
+func newThreadsLimit(c ceiling.Ceiling, threads int) threadsLimit {
 	var l threadsLimit
 	for range threads {
 		l = append(l, newLimit(c))

@@ -9,6 +9,8 @@ import (
 // The float32 scores of Panel have an error bound for each tier (PanelError).
 type Backend struct {
 	Tier Tier
+	// Features are what the kernels use.
+	Features Features
 	// NR is the number of candidates in a panel.
 	NR int
 
@@ -20,15 +22,14 @@ type Backend struct {
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
 	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
-	gemm      gemm
-	split     gemm // of split products, or nothing
-	small     smallKernels
-	rows      rowKernels
-	weights   weightKernels
 }
 
-// PairWidth is the multiple to which Pair's rows are padded with zeros.
-const PairWidth = 32
+// Peak returns a loop that does the operations of c's panels on registers alone, on 64 operands, and the number of
+// coordinates of scores that a round computes. Package ceiling measures its rate.
+func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
+	k := b.comparer(c)
+	return k.peak, k.peakTerms
+}
 
 // Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
 // out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
@@ -58,9 +59,6 @@ func checkPair[T any](out, width int, x, table []T, stride int, ids []int32) {
 		}
 	}
 }
-
-// mostPairs is the number of rows in one call, which the scheduler cannot interrupt.
-const mostPairs = 256
 
 // MatMul computes the product c = a·b of d × d matrices in float64: every entry one chain over k
 // from 0, product and sum rounded separately. The matrices are LD(d) × LD(d), row by row, zero

@@ -2,6 +2,6 @@
 
 package kernel
 
-var backends = [...]*Backend{Generic: generic}
+var constructors = [...]func(Features) *Backend{Generic: newGeneric}
 
-func detect() Tier { return Generic }
+func detectFeatures() Features { return 0 }

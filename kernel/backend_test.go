@@ -1,7 +1,6 @@
-package kernel
+package kernel_test
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -10,23 +9,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// eachBackend runs f on every tier of this machine.
+// eachBackend runs f on every tier of this machine, and without the features that panels of bytes use.
 func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
-	all, err := Available()
-	require.NoError(t, err)
-	for _, b := range all {
-		t.Run(b.Tier.String(), func(t *testing.T) {
-			defer guardedScope()()
-			f(t, b)
-		})
-	}
+	kerneltest.Each(t, FeatureVNNI|FeatureAMX, f)
 }
-
-// special values that a kernel must carry through as float32 arithmetic does.
-var special = []float32{0, float32(math.Copysign(0, -1)), 1, -1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
-	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 1 + 0x1p-23}
 
 // eachComparison runs f for every comparison of float32 numbers on every tier.
 func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)) {
@@ -39,10 +30,12 @@ func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)
 
 // panelCase is a call of Score. Queries and candidates are vectors of k words.
 type panelCase struct {
+	t      testing.TB
 	b      *Backend
 	c      Comparison // none for codes
 	panels Panels
 	twin   func(q, e []uint32) float32
+	tiles  bool // strips as PackTiles arranges them
 	strips int
 	q, e   [][]uint32 // by row, by lane; those that are not there are zero
 	call   PanelCall  // but for Counts and ExitBelow
@@ -54,22 +47,28 @@ func numbers(words []uint32) []float32 {
 }
 
 // newComparisonCase makes a case of float32 numbers; value draws a term.
-func newComparisonCase(rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32) *panelCase {
-	p := &panelCase{b: b, c: c, panels: b.Panels(c)}
-	p.twin = func(q, e []uint32) float32 { return twinScore(c, numbers(q), numbers(e)) }
+func newComparisonCase(
+	t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, c: c, panels: b.Panels(c)}
+	p.twin = func(q, e []uint32) float32 { return kerneltest.TwinScore(c, numbers(q), numbers(e)) }
 	p.draw(rng, k, queries, candidates, func(t int) uint32 { return math.Float32bits(value(t)) })
 	return p
 }
 
 // newInt8Case and newInt16Case make cases of codes; value draws a word.
-func newInt8Case(rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32) *panelCase {
-	p := &panelCase{b: b, panels: b.Int8Panels(), twin: twinInt8}
+func newInt8Case(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int8Panels(), twin: kerneltest.TwinInt8}
 	p.draw(rng, k, queries, candidates, value)
 	return p
 }
 
-func newInt16Case(rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32) *panelCase {
-	p := &panelCase{b: b, panels: b.Int16Panels(), twin: twinInt16}
+func newInt16Case(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int16Panels(), twin: kerneltest.TwinInt16, tiles: true}
 	p.draw(rng, k, queries, candidates, value)
 	return p
 }
@@ -92,7 +91,7 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 		return x
 	}
 	p.q, p.e = vectors(p.strips*mr, queries), vectors(nr, candidates)
-	starts := guarded[int32](p.strips*mr + 1)
+	starts := kerneltest.Guarded[int32](p.t, p.strips*mr+1)
 	truths := 0
 	for i := range p.q {
 		starts[i] = int32(truths)
@@ -101,7 +100,7 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 		}
 	}
 	starts[len(p.q)] = int32(truths)
-	p.call.TruthStart, p.call.Thresholds = starts, guarded[float32](2*truths)
+	p.call.TruthStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*truths)
 	p.pack()
 	// Thresholds around the scores themselves, so that ties and both orders occur.
 	for i := range p.q {
@@ -123,11 +122,11 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 
 func (p *panelCase) pack() {
 	mr, nr, k := p.panels.MR, p.panels.NR, p.call.K
-	p.call.Strips, p.call.Panel = guarded[uint32](len(p.q)*k), guarded[uint32](k*nr)
+	p.call.Strips, p.call.Panel = kerneltest.Guarded[uint32](p.t, len(p.q)*k), kerneltest.Guarded[uint32](p.t, k*nr)
 	for i, q := range p.q {
 		for t, v := range q {
 			at := (i/mr*k+t)*mr + i%mr
-			if p.panels.name == "int16" { // whole rows of a tile
+			if p.tiles { // whole rows of a tile
 				at = (i/mr*k+t/16*16)*mr + i%mr*16 + t%16
 			}
 			p.call.Strips[at] = v
@@ -144,11 +143,9 @@ func (p *panelCase) pack() {
 func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
 	truths := int(p.call.TruthStart[len(p.q)])
 	scratch = p.b.NewPanelScratch(len(p.q), truths)
-	for i := range scratch.Scores {
-		scratch.Scores[i] = float32(math.NaN())
-	}
+	kerneltest.Poison(scratch.Scores)
 	call := p.call
-	call.ExitBelow, call.Ahead, call.Counts = exitBelow, call.Panel, guarded[int32](truths)
+	call.ExitBelow, call.Ahead, call.Counts = exitBelow, call.Panel, kerneltest.Guarded[int32](p.t, truths)
 	for i := range call.Counts {
 		call.Counts[i] = 7
 	}
@@ -171,9 +168,9 @@ func TestPanel(t *testing.T) {
 				if round == 0 {
 					queries, candidates = strips*mr, b.NR
 				}
-				p := newComparisonCase(rng, b, c, k, queries, candidates, func(int) float32 {
+				p := newComparisonCase(t, rng, b, c, k, queries, candidates, func(int) float32 {
 					if round%3 == 2 && rng.IntN(20) == 0 {
-						return special[rng.IntN(len(special))]
+						return kerneltest.Special[rng.IntN(len(kerneltest.Special))]
 					}
 					return float32(rng.NormFloat64())
 				})
@@ -186,7 +183,7 @@ func TestPanel(t *testing.T) {
 							want = append(want, p.twin(q, e))
 						}
 					}
-					requireBits(t, want, got.Scores, "k = %d", k)
+					kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
 				}
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
@@ -227,14 +224,14 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 // that was dropped.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
-		if !c.falling {
+		if !Falling(c) {
 			t.Skip("scores may rise")
 		}
 		rng := rand.New(rand.NewPCG(11, 1))
 		dropped := 0
 		for round := range 60 {
 			k := 2 * (1 + rng.IntN(400))
-			p := newComparisonCase(rng, b, c, k, 3*b.Panels(c).MR-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
+			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
 			for i := range p.q { // a few queries are near their candidates: their strips matter
 				if round%2 == 0 && i%(2*b.Panels(c).MR) == 0 {
 					copy(p.q[i], p.e[0])
@@ -245,7 +242,7 @@ func TestDrop(t *testing.T) {
 				end := p.twin(p.q[0], p.e[0]) * float32(rng.Float64())
 				p.call.Thresholds[2*t], p.call.Thresholds[2*t+1] = end-0.25, end+0.25
 			}
-			exitBelow := guarded[float32](len(p.q))
+			exitBelow := kerneltest.Guarded[float32](t, len(p.q))
 			for i := range exitBelow {
 				exitBelow[i] = float32(math.Inf(1))
 				for t := p.call.TruthStart[i]; t < p.call.TruthStart[i+1]; t++ {
@@ -276,8 +273,8 @@ func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 			if p.call.K > 8 && (7*i+3*j+p.call.K)%23 != 0 {
 				continue // math/big is slow
 			}
-			exact, measure, finite := exactScore(p.c, numbers(q), numbers(e))
-			if !finite || measure >= productLimit {
+			exact, measure, finite := kerneltest.ExactScore(p.c, numbers(q), numbers(e))
+			if !finite || measure >= ProductLimit {
 				continue
 			}
 			diff, _ := exact.Sub(exact, big.NewFloat(float64(scores[i*p.b.NR+j]))).Float64()
@@ -286,55 +283,13 @@ func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 	}
 }
 
-// exactScore returns the comparison of x and y, what PanelError multiplies (‖x‖‖y‖, or the
-// distance), and whether the terms are finite.
-func exactScore(c Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
-	const precision = 600
-	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }
-	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
-	score = f()
-	var xx, yy float64
-	for t := 0; t < len(x); t += c.Group() {
-		for u := range c.Group() {
-			a, b := float64(x[t+u]), float64(y[t+u])
-			if math.IsInf(a, 0) || math.IsNaN(a) || math.IsInf(b, 0) || math.IsNaN(b) || math.Abs(a) > 1e18 && c == GroupNorm || math.Abs(b) > 1e18 && c == GroupNorm {
-				return nil, 0, false
-			}
-			xx, yy = xx+a*a, yy+b*b
-		}
-		a, b := number(float64(x[t])), number(float64(y[t]))
-		switch c {
-		case Dot:
-			score.Add(score, f().Mul(a, b))
-		case L1:
-			score.Sub(score, f().Abs(f().Sub(a, b)))
-		default:
-			a1, b1 := number(float64(x[t+1])), number(float64(y[t+1]))
-			if c == Phase {
-				score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
-				break
-			}
-			d, e := f().Sub(a, b), f().Sub(a1, b1)
-			score.Sub(score, f().Sqrt(f().Add(f().Mul(d, d), f().Mul(e, e))))
-		}
-	}
-	measure = math.Sqrt(xx) * math.Sqrt(yy)
-	if c.Distance() {
-		measure, _ = f().Neg(score).Float64()
-		if measure > math.MaxFloat32 {
-			return nil, 0, false
-		}
-	}
-	return score, measure * (1 + 1e-12), true
-}
-
 // The bounds hold on sums with much cancellation, on tiny ones, and on long sums of one sign.
 func TestPanelError(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(5, 1))
 		for _, k := range []int{2, 40, 256, 300, 1482} {
 			for _, scale := range []float32{1, 1e-21, 1e-38, 1e18, 0} {
-				p := newComparisonCase(rng, b, c, k, b.Panels(c).MR, b.NR, func(t int) float32 {
+				p := newComparisonCase(t, rng, b, c, k, b.Panels(c).MR, b.NR, func(t int) float32 {
 					if scale == 0 {
 						return 0.3
 					}
@@ -395,40 +350,6 @@ func TestRootError(t *testing.T) {
 	})
 }
 
-func requireBits(t *testing.T, want, got []float32, format string, args ...any) {
-	t.Helper()
-	for i := range want {
-		w, g := math.Float32bits(want[i]), math.Float32bits(got[i])
-		if w != g && !(want[i] != want[i] && got[i] != got[i]) {
-			require.Fail(t, fmt.Sprintf("score %d: want %g (%#x), got %g (%#x): ", i, want[i], w, got[i], g)+fmt.Sprintf(format, args...))
-		}
-	}
-}
-
-func TestFMA32(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 2))
-	check := func(x, y, z float32) {
-		got := fma32(x, y, z)
-		sum := new(big.Float).SetPrec(2000).Mul(big.NewFloat(float64(x)), big.NewFloat(float64(y)))
-		sum.Add(sum, big.NewFloat(float64(z)))
-		want, _ := sum.Float32()
-		if want == 0 && got == 0 {
-			return
-		}
-		require.Equal(t, want, got, "fma(%g, %g, %g)", x, y, z)
-	}
-	for range 200_000 {
-		bits := func() float32 { return float32(rng.NormFloat64()) * float32(math.Ldexp(1, rng.IntN(80)-40)) }
-		x, y := bits(), bits()
-		check(x, y, bits())
-		check(x, y, -x*y) // cancellation
-		check(x, y, x*y*0x1p24)
-		check(x*0x1p-80, y*0x1p-60, bits()*0x1p-110) // subnormal results
-	}
-	// A double rounding would round this tie up.
-	check(1+0x1p-12, 1+0x1p-12, 0x1p-60)
-}
-
 func TestPair(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(3, 3))
@@ -436,21 +357,21 @@ func TestPair(t *testing.T) {
 			for _, count := range []int{1, 2, 3, 255, 256, 257, 600} {
 				const rows = 9
 				stride := n + 32*(count%2)
-				x, table := guarded[float32](n), guarded[float32](rows*stride-(stride-n))
+				x, table := kerneltest.Guarded[float32](t, n), kerneltest.Guarded[float32](t, rows*stride-(stride-n))
 				for i := range x {
 					x[i] = float32(rng.NormFloat64())
 				}
 				for i := range table {
 					table[i] = float32(rng.NormFloat64() * 100)
 				}
-				ids, out, want := guarded[int32](count), guarded[float64](count), make([]float64, count)
+				ids, out, want := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[float64](t, count), make([]float64, count)
 				for i := range ids {
 					ids[i] = int32(rng.IntN(rows))
 				}
 				b.Pair(c, out, x, table, stride, ids)
-				generic.Pair(c, want, x, table, stride, ids)
+				kerneltest.Generic(t).Pair(c, want, x, table, stride, ids)
 				require.Equal(t, want, append([]float64{}, out...))
-				exact, measure, _ := exactScore(c, x, table[int(ids[0])*stride:][:n])
+				exact, measure, _ := kerneltest.ExactScore(c, x, table[int(ids[0])*stride:][:n])
 				diff, _ := exact.Sub(exact, big.NewFloat(out[0])).Float64()
 				require.LessOrEqual(t, math.Abs(diff), c.PairError(n)*measure, "the bound, against exact sums")
 			}
@@ -459,9 +380,9 @@ func TestPair(t *testing.T) {
 }
 
 // padded returns a random d × d matrix in padded form, flush against guard pages.
-func padded(rng *rand.Rand, d int) []float64 {
+func padded(t testing.TB, rng *rand.Rand, d int) []float64 {
 	ld := LD(d)
-	m := guarded[float64](ld * ld)
+	m := kerneltest.Guarded[float64](t, ld*ld)
 	for i := range d {
 		for j := range d {
 			m[i*ld+j] = rng.NormFloat64() * math.Ldexp(1, rng.IntN(40)-20)
@@ -475,8 +396,8 @@ func TestMatMul(t *testing.T) {
 		rng := rand.New(rand.NewPCG(4, 4))
 		for _, d := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 18, 24, 31, 35, 38, 64, 100} {
 			ld := LD(d)
-			x, y := padded(rng, d), padded(rng, d)
-			c, fused, lower := guarded[float64](ld*ld), guarded[float64](ld*ld), guarded[float64](ld*ld)
+			x, y := padded(t, rng, d), padded(t, rng, d)
+			c, fused, lower := kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld)
 			b.MatMul(c, x, y, d)
 			b.MatMulFMA(fused, x, y, d)
 			b.MatMulFMALower(lower, x, y, d)
@@ -506,7 +427,7 @@ func TestFrobenius(t *testing.T) {
 		rng := rand.New(rand.NewPCG(6, 4))
 		for _, d := range []int{1, 2, 7, 8, 9, 18, 35, 38, 65} {
 			ld := LD(d)
-			p, q, x := padded(rng, d), padded(rng, d), padded(rng, d)
+			p, q, x := padded(t, rng, d), padded(t, rng, d), padded(t, rng, d)
 			var want float64
 			for j := range d {
 				var c float64
@@ -517,7 +438,7 @@ func TestFrobenius(t *testing.T) {
 				}
 				want += c
 			}
-			require.Equal(t, want, b.Frobenius(p, q, x, d, guarded[float64](ld)), "d = %d", d)
+			require.Equal(t, want, b.Frobenius(p, q, x, d, kerneltest.Guarded[float64](t, ld)), "d = %d", d)
 		}
 	})
 }
@@ -535,7 +456,7 @@ func TestPackRows(t *testing.T) {
 			for i := range ids {
 				ids[i] = int32(rng.IntN(rows))
 			}
-			dst := guarded[uint32](k * width)
+			dst := kerneltest.Guarded[uint32](t, k*width)
 			for i := range dst {
 				dst[i] = 1
 			}
@@ -557,10 +478,10 @@ func TestPackRows(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(9, 4))
-		p := newComparisonCase(rng, b, c, 64, 2*b.Panels(c).MR, b.NR, func(int) float32 { return 1 })
+		p := newComparisonCase(t, rng, b, c, 64, 2*b.Panels(c).MR, b.NR, func(int) float32 { return 1 })
 		scratch, vectors := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2), numbers(p.call.Panel)
 		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
-		x, y, z := padded(rng, 18), padded(rng, 18), padded(rng, 18)
+		x, y, z := padded(t, rng, 18), padded(t, rng, 18), padded(t, rng, 18)
 		ids, out, columns := []int32{0, 1}, make([]float64, 2), make([]float64, LD(18))
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
 			p.panels.Score(scratch, &p.call)

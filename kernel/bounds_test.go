@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/mquine/mquine/internal/exactly"
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
@@ -40,13 +42,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 }
 
 // panelError compares the error of Panel's score of x and y with its bound.
-func panelError(b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
-	p := newComparisonCase(rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
+func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
+	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = Words(x), Words(y)
 	p.pack()
 	got, _ := p.run(nil)
 	relative, absolute := b.PanelError(c, len(x))
-	want, measure, _ := exactScore(c, x, y)
+	want, measure, _ := kerneltest.ExactScore(c, x, y)
 	ratio.See(exactly.Sub(exactly.Of(float64(got.Scores[0])), want), relative*measure+absolute)
 }
 
@@ -63,7 +65,7 @@ func TestPanelErrorIsReached(t *testing.T) {
 				}
 			}
 			x, y := lossy(c, k, U32, at)
-			panelError(b, c, x, y, &ratio)
+			panelError(t, b, c, x, y, &ratio)
 		}
 		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
 		if c == GroupNorm && b.Tier != Generic {
@@ -92,7 +94,7 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 					x[t], y[t] = math.SmallestNonzeroFloat32, 0
 				}
 			}
-			panelError(b, c, x, y, &ratio)
+			panelError(t, b, c, x, y, &ratio)
 		}
 		least := map[Comparison]float64{Dot: 0.49, L1: 0, GroupNorm: 0.49, Phase: 0.49}[c]
 		if c == GroupNorm && b.Tier == Generic {
@@ -118,7 +120,7 @@ func TestPairErrorIsReached(t *testing.T) {
 			x, y := lossy(c, n, U64, at)
 			out := make([]float64, 1)
 			b.Pair(c, out, x, y, n, []int32{0})
-			want, measure, _ := exactScore(c, x, y)
+			want, measure, _ := kerneltest.ExactScore(c, x, y)
 			ratio.See(exactly.Sub(exactly.Of(out[0]), want), c.PairError(n)*measure)
 		}
 		ratio.Check(t, 0.98)

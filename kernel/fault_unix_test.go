@@ -1,6 +1,6 @@
 //go:build unix
 
-package kernel
+package kernel_test
 
 import (
 	"errors"
@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mquine/mquine/internal/fault"
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 )
 
 // TestParallelFault reads the pages of a truncated file in the goroutines of Parallel, in Go and in the
@@ -39,8 +41,8 @@ func TestParallelFault(t *testing.T) {
 		vector, scores := make([]float32, width), make([]float64, 1)
 		for name, read := range map[string]func(first int){
 			"Go":   func(first int) { scores[0] = float64(values[first]) },
-			"Dot":  func(first int) { b.Dot(values[first:first+width], vector) },
-			"Max":  func(first int) { b.Max(values[first : first+width]) },
+			"Dot":  func(first int) { linalg.New(b).Dot(values[first:first+width], vector) },
+			"Max":  func(first int) { linalg.New(b).Max(values[first : first+width]) },
 			"Pair": func(first int) { b.Pair(Dot, scores[:1], vector, values[first:first+width], width, []int32{0}) },
 		} {
 			for _, workers := range []int{1, 3} {
@@ -57,8 +59,8 @@ func TestParallelFault(t *testing.T) {
 				}
 			}
 		}
-		team := newTeam(3)
-		require.ErrorIs(t, team.run(t.Context(), 10, func(_, i int) { scores[0] = float64(values[n-1]) }), cut)
-		require.NoError(t, team.run(t.Context(), 10, func(_, i int) {}), "the next run is a new one")
+		pool := NewPool(3)
+		require.ErrorIs(t, pool.Run(t.Context(), 10, func(_, i int) { scores[0] = float64(values[n-1]) }), cut)
+		require.NoError(t, pool.Run(t.Context(), 10, func(_, i int) {}), "the next run is a new one")
 	})
 }

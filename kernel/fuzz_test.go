@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // fuzzedValues are ways to draw the terms of vectors.
@@ -41,10 +44,8 @@ func FuzzPanel(f *testing.F) {
 		f.Add(uint8(c.Kind()), uint16(Chunk-1), uint8(19), uint8(96), uint8(1), uint64(7), true, []byte{0, 128, 1, 129, 2, 130})
 		f.Add(uint8(c.Kind()), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
 	}
-	backends, err := Available()
-	require.NoError(f, err)
+	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, truths []byte) {
-		defer guardedScope()()
 		c := Comparisons()[comparison%uint8(NumKinds)]
 		k := (int(terms)%300 + 1) * c.Group()
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -67,7 +68,7 @@ func FuzzPanel(f *testing.F) {
 		score := make([][]float64, len(q))
 		for i := range score {
 			for _, x := range e {
-				score[i] = append(score[i], plainScore(c, q[i], x))
+				score[i] = append(score[i], kerneltest.PlainScore(c, q[i], x))
 			}
 		}
 		at := make([][]float64, len(q)) // of the truths
@@ -114,14 +115,14 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 	relative += 4 * Gamma(k+8, U64) // of the brute force
 	for first := 0; first < len(e); first += b.NR {
 		lanes := e[first:min(first+b.NR, len(e))]
-		p := &panelCase{b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR)}
+		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR)}
 		p.call.K, p.call.ValidLanes = k, uint64(1)<<len(lanes)-1
 		p.pack()
-		p.call.TruthStart = guarded[int32](strips*mr + 1)
-		exitBelow := guarded[float32](strips * mr)
+		p.call.TruthStart = kerneltest.Guarded[int32](t, strips*mr+1)
+		exitBelow := kerneltest.Guarded[float32](t, strips*mr)
 		largest := 0.0
 		for _, x := range lanes {
-			largest = max(largest, plainNorm(x))
+			largest = max(largest, kerneltest.PlainNorm(x))
 		}
 		var ends []float32
 		for i := range p.q {
@@ -130,7 +131,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 			if i >= len(q) {
 				continue
 			}
-			norm := plainNorm(q[i])
+			norm := kerneltest.PlainNorm(q[i])
 			for _, x := range at[i] {
 				lo, hi := x-relative*norm*largest-absolute, x+relative*norm*largest+absolute
 				if c.Distance() {
@@ -144,7 +145,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 			}
 		}
 		p.call.TruthStart[len(p.q)] = int32(len(ends) / 2)
-		p.call.Thresholds = guarded[float32](len(ends))
+		p.call.Thresholds = kerneltest.Guarded[float32](t, len(ends))
 		copy(p.call.Thresholds, ends)
 		if !early {
 			exitBelow = nil
@@ -173,32 +174,6 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 	}
 }
 
-// plainScore is the comparison in float64.
-func plainScore(c Comparison, x, y []float32) (sum float64) {
-	for t := 0; t < len(x); t += c.Group() {
-		a, b := float64(x[t]), float64(y[t])
-		switch c {
-		case Dot:
-			sum += a * b
-		case L1:
-			sum -= math.Abs(a - b)
-		case GroupNorm:
-			sum -= math.Hypot(a-b, float64(x[t+1])-float64(y[t+1]))
-		case Phase:
-			sum -= math.Abs(a*b + float64(x[t+1])*float64(y[t+1]))
-		}
-	}
-	return sum
-}
-
-func plainNorm(x []float32) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
-	}
-	return math.Sqrt(sum) * (1 + 1e-9)
-}
-
 // FuzzPair compares the float64 scores of every tier with those of the portable kernels, bit for
 // bit, and with a brute force.
 func FuzzPair(f *testing.F) {
@@ -207,36 +182,34 @@ func FuzzPair(f *testing.F) {
 			f.Add(uint8(c.Kind()), uint8(values), uint8(3*values), uint8(40*values), uint8(values), uint64(c.Kind()))
 		}
 	}
-	backends, err := Available()
-	require.NoError(f, err)
+	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
-		defer guardedScope()()
 		c := Comparisons()[comparison%uint8(NumKinds)]
 		n, stride, height := (int(groups)%12+1)*PairWidth, (int(groups)%12+1+int(rows)%2)*PairWidth, int(rows)%20+1
 		rng := rand.New(rand.NewPCG(seed, 10))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
-		x, table := guarded[float32](n), guarded[float32]((height-1)*stride+n)
+		x, table := kerneltest.Guarded[float32](t, n), kerneltest.Guarded[float32](t, (height-1)*stride+n)
 		for i := range x {
 			x[i] = draw(rng)
 		}
 		for i := range table {
 			table[i] = draw(rng)
 		}
-		ids := guarded[int32](int(count)%300 + 1)
+		ids := kerneltest.Guarded[int32](t, int(count)%300+1)
 		for i := range ids {
 			ids[i] = int32(rng.IntN(height))
 		}
 		want := make([]float64, len(ids))
-		generic.Pair(c, want, x, table, stride, ids)
+		kerneltest.Generic(t).Pair(c, want, x, table, stride, ids)
 		for _, b := range backends {
-			got := guarded[float64](len(ids))
+			got := kerneltest.Guarded[float64](t, len(ids))
 			b.Pair(c, got, x, table, stride, ids)
 			require.Equal(t, want, append([]float64{}, got...), b.Tier)
 		}
 		for i, id := range ids {
 			row := table[int(id)*stride:][:n]
-			exact := plainScore(c, x, row)
-			measure := plainNorm(x) * plainNorm(row)
+			exact := kerneltest.PlainScore(c, x, row)
+			measure := kerneltest.PlainNorm(x) * kerneltest.PlainNorm(row)
 			if c.Distance() {
 				measure = math.Abs(exact)
 			}

@@ -7,18 +7,16 @@ import (
 
 // The portable twins. Explicit conversions keep the compiler from fusing a product with a sum.
 
-var generic = &Backend{
-	Tier: Generic, NR: genericNR,
-	int8:      int8Generic(genericNR),
-	int16:     int16Generic(genericNR),
-	matMul:    matMulGeneric,
-	matMulFMA: matMulFMAGeneric,
-	frobenius: frobeniusGeneric,
-	pairInt8:  pairInt8Generic,
-	gemm:      gemmGeneric,
-	small:     smallGeneric,
-	rows:      rowsGeneric,
-	weights:   weightsGeneric,
+func newGeneric(Features) *Backend {
+	return &Backend{
+		NR:        genericNR,
+		int8:      int8Generic(genericNR),
+		int16:     int16Generic(genericNR),
+		matMul:    matMulGeneric,
+		matMulFMA: matMulFMAGeneric,
+		frobenius: frobeniusGeneric,
+		pairInt8:  pairInt8Generic,
+	}
 }
 
 func matMulGeneric(c, a, b *float64, k, ld, groups int) {

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // Every tier gives the exact sums of products of coarse and fine codes, joins them alike and counts by them.
@@ -31,7 +34,7 @@ func TestInt16Panel(t *testing.T) {
 				if round == 5 {
 					value = largest
 				}
-				p := newInt16Case(rng, b, k, queries, candidates, value)
+				p := newInt16Case(t, rng, b, k, queries, candidates, value)
 				got, counts := p.run(nil)
 				want := make([]float32, 0, len(got.Scores))
 				for _, q := range p.q {
@@ -39,13 +42,13 @@ func TestInt16Panel(t *testing.T) {
 						want = append(want, p.twin(q, e))
 					}
 				}
-				requireBits(t, want, got.Scores[:len(want)], "k = %d", k)
+				kerneltest.SameBits(t, want, got.Scores[:len(want)], "k = %d", k)
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
-		p := newInt16Case(rng, b, 320, 2*mr, b.NR, random)
+		p := newInt16Case(t, rng, b, 320, 2*mr, b.NR, random)
 		scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
 		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
 		assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
@@ -58,7 +61,7 @@ func TestMaxInt16(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 16))
 		const k = MaxInt16 / 32 * 32
 		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
-			p := newInt16Case(rng, b, k, 1, 1, func(int) uint32 { return word })
+			p := newInt16Case(t, rng, b, k, 1, 1, func(int) uint32 { return word })
 			for i := range p.call.Panel {
 				p.call.Panel[i] = 0x7f7f7f7f
 			}
@@ -73,11 +76,9 @@ func TestMaxInt16(t *testing.T) {
 // Tiles keep their values while goroutines share threads, which signals and the collector interrupt.
 func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		if !b.FastInt16() {
-			t.Skip("no tiles")
-		}
+		kerneltest.SkipWithout(t, b, FeatureAMX)
 		rng := rand.New(rand.NewPCG(3, 16))
-		p := newInt16Case(rng, b, 256, 8*b.Int16Panels().MR, b.NR, func(int) uint32 { return rng.Uint32() })
+		p := newInt16Case(t, rng, b, 256, 8*b.Int16Panels().MR, b.NR, func(int) uint32 { return rng.Uint32() })
 		want, _ := p.run(nil)
 		var wrong atomic.Int32
 		var wg sync.WaitGroup
@@ -106,7 +107,7 @@ func TestPackTiles(t *testing.T) {
 	for _, k := range []int{16, 32, 80} {
 		for _, n := range []int{1, 7, 16} {
 			const rows, spare = 20, 3
-			table, dst := guarded[uint32](rows*(k+spare)), guarded[uint32](16*k)
+			table, dst := kerneltest.Guarded[uint32](t, rows*(k+spare)), kerneltest.Guarded[uint32](t, 16*k)
 			for i := range table {
 				table[i] = rng.Uint32()
 			}

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"math"
@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/floats"
+
+	. "github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // Every tier gives the exact sums of products of bytes and counts by them.
@@ -33,7 +36,7 @@ func TestInt8Panel(t *testing.T) {
 				if round == 5 {
 					kind = "largest"
 				}
-				p := newInt8Case(rng, b, k, queries, candidates, words[kind])
+				p := newInt8Case(t, rng, b, k, queries, candidates, words[kind])
 				got, counts := p.run(nil)
 				want := make([]float32, 0, len(got.Scores))
 				for _, q := range p.q {
@@ -41,13 +44,13 @@ func TestInt8Panel(t *testing.T) {
 						want = append(want, p.twin(q, e))
 					}
 				}
-				requireBits(t, want, got.Scores, "k = %d", k)
+				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
-		p := newInt8Case(rng, b, 300, 2*mr, b.NR, words["random"])
+		p := newInt8Case(t, rng, b, 300, 2*mr, b.NR, words["random"])
 		scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
 		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
 		assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
@@ -59,7 +62,7 @@ func TestMaxInt8(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 8))
 		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
-			p := newInt8Case(rng, b, MaxInt8, 1, 1, func(int) uint32 { return word })
+			p := newInt8Case(t, rng, b, MaxInt8, 1, 1, func(int) uint32 { return word })
 			for i := range p.call.Panel {
 				p.call.Panel[i] = 0xffffffff
 			}
@@ -125,7 +128,7 @@ func TestPairInt8(t *testing.T) {
 			for _, count := range []int{1, 2, 255, 256, 257, 600} {
 				const rows = 9
 				stride := n + 64*(count%2)
-				x, table := guarded[uint32](n), guarded[uint32](rows*stride-(stride-n))
+				x, table := kerneltest.Guarded[uint32](t, n), kerneltest.Guarded[uint32](t, rows*stride-(stride-n))
 				for _, words := range [][]uint32{x, table} {
 					for i := range words {
 						words[i] = rng.Uint32()
@@ -134,7 +137,7 @@ func TestPairInt8(t *testing.T) {
 						}
 					}
 				}
-				ids, out := guarded[int32](count), guarded[int32](count)
+				ids, out := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[int32](t, count)
 				for i := range ids {
 					ids[i] = int32(rng.IntN(rows))
 				}

@@ -1,8 +1,10 @@
-package kernel
+package kernel_test
 
 import (
 	"fmt"
 	"testing"
+
+	. "github.com/mquine/mquine/kernel"
 )
 
 // BenchmarkPackRows packs a strip of queries (6 or 9 rows) or a panel of candidates (16 or 48).

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/klauspost/cpuid/v2"
-
 	"github.com/mquine/mquine/asm"
 )
 
@@ -25,11 +23,6 @@ type Panels struct {
 	falling  bool
 	kernel   panelFunc
 }
-
-// Chunk is the number of coordinates that a panel adds up in one chain; the chains are added in order.
-// Short chains keep the error bound narrow (PanelError), and so many coordinates of a panel stay in the
-// L1 cache while strip after strip passes over them.
-const Chunk = 128
 
 // Panels returns the panels of a comparison of float32 numbers.
 func (b *Backend) Panels(c Comparison) Panels {
@@ -146,15 +139,4 @@ func (p Panels) check(s *PanelScratch, c *PanelCall, n int) {
 			p.name, c.K, len(c.Strips), len(c.Panel), len(c.TruthStart)-1,
 			len(c.Thresholds), len(c.Counts), len(s.Scores), len(s.Undecided)/2, len(c.ExitBelow)))
 	}
-}
-
-// QueryBlock returns how many queries of k words to score against one panel after another: as
-// many as fill half of the L2 cache, a multiple of MR.
-func (p Panels) QueryBlock(k int) int {
-	l2 := cpuid.CPU.Cache.L2
-	if l2 <= 0 {
-		l2 = 1 << 20
-	}
-	const most = 512
-	return max(min(l2/2/(4*max(k, 1)), most)/p.MR*p.MR, p.MR)
 }

@@ -1,11 +1,11 @@
-// Package kernel is what a caller may use of the machine: the tiers of instruction sets and
-// their choice, packing, the kernels with their checks and portable twins, and the bounds of
-// their rounding errors. It is the only package that imports asm.
+// Package kernel is what a caller may use of the machine: the tiers of instruction sets, their features and their
+// choice, packing, the kernels of rankings with their checks and portable twins, and the bounds of their rounding
+// errors. Packages linalg and ceiling hold the kernels of training and the measured limits of the machine; only these
+// three import asm.
 package kernel
 
 import (
 	"fmt"
-	"os"
 	"strings"
 )
 
@@ -40,50 +40,4 @@ func ParseTier(name string) (Tier, error) {
 		}
 	}
 	return 0, fmt.Errorf("unknown tier %q: the tiers are %s", name, strings.Join(tierNames, ", "))
-}
-
-// TierEnv is the environment variable that caps the tier.
-const TierEnv = "MQUINE_TIER"
-
-// Best returns the highest tier of this machine and build that TierEnv allows.
-func Best() (Tier, error) {
-	best := detect()
-	name := os.Getenv(TierEnv)
-	if name == "" {
-		return best, nil
-	}
-	limit, err := ParseTier(name)
-	if err != nil {
-		return 0, fmt.Errorf("environment variable %s: %w", TierEnv, err)
-	}
-	return min(best, limit), nil
-}
-
-// Available lists the backends that this machine and TierEnv allow, best first.
-func Available() ([]*Backend, error) {
-	best, err := Best()
-	if err != nil {
-		return nil, err
-	}
-	var all []*Backend
-	for t := int(best); t >= 0; t-- {
-		all = append(all, backends[t])
-	}
-	return all, nil
-}
-
-// For returns the backend of a tier; a tier that this machine lacks, or that TierEnv forbids, is
-// an error.
-func For(t Tier) (*Backend, error) {
-	best, err := Best()
-	if err != nil {
-		return nil, err
-	}
-	if t > best {
-		if detected := detect(); t > detected {
-			return nil, fmt.Errorf("backend %s: this machine and build offer %s at most", t, detected)
-		}
-		return nil, fmt.Errorf("backend %s: %s=%s allows %s at most", t, TierEnv, os.Getenv(TierEnv), best)
-	}
-	return backends[t], nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Graph is a data set: its vocabularies and its splits.
@@ -65,23 +65,23 @@ func (g *Graph) describeDefects() []string {
 		}
 		if repeats := len(g.Splits[s]) - distinct.in(s); repeats > 0 {
 			note("%v: %s an earlier one of the split; a repeat stays a query, but counts once as a known answer and in training",
-				s, counted(repeats, "triple repeats", "triples repeat"))
+				s, text.Count(repeats, "triple repeats", "triples repeat"))
 		}
 	}
 	for s := range NumSplits {
 		for t := s + 1; t < NumSplits; t++ {
 			if shared := distinct.in(s, t); shared > 0 {
-				note("%v and %v share %s", s, t, counted(shared, "triple", "triples"))
+				note("%v and %v share %s", s, t, text.Count(shared, "triple", "triples"))
 			}
 		}
 	}
 	if g.Has(Train) {
 		entities, relations := g.seen(Train)
 		if n := countFalse(entities); n > 0 {
-			note("%s in no training triple", counted(n, "entity occurs", "entities occur"))
+			note("%s in no training triple", text.Count(n, "entity occurs", "entities occur"))
 		}
 		if n := countFalse(relations); n > 0 {
-			note("%s in no training triple", counted(n, "relation occurs", "relations occur"))
+			note("%s in no training triple", text.Count(n, "relation occurs", "relations occur"))
 		}
 	}
 	return notes
@@ -105,12 +105,4 @@ func countFalse(flags []bool) int {
 		}
 	}
 	return n
-}
-
-// counted writes a number and what it counts.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return humanize.Comma(int64(n)) + " " + many
 }

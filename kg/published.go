@@ -3,7 +3,7 @@ package kg
 import (
 	"fmt"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // published has the numbers of triples of the public data sets, by split. Package catalogue tells
@@ -35,7 +35,7 @@ func (g *Graph) comparePublished(paths [NumSplits]string) (difference string) {
 	for s := range NumSplits {
 		if got := len(g.Splits[s]); g.Has(s) && got != want[s] {
 			return fmt.Sprintf("%s has %s, and the %v split of the public data set %s has %s",
-				paths[s], counted(got, "triple", "triples"), s, g.Name, humanize.Comma(int64(want[s])))
+				paths[s], text.Count(got, "triple", "triples"), s, g.Name, text.Comma(want[s]))
 		}
 	}
 	return ""

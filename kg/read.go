@@ -12,9 +12,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // DataDir returns the folder that holds the data sets: the value of MQUINE_DATA, or else
@@ -178,7 +177,7 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		// With a given vocabulary, the table's is the graph's, and nothing moves.
 		entities, relations := addAll(g.Entities, table.entities), addAll(g.Relations, table.relations)
 		if n := max(g.Entities.Len(), g.Relations.Len()); n > o.labels {
-			return fmt.Errorf("data set %s has more than %s labels, which is as many as can be numbered", g.Name, humanize.Comma(int64(o.labels)))
+			return fmt.Errorf("data set %s has more than %s labels, which is as many as can be numbered", g.Name, text.Comma(o.labels))
 		}
 		for i, t := range table.triples {
 			table.triples[i] = Triple{entities[t.Head], relations[t.Relation], entities[t.Tail]}

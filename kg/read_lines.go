@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // compressions lists what may follow the name of a text file; the empty one is first.
@@ -191,7 +192,7 @@ func (l *lines) split(line []byte, fields [][]byte, names string) error {
 }
 
 func (l *lines) wrongFields(got, want int, names string) error {
-	return l.errorf("%s instead of %d: a line is %s, separated by tabs", counted(got, "field", "fields"), want, names)
+	return l.errorf("%s instead of %d: a line is %s, separated by tabs", text.Count(got, "field", "fields"), want, names)
 }
 
 // reason returns what went wrong without the system call and the path, which the message names

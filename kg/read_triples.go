@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // tripleTable is what a file of triples holds.
@@ -49,7 +49,7 @@ func (t *tripleTable) add(head, relation, tail []byte) error {
 		return fmt.Errorf("tail: %w", err)
 	}
 	if len(t.triples) == t.limit {
-		return fmt.Errorf("more than %s triples, which is as many as a split can have", humanize.Comma(int64(t.limit)))
+		return fmt.Errorf("more than %s triples, which is as many as a split can have", text.Comma(t.limit))
 	}
 	t.triples = append(t.triples, Triple{h, r, o})
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"strconv"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // ReadVocabulary reads a vocabulary file, lines id<TAB>label in any order, also compressed (.gz,
@@ -57,7 +59,7 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 		l.n = i + 1
 		if e.id >= uint64(len(entries)) {
 			return nil, l.errorf("identifier %d in a file of %s: the identifiers must be 0 to %d, each once",
-				e.id, counted(len(entries), "label", "labels"), len(entries)-1)
+				e.id, text.Count(len(entries), "label", "labels"), len(entries)-1)
 		}
 		if at[e.id] != 0 {
 			return nil, l.errorf("identifier %d again, first in line %d: an identifier stands for one label", e.id, at[e.id])

@@ -3,6 +3,8 @@ package kg
 import (
 	"fmt"
 	"strings"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Relabel returns the graph in the identifiers of other vocabularies, those of a checkpoint, by
@@ -33,7 +35,7 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 			verb = "stays a candidate"
 		}
 		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
-			fmt.Sprintf("%s only in the checkpoint %s", counted(extra, "entity", "entities"), verb))
+			fmt.Sprintf("%s only in the checkpoint %s", text.Count(extra, "entity", "entities"), verb))
 	}
 	return out, nil
 }
@@ -52,7 +54,7 @@ func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error
 	if len(missing) > 0 {
 		first := missing[:min(5, len(missing))]
 		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s%s): evaluate it on the data set that it was trained on",
-			g.Name, counted(len(missing), one, many), strings.Join(first, ", "), map[bool]string{true: ", …"}[len(missing) > len(first)])
+			g.Name, text.Count(len(missing), one, many), strings.Join(first, ", "), map[bool]string{true: ", …"}[len(missing) > len(first)])
 	}
 	return ids, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -73,7 +74,7 @@ func compare(c Comparison, psi, phi []float32) (result *big.Float, abs float64) 
 
 // The towers reproduce the reference up to a constant of the query, within the promised bounds.
 func TestTowersWithinSlack(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range Names() {
 			for _, d := range []int{1, 3, 8, 18, 38} {
 				for _, scale := range []float64{1, 1e-3, 1e5, 1e-22} {
@@ -149,7 +150,7 @@ func TestSlackOfReference(t *testing.T) {
 // A vector beyond float32 decides nothing: its slack is infinite, or its norm where that alone
 // tells.
 func TestSlackBeyondFloat32(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range []string{"transe-l1", "rotate"} {
 			m := random(t, name, 3, 2, 1, 1, 1)
 			for _, tensor := range m.Tensors() {
@@ -181,7 +182,7 @@ func TestSlackBeyondFloat32(t *testing.T) {
 
 // A triple has one score, whichever side asks, and consecutive calls do not disturb each other.
 func TestReferenceOfBothSides(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range Names() {
 			m := random(t, name, 9, 6, 3, 1, 5)
 			w := m.NewWorker(b)
@@ -201,7 +202,7 @@ func TestReferenceOfBothSides(t *testing.T) {
 }
 
 func TestWorkersDoNotAllocate(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range Names() {
 			m := random(t, name, 9, 6, 3, 1, 5)
 			w := m.NewWorker(b)

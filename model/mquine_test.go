@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -106,14 +107,6 @@ func scale(x float64, a [][]float64) [][]float64 {
 	return c
 }
 
-func eachBackend(t *testing.T, f func(t *testing.T, b *kernel.Backend)) {
-	all, err := kernel.Available()
-	require.NoError(t, err)
-	for _, b := range all {
-		t.Run(b.Tier.String(), func(t *testing.T) { f(t, b) })
-	}
-}
-
 func score(b *kernel.Backend, m Model, h, r, t int32) float64 {
 	return m.NewWorker(b).Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
 }
@@ -125,7 +118,7 @@ func TestNoZParadox(t *testing.T) {
 		entities: [][][]float64{diag(1, 1), diag(1, 0), diag(0, 1), {{1, 1}, {1, 0}}, diag(1, -1)},
 		head:     rel(diag(1, 0)), tail: rel(diag(0, -1)), cross: rel(diag(-1, -1)),
 	}
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		made := build(t, "mquine", m)
 		assert.Zero(t, score(b, made, 0, 0, 1))
 		assert.Zero(t, score(b, made, 2, 0, 1))
@@ -151,7 +144,7 @@ func integers(rng *rand.Rand, d int, symmetric bool) [][]float64 {
 
 // Identities of the paper (inverse, symmetry, composition), exact on small integers.
 func TestIdentities(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for _, d := range []int{1, 2, 3, 7, 8, 9, 18} {
 			es := [][][]float64{integers(rng, d, true), integers(rng, d, true)}
@@ -177,7 +170,7 @@ func TestIdentities(t *testing.T) {
 
 // If (h, r1, m) and (m, r2, t) hold exactly, so does (h, r1∘r2, t).
 func TestComposition(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)
 		tail := diag(1, 1, 2, 4)
 		zero := diag(0, 0, 0, 0)
@@ -249,7 +242,7 @@ func plain(m Model, h, r, t int32) float64 {
 }
 
 func TestMatrixReferenceBits(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b *kernel.Backend) {
+	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range []string{"mquine", "mquade"} {
 			for _, d := range []int{1, 2, 5, 8, 12, 18, 35, 38} {
 				for _, scale := range []float64{1, 1e-20, 1e12} {

@@ -1,9 +1,7 @@
 package rank
 
 import (
-	"fmt"
-	"strings"
-
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -17,16 +15,17 @@ const (
 	HeadSide
 	// BothSides takes two queries a triple, each with the same weight.
 	BothSides
-	numSides
+	// NumSides is the number of selections.
+	NumSides
 )
 
 var sidesNames = []string{"tail", "head", "both"}
 
 // String returns "tail", "head" or "both".
-func (s Sides) String() string { return nameOf(sidesNames, s, "Sides") }
+func (s Sides) String() string { return text.Name(sidesNames, s, "Sides") }
 
 // ParseSides is the inverse of String.
-func ParseSides(name string) (Sides, error) { return parseName[Sides](sidesNames, name, "sides") }
+func ParseSides(name string) (Sides, error) { return text.ParseName[Sides](sidesNames, name, "sides") }
 
 // List returns the sides of the selection, tail first.
 func (s Sides) List() []kg.Side {
@@ -37,15 +36,6 @@ func (s Sides) List() []kg.Side {
 		return []kg.Side{kg.Head}
 	}
 	return []kg.Side{kg.Tail, kg.Head}
-}
-
-// selections returns the selections that a report on s has: a ranking of both sides is also
-// reported side by side.
-func (s Sides) selections() []Sides {
-	if s == BothSides {
-		return []Sides{TailSide, HeadSide, BothSides}
-	}
-	return []Sides{s}
 }
 
 // Ties is the rule that makes a rank of b candidates with a better score than the true answer
@@ -60,16 +50,17 @@ const (
 	// Realistic is the mean of the two, the expected rank if the equals were shuffled:
 	// 1 + b + e/2, which may end in .5.
 	Realistic
-	numTies
+	// NumTies is the number of tie rules.
+	NumTies
 )
 
 var tiesNames = []string{"optimistic", "pessimistic", "realistic"}
 
 // String returns "optimistic", "pessimistic" or "realistic".
-func (t Ties) String() string { return nameOf(tiesNames, t, "Ties") }
+func (t Ties) String() string { return text.Name(tiesNames, t, "Ties") }
 
 // ParseTies is the inverse of String.
-func ParseTies(name string) (Ties, error) { return parseName[Ties](tiesNames, name, "tie rule") }
+func ParseTies(name string) (Ties, error) { return text.ParseName[Ties](tiesNames, name, "tie rule") }
 
 // Rank returns the rank of r's true answer under a filter.
 func (t Ties) Rank(r *Rank, f Filter) float64 {
@@ -85,43 +76,26 @@ func (t Ties) Rank(r *Rank, f Filter) float64 {
 
 // ParseFilter is the inverse of Filter.String.
 func ParseFilter(name string) (Filter, error) {
-	return parseName[Filter](filterNames[:], name, "filter")
+	return text.ParseName[Filter](filterNames[:], name, "filter")
 }
 
-// The three switches are text in reports.
+// Sides, Ties and Filter marshal as text, for JSON.
 
 func (s Sides) MarshalText() ([]byte, error)  { return []byte(s.String()), nil }
 func (t Ties) MarshalText() ([]byte, error)   { return []byte(t.String()), nil }
 func (f Filter) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-func (s *Sides) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseSides(string(text))
+func (s *Sides) UnmarshalText(name []byte) (err error) {
+	*s, err = ParseSides(string(name))
 	return err
 }
 
-func (t *Ties) UnmarshalText(text []byte) (err error) {
-	*t, err = ParseTies(string(text))
+func (t *Ties) UnmarshalText(name []byte) (err error) {
+	*t, err = ParseTies(string(name))
 	return err
 }
 
-func (f *Filter) UnmarshalText(text []byte) (err error) {
-	*f, err = ParseFilter(string(text))
+func (f *Filter) UnmarshalText(name []byte) (err error) {
+	*f, err = ParseFilter(string(name))
 	return err
-}
-
-func nameOf[T ~uint8](names []string, v T, kind string) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return fmt.Sprintf("%s(%d)", kind, uint8(v))
-}
-
-func parseName[T ~uint8](names []string, name, kind string) (T, error) {
-	for v, n := range names {
-		if n == name {
-			return T(v), nil
-		}
-	}
-	last := len(names) - 1
-	return 0, fmt.Errorf("unknown %s %q: choose %s or %s", kind, name, strings.Join(names[:last], ", "), names[last])
 }

@@ -1,5 +1,5 @@
-// Package rank ranks the true answers of a split among all entities, exactly: filtered ranks on
-// both sides under every filter from one pass, and the metrics that derive from them.
+// Package rank ranks the true answers of a split among all entities, exactly: filtered ranks on both sides under every
+// filter from one pass. Package metrics turns the ranks into means, intervals and comparisons.
 package rank
 
 import (
@@ -41,6 +41,18 @@ func (f Filter) Splits() kg.SplitSet {
 		return kg.Set(kg.Train, kg.Valid, kg.Test)
 	}
 	return 0
+}
+
+// Check returns an error if g lacks a split whose answers the filter removes: what remained of it would be another
+// filter.
+func (f Filter) Check(g *kg.Graph) error {
+	for s := range kg.NumSplits {
+		if f.Splits().Has(s) && !g.Has(s) {
+			return fmt.Errorf("filter %v leaves out what the %v split knows, and data set %s has no %[2]v split: "+
+				"put %[2]v.txt into %[4]s, or choose other filters", f, s, g.Name, g.Dir)
+		}
+	}
+	return nil
 }
 
 // Rank is the outcome of one query of a split: how many other candidates are better than its

@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -19,7 +18,7 @@ import (
 )
 
 // TestRotateFixtures ranks the folders that the RotatE repository's own code wrote, under its
-// protocol, and compares with the ranks and the metrics that it printed. It ranks in float32, so that
+// protocol, and compares with the ranks that it printed. It ranks in float32, so that
 // a rank may differ by candidates whose exact scores are as near to the truth's as float32 can tell.
 func TestRotateFixtures(t *testing.T) {
 	backends, err := kernel.Available()
@@ -65,12 +64,23 @@ func TestRotateFixtures(t *testing.T) {
 						"%v %v: %d are better, and the tool counts %d", r.Side, r.Triple, r.Better[All], better)
 				}
 				t.Logf("%v: %d of %d ranks differ", b.Tier, differ, len(printed))
-				if differ == 0 {
-					compareRotateMetrics(t, filepath.Join(dir, "metrics.json"), ranking.Ranks)
-				}
 			}
 		})
 	}
+}
+
+// fixture returns the folder of one of the checkpoints with ranks that another program computed.
+func fixture(t *testing.T, name string) string {
+	t.Helper()
+	root := os.Getenv("MQUINE_FIXTURES")
+	if root == "" {
+		t.Skip("MQUINE_FIXTURES does not name the folder of the reference checkpoints")
+	}
+	dir := filepath.Join(root, name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("MQUINE_FIXTURES: %v", err)
+	}
+	return dir
 }
 
 type sidedTriple struct {
@@ -105,21 +115,4 @@ func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int
 		printed[sidedTriple{kg.Triple{Head: head, Relation: relation, Tail: tail}, side}] = int32(rank - 1)
 	}
 	return printed
-}
-
-// compareRotateMetrics compares with what the tool printed, in six digits after the point.
-func compareRotateMetrics(t *testing.T, path string, ranks []Rank) {
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	var want struct {
-		Printed map[string]float64 `json:"printed_by_tool"`
-	}
-	require.NoError(t, json.Unmarshal(text, &want))
-	r := Measure(ranks, BothSides, All, Optimistic, []int{1, 3, 10})
-	for key, got := range map[string]float64{
-		"MRR": float64(r.MRR), "MR": float64(r.MR),
-		"HITS@1": float64(r.Hits[0].Share), "HITS@3": float64(r.Hits[1].Share), "HITS@10": float64(r.Hits[2].Share),
-	} {
-		assert.Equal(t, fmt.Sprintf("%.6f", want.Printed[key]), fmt.Sprintf("%.6f", got), key)
-	}
 }

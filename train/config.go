@@ -153,8 +153,9 @@ func (c *Config) Check() error {
 
 // CheckBackend says which options the kernels of this machine cannot do.
 func (c *Config) CheckBackend(b *kernel.Backend) error {
-	if c.Products == splitProducts && !b.HasSplitProducts() {
-		return fmt.Errorf("products: bf16x2 needs the matrix unit AMX (Intel Sapphire Rapids and later) and the backend avx512, and this is %s: train with products float32, or where both are", b.Tier)
+	if c.Products == splitProducts && !b.Features.Has(kernel.FeatureBF16) {
+		return fmt.Errorf("products: bf16x2 needs AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16), "+
+			"and these kernels use %s: train with products float32, or on such a processor", b.Features)
 	}
 	return nil
 }

@@ -3,14 +3,14 @@ package train
 import (
 	"math"
 
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
 // objective is the loss of a query. It belongs to one goroutine.
 type objective struct {
 	config  *Config
-	backend *kernel.Backend
+	backend *linalg.Backend
 	p       []float32 // weights of the negatives
 	answers []int32
 	scores  []float32 // of the answers

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mquine/mquine/internal/proc"
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
@@ -207,8 +207,8 @@ func (c *Config) stepMemory(s *census, matrices, threads int) []proc.Need {
 	}
 	// Of a pair its row, its score, its query, its place in the order of the rows, and the draw.
 	const perPair = 5
-	const small = 9 + 19 + 3 // d × d matrices of queryTower, gradientTower and kernel.Symmetric
-	scratch := float64(threads) * (small*float64(len(kernel.NewSmall(c.Dim, c.Dim).Data)) + 4*width)
+	const small = 9 + 19 + 3 // d × d matrices of queryTower, gradientTower and linalg.Symmetric
+	scratch := float64(threads) * (small*float64(len(linalg.NewSmall(c.Dim, c.Dim).Data)) + 4*width)
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
 		{For: "scores of a step", Bytes: int64(floatBytes * n.scores)},

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 )
 
 // optimiser moves parameters against their gradients.
@@ -14,7 +15,7 @@ import (
 // (docs/training.md).
 type optimiser struct {
 	config  *Config
-	backend *kernel.Backend
+	backend *linalg.Backend
 	threads int
 	step    int     // done, or that of now
 	rate    float64 // learning rate of the step
@@ -38,7 +39,7 @@ func (t *parameterTable) row(values []float32, i int) []float32 {
 }
 
 func newOptimiser(c *Config, m Machine, names []string, tensors [][]float32, widths []int) *optimiser {
-	o := &optimiser{config: c, backend: m.Backend, threads: m.Threads}
+	o := &optimiser{config: c, backend: linalg.New(m.Backend), threads: m.Threads}
 	for i, values := range tensors {
 		t := parameterTable{name: names[i], width: widths[i], values: values}
 		if c.Optimiser != sgdOptimiser {
@@ -120,11 +121,11 @@ func (o *optimiser) move(table, row, next int, gradient []float32) {
 	case sgdOptimiser:
 		o.backend.Axpy(values, float32(-o.rate), gradient)
 	case adagradOptimiser:
-		o.backend.Adagrad(values, t.row(t.second, row), gradient, kernel.AdagradStep{Rate: float32(o.rate), Epsilon: float32(c.Epsilon)})
+		o.backend.Adagrad(values, t.row(t.second, row), gradient, linalg.AdagradStep{Rate: float32(o.rate), Epsilon: float32(c.Epsilon)})
 	case adamOptimiser:
 		missed := o.step - t.last[row] - 1
 		t.last[row] = o.step
-		step := kernel.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
+		step := linalg.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)
 		o.backend.Adam(values, t.row(t.first, row), t.row(t.second, row), gradient, step, (next-row)*t.width)
 	}
 }
@@ -158,7 +159,7 @@ func (o *optimiser) makeUp(t *parameterTable, row, next, until int) {
 		sum += power * size
 	}
 	epsilon := c.Epsilon * math.Sqrt(1-math.Pow(c.Beta2, float64(t.last[row]+1)))
-	o.backend.Coast(t.row(t.values, row), t.row(t.first, row), t.row(t.second, row), float32(sum), float32(epsilon), (next-row)*t.width)
+	o.backend.AdamCatchUp(t.row(t.values, row), t.row(t.first, row), t.row(t.second, row), float32(sum), float32(epsilon), (next-row)*t.width)
 }
 
 // settle brings all rows up to date, with their moments.

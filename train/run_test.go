@@ -70,7 +70,7 @@ var recipes = map[string]func(*Config){
 
 func init() {
 	backends, err := kernel.Available()
-	if err == nil && backends[0].HasSplitProducts() {
+	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
 		recipes["bf16x2"] = func(c *Config) {
 			c.Negatives, c.NegativeCount, c.Products = sharedNegatives, 30, splitProducts
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -17,12 +18,12 @@ type stepper struct {
 	known   *kg.Index
 	tensors [][]float32 // as in the model: packed entities, then Rʰ, Rᵗ and perhaps Rᶜ
 	dim     int
-	backend *kernel.Backend
+	backend *linalg.Backend
 	crew    *crew   // all threads
 	halves  []*crew // half of them each, where two blocks can be taken at once
 
-	phi, psi   kernel.Matrix // features and queries
-	dPhi, dPsi kernel.Matrix // of Φ, the rows of blocks alone
+	phi, psi   linalg.Matrix // features and queries
+	dPhi, dPsi linalg.Matrix // of Φ, the rows of blocks alone
 	constants  []float64     // c of each query
 	dConstants []float64
 	pairs      []float32 // scores of the pairs; then ∂L/∂f
@@ -40,7 +41,7 @@ type stepper struct {
 	// What has a gradient, in ascending order, and the gradients, unless they are moved at once: packed
 	// A, and all matrices of a relation one after the other.
 	entities, touched          []int32
-	gradient, relationGradient kernel.Matrix
+	gradient, relationGradient linalg.Matrix
 	regulariser                *regulariser
 	penalties                  []float64 // of entities, then relations
 	loss                       Loss
@@ -48,10 +49,10 @@ type stepper struct {
 
 // stepScratch is the memory of a goroutine.
 type stepScratch struct {
-	ahead     *kernel.Ahead // fetches during the products of query, back and symmetric
+	ahead     *linalg.Prefetcher // fetches during the products of query, back and symmetric
 	query     *queryTower
 	back      *gradientTower
-	symmetric *kernel.Symmetric
+	symmetric *linalg.Symmetric
 	objective objective
 	pcg       *rand.PCG
 	anchor    []float32
@@ -64,11 +65,11 @@ type stepScratch struct {
 // blocks go to the halves of the threads at once, which meet after that alone, and have scores of their own.
 type crew struct {
 	scratch []stepScratch // of each goroutine
-	product *kernel.Product
-	scores  kernel.Matrix // of a block; then ∂L/∂f
+	product *linalg.Product
+	scores  linalg.Matrix // of a block; then ∂L/∂f
 }
 
-func newCrew(c *Config, b *kernel.Backend, scratch []stepScratch) *crew {
+func newCrew(c *Config, b *linalg.Backend, scratch []stepScratch) *crew {
 	return &crew{scratch: scratch, product: newProduct(c, b, len(scratch))}
 }
 
@@ -89,12 +90,12 @@ const groupSize = 16
 // what is wanted for the next one comes between them.
 const featureProducts, queryProducts, queryGradientProducts = 1, 4, 6
 
-func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
+func newStepper(c *Config, b *linalg.Backend, threads int, known *kg.Index, tensors [][]float32) *stepper {
 	s := &stepper{config: c, known: known, tensors: tensors, dim: c.Dim, backend: b}
 	s.regulariser = newRegulariser(c, s.entityCount(), s.relationCount())
 	scratch := make([]stepScratch, threads)
 	for i := range scratch {
-		ahead := b.NewAhead()
+		ahead := b.NewPrefetcher()
 		scratch[i] = stepScratch{
 			ahead: ahead, query: newQueryTower(ahead.Backend, c.Dim), back: newGradientTower(ahead.Backend, c.Dim), symmetric: ahead.NewSymmetric(c.Dim),
 			objective: objective{config: c, backend: b}, pcg: rand.NewPCG(0, 0),
@@ -109,7 +110,7 @@ func newStepper(c *Config, b *kernel.Backend, threads int, known *kg.Index, tens
 	return s
 }
 
-func newProduct(c *Config, b *kernel.Backend, threads int) *kernel.Product {
+func newProduct(c *Config, b *linalg.Backend, threads int) *linalg.Product {
 	if c.Products == splitProducts {
 		return b.NewSplitProduct(threads)
 	}
@@ -257,7 +258,7 @@ func stride(cols int) int {
 }
 
 // size makes m a matrix of undefined entries whose rows begin at cache lines.
-func size(m *kernel.Matrix, rows, cols int) {
+func size(m *linalg.Matrix, rows, cols int) {
 	stride := stride(cols)
 	if len(m.Data) < rows*stride {
 		m.Data = kernel.AlignedFloat32(rows * stride)
@@ -275,11 +276,11 @@ func resize[T any](x []T, n int) []T {
 
 func (s *stepper) features(ctx context.Context, w *workload) error {
 	return s.crew.parallel(ctx, len(w.rows), func(c *stepScratch, i int) {
-		c.ahead.Forget()
+		c.ahead.Reset()
 		if next := i + s.crew.threads(); next < len(w.rows) {
-			c.ahead.Want(s.phi.Row(next))
-			c.ahead.Want(s.entity(w.rows[next]))
-			c.ahead.Over(featureProducts, s.dim)
+			c.ahead.Add(s.phi.Row(next))
+			c.ahead.Add(s.entity(w.rows[next]))
+			c.ahead.SpreadOver(featureProducts, s.dim)
 		}
 		c.symmetric.Features(s.phi.Row(i), s.entity(w.rows[i]))
 	})
@@ -292,14 +293,14 @@ func (s *stepper) queries(ctx context.Context, crew *crew, w *workload, first, l
 		g := s.groups[i]
 		c.query.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
-			c.ahead.Forget()
+			c.ahead.Reset()
 			s.wantRelation(c, w, i, i+crew.threads(), q)
 			if next := s.after(i, i+crew.threads(), q); next < len(w.queries) {
-				c.ahead.Want(s.psi.Row(next))
-				c.ahead.Want(s.entity(w.queries[next].Anchor))
+				c.ahead.Add(s.psi.Row(next))
+				c.ahead.Add(s.entity(w.queries[next].Anchor))
 			}
 			s.wantPair(c, w, q)
-			c.ahead.Over(queryProducts, s.dim)
+			c.ahead.SpreadOver(queryProducts, s.dim)
 			s.constants[q] = c.query.query(s.psi.Row(q), s.anchor(c, w.queries[q].Anchor, epoch, step, q))
 			s.drop(c, s.psi.Row(q), s.config.Dropout, useDropout, epoch, step, q)
 			for k := w.pairs[q]; k < w.pairs[q+1]; k++ {
@@ -332,14 +333,14 @@ func (s *stepper) wantRelation(c *stepScratch, w *workload, i, next, q int) {
 		return // near already
 	}
 	for _, tensor := range s.tensors[1:] {
-		c.ahead.Want(tensor[r*d2 : (r+1)*d2])
+		c.ahead.Add(tensor[r*d2 : (r+1)*d2])
 	}
 }
 
 // wantPair asks for the features of the first pair of query q.
 func (s *stepper) wantPair(c *stepScratch, w *workload, q int) {
 	if k := w.pairs[q]; k < w.pairs[q+1] {
-		c.ahead.Want(s.phi.Row(int(w.pairRows[k])))
+		c.ahead.Add(s.phi.Row(int(w.pairRows[k])))
 	}
 }
 
@@ -479,14 +480,14 @@ func (s *stepper) queryGradients(ctx context.Context, crew *crew, w *workload, f
 		c.back.begin(w.queries[g.first].Side, s.tensors[1:], w.queries[g.first].Relation)
 		for q := g.first; q < g.last; q++ {
 			gradient, dc := s.dPsi.Row(q), s.dConstants[q]
-			c.ahead.Forget()
+			c.ahead.Reset()
 			s.wantRelation(c, w, i, i+crew.threads(), q)
 			if next := s.after(i, i+crew.threads(), q); next < len(w.queries) {
 				s.wantPair(c, w, next)
-				c.ahead.Want(s.dPsi.Row(next))
-				c.ahead.Want(s.entity(w.queries[next].Anchor))
+				c.ahead.Add(s.dPsi.Row(next))
+				c.ahead.Add(s.entity(w.queries[next].Anchor))
 			}
-			c.ahead.Over(queryGradientProducts, s.dim)
+			c.ahead.SpreadOver(queryGradientProducts, s.dim)
 			if q >= blocked {
 				clear(gradient)
 			}
@@ -527,15 +528,15 @@ func (s *stepper) wantEntity(c *stepScratch, w *workload, e int32) {
 		i := int(i)
 		switch {
 		case i >= len(w.rows):
-			c.ahead.Want(s.dPsi.Row(i - len(w.rows))[:s.width()])
+			c.ahead.Add(s.dPsi.Row(i - len(w.rows))[:s.width()])
 		case i < s.dPhi.Rows:
-			c.ahead.Want(s.dPhi.Row(i))
+			c.ahead.Add(s.dPhi.Row(i))
 		default:
-			c.ahead.Want(s.psi.Row(int(s.pairQuery[s.byRow.of(i)[0]])))
+			c.ahead.Add(s.psi.Row(int(s.pairQuery[s.byRow.of(i)[0]])))
 		}
 	}
-	c.ahead.Want(s.entity(e))
-	c.ahead.Over(featureProducts, s.dim)
+	c.ahead.Add(s.entity(e))
+	c.ahead.SpreadOver(featureProducts, s.dim)
 }
 
 // collect adds up the gradients of each entity and each relation, and those of the regulariser, for
@@ -565,7 +566,7 @@ func (s *stepper) collect(ctx context.Context, w *workload, o *optimiser) error 
 			if o == nil {
 				out = s.gradient.Row(k)
 			}
-			c.ahead.Forget()
+			c.ahead.Reset()
 			if next := k + s.crew.threads(); next < len(s.entities) {
 				s.wantEntity(c, w, s.entities[next])
 			}

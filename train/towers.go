@@ -1,7 +1,7 @@
 package train
 
 import (
-	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -12,18 +12,18 @@ import (
 
 // queryTower computes ψ of the queries of one side and relation after another. It belongs to one goroutine.
 type queryTower struct {
-	backend *kernel.Backend
+	backend *linalg.Backend
 	d       int
 
-	relation                       [3]kernel.Matrix // Rʰ, −Rᵗ, Rᶜ
-	entity, a, b, ba, square, temp kernel.Matrix
+	relation                       [3]linalg.Matrix // Rʰ, −Rᵗ, Rᶜ
+	entity, a, b, ba, square, temp linalg.Matrix
 }
 
-func newQueryTower(b *kernel.Backend, d int) *queryTower {
+func newQueryTower(b *linalg.Backend, d int) *queryTower {
 	w := &queryTower{backend: b, d: d}
-	for _, m := range []*kernel.Matrix{&w.relation[rh], &w.relation[rt], &w.relation[rc],
+	for _, m := range []*linalg.Matrix{&w.relation[rh], &w.relation[rt], &w.relation[rc],
 		&w.entity, &w.a, &w.b, &w.ba, &w.square, &w.temp} {
-		*m = kernel.NewSmall(d, d)
+		*m = linalg.NewSmall(d, d)
 	}
 	return w
 }
@@ -40,10 +40,10 @@ func (w *queryTower) begin(side kg.Side, tensors [][]float32, r int32) {
 func (w *queryTower) query(psi, anchor []float32) (c float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
-	b.MatMul32(w.a, w.entity, w.relation[rh], kernel.Matrix{})
+	b.MatMul32(w.a, w.entity, w.relation[rh], linalg.Matrix{})
 	b.MatMul32(w.b, w.entity, w.relation[rc], w.relation[rt])
-	b.MatMulT32(w.ba, w.b, w.a, kernel.Matrix{})
-	b.MatMulTLower32(w.square, w.b, w.b, kernel.Matrix{})
+	b.MatMulT32(w.ba, w.b, w.a, linalg.Matrix{})
+	b.MatMulTLower32(w.square, w.b, w.b, linalg.Matrix{})
 	b.AddTranspose32(w.ba)
 	b.PackLower32(psi[:p], w.ba, -2, -1)
 	b.PackLower32(psi[p:2*p], w.square, -2, -1)
@@ -57,37 +57,37 @@ func (w *queryTower) query(psi, anchor []float32) (c float64) {
 // once: [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] takes five AVX-512 vectors for d = 38, A and B apart take six.
 // queryTower keeps them apart, because c has the bits of a sum over A's memory, padding included.
 type gradientTower struct {
-	backend *kernel.Backend
+	backend *linalg.Backend
 	d       int
 	side    kg.Side
 
-	relation     kernel.Matrix // [Rʰ, Rᶜ]
-	negated      kernel.Matrix // [0, −Rᵗ]
-	backH, backC kernel.Matrix // Rʰᵀ and Rᶜᵀ
+	relation     linalg.Matrix // [Rʰ, Rᶜ]
+	negated      linalg.Matrix // [0, −Rᵗ]
+	backH, backC linalg.Matrix // Rʰᵀ and Rᶜᵀ
 
-	entity, x, temp kernel.Matrix
-	ab, dab         kernel.Matrix // [A, B] and [∂A, ∂B]
-	p               kernel.Matrix // [P1, P2]
+	entity, x, temp linalg.Matrix
+	ab, dab         linalg.Matrix // [A, B] and [∂A, ∂B]
+	p               linalg.Matrix // [P1, P2]
 
 	// The sums of the queries since begin, if there was any: [H ∂A, H ∂B] = [∂Rʰ, ∂Rᶜ] and
 	// [∂A, ∂B], where ∂B = −∂Rᵗ.
-	sum, sumAB kernel.Matrix
+	sum, sumAB linalg.Matrix
 	summed     bool
 }
 
-func newGradientTower(b *kernel.Backend, d int) *gradientTower {
+func newGradientTower(b *linalg.Backend, d int) *gradientTower {
 	w := &gradientTower{backend: b, d: d}
-	for _, m := range []*kernel.Matrix{&w.backH, &w.backC, &w.entity, &w.x, &w.temp} {
-		*m = kernel.NewSmall(d, d)
+	for _, m := range []*linalg.Matrix{&w.backH, &w.backC, &w.entity, &w.x, &w.temp} {
+		*m = linalg.NewSmall(d, d)
 	}
-	for _, m := range []*kernel.Matrix{&w.relation, &w.negated, &w.ab, &w.dab, &w.p, &w.sum, &w.sumAB} {
-		*m = kernel.NewSmall(d, 2*d)
+	for _, m := range []*linalg.Matrix{&w.relation, &w.negated, &w.ab, &w.dab, &w.p, &w.sum, &w.sumAB} {
+		*m = linalg.NewSmall(d, 2*d)
 	}
 	return w
 }
 
-func (w *gradientTower) left(m kernel.Matrix) kernel.Matrix  { return m.Columns(0, w.d) }
-func (w *gradientTower) right(m kernel.Matrix) kernel.Matrix { return m.Columns(w.d, 2*w.d) }
+func (w *gradientTower) left(m linalg.Matrix) linalg.Matrix  { return m.Columns(0, w.d) }
+func (w *gradientTower) right(m linalg.Matrix) linalg.Matrix { return m.Columns(w.d, 2*w.d) }
 
 // begin is that of queryTower, and forgets the sums.
 func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
@@ -114,19 +114,19 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.UnpackSymmetric32(w.right(w.p), dpsi[p:2*p], 1)
 	copy(w.dab.Data, w.ab.Data)
 	b.Scale(w.dab.Data, float32(-2*dc))
-	b.MatMul32(w.right(w.dab), w.left(w.ab), w.left(w.p), kernel.Matrix{})
+	b.MatMul32(w.right(w.dab), w.left(w.ab), w.left(w.p), linalg.Matrix{})
 	b.MatMul32(w.dab, w.right(w.ab), w.p, w.dab)
 	// ∂Rʰ = H ∂A, ∂Rᶜ = H ∂B, ∂Rᵗ = −∂B.
 	if w.summed {
 		b.MatMul32(w.sum, w.entity, w.dab, w.sum)
 		b.Axpy(w.sumAB.Data, 1, w.dab.Data)
 	} else {
-		b.MatMul32(w.sum, w.entity, w.dab, kernel.Matrix{})
+		b.MatMul32(w.sum, w.entity, w.dab, linalg.Matrix{})
 		copy(w.sumAB.Data, w.dab.Data)
 		w.summed = true
 	}
 	// ∂H = sym(∂A Rʰᵀ + ∂B Rᶜᵀ), and twice its lower triangle is the gradient of A.
-	b.MatMul32(w.x, w.left(w.dab), w.backH, kernel.Matrix{})
+	b.MatMul32(w.x, w.left(w.dab), w.backH, linalg.Matrix{})
 	b.MatMul32(w.x, w.right(w.dab), w.backC, w.x)
 	b.AddTranspose32(w.x)
 	b.PackLower32(out[:p], w.x, 1, 1)
@@ -135,7 +135,7 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 // end writes the sum of the relation's gradients since begin, of one query at least, one matrix after
 // the other.
 func (w *gradientTower) end(out []float32) {
-	sums := [3]kernel.Matrix{rh: w.left(w.sum), rt: w.right(w.sumAB), rc: w.right(w.sum)}
+	sums := [3]linalg.Matrix{rh: w.left(w.sum), rt: w.right(w.sumAB), rc: w.right(w.sum)}
 	n := w.d * w.d
 	for i := range len(out) / n {
 		k, sum, negative := i, sums[i], i == rt
@@ -156,7 +156,7 @@ func (w *gradientTower) end(out []float32) {
 
 // readRelation writes matrix i of relation r, or of its inverse for head queries, or its negative, to dst. Nothing else
 // may write to temp: what lies beyond its rows is zero, and with a transpose comes to lie beyond the columns of dst.
-func readRelation(b *kernel.Backend, dst, temp kernel.Matrix, tensors [][]float32, i int, r int32, side kg.Side, negative bool) {
+func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side, negative bool) {
 	d, to := dst.Rows, dst
 	if side == kg.Head {
 		i = inverted[i]

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -42,7 +43,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 		tensors = append(tensors, normals(relations*d*d))
 	}
 	p := d * (d + 1) / 2
-	query, back := newQueryTower(b, d), newGradientTower(b, d)
+	query, back := newQueryTower(linalg.New(b), d), newGradientTower(linalg.New(b), d)
 	out := make([]float32, matrices*d*d)
 	for round, side := range []kg.Side{kg.Head, kg.Tail, kg.Tail, kg.Head, kg.Head} {
 		r := int32(round % relations)

@@ -19,6 +19,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
@@ -50,11 +51,11 @@ func digest(t testing.TB, m model.Model) string {
 }
 
 // measure ranks the test split on both sides, filtered by all splits.
-func measure(t testing.TB, m model.Model, g *kg.Graph) rank.Result {
+func measure(t testing.TB, m model.Model, g *kg.Graph) metrics.Result {
 	o := options(t)
 	ranking, err := rank.Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], rank.Options{Backend: o.Backend, Threads: 2})
 	require.NoError(t, err)
-	return rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
+	return metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 }
 
 // matrixModels are the models that can be fitted.

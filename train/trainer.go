@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
@@ -119,7 +120,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads); err != nil {
 		return nil, err
 	}
-	t.stepper = newStepper(&t.config, m.Backend, m.Threads, t.known, tensors)
+	t.stepper = newStepper(&t.config, linalg.New(m.Backend), m.Threads, t.known, tensors)
 	t.optimiser = newOptimiser(&t.config, m, names, tensors, widths)
 	if c.Average > 0 {
 		copies := make([][]float32, len(tensors))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -69,7 +70,7 @@ func scoresOf(ranks []rank.Rank) []Score {
 	var scores []Score
 	for f := range rank.NumFilters {
 		for _, side := range []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides} {
-			r := rank.Measure(ranks, side, f, rank.Realistic, []int{1, 3, 10})
+			r := metrics.Measure(ranks, side, f, rank.Realistic, []int{1, 3, 10})
 			scores = append(scores, Score{
 				Side: side, Filter: f, MRR: float64(r.MRR), MR: float64(r.MR),
 				Hits1: float64(r.Hits[0].Share), Hits3: float64(r.Hits[1].Share), Hits10: float64(r.Hits[2].Share),

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -59,8 +60,8 @@ func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 					ranks = append(ranks, drawn...)
 					sums, counts = append(sums, reciprocals(drawn)), append(counts, float64(len(drawn)))
 				}
-				results, _, err := rank.Summarize(ctx, ranks, rank.SummaryOptions{
-					Sides: rank.TailSide, Filters: []rank.Filter{rank.All}, CIBy: rank.ByRelation,
+				results, _, err := metrics.Summarize(ctx, ranks, metrics.SummaryOptions{
+					Sides: rank.TailSide, Filters: []rank.Filter{rank.All}, CIBy: metrics.ByRelation,
 				})
 				if err != nil {
 					return err

@@ -17,11 +17,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
 var (
-	clusterings = []rank.Clustering{rank.ByTriple, rank.ByQuery, rank.ByEntity, rank.ByRelation}
+	clusterings = []metrics.Clustering{metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation}
 	selections  = []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
 )
 
@@ -89,7 +90,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 		return nil, err
 	}
 	defer f.Close()
-	ranks, filters, err := rank.ReadRanks(file, f, kg.NewVocabulary(), kg.NewVocabulary())
+	ranks, filters, err := metrics.ReadRanks(file, f, kg.NewVocabulary(), kg.NewVocabulary())
 	if err != nil {
 		return nil, err
 	}
@@ -117,16 +118,16 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 
 // summarize returns a result for each of the selections, with intervals by a clustering.
 func summarize(
-	ctx context.Context, triples []pair, of []int, by rank.Clustering, filter rank.Filter,
-) ([]rank.Result, error) {
+	ctx context.Context, triples []pair, of []int, by metrics.Clustering, filter rank.Filter,
+) ([]metrics.Result, error) {
 	ranks := make([]rank.Rank, 0, 2*len(of))
 	for _, i := range of {
 		ranks = append(ranks, triples[i][:]...)
 	}
-	all, _, err := rank.Summarize(ctx, ranks, rank.SummaryOptions{
+	all, _, err := metrics.Summarize(ctx, ranks, metrics.SummaryOptions{
 		Sides: rank.BothSides, Filters: []rank.Filter{filter}, CIBy: by,
 	})
-	return slices.DeleteFunc(all, func(r rank.Result) bool { return r.Ties != rank.Realistic }), err
+	return slices.DeleteFunc(all, func(r metrics.Result) bool { return r.Ties != rank.Realistic }), err
 }
 
 // writeWidths prints the intervals of the whole file.
@@ -144,7 +145,7 @@ func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o opt
 		}
 		for s, r := range results {
 			width := float64(r.MRRCI[1] - r.MRRCI[0])
-			if by == rank.ByTriple {
+			if by == metrics.ByTriple {
 				alone[s] = width
 			}
 			fmt.Fprintf(t, "%v\t%.4f\t%v\t%d\t%.1f\t", r.Side, r.MRR, by, r.Clusters, r.Effective)

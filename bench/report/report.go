@@ -121,6 +121,7 @@ func known(s string) string {
 type classView struct {
 	Name                  string
 	CPU, Tier, Threads    string
+	Features              string // "" in old results
 	Commit, Ceiling       string
 	Measured, GoVersion   string
 	Commits               int
@@ -243,7 +244,8 @@ func (c class) view() classView {
 	newest := c.newest()
 	v := classView{
 		Name: c.name, CPU: newest.config["cpu"], Tier: newest.config["tier"], Threads: newest.config["threads"],
-		Commit: short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"], GoVersion: newest.config["go"],
+		Features: newest.config["features"],
+		Commit:   short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"], GoVersion: newest.config["go"],
 		Commits: len(c.commits),
 	}
 	names := c.names()

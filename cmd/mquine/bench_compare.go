@@ -14,6 +14,7 @@ import (
 
 	"github.com/mquine/mquine/bench"
 	"github.com/mquine/mquine/bench/compare"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // comparing is how two sets of results are compared.
@@ -91,8 +92,8 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 		}
 		return fmt.Errorf("there is nothing to compare: the two have %s in common", what)
 	}
-	var text bytes.Buffer
-	table := newTable(2, 3, 5, 6)
+	var out bytes.Buffer
+	table := text.NewTable(2, 3, 5, 6)
 	header := []any{"benchmark", "base", "head", "metric", "ratio", "control", "verdict"}
 	table.AppendHeader(header)
 	count := map[compare.Verdict]int{}
@@ -108,18 +109,18 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 		}
 		table.AppendRow([]any{r.Name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), r.Unit, change(r.Ratio), ctrl, verdict})
 	}
-	fmt.Fprintln(&text, table.Render())
+	fmt.Fprintln(&out, table.Render())
 	for _, name := range missing {
-		printLine(&text, "%s is only in one of the two", name)
+		printLine(&out, "%s is only in one of the two", name)
 	}
 	first := rows[0]
 	how := "medians of unpaired results"
 	if first.Rounds > 0 {
 		how = fmt.Sprintf("medians over %d rounds", first.Rounds)
 	}
-	fmt.Fprintf(&text, "\n%d faster, %d slower, %d same, %d inconclusive. Ratios: %s with 95%% intervals, as changes of the time; minimum effect %s.\n",
+	fmt.Fprintf(&out, "\n%d faster, %d slower, %d same, %d inconclusive. Ratios: %s with 95%% intervals, as changes of the time; minimum effect %s.\n",
 		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive], how, percent{&c.minEffect})
-	return writeOutput(cmd, text.Bytes())
+	return writeOutput(cmd, out.Bytes())
 }
 
 // inUnit writes a median and half of its interval.

@@ -23,7 +23,8 @@ func newBenchRunCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the benchmarks",
 		Long: `Run the benchmarks that go test -bench . ./bench runs, and print their results in the Go benchmark
-format, below lines that tell the machine, the tier, the threads, the commit and the ceiling.
+format, below lines that tell the machine, the tier, the features, the threads, the commit and the
+ceiling.
 
 --results also keeps them: in a file of their own under a folder that is named for the class of
 the machine, where mquine bench report finds them. The file appears when all have run.

@@ -53,7 +53,7 @@ func TestBenchCompare(t *testing.T) {
 func TestBenchRun(t *testing.T) {
 	o := succeed(t, "bench", "run", "--bench", "^MatMul/tier=generic/d=18$", "--benchtime", "1ms", "--count", "2")
 	assert.Equal(t, 2, strings.Count(o.stdout, "BenchmarkMatMul/tier=generic/d=18-"))
-	for _, key := range []string{"goos: ", "cpu: ", "tier: ", "threads: ", "commit: ", "ceiling: "} {
+	for _, key := range []string{"goos: ", "cpu: ", "tier: ", "features: ", "threads: ", "commit: ", "ceiling: "} {
 		assert.Contains(t, o.stdout, key)
 	}
 	assert.Contains(t, succeed(t, "bench", "list").stdout, "MatMul/tier=generic/d=18\n")

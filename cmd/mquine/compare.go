@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,8 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -29,16 +33,16 @@ type comparison struct {
 	hits       []int
 	by         []string
 	convention zpattern.Convention
-	ciBy       rank.Clustering
+	ciBy       metrics.Clustering
 	changed    int
-	format     tableFormat
+	format     metrics.TableFormat
 	jsonFile   string
 }
 
 func newCompareCommand() *cobra.Command {
 	c := comparison{
 		split: kg.Test, sides: rank.BothSides, filter: rank.All, ties: rank.Realistic, hits: []int{1, 3, 10},
-		ciBy: rank.ByQuery, changed: 10,
+		ciBy: metrics.ByQuery, changed: 10,
 	}
 	c.compute.setDefaults()
 	cmd := &cobra.Command{
@@ -56,22 +60,26 @@ clusters are worth 4 of equal size; an interval needs 10. Wins are the queries t
 checkpoint ranks better than the base, losses the queries that it ranks worse. The list shows the
 queries whose 1/rank changed most.
 
+A file that mquine eval --ranks wrote can stand in for its checkpoint: its ranks are read, not
+computed again. It must hold the queries of the split, and --filter must be one of its filters.
+
 See mquine eval for queries, filters, ties, --by and --ci-by. --format csv has a line for each
 difference and no changed queries, with names as they are: import them into a spreadsheet as text.
 --json has everything. With --json - the JSON goes to standard output, and the tables to standard
 error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
-  mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json`,
+  mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json
+  mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return errors.New("give the folders of two checkpoints or more")
+				return errors.New("give two checkpoints or more, or ranks files of them")
 			}
 			return nil
 		},
 		Annotations: map[string]string{checkpointArgs: ""},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
+			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.models = args
@@ -87,7 +95,10 @@ error.`,
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
-			if unprinted := report.print(out, c.format); unprinted != nil {
+			if c.format == metrics.CSV {
+				out = text.Exact(out)
+			}
+			if unprinted := report.Write(out, c.format); unprinted != nil {
 				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", reason(unprinted)))
 			}
 			return err
@@ -101,140 +112,119 @@ error.`,
 	addChoice(cmd, &c.filter, "filter", "`filter` to rank under: none, train or all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &c.ties, "ties", "tie `rule`: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	flags.Var(cutoffs{&c.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
+	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(metrics.KeyNames(), ", "), metrics.KeyNames()...)
 	addConvention(cmd, &c.convention)
 	addCIBy(cmd, &c.ciBy)
 	flags.Var(positive{n: &c.changed}, "changed", "`number` of queries to list that changed most")
-	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv", plainTable, markdownTable, latexTable, csvTable)
+	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv",
+		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
 	jsonFlag(cmd, &c.jsonFile)
 	c.compute.add(cmd)
 	return cmd
 }
 
-// compareReport is the result of `mquine compare` for machines.
-type compareReport struct {
-	Schema string      `json:"schema"`
-	Data   string      `json:"data"`
-	Split  kg.Split    `json:"split"`
-	Filter rank.Filter `json:"filter"`
-	Ties   rank.Ties   `json:"ties"`
-	// CIBy is what intervals resample and permutations exchange. Reports that do not say did so
-	// with triples.
-	CIBy rank.Clustering `json:"ci_by"`
-	// ZConvention is the convention of the groups by z-case, if there are any.
-	ZConvention string `json:"z_convention,omitempty"`
-	// Checkpoints are in the order of the command line; the first is the base of Comparisons,
-	// which has one for each of the others.
-	Checkpoints []comparedCheckpoint `json:"checkpoints"`
-	Comparisons []compared           `json:"comparisons"`
-}
-
-type comparedCheckpoint struct {
-	// Name is what tables call the checkpoint.
-	Name    string        `json:"name"`
-	Path    string        `json:"path"`
-	Model   string        `json:"model"`
-	Dim     int           `json:"dim"`
-	SHA256  string        `json:"checkpoint_sha256"`
-	Results []rank.Result `json:"results"`
-}
-
-type compared struct {
-	Base    string          `json:"base"`
-	Other   string          `json:"other"`
-	Whole   []rank.Contrast `json:"whole"`
-	Groups  []rank.Contrast `json:"groups"`
-	Changed []changedQuery  `json:"changed"`
-}
-
-type changedQuery struct {
-	Side      string  `json:"side"`
-	Head      string  `json:"head"`
-	Relation  string  `json:"relation"`
-	Tail      string  `json:"tail"`
-	BaseRank  float64 `json:"base_rank"`
-	OtherRank float64 `json:"other_rank"`
-}
-
-func (c *comparison) run(ctx context.Context, log io.Writer) (*compareReport, error) {
-	r := &compareReport{Schema: "mquine.compare/1", Split: c.split, Filter: c.filter, Ties: c.ties, CIBy: c.ciBy}
-	if slices.Contains(c.by, "z-case") {
-		r.ZConvention = c.convention.String()
-	}
+// run ranks the checkpoints one after another, and compares them.
+func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.ComparisonReport, error) {
 	var (
-		base       []rank.Rank
-		graph      *kg.Graph // in the base's identifiers
-		keys       []rank.Key
-		candidates int
+		all   []metrics.ComparedCheckpoint
+		first *competitor
+		keys  []metrics.Key
 	)
 	for i, name := range shortNames(c.models) {
-		s, ranking, err := c.rank(ctx, log, i, name)
+		next, err := c.open(ctx, log, i, name)
 		if err != nil {
 			return nil, err
 		}
-		config := s.checkpoint.Model.Config()
-		sum, err := s.checkpoint.SHA256(ctx)
-		if err == nil {
-			err = s.verify(ctx)
-		}
-		s.close()
-		if err != nil {
-			return nil, err
-		}
-		results, _, err := rank.Summarize(ctx, ranking.Ranks, rank.SummaryOptions{
-			Sides: c.sides, Filters: []rank.Filter{c.filter}, Hits: c.hits, CIBy: c.ciBy, Threads: c.threads,
-		})
-		if err != nil {
-			return nil, err
-		}
-		r.Checkpoints = append(r.Checkpoints, comparedCheckpoint{
-			Name: name, Path: c.models[i], Model: config.Model, Dim: config.Dim, SHA256: sum,
-			Results: slices.DeleteFunc(results, func(res rank.Result) bool { return res.Ties != c.ties }),
-		})
 		if i == 0 {
-			base, graph, candidates = ranking.Ranks, s.graph, config.Entities
-			r.Data = graph.Name
-			keys, err = rank.NewKeys(ctx, graph, c.by, rank.KeyOptions{
-				Triples: graph.Splits[c.split], Sides: c.sides, Convention: c.convention, Threads: c.threads,
+			first = next
+			keys, err = metrics.NewKeys(ctx, first.graph, c.by, metrics.KeyOptions{
+				Triples: first.graph.Splits[c.split], Sides: c.sides, Convention: c.convention, Threads: c.threads,
 			})
 			if err != nil {
 				return nil, err
 			}
-			continue
 		}
-		if config.Entities != candidates {
+		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
 			printLine(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task",
-				r.Checkpoints[0].Name, comma(candidates), name, comma(config.Entities))
+				first.Name, text.Comma(a), name, text.Comma(b))
 		}
-		contrast, err := rank.Compare(ctx, base, ranking.Ranks, rank.CompareOptions{
-			Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
-			CIBy: c.ciBy, Threads: c.threads,
-		})
-		if err != nil {
-			return nil, err
-		}
-		r.Comparisons = append(r.Comparisons, newCompared(graph, r.Checkpoints[0].Name, name, contrast))
+		all = append(all, next.ComparedCheckpoint)
 	}
-	return r, nil
+	return metrics.CompareAll(ctx, first.graph, c.split, all, metrics.CompareOptions{
+		Sides: c.sides, Filter: c.filter, Ties: c.ties, Hits: c.hits, Keys: keys, Changed: c.changed,
+		CIBy: c.ciBy, Threads: c.threads,
+	})
 }
 
-// rank ranks the checkpoint of the given number; the caller closes the subject.
-func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name string) (*subject, *rank.Ranking, error) {
+// competitor is a checkpoint with its ranks.
+type competitor struct {
+	metrics.ComparedCheckpoint
+	// graph is in the identifiers of the ranks.
+	graph *kg.Graph
+	// candidates counts the entities that compete, 0 if a ranks file does not tell.
+	candidates int
+}
+
+// open ranks the checkpoint of the given number, or reads a ranks file in its place.
+func (c *comparison) open(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
+	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() {
+		return c.read(ctx, log, number, name)
+	}
+	return c.rank(ctx, log, number, name)
+}
+
+// read takes the ranks of a file that eval wrote.
+func (c *comparison) read(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
+	path := c.models[number]
+	g, err := openData(ctx, c.data, log)
+	if err != nil {
+		return nil, err
+	}
+	if number == 0 {
+		writeNotes(log, g.Notes)
+	}
+	triples, err := g.Triples(c.split)
+	if err != nil {
+		return nil, err
+	}
+	file, err := input.Open(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, reason(err))
+	}
+	defer file.Close()
+	ranks, filters, err := metrics.ReadRanks(path, file, g.Entities, g.Relations)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(filters, c.filter) {
+		return nil, fmt.Errorf("%s has no ranks under filter %v: choose --filter %s",
+			path, c.filter, strings.Join(names(filters), " or "))
+	}
+	if ranks, err = metrics.Align(ranks, triples, c.sides.List()); err != nil {
+		return nil, fmt.Errorf("%s is not of the %v split of %s: %w", path, c.split, g.Name, err)
+	}
+	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
+	return &competitor{metrics.ComparedCheckpoint{Name: name, Path: path, Ranks: ranks}, g, 0}, nil
+}
+
+// rank ranks a checkpoint.
+func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
+	path := c.models[number]
 	backend, err := c.compute.resolve()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := inputs{model: c.models[number], data: c.data}.open(ctx, log)
+	s, err := inputs{model: path, data: c.data}.open(ctx, log)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	defer s.close()
 	if number == 0 {
 		s.writeNotes(log)
 	}
-	triples, err := triplesToRank(s.graph, c.split, []rank.Filter{c.filter})
+	triples, err := triplesToRank(s.graph, c.split, c.filter)
 	if err != nil {
-		s.close()
-		return nil, nil, err
+		return nil, err
 	}
 	start, meter := time.Now(), newMeter(log)
 	ranking, err := rank.Run(ctx, s.checkpoint.Model, kg.NewIndex(s.graph), triples, rank.Options{
@@ -242,25 +232,21 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	})
 	meter.clear()
 	if err != nil {
-		s.close()
-		return nil, nil, err
+		return nil, err
 	}
-	printLine(log, "ranked %s with %s in %s", plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
-	return s, ranking, nil
-}
-
-func newCompared(g *kg.Graph, base, other string, c rank.Comparison) compared {
-	out := compared{Base: base, Other: other, Whole: c.Whole, Groups: c.Groups, Changed: []changedQuery{}}
-	if out.Groups == nil {
-		out.Groups = []rank.Contrast{}
+	printLine(log, "ranked %s with %s in %s",
+		text.Plural(len(ranking.Ranks), "query"), name, time.Since(start).Round(time.Millisecond))
+	sum, err := s.checkpoint.SHA256(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for _, q := range c.Changed {
-		out.Changed = append(out.Changed, changedQuery{
-			Side: q.Side.String(), BaseRank: q.Base, OtherRank: q.Other,
-			Head: g.Entities.Label(q.Triple.Head), Relation: g.Relations.Label(q.Triple.Relation), Tail: g.Entities.Label(q.Triple.Tail),
-		})
+	if err := s.verify(ctx); err != nil {
+		return nil, err
 	}
-	return out
+	config := s.checkpoint.Model.Config()
+	return &competitor{metrics.ComparedCheckpoint{
+		Name: name, Path: path, Model: config.Model, Dim: config.Dim, SHA256: sum, Ranks: ranking.Ranks,
+	}, s.graph, config.Entities}, nil
 }
 
 // shortNames returns the last parts of paths, or the paths where these are not all different.

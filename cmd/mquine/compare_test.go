@@ -223,24 +223,41 @@ func TestCompareCIBy(t *testing.T) {
 	assert.Equal(t, []string{"", ""}, records[1][17:19])
 }
 
+// Ranks files in place of checkpoints give the same comparison.
+func TestCompareRanksFiles(t *testing.T) {
+	w := newWorkplace(t)
+	other := w.another(t)
+	base, changed := w.path("base.tsv"), w.path("changed.tsv")
+	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", base)
+	succeed(t, "eval", "--model", other, "--data", w.data, "--filters", "all", "--ranks", changed)
+	read := func(args ...string) (r compareJSON) {
+		o := succeed(t, append([]string{"compare", "--data", w.data, "--by", "z-case", "--json", "-"}, args...)...)
+		require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
+		for i := range r.Comparisons { // where they come from
+			r.Comparisons[i].Base, r.Comparisons[i].Other = "", ""
+		}
+		return r
+	}
+	for _, sides := range []string{"both", "head"} {
+		want := read(w.model, other, "--sides", sides).Comparisons
+		assert.Equal(t, want, read(base, changed, "--sides", sides).Comparisons)
+		assert.Equal(t, want, read(w.model, changed, "--sides", sides).Comparisons)
+		assert.Equal(t, want, read(base, other, "--sides", sides).Comparisons)
+	}
+
+	compare := []string{"compare", base, changed, "--data", w.data}
+	mquine(t, append(compare, "--filter", "none")...).requireSentence(t, exitFailed, "has no ranks under filter none: choose --filter all")
+	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed, "base.tsv is not of the valid split of families: ")
+	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitFailed, "which the command reads")
+	require.NoError(t, os.WriteFile(base, []byte("side\thead\n"), 0o644))
+	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
+}
+
 func TestCompareBadInput(t *testing.T) {
 	w := newWorkplace(t)
 	mquine(t, "compare", w.model, w.path("none"), "--data", w.data).requireSentence(t, exitFailed, "there is no checkpoint")
 	mquine(t, "compare", w.model, w.model, "--data", w.path("none")).requireSentence(t, exitFailed, "none")
-	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give the folders of two checkpoints or more")
+	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give two checkpoints or more")
 	mquine(t, "compare", w.model, w.model).requireSentence(t, exitUsage, "--data is missing")
 	mquine(t, "compare", w.model, w.model, "--data", w.data, "--format", "html").requireSentence(t, exitUsage, "choose from table, md, latex and csv")
-}
-
-func TestLatexEscapes(t *testing.T) {
-	g := grid{title: "t", text: 1, header: []string{"a_b", "n"}, rows: [][]string{{`[x] 5% & $\{}#~^`, "1"}}}
-	assert.Equal(t, `% t
-\begin{tabular}{lr}
-\toprule
-a\_b & n \\
-\midrule
-{[}x{]} 5\% \& \$\textbackslash{}\{\}\#\textasciitilde{}\textasciicircum{} & 1 \\
-\bottomrule
-\end{tabular}
-`, g.latex())
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -123,7 +122,7 @@ relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it h
 			writeNotes(stderr, g.Notes)
 			printLine(stderr, "imported %s into %s: %s, %s training, %s validation and %s test triples",
 				g.Name, g.Dir, sizes(g.Entities.Len(), g.Relations.Len()),
-				comma(len(g.Splits[kg.Train])), comma(len(g.Splits[kg.Valid])), comma(len(g.Splits[kg.Test])))
+				text.Comma(len(g.Splits[kg.Train])), text.Comma(len(g.Splits[kg.Valid])), text.Comma(len(g.Splits[kg.Test])))
 			return nil
 		},
 	}
@@ -147,8 +146,6 @@ func completeCatalogue(_ *cobra.Command, args []string, _ string) ([]string, cob
 	}
 	return catalogueNames(), cobra.ShellCompDirectiveNoFileComp
 }
-
-func comma(n int) string { return humanize.Comma(int64(n)) }
 
 // transferBar shows one download after another on a terminal.
 type transferBar struct {

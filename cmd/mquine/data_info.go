@@ -14,6 +14,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
 )
@@ -190,7 +191,7 @@ func (d dataInfo) print(w *bytes.Buffer) {
 }
 
 func (d dataInfo) printFacts(w *bytes.Buffer) {
-	t := newTable()
+	t := text.NewTable()
 	if d.Dir != "" {
 		t.AppendRow(table.Row{"folder", d.Dir})
 	}
@@ -201,17 +202,17 @@ func (d dataInfo) printFacts(w *bytes.Buffer) {
 	}
 	switch s := d.Statistics; {
 	case s != nil:
-		entities, relations := comma(s.Entities), comma(s.Relations)
+		entities, relations := text.Comma(s.Entities), text.Comma(s.Relations)
 		if p := d.Public; p != nil && (p.Entities != s.Entities || p.Relations != s.Relations) {
-			entities += " of " + comma(p.Entities)
-			relations += " of " + comma(p.Relations)
+			entities += " of " + text.Comma(p.Entities)
+			relations += " of " + text.Comma(p.Relations)
 		}
 		t.AppendRow(table.Row{"entities", entities})
 		t.AppendRow(table.Row{"relations", relations})
-		t.AppendRow(table.Row{"distinct triples", comma(s.Distinct)})
+		t.AppendRow(table.Row{"distinct triples", text.Comma(s.Distinct)})
 	case d.Public != nil:
-		t.AppendRow(table.Row{"entities", comma(d.Public.Entities)})
-		t.AppendRow(table.Row{"relations", comma(d.Public.Relations)})
+		t.AppendRow(table.Row{"entities", text.Comma(d.Public.Entities)})
+		t.AppendRow(table.Row{"relations", text.Comma(d.Public.Relations)})
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }
@@ -238,12 +239,12 @@ func (d dataInfo) printSplits(w *bytes.Buffer) {
 	for i, c := range columns {
 		header, numbers = append(header, c.name), append(numbers, i+2)
 	}
-	t := newTable(numbers...)
+	t := text.NewTable(numbers...)
 	t.AppendHeader(header)
 	for _, s := range d.Statistics.Splits {
 		row := table.Row{s.Split.String()}
 		for _, c := range columns {
-			row = append(row, comma(c.of(s)))
+			row = append(row, text.Comma(c.of(s)))
 		}
 		t.AppendRow(row)
 	}
@@ -257,18 +258,18 @@ func (d dataInfo) printTraining(w *bytes.Buffer) {
 	}
 	var categories []string
 	for c := range kg.NumCategories {
-		categories = append(categories, fmt.Sprintf("%s %s", comma(training.Categories[c]), c))
+		categories = append(categories, fmt.Sprintf("%s %s", text.Comma(training.Categories[c]), c))
 	}
 	degrees := training.Degrees
-	t := newTable()
+	t := text.NewTable()
 	t.AppendRow(table.Row{"relations", strings.Join(categories, ", ")})
 	t.AppendRow(table.Row{"degree of entities", fmt.Sprintf("mean %.1f, median %s, largest %s; the top 5%% have %.0f%% of all ends",
-		degrees.Mean, strconv.FormatFloat(degrees.Median, 'f', -1, 64), comma(degrees.Max), 100*degrees.TopShare)})
+		degrees.Mean, strconv.FormatFloat(degrees.Median, 'f', -1, 64), text.Comma(degrees.Max), 100*degrees.TopShare)})
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }
 
 func (p *publicInfo) print(w *bytes.Buffer) {
-	t := newTable(2)
+	t := text.NewTable(2)
 	t.AppendHeader(table.Row{"file", "triples", "compared with the catalogue"})
 	for _, f := range p.Files {
 		result := f.State
@@ -285,7 +286,7 @@ func (p *publicInfo) print(w *bytes.Buffer) {
 		case "unchecked":
 			result = "has its number of lines; no checksum is known"
 		}
-		t.AppendRow(table.Row{f.Name, comma(f.Lines), result})
+		t.AppendRow(table.Row{f.Name, text.Comma(f.Lines), result})
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }

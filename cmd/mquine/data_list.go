@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/catalogue"
 )
@@ -118,13 +119,13 @@ func differing(ctx context.Context, d catalogue.Dataset, parent string) (names [
 }
 
 func (l dataList) print(w *bytes.Buffer) {
-	t := newTable(2, 3, 4, 5, 6)
+	t := text.NewTable(2, 3, 4, 5, 6)
 	t.AppendHeader(table.Row{"name", "entities", "relations", "train", "valid", "test", "state"})
 	for _, d := range l.Datasets {
 		row := table.Row{d.Name, "", "", "", "", "", d.state()}
 		if d.Public {
 			for i, n := range []int{d.Entities, d.Relations, d.Train, d.Valid, d.Test} {
-				row[i+1] = comma(n)
+				row[i+1] = text.Comma(n)
 			}
 		}
 		t.AppendRow(row)

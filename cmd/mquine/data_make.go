@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
 )
@@ -120,10 +120,9 @@ func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
 	if err := kg.Write(cmd.Context(), dir, g); err != nil {
 		return err
 	}
-	count := func(n int) string { return humanize.Comma(int64(n)) }
 	printLine(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples",
 		dir, sizes(g.Entities.Len(), g.Relations.Len()),
-		count(len(g.Splits[kg.Train])), count(len(g.Splits[kg.Valid])), count(len(g.Splits[kg.Test])))
+		text.Comma(len(g.Splits[kg.Train])), text.Comma(len(g.Splits[kg.Valid])), text.Comma(len(g.Splits[kg.Test])))
 	return nil
 }
 
@@ -135,7 +134,7 @@ func reportPlanted(cmd *cobra.Command, g *kg.Graph, planted *synth.Planted) {
 		for i, r := range p.Relations {
 			labels[i] = g.Relations.Label(r)
 		}
-		fmt.Fprintf(w, "  %-9s  %-44s  %9s\n", p.Kind, strings.Join(labels, ", "), humanize.Comma(int64(p.Count)))
+		fmt.Fprintf(w, "  %-9s  %-44s  %9s\n", p.Kind, strings.Join(labels, ", "), text.Comma(p.Count))
 	}
-	fmt.Fprintf(w, "%s of the test triples follow from training triples in one step\n", humanize.Comma(int64(planted.Implied)))
+	fmt.Fprintf(w, "%s of the test triples follow from training triples in one step\n", text.Comma(planted.Implied))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
 	"github.com/mquine/mquine/model"
@@ -83,7 +84,7 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 		return err
 	}
 	fmt.Fprintf(log, "made %s: %s, %s training triples\n",
-		demoData, sizes(g.Entities.Len(), g.Relations.Len()), comma(len(g.Splits[kg.Train])))
+		demoData, sizes(g.Entities.Len(), g.Relations.Len()), text.Comma(len(g.Splits[kg.Train])))
 
 	backend, err := e.compute.resolve()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -76,12 +77,12 @@ and tells what share of that the ranking reached.`,
 	flags.SortFlags = false
 	e.inputs.add(cmd)
 	addChoice(cmd, &e.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &e.protocol, "protocol", "`protocol`: full or rotate", fullProtocol, rotateProtocol)
+	addChoice(cmd, &e.protocol, "protocol", "`protocol`: full or rotate", protocolNames()...)
 	addChoice(cmd, &e.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
 	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
 	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(rank.KeyNames(), ", "), rank.KeyNames()...)
+	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(metrics.KeyNames(), ", "), metrics.KeyNames()...)
 	addConvention(cmd, &e.convention)
 	addCIBy(cmd, &e.ciBy)
 	e.compute.addWithDevices(cmd, &e.gpus)

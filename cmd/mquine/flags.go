@@ -16,7 +16,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/metrics"
 )
 
 // choice is a flag that takes the name of one of a few values.
@@ -202,9 +202,9 @@ func addData(cmd *cobra.Command, data *string) {
 }
 
 // addCIBy adds the flag --ci-by.
-func addCIBy(cmd *cobra.Command, by *rank.Clustering) {
+func addCIBy(cmd *cobra.Command, by *metrics.Clustering) {
 	addChoice(cmd, by, "ci-by", "`clusters` that 95% intervals resample: triple, query, entity or relation",
-		rank.ByTriple, rank.ByQuery, rank.ByEntity, rank.ByRelation)
+		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
 }
 
 // compute are the flags that say what computes. They change the speed and never a result.

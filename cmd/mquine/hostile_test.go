@@ -298,32 +298,6 @@ func TestRealLabels(t *testing.T) {
 	}
 }
 
-// TestLatexOfHostileNames keeps names within their cell and the title within its comment.
-func TestLatexOfHostileNames(t *testing.T) {
-	g := grid{title: hostileName, text: 1, header: []string{"n"}, rows: [][]string{{"a\n\\input{x}\x1b"}}}
-	assert.Equal(t, `% \x1b]52;c;cm0gLXJmIH4=\x07\x08\x7f\u009b31m\u202e\u2066\u200b\u2028<script>alert(1)<-script>|`+"`[x](javascript:alert(1))"+`\nINJECTED\r\t\x1b[2J
-\begin{tabular}{l}
-\toprule
-n \\
-\midrule
-a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b \\
-\bottomrule
-\end{tabular}
-`, g.latex())
-}
-
-// TestMarkdownOfHostileNames leaves the numbers and the header of a table alone.
-func TestMarkdownOfHostileNames(t *testing.T) {
-	g := grid{title: "a_b against [x](y)", text: 1, header: []string{"by", "MRR [95% CI]"}, rows: [][]string{{"<b>|\n", "0.5 [0.4, 0.6]"}, {"has_genre", "-"}}}
-	assert.Equal(t, `a_b against \[x\](y)
-
-| by | MRR [95% CI] |
-| --- | ---:|
-| &lt;b&gt;\|\\n | 0.5 [0.4, 0.6] |
-| has_genre | - |
-`, g.render(markdownTable))
-}
-
 // TestExactForPrograms reads the labels themselves from what is written for programs to a pipe.
 func TestExactForPrograms(t *testing.T) {
 	w := newHostileWorkplace(t)

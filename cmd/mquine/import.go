@@ -9,8 +9,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-
-	"github.com/mquine/mquine/model/checkpoint"
 )
 
 // rotateTool is the RotatE repository, as --from names it.
@@ -96,12 +94,4 @@ func addVocabulary(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "vocab", "", "`folder` with entities.dict and relations.dict, for another tool's checkpoint without them")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")
-}
-
-// openCheckpoint opens a checkpoint, with the vocabularies of a folder unless that is "".
-func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
-	if vocabulary == "" {
-		return checkpoint.Open(ctx, dir)
-	}
-	return checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary))
 }

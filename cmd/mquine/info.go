@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,7 +14,9 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
 )
 
 func newInfoCommand() *cobra.Command {
@@ -23,8 +26,8 @@ func newInfoCommand() *cobra.Command {
 		Short: "Describe the machine, or a checkpoint",
 		Long: `Describe the machine, or the checkpoint in a folder.
 
-Of the machine: the processor, its caches and features, the instruction set that rankings use, and
-the measured rate of fused multiply-adds of every instruction set, on one thread and on all. That
+Of the machine: the processor, its caches and features, the instruction set that rankings use, which
+features of it the kernels use, and the measured rate of fused multiply-adds of every instruction set, on one thread and on all. That
 rate is the ceiling of a ranking; mquine eval --peak tells how near one comes.
 
 Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
@@ -86,10 +89,11 @@ type machineInfo struct {
 	// Caches are in bytes, each for one core or for those that share it.
 	Caches   cacheInfo `json:"caches"`
 	Features []string  `json:"features"`
-	// Tier is the instruction set in force.
-	Tier       string     `json:"tier"`
-	TierReason string     `json:"tier_reason"`
-	Tiers      []tierInfo `json:"tiers"`
+	// Tier is the instruction set in force, and UsedFeatures are those that the kernels use.
+	Tier         string     `json:"tier"`
+	TierReason   string     `json:"tier_reason"`
+	UsedFeatures []string   `json:"used_features"`
+	Tiers        []tierInfo `json:"tiers"`
 	// GPUs are all that the NVIDIA driver finds; NoGPU says why it finds none.
 	GPUs  []gpuInfo `json:"gpus"`
 	NoGPU string    `json:"no_gpu,omitempty"`
@@ -123,12 +127,13 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 		Caches:   cacheInfo{max(cache.L1I, 0), max(cache.L1D, 0), max(cache.L2, 0), max(cache.L3, 0)},
 		Features: cpuid.CPU.FeatureSet(),
 		Tier:     backends[0].Tier.String(), TierReason: tierReason(backends[0].Tier),
+		UsedFeatures: backends[0].Features.Names(),
 	}
 	info.GPUs, info.NoGPU = describeGPUs()
 	for _, b := range backends {
 		var rates [2]float64
 		for i, threads := range [...]int{1, info.Threads} {
-			rates[i] = 2 * b.Terms(kernel.Dot).Rate(threads, peakTime) / 1e9
+			rates[i] = 2 * ceiling.Terms(b, kernel.Dot).Rate(threads, peakTime) / 1e9
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -138,25 +143,37 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 	return info, nil
 }
 
+// machine names the processor.
+func machine() string {
+	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
+		return name
+	}
+	return "unknown " + runtime.GOARCH + " processor"
+}
+
 // tierReason says why the tier is in force.
 func tierReason(t kernel.Tier) string {
 	if limit := os.Getenv(kernel.TierEnv); limit == t.String() {
 		return fmt.Sprintf("%s=%s allows no other above it", kernel.TierEnv, limit)
 	}
+	if set := kernel.Restrictions(); set != "" {
+		return "the best that " + set + " allows"
+	}
 	return "the best that this machine and build have"
 }
 
 func (m *machineInfo) print(w *bytes.Buffer) {
-	t := newTable()
+	t := text.NewTable()
 	t.AppendRow(table.Row{"machine", m.Machine + ", " + m.OS + "/" + m.Arch})
-	cores := plural(m.Threads, "thread")
+	cores := text.Plural(m.Threads, "thread")
 	if m.Cores > 0 {
-		cores += " on " + plural(m.Cores, "core")
+		cores += " on " + text.Plural(m.Cores, "core")
 	}
 	t.AppendRow(table.Row{"threads", cores})
 	t.AppendRow(table.Row{"caches", m.Caches.String()})
 	t.AppendRow(table.Row{"features", strings.Join(vectorFeatures(m.Features), " ")})
 	t.AppendRow(table.Row{"in force", m.Tier + ": " + m.TierReason})
+	t.AppendRow(table.Row{"kernels use", cmp.Or(strings.Join(m.UsedFeatures, " "), "no extensions")})
 	if m.NoGPU != "" {
 		t.AppendRow(table.Row{"GPUs", "none: " + m.NoGPU})
 	}
@@ -169,8 +186,8 @@ func (m *machineInfo) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
-	t = newTable(2, 3)
-	t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", plural(m.Threads, "thread")})
+	t = text.NewTable(2, 3)
+	t.AppendHeader(table.Row{"FMA GFLOP/s", "1 thread", text.Plural(m.Threads, "thread")})
 	for _, tier := range m.Tiers {
 		t.AppendRow(table.Row{tier.Tier, gflops(tier.FMAGFLOPS1), gflops(tier.FMAGFLOPSAll)})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
@@ -47,7 +48,7 @@ func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error
 }
 
 func (c *checkpointInfo) print(w *bytes.Buffer) {
-	t := newTable()
+	t := text.NewTable()
 	t.AppendRow(table.Row{"file", fmt.Sprintf("%s, %s", c.Path, humanize.IBytes(uint64(c.Bytes)))})
 	t.AppendRow(table.Row{"sha256", c.SHA256})
 	if c.VocabularyDir != "" {
@@ -61,13 +62,13 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
 	// The columns are of finite values, the norms of finite rows.
-	t = newTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
+	t = text.NewTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
 	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median", "max"})
 	for _, tensor := range c.Tensors {
 		name, more := beginning(tensor.Name)
 		row := table.Row{name + more, tensor.DType, shapeText(tensor.Shape)}
 		if v := tensor.Values; v != nil {
-			row = append(row, comma(v.NaN), comma(v.Inf))
+			row = append(row, text.Comma(v.NaN), text.Comma(v.Inf))
 			for _, x := range []float64{v.Min, v.Max, v.RMS, v.RowNorms.Min, v.RowNorms.Median, v.RowNorms.Max} {
 				row = append(row, strconv.FormatFloat(x, 'g', 4, 64))
 			}
@@ -84,7 +85,7 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 
 // beginning returns the first few hundred bytes of a text of a file, and what to write after them to
 // tell that there is more.
-func beginning(s string) (text, more string) {
+func beginning(s string) (start, more string) {
 	const most = 500
 	if len(s) <= most {
 		return s, ""
@@ -93,7 +94,7 @@ func beginning(s string) (text, more string) {
 	for !utf8.RuneStart(s[n]) { // a header is valid UTF-8
 		n--
 	}
-	return s[:n], fmt.Sprintf(" and more, %s bytes in all", comma(len(s)))
+	return s[:n], fmt.Sprintf(" and more, %s bytes in all", text.Comma(len(s)))
 }
 
 func shapeText(shape []int) string {

@@ -60,6 +60,7 @@ func TestInfoMachine(t *testing.T) {
 		Caches   map[string]int `json:"caches"`
 		Features []string       `json:"features"`
 		Tier     string         `json:"tier"`
+		Used     []string       `json:"used_features"`
 		Tiers    []struct {
 			Tier string  `json:"tier"`
 			One  float64 `json:"fma_gflops_1"`
@@ -78,6 +79,7 @@ func TestInfoMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, info.Tiers, len(backends))
 	assert.Equal(t, backends[0].Tier.String(), info.Tier)
+	assert.Equal(t, backends[0].Features.Names(), info.Used)
 	for i, tier := range info.Tiers {
 		assert.Equal(t, backends[i].Tier.String(), tier.Tier)
 		assert.Positive(t, tier.One)

@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
@@ -89,7 +90,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	}
 	var test []kg.Triple
 	if i.kind == clusteredKind { // which is going to be ranked
-		if test, err = triplesToRank(g, kg.Test, []rank.Filter{rank.All}); err != nil {
+		if test, err = triplesToRank(g, kg.Test, rank.All); err != nil {
 			return err
 		}
 	}
@@ -140,11 +141,11 @@ func (i *initialisation) rank(
 	if err != nil {
 		return err
 	}
-	result := rank.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
+	result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 	left := ranking.Stats.Rescored
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
 undecided    %s pairs after the %s screen, %s after float64, of %s queries
-`, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), comma(m.Config().Entities),
-		humanize.Comma(left.Float64), ranking.Stats.Screen, humanize.Comma(left.Reference), comma(ranking.Stats.Queries))
+`, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
+		text.Comma(left.Float64), ranking.Stats.Screen, text.Comma(left.Reference), text.Comma(ranking.Stats.Queries))
 	return err
 }

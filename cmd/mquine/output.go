@@ -3,20 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/text"
 )
-
-// newTable returns a table whose given columns are numbers, the others text.
-func newTable(numbers ...int) *text.Table { return text.NewTable(numbers...) }
 
 // printLine writes a line, of a log or of a result: labels, names and paths are data, and cannot end it.
 func printLine(w io.Writer, format string, args ...any) error {
@@ -39,14 +36,10 @@ func jsonFlag(cmd *cobra.Command, file *string) {
 // writeJSON writes v to a file, whole or not at all, or to standard output if the file is "-".
 func writeJSON(cmd *cobra.Command, file string, v any) error {
 	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err := encoder.Encode(v)
-	if err != nil {
+	if err := text.WriteJSON(&data, v, "  "); err != nil {
 		return fmt.Errorf("writing the JSON result: %w", err)
 	}
-	return writeFile(cmd, file, text.JSON(data.Bytes()))
+	return writeFile(cmd, file, data.Bytes())
 }
 
 // writeFile writes data for programs to a file, whole or not at all, or to standard output if the file is "-".
@@ -105,5 +98,17 @@ func reason(err error) error {
 
 // sizes writes the numbers of entities and relations.
 func sizes(entities, relations int) string {
-	return plural(entities, "entity") + ", " + plural(relations, "relation")
+	return text.Plural(entities, "entity") + ", " + text.Plural(relations, "relation")
 }
+
+// lineWriter writes lines of fields separated by tabs, and keeps the first error.
+type lineWriter struct{ *bufio.Writer }
+
+func newLineWriter(w io.Writer) lineWriter { return lineWriter{bufio.NewWriter(w)} }
+
+func (w lineWriter) write(fields ...string) {
+	_, _ = w.WriteString(strings.Join(fields, "\t")) // flush tells
+	_ = w.WriteByte('\n')
+}
+
+func (w lineWriter) flush() error { return w.Flush() }

@@ -189,7 +189,7 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 // writeList prints the answers of one query for people; complete is as for knownText.
 func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, complete bool) error {
 	fields := queryFields(g, q)
-	t := newTable(1, 3)
+	t := text.NewTable(1, 3)
 	t.AppendHeader(table.Row{"rank", "label", "score", "known"})
 	for i, p := range list {
 		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), strconv.FormatFloat(p.Score, 'g', 7, 64), knownText(p.Known, complete)})

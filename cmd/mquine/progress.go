@@ -61,12 +61,18 @@ func (m *meter) fitting() func(done, total int) {
 	}
 }
 
-// counting returns a progress function of zpattern.Index.Values for the given of several sides.
-func (m *meter) counting(side, sides int) func(done, total int64) {
-	start := time.Now()
-	return func(done, total int64) {
+// counting returns a progress function for zpattern.NewSplitValues with some sides.
+func (m *meter) counting(sides int) func(side int, done, total int64) {
+	start, at := time.Now(), 0
+	return func(side int, done, total int64) {
+		if side != at {
+			m.clear()
+			m.nextLine = lineEvery
+			start, at = time.Now(), side
+		}
 		t := time.Since(start)
-		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left", side+1, sides, timeLeft(done, total, t)))
+		m.show(done, total, t, fmt.Sprintf("counting Z-patterns, side %d of %d, %s left",
+			side+1, sides, timeLeft(done, total, t)))
 	}
 }
 

@@ -85,7 +85,7 @@ func TestProgressCounting(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)
 	m.terminal = true
-	m.counting(0, 2)(1, 4)
+	m.counting(2)(0, 1, 4)
 	assert.Contains(t, log.String(), "25%")
 	assert.Contains(t, log.String(), "counting Z-patterns, side 1 of 2, 0s left")
 }

@@ -2,28 +2,30 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/pflag"
 
+	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
-// protocol names a fixed choice of sides, filters and ties.
-type protocol string
+// fullProtocol leaves the choice of sides, filters and ties to the flags.
+const fullProtocol = "full"
 
-const (
-	// fullProtocol leaves the choice to the flags.
-	fullProtocol protocol = "full"
-	// rotateProtocol is that of the RotatE repository. Its own ties fall as an unstable sort leaves
-	// them.
-	rotateProtocol protocol = "rotate"
-)
+// protocolNames returns the values of --protocol.
+func protocolNames() []string {
+	names := []string{fullProtocol}
+	for _, p := range metrics.Protocols {
+		names = append(names, p.Name)
+	}
+	return names
+}
 
-// follow sets what the protocol says, which flags must then not say.
+// follow sets the sides, filters and ties of the protocol, which flags must then not set.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
-	if e.protocol == fullProtocol {
+	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
+	if i < 0 {
 		return nil
 	}
 	for _, name := range []string{"sides", "filters", "ties"} {
@@ -31,28 +33,7 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 			return fmt.Errorf("--protocol %s says which sides, filters and ties: leave out --%s", e.protocol, name)
 		}
 	}
-	e.sides, e.filters, e.ties = rank.BothSides, []rank.Filter{rank.All}, rank.Optimistic
+	e.fixed = &metrics.Protocols[i]
+	e.sides, e.filters, e.ties = e.fixed.Sides, []rank.Filter{e.fixed.Filter}, e.fixed.Ties
 	return nil
-}
-
-// keep drops the results that are not of the protocol: it has one average over both sides.
-func (p protocol) keep(r *rank.Report) {
-	if p == fullProtocol {
-		return
-	}
-	r.Results = slices.DeleteFunc(r.Results, func(x rank.Result) bool {
-		return x.Side != rank.BothSides || x.Ties != rank.Optimistic
-	})
-	r.Groups = slices.DeleteFunc(r.Groups, func(x rank.GroupResult) bool {
-		return x.Side != rank.BothSides || x.Ties != rank.Optimistic
-	})
-}
-
-// announce names the protocol above the tables.
-func (p protocol) announce(w io.Writer) error {
-	if p == fullProtocol {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "Protocol %s: both sides in one average, filter all, optimistic ties\n", p)
-	return err
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -35,7 +36,7 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 		fields := strings.Split(string(line), "\t")
 		if len(fields) != 3 {
 			return nil, fmt.Errorf("%s:%d: %s instead of 3: a line is head, relation and ?, or ?, relation and tail, separated by tabs",
-				name, n, plural(len(fields), "field"))
+				name, n, text.Plural(len(fields), "field"))
 		}
 		q, err := parseQuery(g, [3]string(fields))
 		if err != nil {
@@ -134,15 +135,3 @@ func likeness(a, b string) float64 {
 	}
 	return float64(begin+end) / float64(longer)
 }
-
-// lineWriter writes lines of fields separated by tabs, and keeps the first error.
-type lineWriter struct{ *bufio.Writer }
-
-func newLineWriter(w io.Writer) lineWriter { return lineWriter{bufio.NewWriter(w)} }
-
-func (w lineWriter) write(fields ...string) {
-	_, _ = w.WriteString(strings.Join(fields, "\t")) // flush tells
-	_ = w.WriteByte('\n')
-}
-
-func (w lineWriter) flush() error { return w.Flush() }

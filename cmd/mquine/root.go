@@ -33,7 +33,8 @@ entities says how well the model knows it.
 
 Wherever a command takes --data, give the name of a data set in the folder that MQUINE_DATA
 names (by default one in your cache), or a folder: a value with a slash is a folder. MQUINE_TIER
-(avx512, avx2 or generic) caps the instruction set; it changes the speed and never a result.
+(avx512, avx2 or generic) caps the instruction set, and MQUINE_CPU switches features of it off, as
+in -vnni,-amx; they change the speed and never a rank.
 
 Results go to standard output, all else to standard error. Tables and messages show control
 characters and invisible characters of labels and names as escapes, such as \x1b. The exit status

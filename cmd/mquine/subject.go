@@ -7,6 +7,7 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/rank"
 )
 
 // subject is a checkpoint and a data set in the checkpoint's identifiers.
@@ -56,6 +57,14 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
 }
 
+// openCheckpoint opens a checkpoint, with the vocabularies of a folder unless that is "".
+func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
+	if vocabulary == "" {
+		return checkpoint.Open(ctx, dir)
+	}
+	return checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary))
+}
+
 // writeVocabularyNote tells where the labels of a checkpoint come from, if not from its own folder.
 func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
 	if c.VocabularyDir != c.Path {
@@ -73,3 +82,17 @@ func (s *subject) verify(ctx context.Context) error {
 
 // writeNotes tells what a user should know about the data.
 func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }
+
+// triplesToRank returns the triples of a split, after making sure that g has what the filters remove.
+func triplesToRank(g *kg.Graph, split kg.Split, filters ...rank.Filter) ([]kg.Triple, error) {
+	triples, err := g.Triples(split)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range filters {
+		if err := f.Check(g); err != nil {
+			return nil, err
+		}
+	}
+	return triples, nil
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 )
@@ -243,7 +244,7 @@ func (l *trainingLog) begin(r *train.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
 	c := r.Config
 	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
-		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), comma(r.Triples()), dir)
+		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), text.Comma(r.Triples()), dir)
 	writeNotes(l.log, r.Notes)
 	if l.before > 0 {
 		fmt.Fprintf(l.log, "going on after epoch %d of %d\n", l.before, c.Epochs)

@@ -96,7 +96,7 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed, "set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
 		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed, "negatives is all: set one or the other"},
-		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed, "products: bf16x2 needs the matrix unit AMX"},
+		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
 		{[]string{"--resume", out}, exitFailed, "is not the folder of a training"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/train"
 )
@@ -211,7 +212,7 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 	var out bytes.Buffer
 	trials := s.Ranked()
 	if len(trials) == 0 || trials[0].Failed != "" {
-		fmt.Fprintf(&out, "no trial has come to the first rung of %s\n", plural(s.Rungs[0], "epoch"))
+		fmt.Fprintf(&out, "no trial has come to the first rung of %s\n", text.Plural(s.Rungs[0], "epoch"))
 	} else {
 		best := trials[0]
 		head := []any{"trial", "epochs", best.Metric, "processor minutes"}
@@ -222,7 +223,7 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 		for i := range numbers {
 			numbers[i] = i + 1
 		}
-		table := newTable(numbers...)
+		table := text.NewTable(numbers...)
 		table.AppendHeader(head)
 		for _, trial := range trials[:min(shown, len(trials))] {
 			value := fmt.Sprintf("%.4f", trial.Value)

@@ -83,7 +83,7 @@ func TestTuneUsage(t *testing.T) {
 		{[]string{"--data", "nowhere/at/all", "--space", space, "--budget", "1h"}, exitFailed, "nowhere/at/all"},
 		{[]string{"--data", data, "--space", spaceFile(t, "dim: 3\n\ndropuot: {min: 0, max: 0.5}\n"), "--budget", "1h"}, exitFailed, `space.yaml:3: unknown option "dropuot": the nearest is dropout`},
 		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"valid_every: 0\n"), "--budget", "1h"}, exitFailed, "valid_every is 0"},
-		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"products: bf16x2\n"), "--trials", "3", "--backend", "generic"}, exitFailed, "products: bf16x2 needs the matrix unit AMX"},
+		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"products: bf16x2\n"), "--trials", "3", "--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--resume", out}, exitFailed, "is not the folder of a search"},
 		{[]string{"--resume", out, "--seed", "3"}, exitUsage, "--seed cannot be given with --resume"},
 	} {

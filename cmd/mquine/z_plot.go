@@ -12,10 +12,11 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg/zpattern"
 )
 
 // plotZ draws the histograms of a report as SVG: n_Z above rank_Z.
-func plotZ(r zReport) ([]byte, error) {
+func plotZ(r *zpattern.Report) ([]byte, error) {
 	above, err := barChart(r.Z)
 	if err != nil {
 		return nil, err
@@ -42,22 +43,15 @@ func plotZ(r zReport) ([]byte, error) {
 }
 
 // barChart draws a group of bars for each bin, one bar for each histogram.
-func barChart(histograms ...zHistogram) (*plot.Plot, error) {
-	bins := 0
-	for _, h := range histograms {
-		bins = max(bins, len(h.Bins))
-	}
-	labels := make([]string, bins)
-	for i := range labels {
-		labels[i] = emptyBin(i).String()
-	}
+func barChart(histograms ...zpattern.Histogram) (*plot.Plot, error) {
+	labels := names(longestBins(histograms))
 	p := plot.New()
 	p.Y.Label.Text = "triples"
 	p.Legend.Top, p.Legend.XOffs = true, -300 // where bars are seldom high
 	p.NominalX(labels...)
 	const barWidth = vg.Length(12)
 	for i, h := range histograms {
-		counts := make(plotter.Values, bins)
+		counts := make(plotter.Values, len(labels))
 		for j, b := range h.Bins {
 			counts[j] = float64(b.N)
 		}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
@@ -44,7 +43,7 @@ triples (H, R, e2), (e3, R, e2) and (e3, R, T).`,
 					return err
 				}
 			}
-			return report.print(cmd.OutOrStdout())
+			return printTriple(cmd.OutOrStdout(), report)
 		},
 	}
 	flags := cmd.Flags()
@@ -62,42 +61,11 @@ triples (H, R, e2), (e3, R, e2) and (e3, R, T).`,
 	return cmd
 }
 
-// zTriple is the result of `mquine z show` for machines.
-type zTriple struct {
-	Schema     string              `json:"schema"`
-	Data       string              `json:"data"`
-	Convention zpattern.Convention `json:"convention"`
-	Head       string              `json:"head"`
-	Relation   string              `json:"relation"`
-	Tail       string              `json:"tail"`
-	// Splits are those that have the triple.
-	Splits []kg.Split `json:"splits"`
-	Z      uint64     `json:"z"`
-	// Sides tells the rank of the Z-value among the candidates of each side.
-	Sides []zSide `json:"sides"`
-	// Patterns are the first ones, in the order of the data set's entities.
-	Patterns []zEnds `json:"patterns"`
-}
-
-type zSide struct {
-	Side  string        `json:"side"`
-	RankZ int           `json:"rank_z"`
-	Case  zpattern.Case `json:"case"`
-}
-
-type zEnds struct {
-	E2 string `json:"e2"`
-	E3 string `json:"e3"`
-}
-
-func (z *zShow) describe(ctx context.Context, log io.Writer) (zTriple, error) {
-	r := zTriple{Schema: "mquine.z-show/1", Convention: z.convention, Head: z.head, Relation: z.relation, Tail: z.tail,
-		Splits: []kg.Split{}, Patterns: []zEnds{}}
+func (z *zShow) describe(ctx context.Context, log io.Writer) (*zpattern.TripleReport, error) {
 	g, err := openData(ctx, z.data, log)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	r.Data = g.Name
 	var triple kg.Triple
 	for _, part := range []struct {
 		id    *int32
@@ -115,51 +83,26 @@ func (z *zShow) describe(ctx context.Context, log io.Writer) (zTriple, error) {
 			if near := similar(part.v.Labels(), part.label); len(near) > 0 {
 				err = fmt.Errorf("%w; it has %s", err, strings.Join(near, ", "))
 			}
-			return r, err
+			return nil, err
 		}
 		*part.id = id
 	}
-	x, err := zpattern.NewIndex(g)
-	if err != nil {
-		return r, err
-	}
-	for split := range kg.NumSplits {
-		for _, t := range g.Splits[split] {
-			if t == triple {
-				r.Splits = append(r.Splits, split)
-				break
-			}
-		}
-	}
-	for _, side := range []kg.Side{kg.Tail, kg.Head} {
-		values, err := x.Values(ctx, []kg.Triple{triple}, side, z.convention, 1, nil)
-		if err != nil {
-			return r, err
-		}
-		r.Z = values[0].Z
-		r.Sides = append(r.Sides, zSide{side.String(), values[0].Rank, values[0].Case})
-	}
-	for p := range x.Patterns(triple, z.convention) {
-		if len(r.Patterns) == z.limit {
-			break
-		}
-		r.Patterns = append(r.Patterns, zEnds{g.Entities.Label(p.E2), g.Entities.Label(p.E3)})
-	}
-	return r, nil
+	return zpattern.NewTripleReport(ctx, g, triple, z.convention, z.limit)
 }
 
-func (r zTriple) print(w io.Writer) error {
+// printTriple writes what the report says, in words and as a table of patterns.
+func printTriple(w io.Writer, r *zpattern.TripleReport) error {
 	where := "is in no split"
 	if len(r.Splits) > 0 {
 		where = "is in " + strings.Join(names(r.Splits), " and ")
 	}
 	title := text.Escape(fmt.Sprintf("(%s, %s, %s) %s of %s", r.Head, r.Relation, r.Tail, where, r.Data))
-	out := fmt.Sprintf("%s\n\nn_Z = %s, convention %v\n", title, humanize.Comma(int64(r.Z)), r.Convention)
+	out := fmt.Sprintf("%s\n\nn_Z = %s, convention %v\n", title, text.Comma(r.Z), r.Convention)
 	for _, s := range r.Sides {
-		out += fmt.Sprintf("side %s: rank_Z = %s, %v\n", s.Side, comma(s.RankZ), s.Case)
+		out += fmt.Sprintf("side %s: rank_Z = %s, %v\n", s.Side, text.Comma(s.RankZ), s.Case)
 	}
 	if len(r.Patterns) > 0 {
-		t := newTable()
+		t := text.NewTable()
 		t.AppendHeader(table.Row{"head", "", "e2", "", "e3", "", "tail"})
 		for _, p := range r.Patterns {
 			t.AppendRow(table.Row{r.Head, "→", p.E2, "←", p.E3, "→", r.Tail})
@@ -167,7 +110,7 @@ func (r zTriple) print(w io.Writer) error {
 		out += "\n" + t.Render() + "\n"
 	}
 	if more := r.Z - uint64(len(r.Patterns)); more > 0 {
-		out += fmt.Sprintf("… and %s more; --limit lists them.\n", humanize.Comma(int64(more)))
+		out += fmt.Sprintf("… and %s more; --limit lists them.\n", text.Comma(more))
 	}
 	if _, err := io.WriteString(w, out); err != nil {
 		return fmt.Errorf("cannot print the patterns: %w", reason(err))

@@ -17,7 +17,7 @@ import (
 const module = "github.com/mquine/mquine/"
 
 // layers lists, for every top-level folder, the other folders of the module that it may import. Imports point
-// down only: cmd → bench → train → rank → model → kernel → asm; kg stands beside kernel, and internal, which imports
+// down only: cmd → bench → train → metrics → rank → model → kernel → asm; kg stands beside kernel, and internal, which imports
 // none of them, below all but asm.
 var layers = map[string][]string{
 	"asm":      {},
@@ -25,9 +25,10 @@ var layers = map[string][]string{
 	"kg":       {"internal"},
 	"model":    {"kernel", "kg", "internal"},
 	"rank":     {"model", "kernel", "kg", "internal"},
-	"train":    {"rank", "model", "kernel", "kg", "internal"},
-	"bench":    {"train", "rank", "model", "kernel", "kg", "internal"},
-	"cmd":      {"bench", "train", "rank", "model", "kernel", "kg", "internal"},
+	"metrics":  {"rank", "model", "kernel", "kg", "internal"},
+	"train":    {"metrics", "rank", "model", "kernel", "kg", "internal"},
+	"bench":    {"train", "metrics", "rank", "model", "kernel", "kg", "internal"},
+	"cmd":      {"bench", "train", "metrics", "rank", "model", "kernel", "kg", "internal"},
 	"internal": {},
 }
 
@@ -63,6 +64,9 @@ func TestImportsPointDown(t *testing.T) {
 				assert.True(t, allowed, "%s imports purego: only kernel/cuda and bench/rivals may", rel)
 			}
 			if rest, ours := strings.CutPrefix(imported, module); ours {
+				if strings.HasSuffix(rest, "test") { // kernel/kerneltest, internal/proc/proctest
+					assert.True(t, strings.HasSuffix(path, "_test.go"), "%s imports %s: only tests may", rel, imported)
+				}
 				to := strings.Split(rest, "/")[0]
 				assert.True(t, to == folder || to == "internal" || slices.Contains(allowed, to), "%s imports %s: imports point down only", rel, imported)
 			}

@@ -2,39 +2,51 @@ package text
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table lays out a plain text table without lines. Every cell is escaped before the columns get their widths.
-type Table struct{ writer table.Writer }
+// Table is a table of text and numbers. Every cell is escaped for the form that it is written in.
+type Table struct {
+	numbers []int
+	header  []any
+	rows    [][]any
+}
 
 // NewTable returns a table. Columns are text, aligned to the left, except for the numbered ones, from 1.
-func NewTable(numbers ...int) *Table {
-	t := table.NewWriter()
+func NewTable(numbers ...int) *Table { return &Table{numbers: numbers} }
+
+// AppendHeader sets the column names. In Markdown they are taken as they are.
+func (t *Table) AppendHeader(cells []any) { t.header = cells }
+
+// AppendRow adds a line.
+func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
+
+// Render returns the table as plain text without lines, and without a line feed at its end.
+func (t *Table) Render() string {
+	w := table.NewWriter()
 	style := table.StyleDefault
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format.Header = text.FormatDefault
 	style.Options = table.OptionsNoBordersAndSeparators
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	columns := make([]table.ColumnConfig, len(numbers))
-	for i, n := range numbers {
+	w.SetStyle(style)
+	w.SuppressTrailingSpaces()
+	columns := make([]table.ColumnConfig, len(t.numbers))
+	for i, n := range t.numbers {
 		columns[i] = table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight}
 	}
-	t.SetColumnConfigs(columns)
-	return &Table{t}
+	w.SetColumnConfigs(columns)
+	if t.header != nil {
+		w.AppendHeader(escapeCells(t.header))
+	}
+	for _, row := range t.rows {
+		w.AppendRow(escapeCells(row))
+	}
+	return w.Render()
 }
-
-// AppendHeader adds a line of column names.
-func (t *Table) AppendHeader(cells []any) { t.writer.AppendHeader(escapeCells(cells)) }
-
-// AppendRow adds a line.
-func (t *Table) AppendRow(cells []any) { t.writer.AppendRow(escapeCells(cells)) }
-
-// Render returns the table without a line feed at its end.
-func (t *Table) Render() string { return t.writer.Render() }
 
 // escapeCells leaves numbers alone, because the layout knows them by their types.
 func escapeCells(cells []any) table.Row {
@@ -49,3 +61,59 @@ func escapeCells(cells []any) table.Row {
 	}
 	return row
 }
+
+// Markdown returns the table as GitHub's Markdown has it. The column names and the columns of numbers are the
+// program's own words, with brackets that are not links.
+func (t *Table) Markdown() string {
+	var b strings.Builder
+	for _, name := range t.header {
+		fmt.Fprintf(&b, "| %v ", name)
+	}
+	b.WriteString("|\n|")
+	for i := range t.header {
+		b.WriteString(map[bool]string{false: " --- |", true: " ---:|"}[t.isNumber(i)])
+	}
+	b.WriteString("\n")
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if !t.isNumber(i) {
+				cell = Markdown(fmt.Sprint(cell))
+			}
+			fmt.Fprintf(&b, "| %v ", cell)
+		}
+		b.WriteString("|\n")
+	}
+	return b.String()
+}
+
+// LaTeX returns the table as a tabular with the rules of the package booktabs.
+func (t *Table) LaTeX() string {
+	var b strings.Builder
+	b.WriteString("\\begin{tabular}{")
+	for i := range t.header {
+		b.WriteString(map[bool]string{false: "l", true: "r"}[t.isNumber(i)])
+	}
+	b.WriteString("}\n\\toprule\n")
+	line := func(cells []any) {
+		escaped := make([]string, len(cells))
+		for i, cell := range cells {
+			escaped[i] = latexEscaper.Replace(Escape(fmt.Sprint(cell)))
+		}
+		fmt.Fprintf(&b, "%s \\\\\n", strings.Join(escaped, " & "))
+	}
+	line(t.header)
+	b.WriteString("\\midrule\n")
+	for _, row := range t.rows {
+		line(row)
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	return b.String()
+}
+
+// latexEscaper also protects a cell that starts with a bracket, which would otherwise be read as an argument of the
+// line break before it.
+var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
+	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `[`, `{[}`, `]`, `{]}`)
+
+// isNumber reports whether column i, from 0, has numbers.
+func (t *Table) isNumber(i int) bool { return slices.Contains(t.numbers, i+1) }

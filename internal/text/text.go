@@ -7,13 +7,14 @@
 // goes to: Escape for one line, Table for tables, Markdown, JSON, and Writer for whole streams. CSV and
 // tab-separated text are exact, because programs read them and compare labels: a spreadsheet must import such
 // columns as text, and Exact escapes them on a terminal alone.
+//
+// It also has the words that all messages share: counts (Comma, Count, Plural) and the names of enumerations (Name).
 package text
 
 import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -135,22 +136,4 @@ func Markdown(s string) string {
 
 func isLetterOrDigit(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-}
-
-// JSON returns a JSON document with the same values in which everything that Escape would escape is an escape of
-// JSON, so that it can be shown on a terminal.
-func JSON(document []byte) []byte {
-	shown, _ := appendEscaped(nil, string(document), 0, "\n\t\r", jsonEscape)
-	if shown == nil {
-		return document
-	}
-	return shown
-}
-
-func jsonEscape(b []byte, r rune) []byte {
-	if r <= 0xffff {
-		return fmt.Appendf(b, `\u%04x`, r)
-	}
-	high, low := utf16.EncodeRune(r)
-	return fmt.Appendf(b, `\u%04x\u%04x`, high, low)
 }

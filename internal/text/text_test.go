@@ -160,3 +160,63 @@ func TestTable(t *testing.T) {
 		`[27]             2`,
 	}, "\n"), table.Render())
 }
+
+func TestTableInMarkdown(t *testing.T) {
+	table := NewTable(2)
+	table.AppendHeader([]any{"by", "MRR [95% CI]"})
+	table.AppendRow([]any{"<b>|\n", "0.5 [0.4, 0.6]"})
+	table.AppendRow([]any{"has_genre", 1})
+	assert.Equal(t, `| by | MRR [95% CI] |
+| --- | ---:|
+| &lt;b&gt;\|\\n | 0.5 [0.4, 0.6] |
+| has_genre | 1 |
+`, table.Markdown())
+}
+
+func TestTableInLaTeX(t *testing.T) {
+	table := NewTable(2)
+	table.AppendHeader([]any{"a_b", "n"})
+	table.AppendRow([]any{`[x] 5% & $\{}#~^`, 1})
+	table.AppendRow([]any{"a\n\\input{x}\x1b", "-"})
+	assert.Equal(t, `\begin{tabular}{lr}
+\toprule
+a\_b & n \\
+\midrule
+{[}x{]} 5\% \& \$\textbackslash{}\{\}\#\textasciitilde{}\textasciicircum{} & 1 \\
+a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b & - \\
+\bottomrule
+\end{tabular}
+`, table.LaTeX())
+}
+
+func TestPlural(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 query": Plural(1, "query"), "2 queries": Plural(2, "query"), "0 triples": Plural(0, "triple"),
+		"14,541 test triples": Plural(14541, "test triple"), "1 entity occurs": Count(1, "entity occurs", "entities occur"),
+		"2,000 entities occur": Count(2000, "entity occurs", "entities occur"),
+	} {
+		assert.Equal(t, want, got)
+	}
+	assert.Equal(t, "9,000,000,000", Comma(uint64(9e9)))
+}
+
+func TestWriteJSON(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, WriteJSON(&out, map[string]any{"a": []string{"<b>\x1b\u202e"}}, "  "))
+	assert.Equal(t, "{\n  \"a\": [\n    \"<b>\\u001b\\u202e\"\n  ]\n}\n", out.String())
+	require.Error(t, WriteJSON(&out, func() {}, " "))
+}
+
+func TestName(t *testing.T) {
+	type ends uint8
+	names := []string{"head", "tail", "both"}
+	for v, name := range names {
+		assert.Equal(t, name, Name(names, ends(v), "ends"))
+		read, err := ParseName[ends](names, name, "ends")
+		require.NoError(t, err)
+		assert.Equal(t, ends(v), read)
+	}
+	assert.Equal(t, "ends(3)", Name(names, ends(3), "ends"))
+	_, err := ParseName[ends](names, "none", "ends")
+	assert.EqualError(t, err, `unknown ends "none": choose head, tail or both`)
+}

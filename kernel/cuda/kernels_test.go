@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
 // rig is a device with all kernels and one stream.
@@ -107,34 +108,15 @@ func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, 
 	return p
 }
 
-// score is the comparison in float64.
-func (p *problem) score(c kernel.Comparison, q, e int) (s float64) {
-	x, y := p.psi[q*p.k:][:p.k], p.phi[e*p.k:][:p.k]
-	for t := 0; t < p.width; t += 2 {
-		a, b := float64(x[t])-float64(y[t]), float64(x[t+1])-float64(y[t+1])
-		switch c {
-		case kernel.L1:
-			s -= math.Abs(a) + math.Abs(b)
-		case kernel.GroupNorm:
-			s -= math.Hypot(a, b)
-		default:
-			term := float64(x[t])*float64(y[t]) + float64(x[t+1])*float64(y[t+1])
-			if c == kernel.Phase {
-				term = -math.Abs(term)
-			}
-			s += term
-		}
-	}
-	return s
+// score is the comparison in float64; zeros after the width add nothing.
+func (p *problem) score(c kernel.Comparison, q, e int) float64 {
+	return kerneltest.PlainScore(c, p.psi[q*p.k:][:p.k], p.phi[e*p.k:][:p.k])
 }
 
 func norms(x []float32, k int) []float64 {
 	out := make([]float64, len(x)/k)
 	for i := range out {
-		for _, v := range x[i*k:][:k] {
-			out[i] += float64(v) * float64(v)
-		}
-		out[i] = math.Sqrt(out[i]) * (1 + 1e-9)
+		out[i] = kerneltest.PlainNorm(x[i*k:][:k])
 	}
 	return out
 }

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // zipfMemory lists what Zipf is certain to allocate for sizes that are filled in.
@@ -32,6 +31,6 @@ func familiesMemory(c Config) []proc.Need {
 }
 
 func checkMemory(kind string, c Config, needs []proc.Need) error {
-	work := fmt.Sprintf("making %s of %s entities", kind, humanize.Comma(int64(c.Entities)))
+	work := fmt.Sprintf("making %s of %s entities", kind, text.Comma(c.Entities))
 	return proc.CheckMemory(work, "ask for a smaller data set, or give it more memory", needs...)
 }

@@ -1,0 +1,40 @@
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf16"
+)
+
+// WriteJSON writes v to w as an indented JSON document that can be shown on a terminal, see JSON. HTML is not escaped.
+func WriteJSON(w io.Writer, v any, indent string) error {
+	var document bytes.Buffer
+	encoder := json.NewEncoder(&document)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(JSON(document.Bytes()))
+	return err
+}
+
+// JSON returns a JSON document with the same values in which everything that Escape would escape is an escape of
+// JSON, so that it can be shown on a terminal.
+func JSON(document []byte) []byte {
+	shown, _ := appendEscaped(nil, string(document), 0, "\n\t\r", jsonEscape)
+	if shown == nil {
+		return document
+	}
+	return shown
+}
+
+func jsonEscape(b []byte, r rune) []byte {
+	if r <= 0xffff {
+		return fmt.Appendf(b, `\u%04x`, r)
+	}
+	high, low := utf16.EncodeRune(r)
+	return fmt.Appendf(b, `\u%04x\u%04x`, high, low)
+}

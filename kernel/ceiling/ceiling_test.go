@@ -1,0 +1,117 @@
+package ceiling
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
+)
+
+// TestSum compares the reading loops with a plain sum, on memory that ends at a guard page.
+func TestSum(t *testing.T) {
+	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+		rng := rand.New(rand.NewPCG(1, 1))
+		for _, n := range []int{64, 128, 192, 512, 4096} {
+			words := kerneltest.Guarded[uint64](t, n)
+			var want uint64
+			for i := range words {
+				words[i] = rng.Uint64()
+				want += words[i]
+			}
+			out := [8]uint64{1, 2, 3, 4, 5, 6, 7, 8}
+			before := out
+			loopsOf(b).read(&words[0], n, &out[0])
+			lanes := map[kernel.Tier]int{kernel.Generic: 4, kernel.AVX2: 4, kernel.AVX512: 8}[b.Tier]
+			for i, s := range out {
+				var lane uint64
+				for j := i; j < n && i < lanes; j += lanes {
+					lane += words[j]
+				}
+				assert.Equal(t, before[i]+lane, s, "sum %d of %d words", i, n)
+			}
+		}
+	})
+}
+
+// TestReadsEverything counts what the reading loop reads, over several passes and odd numbers of
+// rounds.
+func TestReadsEverything(t *testing.T) {
+	var read, longest int
+	loop := reading(3<<18, func(_ *uint64, n int, _ *uint64) {
+		read, longest = read+8*n, max(longest, 8*n)
+	}).Loop()
+	total := 0
+	for _, rounds := range []int{1, 7, 200, 1000, 3} {
+		loop(rounds)
+		total += rounds
+	}
+	assert.Equal(t, total*4096, read)
+	assert.Equal(t, readingMost, longest)
+	assert.Panics(t, func() { Read(kerneltest.Generic(t), 100) })
+}
+
+// TestCeilings compares the rates of loops of which some must be multiples of others. Each rate is
+// the best of short runs, as many as it takes on a busy machine.
+func TestCeilings(t *testing.T) {
+	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
+		best := make([]float64, len(loops))
+		var wrong string
+		for range 50 {
+			for i, c := range loops {
+				best[i] = max(best[i], c.Rate(1, time.Millisecond))
+			}
+			fma32, fma64, mulAdd, bytes := 2*best[0], best[1], best[2], best[3]
+			switch ratio := fma32 / fma64; {
+			case b.Tier == kernel.Generic: // Go's loops have no such relations
+				wrong = ""
+			case math.Abs(ratio-2) > 0.4:
+				wrong = "float64 has half the lanes of float32"
+			case mulAdd > 1.2*fma64:
+				wrong = "two instructions cannot beat a fused one"
+			case bytes < fma32:
+				wrong = "bytes are no slower than float32"
+			default:
+				wrong = ""
+			}
+			if wrong == "" {
+				break
+			}
+		}
+		t.Logf("10⁹ a second: float32 terms %.1f, float64 operations fused %.1f, apart %.1f, on bytes %.1f, bytes read %.1f",
+			best[0]/1e9, best[1]/1e9, best[2]/1e9, best[3]/1e9, best[4]/1e9)
+		require.Empty(t, wrong)
+		require.Positive(t, slices.Min(best))
+	})
+}
+
+func TestLevels(t *testing.T) {
+	for _, threads := range []int{1, 2, 64} {
+		last := 0
+		for l := range NumLevels {
+			size := l.Reading(threads)
+			if size == 0 {
+				continue
+			}
+			assert.Zero(t, size%4096)
+			assert.Greater(t, size, last, "%v on %d threads", l, threads)
+			last = size
+		}
+		assert.Positive(t, Memory.Reading(threads))
+	}
+	assert.Equal(t, "dram", Memory.String())
+}
+
+// A rate is that of work done, also where the time is over before a thread begins.
+func TestRateOfNoTime(t *testing.T) {
+	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
+		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
+	})
+}

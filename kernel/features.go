@@ -1,0 +1,108 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Features is a set of instruction set extensions that kernels are written for. A feature needs others:
+// AVX-512 needs AVX2, VNNI and AMX need AVX-512, and BF16 needs AMX.
+type Features uint8
+
+const (
+	// FeatureAVX2 is AVX2 with FMA and POPCNT, "avx2".
+	FeatureAVX2 Features = 1 << iota
+	// FeatureAVX512 is AVX-512 F, BW, DQ and VL, "avx512".
+	FeatureAVX512
+	// FeatureVNNI is AVX-512 VNNI, dot products of bytes in vectors, "vnni".
+	FeatureVNNI
+	// FeatureAMX is AMX-TILE and AMX-INT8, products of tiles of bytes, "amx".
+	FeatureAMX
+	// FeatureBF16 is AMX-BF16, products of tiles of bfloat16 numbers, "bf16".
+	FeatureBF16
+)
+
+// features lists the name of every feature, the lowest bit first, and what it needs.
+var features = [...]struct {
+	name  string
+	needs Features
+}{{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"bf16", FeatureAMX}}
+
+// ParseFeatures returns the features whose names a list has, separated by commas, such as "vnni,amx".
+func ParseFeatures(list string) (Features, error) {
+	var f Features
+	for name := range strings.SplitSeq(list, ",") {
+		feature, err := parseFeature(strings.TrimSpace(name))
+		if err != nil {
+			return 0, err
+		}
+		f |= feature
+	}
+	return f, nil
+}
+
+func parseFeature(name string) (Features, error) {
+	names := make([]string, len(features))
+	for i, f := range features {
+		if f.name == name {
+			return 1 << i, nil
+		}
+		names[i] = f.name
+	}
+	return 0, fmt.Errorf("unknown feature %q: the features are %s", name, strings.Join(names, ", "))
+}
+
+// Names returns the names of the features in the set, each after those that it needs.
+func (f Features) Names() []string {
+	names := make([]string, 0, len(features))
+	for i, feature := range features {
+		if f.Has(1 << i) {
+			names = append(names, feature.name)
+		}
+	}
+	return names
+}
+
+// String returns the names, separated by commas: "avx2,avx512,vnni", or "none".
+func (f Features) String() string {
+	if f == 0 {
+		return "none"
+	}
+	return strings.Join(f.Names(), ",")
+}
+
+// Has tells whether the set has all features of g.
+func (f Features) Has(g Features) bool { return f&g == g }
+
+// Without returns the set without the features of g and those that need them.
+func (f Features) Without(g Features) Features {
+	f &^= g
+	for i, feature := range features {
+		if !f.Has(feature.needs) {
+			f &^= 1 << i
+		}
+	}
+	return f
+}
+
+// Tier returns the highest tier that the features make up.
+func (f Features) Tier() Tier {
+	switch {
+	case f.Has(FeatureAVX512):
+		return AVX512
+	case f.Has(FeatureAVX2):
+		return AVX2
+	}
+	return Generic
+}
+
+// upTo returns the set without the features above a tier.
+func (f Features) upTo(t Tier) Features {
+	switch t {
+	case Generic:
+		return 0
+	case AVX2:
+		return f.Without(FeatureAVX512)
+	}
+	return f
+}

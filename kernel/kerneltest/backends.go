@@ -1,0 +1,93 @@
+// Package kerneltest is what tests of kernels share: every backend of the machine, memory between guard pages,
+// comparisons of bits, twins of the assembly's arithmetic, and exact scores. Only tests import it.
+package kerneltest
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// RequireEnv is the environment variable with the features that this machine has to have, such as
+// "avx512,vnni,amx": where one of them is missing, tests fail instead of passing without it.
+const RequireEnv = "MQUINE_REQUIRE"
+
+// Each runs f on every backend of Backends.
+func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.Backend)) {
+	for _, b := range Backends(t, varied) {
+		t.Run(Name(b), func(t *testing.T) { f(t, b) })
+	}
+}
+
+// Backends returns the backends of all tiers that this machine and the environment allow, best first, and those
+// without each of the varied features and without all of them, on which what is tested depends. The test fails if a
+// feature that RequireEnv names is missing. The first call prints the features of the machine.
+func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
+	t.Helper()
+	off := []kernel.Features{0}
+	for f := kernel.Features(1); f != 0; f <<= 1 {
+		off = append(off, varied&f)
+	}
+	off = append(off, varied, kernel.FeatureAVX512, kernel.FeatureAVX2)
+	var all []*kernel.Backend
+	for _, without := range off {
+		b, err := kernel.New(kernel.Options{Without: without})
+		require.NoError(t, err)
+		if !slices.ContainsFunc(all, func(other *kernel.Backend) bool { return other.Features == b.Features }) {
+			all = append(all, b)
+		}
+	}
+	best, required := all[0].Features, os.Getenv(RequireEnv)
+	printed.Do(func() { fmt.Printf("features under test: %s (required: %s)\n", best, cmp.Or(required, "none")) })
+	require.NoError(t, missing(required, best))
+	return all
+}
+
+var printed sync.Once
+
+// Generic returns the portable backend, the twin of all others.
+func Generic(t testing.TB) *kernel.Backend {
+	t.Helper()
+	b, err := kernel.For(kernel.Generic)
+	require.NoError(t, err)
+	return b
+}
+
+// Name returns the tier of a backend with its further features: "avx512+vnni".
+func Name(b *kernel.Backend) string {
+	names := []string{b.Tier.String()}
+	further := b.Features &^ (kernel.FeatureAVX2 | kernel.FeatureAVX512)
+	return strings.Join(append(names, further.Names()...), "+")
+}
+
+// SkipWithout skips a test that needs features which b lacks.
+func SkipWithout(t testing.TB, b *kernel.Backend, needed kernel.Features) {
+	t.Helper()
+	if !b.Features.Has(needed) {
+		t.Skipf("%s lacks %s", Name(b), needed&^b.Features)
+	}
+}
+
+// missing returns an error if have lacks features of the list that RequireEnv has.
+func missing(list string, have kernel.Features) error {
+	if list == "" {
+		return nil
+	}
+	required, err := kernel.ParseFeatures(list)
+	if err != nil {
+		return fmt.Errorf("environment variable %s: %w", RequireEnv, err)
+	}
+	if !have.Has(required) {
+		return fmt.Errorf("%s=%s: %s missing: this machine, build and environment offer %s",
+			RequireEnv, list, required&^have, have)
+	}
+	return nil
+}

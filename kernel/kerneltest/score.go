@@ -1,0 +1,78 @@
+package kerneltest
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// ExactScore returns the score of x and y, the measure that relative errors multiply (‖x‖‖y‖, or the distance: see
+// kernel.Backend.PanelError), and whether it exists: terms are finite, and squares in range.
+func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
+	const precision = 600
+	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }
+	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
+	score = f()
+	var xx, yy float64
+	for t := 0; t < len(x); t += c.Group() {
+		for u := range c.Group() {
+			a, b := float64(x[t+u]), float64(y[t+u])
+			largest := math.Max(math.Abs(a), math.Abs(b))
+			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c == kernel.GroupNorm {
+				return nil, 0, false
+			}
+			xx, yy = xx+a*a, yy+b*b
+		}
+		a, b := number(float64(x[t])), number(float64(y[t]))
+		switch c {
+		case kernel.Dot:
+			score.Add(score, f().Mul(a, b))
+		case kernel.L1:
+			score.Sub(score, f().Abs(f().Sub(a, b)))
+		default:
+			a1, b1 := number(float64(x[t+1])), number(float64(y[t+1]))
+			if c == kernel.Phase {
+				score.Sub(score, f().Abs(f().Add(f().Mul(a, b), f().Mul(a1, b1))))
+				break
+			}
+			d, e := f().Sub(a, b), f().Sub(a1, b1)
+			score.Sub(score, f().Sqrt(f().Add(f().Mul(d, d), f().Mul(e, e))))
+		}
+	}
+	measure = math.Sqrt(xx) * math.Sqrt(yy)
+	if c.Distance() {
+		measure, _ = f().Neg(score).Float64()
+		if measure > math.MaxFloat32 {
+			return nil, 0, false
+		}
+	}
+	return score, measure * (1 + 1e-12), true
+}
+
+// PlainScore returns the score of x and y by the definition, in float64.
+func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
+	for t := 0; t < len(x); t += c.Group() {
+		a, b := float64(x[t]), float64(y[t])
+		switch c {
+		case kernel.Dot:
+			sum += a * b
+		case kernel.L1:
+			sum -= math.Abs(a - b)
+		case kernel.GroupNorm:
+			sum -= math.Hypot(a-b, float64(x[t+1])-float64(y[t+1]))
+		case kernel.Phase:
+			sum -= math.Abs(a*b + float64(x[t+1])*float64(y[t+1]))
+		}
+	}
+	return sum
+}
+
+// PlainNorm returns an upper bound of ‖x‖, next to it.
+func PlainNorm(x []float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum) * (1 + 1e-9)
+}

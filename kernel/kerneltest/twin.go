@@ -1,0 +1,100 @@
+package kerneltest
+
+import (
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// The assembly's float32 arithmetic, operation by operation. GroupNorm has no twin, only its bound:
+// the approximate root differs from processor to processor.
+
+// FMA32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
+// there, so that rounding it to float32 afterwards cannot round twice.
+func FMA32(x, y, z float32) float32 {
+	p, c := float64(x)*float64(y), float64(z)
+	s := p + c
+	if math.IsInf(s, 0) || math.IsNaN(s) {
+		return float32(s)
+	}
+	// The error of the sum (Knuth's TwoSum).
+	pp := s - c
+	err := (p - pp) + (c - (s - pp))
+	if err != 0 {
+		b := math.Float64bits(s)
+		if b&1 == 0 {
+			if (err > 0) == (s > 0) {
+				b++
+			} else {
+				b--
+			}
+		}
+		s = math.Float64frombits(b)
+	}
+	return float32(s)
+}
+
+// Sqrt32 returns √x rounded once: float64 has more than twice the bits.
+func Sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+// Abs32 returns |x|, also of NaN.
+func Abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
+
+// twinUpdate adds the term of a group of coordinates to a score as the assembly of a tier does.
+func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
+	switch c {
+	case kernel.L1:
+		return score - Abs32(q[0]-e[0])
+	case kernel.GroupNorm:
+		x, y := q[0]-e[0], q[1]-e[1]
+		return score - Sqrt32(FMA32(y, y, float32(x*x)))
+	case kernel.Phase:
+		return score - Abs32(FMA32(q[1], e[1], float32(q[0]*e[0])))
+	}
+	return FMA32(q[0], e[0], score)
+}
+
+// TwinScore returns the score of q and e in Panels(c) with the operations of the assembly, which AVX2 and AVX-512
+// share. It has the bits of Dot, L1 and Phase.
+func TwinScore(c kernel.Comparison, q, e []float32) float32 {
+	var sum float32
+	for from := 0; from < len(q); from += kernel.Chunk {
+		var chain float32
+		for t := from; t < min(from+kernel.Chunk, len(q)); t += c.Group() {
+			chain = twinUpdate(c, chain, q[t:], e[t:])
+		}
+		if from > 0 {
+			chain = sum + chain
+		}
+		sum = chain
+	}
+	return sum
+}
+
+// TwinInt8 returns the score of q and e, words of four codes, in Int8Panels, bit for bit.
+func TwinInt8(q, e []uint32) float32 {
+	sum := int32(0)
+	for t := range q {
+		for shift := 0; shift < 32; shift += 8 {
+			sum += int32(int8(q[t]>>shift)) * int32(uint8(e[t]>>shift))
+		}
+	}
+	return float32(sum)
+}
+
+// TwinInt16 returns the score of q and e, words of coarse and then of fine codes, in Int16Panels, bit for bit.
+func TwinInt16(q, e []uint32) float32 {
+	products := func(x, y []uint32) (sum int64) {
+		for t := range x {
+			for shift := 0; shift < 32; shift += 8 {
+				sum += int64(int8(x[t]>>shift)) * int64(int8(y[t]>>shift))
+			}
+		}
+		return sum
+	}
+	half := len(q) / 2
+	coarse := products(q[:half], e[:half])
+	fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
+	part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
+	return float32(coarse) + part
+}

@@ -1,0 +1,34 @@
+package kerneltest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Special are values that kernels must carry through as float32 arithmetic does.
+var Special = []float32{
+	0, float32(math.Copysign(0, -1)), 1, -1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, math.MaxFloat32, -math.MaxFloat32, 1 + 0x1p-23,
+}
+
+// Poison fills memory that a kernel has to overwrite, or must not read, with NaN.
+func Poison(x []float32) {
+	for i := range x {
+		x[i] = float32(math.NaN())
+	}
+}
+
+// SameBits requires that got begins with want bit for bit; all NaN are one. what says what was computed.
+func SameBits(t testing.TB, want, got []float32, what string, args ...any) {
+	t.Helper()
+	require.GreaterOrEqual(t, len(got), len(want), "%s: too few entries", what)
+	for i := range want {
+		w, g := math.Float32bits(want[i]), math.Float32bits(got[i])
+		if w != g && !(want[i] != want[i] && got[i] != got[i]) {
+			require.Failf(t, "bits differ", "entry %d: want %g (%#x), got %g (%#x): "+what,
+				append([]any{i, want[i], w, got[i], g}, args...)...)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package linalg
+
+import (
+	"math"
+	"unsafe"
+)
+
+var rowsGeneric = rowKernels{
+	axpy: axpyGeneric, scale: scaleGeneric, dot: dotGeneric, sum: sumGeneric,
+	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
+}
+
+func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) } // rounded once: 53 > 2·24 + 1
+
+func axpyGeneric(y, x *float32, n int, a float32) {
+	ys, xs := unsafe.Slice(y, n), unsafe.Slice(x, n)
+	for i, v := range xs {
+		ys[i] += float32(a * v)
+	}
+}
+
+func scaleGeneric(x *float32, n int, a float32) {
+	xs := unsafe.Slice(x, n)
+	for i := range xs {
+		xs[i] *= a
+	}
+}
+
+func dotGeneric(x, y *float32, n int, lanes *[sumLanes]float32) {
+	xs, ys := unsafe.Slice(x, n), unsafe.Slice(y, n)
+	clear(lanes[:])
+	for i, v := range xs {
+		lanes[i%sumLanes] += float32(v * ys[i])
+	}
+}
+
+func sumGeneric(x *float32, n int, lanes *[sumLanes]float32) {
+	clear(lanes[:])
+	for i, v := range unsafe.Slice(x, n) {
+		lanes[i%sumLanes] += v
+	}
+}
+
+func adamGeneric(w, m, v, g *float32, n int, step *float32, _ int) {
+	s := (*AdamStep)(unsafe.Pointer(step))
+	ws, ms, vs, gs := unsafe.Slice(w, n), unsafe.Slice(m, n), unsafe.Slice(v, n), unsafe.Slice(g, n)
+	for i, x := range gs {
+		first := float32(s.Keep1*ms[i]) + float32(s.New1*x)
+		second := float32(s.Keep2*vs[i]) + float32(s.New2*float32(x*x))
+		ms[i], vs[i] = first, second
+		ws[i] -= float32(s.Rate*first) / (root32(float32(s.Spread*second)) + s.Epsilon)
+	}
+}
+
+func catchUpGeneric(w, m, v *float32, n int, step *float32, _ int) {
+	rate, epsilon := unsafe.Slice(step, 2)[0], unsafe.Slice(step, 2)[1]
+	ws, ms, vs := unsafe.Slice(w, n), unsafe.Slice(m, n), unsafe.Slice(v, n)
+	for i, x := range ms {
+		ws[i] -= float32(rate*x) / (root32(vs[i]) + epsilon)
+	}
+}
+
+func adagradGeneric(w, v, g *float32, n int, step *float32) {
+	s := (*AdagradStep)(unsafe.Pointer(step))
+	ws, vs, gs := unsafe.Slice(w, n), unsafe.Slice(v, n), unsafe.Slice(g, n)
+	for i, x := range gs {
+		sum := vs[i] + float32(x*x)
+		vs[i] = sum
+		ws[i] -= float32(s.Rate*x) / (root32(sum) + s.Epsilon)
+	}
+}

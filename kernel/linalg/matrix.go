@@ -1,0 +1,43 @@
+package linalg
+
+import (
+	"fmt"
+
+	"github.com/mquine/mquine/kernel"
+)
+
+// Matrix is a float32 matrix in row-major order: entry (i, j) is Data[i*Stride+j].
+type Matrix struct {
+	Data               []float32
+	Rows, Cols, Stride int
+}
+
+// NewMatrix returns a zero matrix whose rows begin at multiples of 64 bytes.
+func NewMatrix(rows, cols int) Matrix {
+	stride := roundUp(cols, 16)
+	return Matrix{Data: kernel.AlignedFloat32(rows * stride), Rows: rows, Cols: cols, Stride: stride}
+}
+
+// Row returns row i.
+func (m Matrix) Row(i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
+
+// Slice returns rows from ≤ i < to, which share m's memory.
+func (m Matrix) Slice(from, to int) Matrix {
+	if from == to {
+		return Matrix{Cols: m.Cols, Stride: m.Stride}
+	}
+	return Matrix{Data: m.Data[from*m.Stride : (to-1)*m.Stride+m.Cols], Rows: to - from, Cols: m.Cols, Stride: m.Stride}
+}
+
+func (m Matrix) check(name string) {
+	if m.Rows < 0 || m.Cols < 0 || m.Stride < m.Cols || m.Rows > 0 && len(m.Data) < (m.Rows-1)*m.Stride+m.Cols {
+		panic(fmt.Sprintf("linalg: matrix %s: %d × %d with stride %d in %d entries",
+			name, m.Rows, m.Cols, m.Stride, len(m.Data)))
+	}
+}
+
+// Columns returns columns from ≤ j < to, with m's memory from there on.
+func (m Matrix) Columns(from, to int) Matrix {
+	m.Data, m.Cols = m.Data[from:], to-from
+	return m
+}

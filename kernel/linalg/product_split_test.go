@@ -1,0 +1,98 @@
+package linalg
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel/kerneltest"
+)
+
+// splitTwin returns the two bfloat16 of a number, as float32.
+func splitTwin(x float32) (high, low float32) {
+	round := func(x float32) float32 {
+		return math.Float32frombits((math.Float32bits(x) + 0x8000) &^ 0xffff)
+	}
+	high = round(x)
+	return high, round(x - high)
+}
+
+// flushed is fma32 or a sum without subnormal numbers.
+func flushed(x float32) float32 {
+	if math.Abs(float64(x)) < 0x1p-126 {
+		return float32(math.Copysign(0, float64(x)))
+	}
+	return x
+}
+
+// twinSplitProduct is an entry of a split product.
+func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
+	const block = 32
+	c = flushed(c)
+	for from := 0; from < k; from += block {
+		var parts [2][2][block]float32 // of x and y, high and low
+		for t := from; t < min(from+block, k); t++ {
+			parts[0][0][t-from], parts[0][1][t-from] = splitTwin(x(t))
+			parts[1][0][t-from], parts[1][1][t-from] = splitTwin(y(t))
+		}
+		for _, which := range [][2]int{{1, 0}, {0, 0}, {0, 1}} {
+			var chains [2]float32
+			for t := range block {
+				a, b := flushed(parts[0][which[0]][t]), flushed(parts[1][which[1]][t])
+				chains[t%2] = flushed(kerneltest.FMA32(a, b, chains[t%2]))
+			}
+			c = flushed(c + flushed(chains[0]+chains[1]))
+		}
+	}
+	return c
+}
+
+// eachSplitBackend runs f for every tier that has split products.
+func eachSplitBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		if b.split.tiles == nil {
+			t.Skip("no split products: they need AMX for bfloat16, on the AVX-512 tier")
+		}
+		f(t, b)
+	})
+}
+
+// Split products equal their twin bit for bit.
+func TestSplitProduct(t *testing.T) {
+	eachSplitBackend(t, func(t *testing.T, b *Backend) {
+		conformProduct(t, &b.split, 1, func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
+			return twinSplitProduct(k, x, y, 0), func(c float32) float32 { return twinSplitProduct(k, x, y, c) }
+		})
+	})
+}
+
+// The error of a split product is below the bound that NewSplitProduct states, also for the
+// numbers that lose most: the low part half a unit of the high one, and the rest half a unit of that.
+func TestSplitProductAgainstFloat64(t *testing.T) {
+	eachSplitBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(2, 1))
+		for name, value := range map[string]func() float32{
+			"normal": func() float32 { return float32(rng.NormFloat64()) },
+			"worst":  func() float32 { return 1 + 0x1p-8 - 0x1p-16 + 0x1p-23 },
+			"wide":   func() float32 { return float32(rng.NormFloat64() * math.Exp(10*rng.NormFloat64())) },
+		} {
+			for _, k := range []int{1482, 123182} {
+				t.Run(fmt.Sprintf("%s/k=%d", name, k), func(t *testing.T) {
+					m, n := 2+60000/k, 3+60000/k
+					x, y, c := guardedMatrix(t, m, k, k, value), guardedMatrix(t, n, k, k, value), NewMatrix(m, n)
+					require.NoError(t, b.NewSplitProduct(2).NT(t.Context(), c, x, y, false))
+					worst := relativeError(x, y, c)
+					t.Logf("largest error: %.2g of Σ|x·y|", worst)
+					require.LessOrEqual(t, worst, 0x1p-14+float64(k)*0x1p-27)
+				})
+			}
+		}
+	})
+}
+
+func TestSplitProductPanics(t *testing.T) {
+	require.Panics(t, func() { generic(t).NewSplitProduct(1) })
+}

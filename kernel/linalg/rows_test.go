@@ -1,0 +1,171 @@
+package linalg
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/kerneltest"
+)
+
+// lengths with every residue of the lanes, and more than one chunk.
+func eachLength(f func(n int)) {
+	for n := range 2*sumLanes + 2 {
+		f(n)
+	}
+	for _, n := range []int{741, rowChunk - 1, rowChunk, rowChunk + 1, 2*rowChunk + 37} {
+		f(n)
+	}
+}
+
+// randomRow returns a row at a guard page, now and then with special values.
+func randomRow(t testing.TB, rng *rand.Rand, n int) []float32 {
+	x := kerneltest.Guarded[float32](t, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+		if n%5 == 4 && rng.IntN(16) == 0 {
+			x[i] = kerneltest.Special[rng.IntN(len(kerneltest.Special))]
+		}
+	}
+	return x
+}
+
+func clone(t testing.TB, x []float32) []float32 {
+	c := kerneltest.Guarded[float32](t, len(x))
+	copy(c, x)
+	return c
+}
+
+// What is done to rows equals plain loops of the definitions, bit for bit on every tier.
+func TestRows(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(1, 9))
+		eachLength(func(n int) {
+			w, m, g := randomRow(t, rng, n), randomRow(t, rng, n), randomRow(t, rng, n)
+			v := randomRow(t, rng, n)
+			for i := range v {
+				v[i] = kerneltest.Abs32(v[i])
+			}
+			want, got := clone(t, w), clone(t, w)
+			for i := range want {
+				p := float32(0.3 * g[i])
+				want[i] += p
+			}
+			b.Axpy(got, 0.3, g)
+			kerneltest.SameBits(t, want, got, "axpy, n = %d", n)
+
+			for i := range want {
+				want[i] *= -0.7
+			}
+			b.Scale(got, -0.7)
+			kerneltest.SameBits(t, want, got, "scale, n = %d", n)
+
+			step := NewAdamStep(1e-2, 0.9, 0.999, 1e-8, 3, 2)
+			wants := [3][]float32{clone(t, w), clone(t, m), clone(t, v)}
+			gots := [3][]float32{clone(t, w), clone(t, m), clone(t, v)}
+			for i := range g {
+				x := g[i]
+				first, second := float32(step.Keep1*m[i]), float32(step.Keep2*v[i])
+				first += float32(step.New1 * x)
+				x = float32(x * x)
+				second += float32(step.New2 * x)
+				root := kerneltest.Sqrt32(float32(step.Spread*second)) + step.Epsilon
+				wants[0][i], wants[1][i], wants[2][i] = w[i]-float32(step.Rate*first)/root, first, second
+			}
+			b.Adam(gots[0], gots[1], gots[2], g, step, n)
+			for i := range wants {
+				kerneltest.SameBits(t, wants[i], gots[i], "adam %d, n = %d", i, n)
+			}
+
+			wants = [3][]float32{clone(t, w), m, v}
+			gots = [3][]float32{clone(t, w), clone(t, m), clone(t, v)}
+			for i := range w {
+				wants[0][i] -= float32(0.3*m[i]) / (kerneltest.Sqrt32(v[i]) + 1e-9)
+			}
+			b.AdamCatchUp(gots[0], gots[1], gots[2], 0.3, 1e-9, -n)
+			for i := range wants {
+				kerneltest.SameBits(t, wants[i], gots[i], "catchUp %d, n = %d", i, n)
+			}
+
+			wants, gots = [3][]float32{clone(t, w), clone(t, v)}, [3][]float32{clone(t, w), clone(t, v)}
+			for i := range g {
+				x := g[i]
+				square := float32(x * x)
+				sum := v[i] + square
+				wants[0][i], wants[1][i] = w[i]-float32(0.05*x)/(kerneltest.Sqrt32(sum)+1e-10), sum
+			}
+			b.Adagrad(gots[0], gots[1], g, AdagradStep{0.05, 1e-10})
+			for i := range wants[:2] {
+				kerneltest.SameBits(t, wants[i], gots[i], "adagrad %d, n = %d", i, n)
+			}
+		})
+	})
+}
+
+func TestDot(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		rng := rand.New(rand.NewPCG(2, 9))
+		eachLength(func(n int) {
+			if n%5 == 4 {
+				n++ // no special values
+			}
+			x, y := randomRow(t, rng, n), randomRow(t, rng, n)
+			var want, size, sum, sumSize float64
+			for i := range x {
+				p := float64(x[i]) * float64(y[i])
+				want, size = want+p, size+math.Abs(p)
+				sum, sumSize = sum+float64(x[i]), sumSize+math.Abs(float64(x[i]))
+			}
+			require.InDelta(t, sum, b.Sum(x), kernel.Gamma(rowChunk/sumLanes, kernel.U32)*sumSize)
+			require.Equal(t, generic(t).Sum(x), b.Sum(x), "n = %d: tiers agree", n)
+			got := b.Dot(x, y)
+			require.InDelta(t, want, got, kernel.Gamma(rowChunk/sumLanes+1, kernel.U32)*size)
+			require.Equal(t, generic(t).Dot(x, y), got, "n = %d: tiers agree", n)
+		})
+	})
+}
+
+// NewAdamStep is Adam as published, and a rest of k steps is k steps with no gradient for the moments.
+func TestNewAdamStep(t *testing.T) {
+	const rate, beta1, beta2, epsilon = 0.01, 0.9, 0.99, 1e-8
+	w, m, v := []float32{1}, []float32{0}, []float32{0}
+	wide, first, second := 1.0, 0.0, 0.0
+	skipped := 0
+	for step := 1; step <= 40; step++ {
+		gradient := math.Sin(float64(step))
+		first, second = beta1*first, beta2*second
+		if step%5 == 0 {
+			skipped++ // the moments decay, the weight rests
+			continue
+		}
+		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
+		wide -= rate * first / (1 - math.Pow(beta1, float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
+		generic(t).Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped), 0)
+		skipped = 0
+		require.InDelta(t, wide, w[0], 1e-5, "step %d", step)
+	}
+}
+
+func TestRowsDoNotAllocate(t *testing.T) {
+	if raceDetector {
+		t.Skip("sync.Pool forgets on purpose under the race detector")
+	}
+	eachBackend(t, func(t *testing.T, b *Backend) {
+		x, y, z, w := make([]float32, 100), make([]float32, 100), make([]float32, 100), make([]float32, 100)
+		step := NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			b.Axpy(x, 1, y)
+			b.Scale(x, 2)
+			b.Dot(x, y)
+			b.Sum(x)
+			b.Adam(w, x, y, z, step, 0)
+			b.AdamCatchUp(w, x, y, 1, 1, 0)
+			b.Adagrad(w, y, z, AdagradStep{1, 1})
+			b.Softmax(x, 1, 1)
+			b.Logistic(x, nil, 0, 1)
+		}))
+	})
+}

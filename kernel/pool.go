@@ -1,0 +1,84 @@
+package kernel
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mquine/mquine/internal/fault"
+)
+
+// Parallel calls work(worker, item) for every item from 0 to items−1 on up to workers
+// goroutines, handing out items in ascending order; worker says which goroutine calls. It
+// returns ctx's error if ctx was cancelled before every item was done. A fault in a mapped file that
+// work reads, because another program truncated the file, ends the work and is the error.
+func Parallel(ctx context.Context, workers, items int, work func(worker, item int)) error {
+	return NewPool(min(workers, items)).Run(ctx, items, work)
+}
+
+// Pool runs Parallel again and again on the same number of workers without allocating. It may be
+// used for one run at a time.
+type Pool struct {
+	next  atomic.Int64
+	items int
+	work  func(worker, item int)
+	ctx   context.Context
+	wg    sync.WaitGroup
+	mu    sync.Mutex // guards fault
+	fault error      // that work met in a mapped file
+	// others are the bodies of the goroutines beside the caller's own.
+	others []func()
+}
+
+// NewPool returns a pool of workers, of which the first is the goroutine that calls Run.
+func NewPool(workers int) *Pool {
+	p := &Pool{}
+	for w := 1; w < workers; w++ {
+		p.others = append(p.others, func() {
+			p.runWorker(w)
+			p.wg.Done()
+		})
+	}
+	return p
+}
+
+// Workers returns the number of workers.
+func (p *Pool) Workers() int { return len(p.others) + 1 }
+
+// Run is Parallel on the pool's workers.
+func (p *Pool) Run(ctx context.Context, items int, work func(worker, item int)) error {
+	p.ctx, p.items, p.work = ctx, items, work
+	p.next.Store(0)
+	for _, f := range p.others[:max(0, min(len(p.others), items-1))] {
+		p.wg.Add(1)
+		go f()
+	}
+	p.runWorker(0)
+	p.wg.Wait()
+	err := cmp.Or(p.fault, ctx.Err())
+	p.ctx, p.work, p.fault = nil, nil, nil
+	return err
+}
+
+// runWorker takes items until none is left. A fault in a mapped file ends the work of all workers.
+func (p *Pool) runWorker(worker int) {
+	if err := p.takeItems(worker); err != nil {
+		p.next.Store(int64(p.items))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fault = err
+	}
+}
+
+func (p *Pool) takeItems(worker int) (err error) {
+	defer fault.Guard().Catch(&err)
+	for p.ctx.Err() == nil {
+		item := int(p.next.Add(1)) - 1
+		if item >= p.items {
+			break
+		}
+		p.work(worker, item)
+	}
+	return nil
+}

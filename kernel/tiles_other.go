@@ -1,6 +1,0 @@
-//go:build amd64 && !linux && !noasm
-
-package kernel
-
-// allowTiles: only Linux is known to let a process use the tiles of AMX when it asks.
-func allowTiles() bool { return false }

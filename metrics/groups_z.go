@@ -1,0 +1,85 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/rank"
+)
+
+const zCaseName = "z-case"
+
+// zCaseKey groups by the exposure of the query's triple to the Z-paradox.
+func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
+	x, err := zpattern.NewIndex(g)
+	if err != nil {
+		return Key{}, err
+	}
+	var cases [2]map[kg.Triple]zpattern.Case
+	for _, side := range o.Sides.List() {
+		values, err := x.Values(ctx, o.Triples, side, o.Convention, o.Threads, nil)
+		if err != nil {
+			return Key{}, err
+		}
+		cases[side] = make(map[kg.Triple]zpattern.Case, len(values))
+		for i, v := range values {
+			cases[side][o.Triples[i]] = v.Case
+		}
+	}
+	var labels []string
+	for c := range zpattern.NumCases {
+		labels = append(labels, c.String())
+	}
+	return Key{
+		Labels:     labels,
+		Ordered:    true,
+		Convention: o.Convention.String(),
+		Group: func(r *rank.Rank) int {
+			c, ok := cases[r.Side][r.Triple]
+			if !ok {
+				panic(fmt.Sprintf("metrics: the %v query of %v is not among those that the groups were made for", r.Side, r.Triple))
+			}
+			return int(c)
+		},
+	}, nil
+}
+
+// degreeKey groups by the number of different training triples that have the query's true answer
+// as head or tail: 0, 1, 2-3, 4-7, …
+func degreeKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
+	triples, err := g.Triples(kg.Train)
+	if err != nil {
+		return Key{}, err
+	}
+	degrees := make([]uint, g.Entities.Len())
+	seen := make(map[kg.Triple]struct{}, len(triples))
+	for _, t := range triples {
+		if _, repeated := seen[t]; repeated {
+			continue
+		}
+		seen[t] = struct{}{}
+		degrees[t.Head]++
+		if t.Tail != t.Head {
+			degrees[t.Tail]++
+		}
+	}
+	largest := uint(0)
+	for _, d := range degrees {
+		largest = max(largest, d)
+	}
+	labels := []string{"0", "1"}
+	for digits := 2; digits <= bits.Len(largest); digits++ {
+		labels = append(labels, fmt.Sprintf("%d-%d", 1<<(digits-1), 1<<digits-1))
+	}
+	return Key{
+		Labels:  labels,
+		Ordered: true,
+		Group: func(r *rank.Rank) int {
+			_, answer := r.Triple.Query(r.Side)
+			return bits.Len(degrees[answer])
+		},
+	}, nil
+}

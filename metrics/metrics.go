@@ -1,0 +1,167 @@
+// Package metrics says what the ranks of package rank mean: the usual metrics, bootstrap intervals, paired comparisons
+// of checkpoints, groups of queries, other tools' protocols, and the reports, tables and files that carry them.
+package metrics
+
+import (
+	"math"
+	"slices"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// Number is the value of a metric. A metric that is not defined, such as the mean of no ranks,
+// is NaN here and null in JSON.
+type Number float64
+
+var undefined = Number(math.NaN())
+
+// HitsAt is the share of the ranks that are at most K.
+type HitsAt struct {
+	K     int
+	Share Number
+}
+
+// Hits holds a share for each cut-off asked for, in that order.
+type Hits []HitsAt
+
+// Result holds the metrics of one selection of queries under one protocol. With n ranks r_i
+// among C_i candidates, the truth included:
+//
+//	MRR = mean 1/r_i    MR = mean r_i    GMR = exp(mean ln r_i)    Hits@k = mean [r_i ≤ k]
+//	AMR = MR / mean (C_i+1)/2            AMRI = 1 − 2 Σ(r_i−1) / Σ(C_i−1)
+//
+// AMR (1 is chance, lower is better) and AMRI (0 is chance, 1 is perfect) are the adjusted mean
+// rank and its index of Berrendorf et al., https://arxiv.org/abs/2002.06914; chance is exact
+// for realistic ties only. They are undefined for ranks without candidate counts, and AMRI
+// where the truth is the only candidate of every query.
+type Result struct {
+	Side   rank.Sides  `json:"side"`
+	Filter rank.Filter `json:"filter"`
+	Ties   rank.Ties   `json:"ties"`
+	// N is the number of queries.
+	N   int    `json:"n"`
+	MRR Number `json:"mrr"`
+	// MRRCI is the bootstrap 95% interval of MRR, see Summarize; it is undefined where there
+	// are too few clusters.
+	MRRCI [2]Number `json:"mrr_ci"`
+	ClusterCount
+	MR     Number `json:"mr"`
+	Median Number `json:"median"`
+	GMR    Number `json:"gmr"`
+	AMR    Number `json:"amr"`
+	AMRI   Number `json:"amri"`
+	Hits   Hits   `json:"hits"`
+}
+
+// Measure returns the metrics of the ranks on the selected sides, without an interval. ks are
+// the cut-offs of Hits@k.
+func Measure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
+	return measure(ranks, allOf(ranks).on(sides), sides, f, ties, ks)
+}
+
+// measure is Measure for the ranks of the given indices. Sums run in the order of the indices.
+func measure(ranks []rank.Rank, of []int32, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
+	values := rankValues(ranks, of, f, ties)
+	res := Result{
+		Side: sides, Filter: f, Ties: ties, N: len(values),
+		MRR: mrr(values), MRRCI: [2]Number{undefined, undefined}, Hits: hits(values, ks),
+	}
+
+	var sum, logs, candidates float64
+	counted := true
+	for i, r := range values {
+		c := ranks[of[i]].Candidates[f]
+		counted = counted && c > 0
+		candidates += float64(c)
+		sum += r
+		logs += math.Log(r)
+	}
+	n := float64(len(values))
+	res.MR = ratio(sum, n)
+	res.GMR = Number(math.Exp(float64(ratio(logs, n))))
+	res.AMR, res.AMRI = undefined, undefined
+	if counted {
+		res.AMR = ratio(sum, (candidates+n)/2)
+		res.AMRI = 1 - ratio(2*(sum-n), candidates-n)
+	}
+	res.Median = median(values)
+	return res
+}
+
+// rankValues returns the ranks of the given indices as a tie rule has them.
+func rankValues(ranks []rank.Rank, of []int32, f rank.Filter, ties rank.Ties) []float64 {
+	values := make([]float64, len(of))
+	for i, j := range of {
+		values[i] = ties.Rank(&ranks[j], f)
+	}
+	return values
+}
+
+func mrr(values []float64) Number {
+	var sum float64
+	for _, r := range values {
+		sum += 1 / r
+	}
+	return ratio(sum, float64(len(values)))
+}
+
+func hits(values []float64, ks []int) Hits {
+	all := make(Hits, len(ks))
+	for i, k := range ks {
+		n := 0
+		for _, r := range values {
+			if r <= float64(k) {
+				n++
+			}
+		}
+		all[i] = HitsAt{k, ratio(float64(n), float64(len(values)))}
+	}
+	return all
+}
+
+// median sorts values; between two middle ranks it takes their mean.
+func median(values []float64) Number {
+	n := len(values)
+	if n == 0 {
+		return undefined
+	}
+	slices.Sort(values)
+	return Number((values[(n-1)/2] + values[n/2]) / 2)
+}
+
+// ratio is a/b, and undefined for b = 0.
+func ratio(a, b float64) Number {
+	if b == 0 {
+		return undefined
+	}
+	return Number(a / b)
+}
+
+// members are indices of ranks, side by side.
+type members [2][]int32
+
+// allOf returns every rank as a member.
+func allOf(ranks []rank.Rank) members {
+	var m members
+	for i := range ranks {
+		m.add(ranks, i)
+	}
+	return m
+}
+
+func (m *members) add(ranks []rank.Rank, i int) {
+	side := ranks[i].Side
+	m[side] = append(m[side], int32(i))
+}
+
+func (m members) len() int { return len(m[kg.Tail]) + len(m[kg.Head]) }
+
+// on returns the members on the selected sides, tails before heads.
+func (m members) on(sides rank.Sides) []int32 {
+	var of []int32
+	for _, side := range sides.List() {
+		of = append(of, m[side]...)
+	}
+	return of
+}

@@ -1,0 +1,175 @@
+package metrics
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+// A ranks file has a line for each query, its fields separated by tabs. The first line names
+// them: side, head, relation, tail, then for each filter <filter>_better and <filter>_equal,
+// the two counts of Rank.
+var queryColumns = []string{"side", "head", "relation", "tail"}
+
+// maxRanksLine bounds a line of a ranks file, in bytes, and with it a reader's memory.
+const maxRanksLine = 1 << 20
+
+// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given filters.
+func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
+	line := []byte(strings.Join(queryColumns, "\t"))
+	for _, f := range filters {
+		line = fmt.Appendf(line, "\t%v_better\t%v_equal", f, f)
+	}
+	if _, err := w.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	for i := range ranks {
+		r := &ranks[i]
+		line = append(line[:0], r.Side.String()...)
+		for _, label := range []string{
+			g.Entities.Label(r.Triple.Head), g.Relations.Label(r.Triple.Relation), g.Entities.Label(r.Triple.Tail),
+		} {
+			if strings.ContainsAny(label, "\t\n") {
+				return fmt.Errorf("the label %q has a tab or a line break, which separate the fields of the file", label)
+			}
+			line = append(line, '\t')
+			line = append(line, label...)
+		}
+		for _, f := range filters {
+			line = append(line, '\t')
+			line = strconv.AppendInt(line, int64(r.Better[f]), 10)
+			line = append(line, '\t')
+			line = strconv.AppendInt(line, int64(r.Equal[f]), 10)
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadRanks reads a ranks file, whose name is for error messages. It returns the ranks in the
+// order of the file and the filters that it has columns for. Triples are in the identifiers of
+// the two vocabularies, to which labels that they lack are added: start with empty ones, and
+// pass them again to read a second file in the same identifiers. The file does not have the
+// counts of candidates; they are 0.
+func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
+	in := bufio.NewReaderSize(r, maxRanksLine)
+	header, err := readRanksLine(in)
+	if err == io.EOF {
+		return nil, nil, fmt.Errorf("%s: the file is empty; a ranks file starts with a line that names its columns", name)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
+	}
+	filters, err := parseRanksHeader(header)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
+	}
+
+	var ranks []rank.Rank
+	for number := 2; ; number++ {
+		fields, err := readRanksLine(in)
+		if err == io.EOF {
+			return ranks, filters, nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		r, err := parseRank(fields, filters, entities, relations)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+		ranks = append(ranks, r)
+	}
+}
+
+// readRanksLine returns the fields of the next line, or io.EOF after the last.
+func readRanksLine(in *bufio.Reader) ([]string, error) {
+	line, err := in.ReadSlice('\n')
+	switch {
+	case err == io.EOF && len(line) > 0:
+		return nil, errors.New("the line has no end: the file was cut off, write it again")
+	case err == bufio.ErrBufferFull:
+		return nil, fmt.Errorf("the line is longer than %d bytes: this is not a ranks file", maxRanksLine)
+	case err != nil:
+		return nil, err
+	}
+	line = bytes.TrimSuffix(line[:len(line)-1], []byte{'\r'})
+	return strings.Split(string(line), "\t"), nil
+}
+
+func parseRanksHeader(columns []string) ([]rank.Filter, error) {
+	n := len(queryColumns)
+	if len(columns) < n+2 || len(columns)%2 != 0 || !slices.Equal(columns[:n], queryColumns) {
+		return nil, fmt.Errorf(
+			"the columns of a ranks file are side, head, relation, tail and two for each filter, not %.100q",
+			strings.Join(columns, " "))
+	}
+	var filters []rank.Filter
+	for i := n; i < len(columns); i += 2 {
+		filter, ok := strings.CutSuffix(columns[i], "_better")
+		if !ok || columns[i+1] != filter+"_equal" {
+			return nil, fmt.Errorf("columns %d and %d are %.40q and %.40q; want <filter>_better and <filter>_equal",
+				i+1, i+2, columns[i], columns[i+1])
+		}
+		f, err := rank.ParseFilter(filter)
+		if err != nil {
+			return nil, fmt.Errorf("column %d: %w", i+1, err)
+		}
+		if slices.Contains(filters, f) {
+			return nil, fmt.Errorf("column %d: filter %v occurs twice", i+1, f)
+		}
+		filters = append(filters, f)
+	}
+	return filters, nil
+}
+
+func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.Vocabulary) (rank.Rank, error) {
+	want := len(queryColumns) + 2*len(filters)
+	if len(fields) != want {
+		return rank.Rank{}, fmt.Errorf("the line has %d fields separated by tabs, the header %d", len(fields), want)
+	}
+	var r rank.Rank
+	switch fields[0] {
+	case kg.Tail.String():
+		r.Side = kg.Tail
+	case kg.Head.String():
+		r.Side = kg.Head
+	default:
+		return rank.Rank{}, fmt.Errorf("unknown side %.40q: a query's side is tail or head", fields[0])
+	}
+	for i, f := range filters {
+		var err error
+		if r.Better[f], err = parseCount(fields[4+2*i]); err != nil {
+			return rank.Rank{}, fmt.Errorf("%v_better: %w", f, err)
+		}
+		if r.Equal[f], err = parseCount(fields[5+2*i]); err != nil {
+			return rank.Rank{}, fmt.Errorf("%v_equal: %w", f, err)
+		}
+	}
+	for i, name := range queryColumns[1:] {
+		if fields[1+i] == "" {
+			return rank.Rank{}, fmt.Errorf("the %s has no label", name)
+		}
+	}
+	r.Triple = kg.Triple{Head: entities.Add(fields[1]), Relation: relations.Add(fields[2]), Tail: entities.Add(fields[3])}
+	return r, nil
+}
+
+func parseCount(field string) (int32, error) {
+	n, err := strconv.ParseUint(field, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is not a count of candidates (0 to %d)", field, math.MaxInt32)
+	}
+	return int32(n), nil
+}

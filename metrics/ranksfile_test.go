@@ -1,0 +1,121 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank"
+)
+
+func readRanksText(text string) ([]rank.Rank, []rank.Filter, error) {
+	return ReadRanks("r.tsv", strings.NewReader(text), kg.NewVocabulary(), kg.NewVocabulary())
+}
+
+func TestWriteRanks(t *testing.T) {
+	g := familyGraph()
+	var text bytes.Buffer
+	require.NoError(t, WriteRanks(&text, g, []rank.Filter{rank.None, rank.All}, familyRanks(g)[3:6]))
+	assert.Equal(t, `side	head	relation	tail	none_better	none_equal	all_better	all_equal
+tail	cal	childOf	bob	0	0	1	0
+head	bob	spouse	ann	0	1	0	0
+head	cal	likes	ann	1	1	1	0
+`, text.String())
+}
+
+func TestRanksFileRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks := someRanks(t)
+		filters := rapid.SampledFrom(
+			[][]rank.Filter{{rank.None}, {rank.Train, rank.All}, {rank.None, rank.Train, rank.All}},
+		).Draw(
+			t,
+			"filters",
+		)
+		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[^\t\n]{1,12}`), 5, 5, rapid.ID).Draw(t, "labels")
+		g := &kg.Graph{Entities: kg.NewVocabulary(labels...), Relations: kg.NewVocabulary("r0", "r1", "r2", "r3", "r4")}
+		for i := range ranks { // what the file does not have
+			ranks[i].Candidates = [rank.NumFilters]int32{}
+			for f := range rank.NumFilters {
+				if !slices.Contains(filters, f) {
+					ranks[i].Better[f], ranks[i].Equal[f] = 0, 0
+				}
+			}
+		}
+		var file bytes.Buffer
+		require.NoError(t, WriteRanks(&file, g, filters, ranks))
+		for _, text := range []string{file.String(), strings.ReplaceAll(file.String(), "\n", "\r\n")} {
+			entities, relations := kg.NewVocabulary(labels...), kg.NewVocabulary(g.Relations.Labels()...)
+			got, gotFilters, err := ReadRanks("ranks.tsv", strings.NewReader(text), entities, relations)
+			require.NoError(t, err)
+			require.Equal(t, filters, gotFilters)
+			require.Equal(t, len(ranks), len(got))
+			for i := range ranks {
+				require.Equal(t, ranks[i], got[i])
+			}
+			require.Equal(t, 5, entities.Len())
+		}
+	})
+}
+
+func TestReadRanksErrors(t *testing.T) {
+	const header = "side\thead\trelation\ttail\tall_better\tall_equal\n"
+	for _, c := range []struct{ text, want string }{
+		{"", "r.tsv: the file is empty; a ranks file starts with a line that names its columns"},
+		{"side\thead\n", `r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, not "side head"`},
+		{"side\thead\trelation\ttail\n", `r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, not "side head relation tail"`},
+		{"side\thead\trelation\ttail\tall_better\tnone_equal\n", `r.tsv:1: columns 5 and 6 are "all_better" and "none_equal"; want <filter>_better and <filter>_equal`},
+		{"side\thead\trelation\ttail\tsome_better\tsome_equal\n", `r.tsv:1: column 5: unknown filter "some": choose none, train or all`},
+		{strings.TrimSuffix(header, "\n") + "\tall_better\tall_equal\n", "r.tsv:1: column 7: filter all occurs twice"},
+		{header + "tail\ta\tr\tb\t1\n", "r.tsv:2: the line has 5 fields separated by tabs, the header 6"},
+		{header + "tail\ta\tr\tb\t1\t0\n\n", "r.tsv:3: the line has 1 fields separated by tabs, the header 6"},
+		{header + "both\ta\tr\tb\t1\t0\n", `r.tsv:2: unknown side "both": a query's side is tail or head`},
+		{header + "head\ta\tr\tb\t1\t-1\n", `r.tsv:2: all_equal: "-1" is not a count of candidates (0 to 2147483647)`},
+		{header + "head\ta\tr\tb\t2147483648\t0\n", `r.tsv:2: all_better: "2147483648" is not a count of candidates (0 to 2147483647)`},
+		{header + "head\ta\t\tb\t1\t0\n", "r.tsv:2: the relation has no label"},
+		{header + "head\ta\tr\tb\t1\t10", "r.tsv:2: the line has no end: the file was cut off, write it again"},
+		{header + strings.Repeat("x", maxRanksLine+1), "r.tsv:2: the line is longer than 1048576 bytes: this is not a ranks file"},
+	} {
+		_, _, err := readRanksText(c.text)
+		assert.EqualError(t, err, c.want)
+	}
+}
+
+func TestWriteRanksRejectsSeparators(t *testing.T) {
+	for _, label := range []string{"a\tb", "a\nb"} {
+		g := &kg.Graph{Entities: kg.NewVocabulary("ok", label), Relations: kg.NewVocabulary("r")}
+		err := WriteRanks(io.Discard, g, []rank.Filter{rank.All}, []rank.Rank{{}, {Triple: kg.Triple{Tail: 1}}})
+		assert.ErrorContains(t, err, fmt.Sprintf("the label %q has a tab or a line break", label))
+	}
+}
+
+func FuzzReadRanks(f *testing.F) {
+	g := familyGraph()
+	var file bytes.Buffer
+	require.NoError(f, WriteRanks(&file, g, []rank.Filter{rank.None, rank.Train, rank.All}, familyRanks(g)))
+	f.Add(file.Bytes())
+	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\r\ntail\ta\tr\tb\t1\t0\r\n"))
+	f.Add([]byte("side\thead\trelation\ttail\tall_better\tall_equal\ntail\ta\tr\tb\t1\t0"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		read := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+		ranks, filters, err := ReadRanks("fuzz", bytes.NewReader(text), read.Entities, read.Relations)
+		if err != nil {
+			return
+		}
+		// What was read is written and read again as it was.
+		var again bytes.Buffer
+		require.NoError(t, WriteRanks(&again, read, filters, ranks))
+		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)
+		require.NoError(t, err)
+		require.Equal(t, filters, filtersAgain)
+		require.Equal(t, ranks, ranksAgain)
+	})
+}

@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mquine/mquine/rank"
+)
+
+// SummaryOptions says what Summarize reports.
+type SummaryOptions struct {
+	// Sides are the sides that were ranked; BothSides gives tail, head and both.
+	Sides rank.Sides
+	// Filters are the filters that were ranked under, in the order of the report.
+	Filters []rank.Filter
+	// Hits are the cut-offs k of Hits@k, all different and at least 1.
+	Hits []int
+	// Keys are the groups to report.
+	Keys []Key
+	// CIBy says what the intervals resample.
+	CIBy Clustering
+	// Threads bounds the threads; 0 takes one for each processor.
+	Threads int
+}
+
+// GroupResult holds the metrics of one group of queries under one protocol, as Result does.
+type GroupResult struct {
+	By     string      `json:"by"`
+	Group  string      `json:"group"`
+	Side   rank.Sides  `json:"side"`
+	Filter rank.Filter `json:"filter"`
+	Ties   rank.Ties   `json:"ties"`
+	N      int         `json:"n"`
+	MRR    Number      `json:"mrr"`
+	MRRCI  [2]Number   `json:"mrr_ci"`
+	ClusterCount
+	Hits Hits `json:"hits"`
+}
+
+// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of
+// all queries and of each group, in this order: results by filter, side and ties; groups by
+// key, group, filter, side and ties.
+//
+// The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters,
+// from 1,000 resamples of the clusters of test triples that CIBy names, with a fixed seed: the
+// same ranks give the same bits on any machine, for any number of threads. A mean with too few
+// clusters behind it has no interval, see ClusterCount.
+func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
+	if err := checkHits(o.Hits); err != nil {
+		return nil, nil, err
+	}
+	groups, names := groupsOf(ranks, o.Keys)
+	ci, err := bootstrap(ctx, ranks, groups, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	var protocols []Protocol
+	for _, f := range o.Filters {
+		for _, s := range selections(o.Sides) {
+			for t := range rank.NumTies {
+				protocols = append(protocols, Protocol{Sides: s, Filter: f, Ties: t})
+			}
+		}
+	}
+	results := make([]Result, len(protocols))
+	err = each(ctx, len(protocols), o.Threads, func(i int) {
+		p := protocols[i]
+		results[i] = measure(ranks, groups[0].on(p.Sides), p.Sides, p.Filter, p.Ties, o.Hits)
+		results[i].MRRCI, results[i].ClusterCount = ci[0].of(p)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	grouped := make([]GroupResult, (len(groups)-1)*len(protocols))
+	err = each(ctx, len(grouped), o.Threads, func(i int) {
+		g, p := 1+i/len(protocols), protocols[i%len(protocols)]
+		values := rankValues(ranks, groups[g].on(p.Sides), p.Filter, p.Ties)
+		r := &grouped[i]
+		*r = GroupResult{
+			By: names[g].by, Group: names[g].group, Side: p.Sides, Filter: p.Filter, Ties: p.Ties,
+			N: len(values), MRR: mrr(values), Hits: hits(values, o.Hits),
+		}
+		r.MRRCI, r.ClusterCount = ci[g].of(p)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return results, grouped, nil
+}
+
+// checkHits returns an error unless the cut-offs are different ranks.
+func checkHits(ks []int) error {
+	for i, k := range ks {
+		if k < 1 {
+			return fmt.Errorf("the cut-off %d of Hits@k is not a rank: the best rank is 1", k)
+		}
+		if slices.Contains(ks[:i], k) {
+			return fmt.Errorf("the cut-off %d of Hits@k is asked for twice", k)
+		}
+	}
+	return nil
+}
+
+// selections returns the selections to report on s: a ranking of both sides is also reported side by side.
+func selections(s rank.Sides) []rank.Sides {
+	if s == rank.BothSides {
+		return []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}
+	}
+	return []rank.Sides{s}
+}
