@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"math"
 
 	"github.com/mquine/mquine/internal/fmath"
@@ -26,60 +27,57 @@ const (
 // String returns "auto", "float32", "int8" or "int16".
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16"}[s] }
 
-// comparison is what the panels of a screen compute.
-func (s Screen) comparison() kernel.Comparison {
-	return [...]kernel.Comparison{Float32Screen: kernel.Dot, Int8Screen: kernel.Int8, Int16Screen: kernel.Int16}[s]
+// Fits tells whether the screen may be asked for with a comparison: only that of dot products has a choice.
+func (s Screen) Fits(c kernel.Comparison) bool { return s == AutoScreen || c == kernel.Dot }
+
+// screen is the first stage for the candidates of a slice, in one format: how they and the queries are
+// packed, and what a panel's score proves.
+type screen interface {
+	name() Screen
+	// panels are the kernels, which take terms() coordinates of each candidate.
+	panels() kernel.Panels
+	terms() int
+	// arrange puts the candidates in the order of the panels (features.order), pack makes the panels.
+	arrange(ctx context.Context, c *crew) error
+	pack(ctx context.Context, c *crew) error
+	// packStrips packs ψ of the block's queries.
+	packStrips(s *sweeper)
+	// setThresholds sets the thresholds of a row's truths for a block of panels.
+	setThresholds(s *sweeper, row, block int, slack float64)
+	// refine decides what it can of a row's classes in panel p, by more exact scores than the panel's, and
+	// tells whether any are left.
+	refine(s *sweeper, p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool
 }
 
-// terms is the number of terms of a candidate in the panels of a screen of codes.
-func (s Screen) terms(width int) int {
-	if s == Int16Screen {
-		return int16Terms(width)
-	}
-	return int8Words(width)
-}
-
-// codes lists the screens in whole numbers that may be used for a tower, the best first.
-func (s Screen) codes(t model.Tower, b *kernel.Backend) (list []Screen) {
-	for _, c := range []struct {
-		screen Screen
-		fast   bool
-		fits   bool
-	}{
-		{Int16Screen, b.FastInt16(), int16Terms(t.Phi) <= kernel.MaxInt16},
-		{Int8Screen, b.FastInt8(), 2*int8Words(t.Phi) <= kernel.MaxInt8}, // pairs of bytes have twice the terms
-	} {
-		if t.Compare == kernel.Dot && c.fits && (s == c.screen || s == AutoScreen && c.fast) {
-			list = append(list, c.screen)
+// codeFormats lists the formats in whole numbers that may be used for a tower, the best first.
+func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
+	for _, c := range codeFormats {
+		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && c.fast(b)) {
+			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// mostUndecided is the share of the sampled pairs that a screen may leave under AutoScreen. What the
-// int8 screen leaves costs the next stage some three times what a float32 panel needs for it, of which bytes save
-// three quarters; and panels leave more than the sample, as a block shares one step. What the int16 screen
-// leaves goes to float64, which costs some fifty times as much as a float32 panel.
-var mostUndecided = [...]float64{Int8Screen: 0.15, Int16Screen: 0.01}
-
-// chooseScreen chooses the screen of dot products for the candidates of f, in a pass, and for one in
-// whole numbers the coordinates.
-func (f *features) chooseScreen(c *crew, p pass) Screen {
+// chooseScreen chooses the screen for the candidates of f, in a pass, and for one in whole numbers the
+// coordinates.
+func (f *features) chooseScreen(c *crew, p pass) screen {
 	width, b := f.tower.Phi, c.run.backend
-	screens := c.run.screen.codes(f.tower, b)
-	if len(screens) == 0 {
-		return Float32Screen
+	inFloat32 := &float32Screen{f, b.Panels(f.tower.Compare)}
+	formats := c.run.screen.codeFormats(f.tower, b)
+	if len(formats) == 0 {
+		return inFloat32
 	}
 	const (
 		queries, candidates = 128, 1024
 		fewest              = 64 // queries that are worth the preparation
 	)
 	if c.run.screen == AutoScreen && p.last-p.first < fewest {
-		return Float32Screen
+		return inFloat32
 	}
 	for _, n := range f.norms[:f.n] {
 		if !(n < 0x1p60) { // far from where anything could overflow
-			return Float32Screen
+			return inFloat32
 		}
 	}
 	s := c.member(0)
@@ -96,44 +94,44 @@ func (f *features) chooseScreen(c *crew, p pass) Screen {
 		s.worker.Queries(q.Side, q.Relation, []int32{q.Anchor},
 			model.Rows{Values: x, Width: f.tower.Psi, Stride: f.stride()}, s.slacks)
 		if !(fmath.Norm(x) < 0x1p60) {
-			return Float32Screen
+			return inFloat32
 		}
 		s.feature(q, c.run.plan.truths[q.first].answer)
 		b.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
 		psi, truths = append(psi, x), append(truths, s.scores[0])
 	}
-	f.coordinates = newCoordinates(psi, phi, width)
+	coordinates := newCoordinates(psi, phi, width)
+	with := func(c *codeFormat) screen {
+		return c.new(codes{f: f, kernels: c.panels(b), layout: c.layout(width), coordinates: coordinates})
+	}
 	if c.run.screen != AutoScreen {
-		return screens[0]
+		return with(formats[0])
 	}
 
 	// The shares of the sampled pairs whose scores are too close to the truth's for the codes.
-	x, coarse, fine := make([]float64, int8Width(width)), make([]float32, int8Words(width)), make([]float32, int8Words(width))
-	norms, codes, scores := make([]float64, len(phi)), make([]kernel.Int8Code, len(phi)), make([]float64, len(phi))
+	x, coarse, fine := make([]float64, int8Width(width)), make([]uint8, int8Width(width)), make([]uint8, int8Width(width))
+	norms, coded, scores := make([]float64, len(phi)), make([]kernel.Int8Code, len(phi)), make([]float64, len(phi))
 	for j, row := range phi {
-		f.coordinates.candidate(x, row[:width])
-		norms[j], codes[j] = norm64(x), kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
+		coordinates.candidate(x, row[:width])
+		norms[j], coded[j] = norm64(x), kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
 	}
-	var undecided [Int16Screen + 1]int
+	undecided := make([]int, len(formats))
 	for i, row := range psi {
-		f.coordinates.query(x, row[:width])
+		coordinates.query(x, row[:width])
 		q := kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
 		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), rows)
 		for j, score := range scores[:len(phi)] {
-			e := codes[j]
-			apart := math.Abs(score - truths[i])
-			if apart <= q.Residual*norms[j]+q.Norm*e.Residual {
-				undecided[Int8Screen]++
-			}
-			if apart <= q.FineNorm*e.FineNorm+q.FineResidual*norms[j]+q.Norm*e.FineResidual {
-				undecided[Int16Screen]++
+			for k, format := range formats {
+				if math.Abs(score-truths[i]) <= format.sampleBand(q, coded[j], norms[j]) {
+					undecided[k]++
+				}
 			}
 		}
 	}
-	for _, s := range screens {
-		if float64(undecided[s]) < mostUndecided[s]*float64(len(psi)*len(phi)) {
-			return s
+	for k, format := range formats {
+		if float64(undecided[k]) < format.mostUndecided*float64(len(psi)*len(phi)) {
+			return with(format)
 		}
 	}
-	return Float32Screen
+	return inFloat32
 }
