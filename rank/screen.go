@@ -120,7 +120,9 @@ func (f *features) samplePairs(c *crew, p pass) (pairs sample, small bool) {
 
 // decidesMost returns the first format that decides nearly all pairs of a sample, or nil: those whose scores
 // are far enough from the truth's.
-func (f *features) decidesMost(formats []*codeFormat, coordinates *coordinates, pairs sample, b *kernel.Backend) *codeFormat {
+func (f *features) decidesMost(
+	formats []*codeFormat, coordinates *coordinates, pairs sample, b *kernel.Backend,
+) *codeFormat {
 	width := f.tower.Width
 	n := int8Width(width)
 	x, coarse, fine := make([]float64, n), make([]uint8, n), make([]uint8, n)
