@@ -27,7 +27,8 @@ const Int16Multiple = 2 * tileWords
 // are packed by PackTiles.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
-		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple, name: "int16", psi: 1, phi: 1, spare: int16MR, kernel: b.int16.panel,
+		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
+		name: "int16", psi: 1, phi: 1, spare: int16MR, kernel: b.int16.panel,
 	}
 }
 

@@ -18,9 +18,9 @@ func (s *sweeper) interval(row int, score, norm, size float64) (low, high float6
 	return s.around(row, score, relative, 0, norm, size)
 }
 
-// tileInterval bounds a candidate in a block of panels given its float32 score. (Sums that overflow stay
+// panelInterval bounds a candidate in a block of panels given its float32 score. (Sums that overflow stay
 // infinite or become NaN, so a finite score is within the panels' error whatever the norms are.)
-func (s *sweeper) tileInterval(row, block int, score float32) (low, high float64) {
+func (s *sweeper) panelInterval(row, block int, score float32) (low, high float64) {
 	relative, absolute := s.backend.PanelError(s.f.tower.Compare, s.f.tower.Phi)
 	return s.around(row, float64(score), relative, absolute, s.f.blockNorms[block], s.f.blockSizes[block])
 }

@@ -117,7 +117,8 @@ func (x *codes) packPanels(ctx context.Context, c *crew, table func(w, position 
 			for j, i := range some {
 				row := memory[j*l.stride:]
 				x.coordinates.candidate(buffers[w], f.row(i)[:f.tower.Phi])
-				code := kernel.CodeInt8(kernel.Codes(row[:l.len]), kernel.Codes(row[l.fine:l.fine+l.len]), buffers[w], b.step, l.offset)
+				coarse, fine := kernel.Codes(row[:l.len]), kernel.Codes(row[l.fine:l.fine+l.len])
+				code := kernel.CodeInt8(coarse, fine, buffers[w], b.step, l.offset)
 				b.residual = max(b.residual, code.Residual+rotation*x.sizes[i])
 				b.fineNorm = max(b.fineNorm, code.FineNorm)
 				b.fineResidual = max(b.fineResidual, code.FineResidual+rotation*x.sizes[i])
@@ -128,10 +129,10 @@ func (x *codes) packPanels(ctx context.Context, c *crew, table func(w, position 
 	})
 }
 
-// code writes the codes of ψ of a row: the coarse ones from a word on, and the fine ones.
-func (x *codes) code(s *sweeper, row int, words []uint32, coarse, fine int) {
-	clear(words)
-	q, l := &s.coded[row], x.layout
+// code writes the codes of ψ of a row to words that lie in the memory of all its codes.
+func (x *codes) code(s *sweeper, row int, all, coarse, fine []uint32) {
+	clear(all)
+	q := &s.coded[row]
 	*q = codedQuery{step: 1}
 	if !(s.norms[row] < 0x1p60) { // its thresholds are infinite
 		q.norm, q.size = math.Inf(1), math.Inf(1)
@@ -140,10 +141,10 @@ func (x *codes) code(s *sweeper, row int, words []uint32, coarse, fine int) {
 	psi := s.row(row)[:x.f.tower.Phi]
 	x.coordinates.query(s.rotated, psi)
 	q.step = step(largest(s.rotated))
-	code := kernel.CodeInt8(kernel.Codes(words[coarse:coarse+l.len]), kernel.Codes(words[fine:fine+l.len]), s.rotated, q.step, 0)
+	code := kernel.CodeInt8(kernel.Codes(coarse), kernel.Codes(fine), s.rotated, q.step, 0)
 	q.size, q.norm, q.fineNorm = norm64(s.rotated)*(1+rotation), code.Norm, code.FineNorm
 	q.residual, q.fineResidual = code.Residual+rotation*q.size, code.FineResidual+rotation*q.size
-	offset := float64(l.offset)
+	offset := float64(x.layout.offset)
 	q.offset, q.fineOffset = offset*float64(code.Sum), offset*float64(int64(code.Sum)+int64(code.FineSum))
 	for t, v := range psi {
 		q.center += float64(v) * x.coordinates.center[t]

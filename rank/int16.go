@@ -51,7 +51,8 @@ func (x *int16Screen) packStrips(s *sweeper) {
 	for first := 0; first < len(s.queries); first += mr {
 		n := min(mr, len(s.queries)-first)
 		for i := range n {
-			x.code(s, first+i, s.codes[i*l.stride:(i+1)*l.stride], 0, l.fine)
+			row := s.codes[i*l.stride : (i+1)*l.stride]
+			x.code(s, first+i, row, row[:l.len], row[l.fine:l.fine+l.len])
 		}
 		kernel.PackTiles(s.strips[first*l.terms:(first+mr)*l.terms], s.codes, l.stride, s.ids[:n], l.terms)
 	}

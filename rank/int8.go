@@ -65,7 +65,8 @@ func (x *int8Screen) packStrips(s *sweeper) {
 		n := min(mr, len(s.queries)-first)
 		table := s.codes[first*l.stride:]
 		for i := range n {
-			x.code(s, first+i, table[i*l.stride:(i+1)*l.stride], l.len, 0)
+			row := table[i*l.stride : (i+1)*l.stride]
+			x.code(s, first+i, row, row[l.len:2*l.len], row[:l.len])
 		}
 		kernel.PackRows(s.strips[first*l.terms:(first+mr)*l.terms], table[l.len:], l.stride, s.ids[:n], terms, mr)
 	}

@@ -220,7 +220,7 @@ func (p *predictor) enter(ctx context.Context, s *sweeper, scratch *predictScrat
 	for ; lanes != 0; lanes &= lanes - 1 {
 		lane := bits.TrailingZeros64(lanes)
 		e := f.order[panel*f.nr+lane] + int32(f.first)
-		low, high := s.tileInterval(row, panel/blockPanels, s.panel.Scores[row*f.nr+lane])
+		low, high := s.panelInterval(row, panel/blockPanels, s.panel.Scores[row*f.nr+lane])
 		if !p.add(ctx, s, scratch, row, contender{entity: e, low: low, high: high}) {
 			return false
 		}

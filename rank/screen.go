@@ -62,76 +62,94 @@ func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeForma
 // chooseScreen chooses the screen for the candidates of f, in a pass, and for one in whole numbers the
 // coordinates.
 func (f *features) chooseScreen(c *crew, p pass) screen {
-	width, b := f.tower.Phi, c.run.backend
+	const fewest = 64 // queries that are worth the preparation
+	width, b, asked := f.tower.Phi, c.run.backend, c.run.screen
 	inFloat32 := &float32Screen{f, b.Panels(f.tower.Compare)}
-	formats := c.run.screen.codeFormats(f.tower, b)
-	if len(formats) == 0 {
+	formats := asked.codeFormats(f.tower, b)
+	if len(formats) == 0 || asked == AutoScreen && p.last-p.first < fewest {
 		return inFloat32
 	}
-	const (
-		queries, candidates = 128, 1024
-		fewest              = 64 // queries that are worth the preparation
-	)
-	if c.run.screen == AutoScreen && p.last-p.first < fewest {
+	pairs, small := f.samplePairs(c, p)
+	if !small {
 		return inFloat32
 	}
-	for _, n := range f.norms[:f.n] {
-		if !(n < 0x1p60) { // far from where anything could overflow
+	coordinates := newCoordinates(pairs.psi, pairs.phi, width)
+	format := formats[0]
+	if asked == AutoScreen {
+		if format = f.decidesMost(formats, coordinates, pairs, b); format == nil {
 			return inFloat32
 		}
 	}
-	s := c.member(0)
-	rows := make([]int32, 0, candidates)
-	phi := make([][]float32, 0, candidates)
-	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
-		rows, phi = append(rows, int32(i)), append(phi, f.row(int32(i)))
+	return format.new(codes{f: f, kernels: format.panels(b), layout: format.layout(width), coordinates: coordinates})
+}
+
+// sample is a sample of ψ and φ.
+type sample struct {
+	psi    [][]float32
+	truths []float64 // the float64 scores of the first truths of the queries
+	phi    [][]float32
+	rows   []int32 // of the candidates
+}
+
+// samplePairs draws queries of a pass and candidates; small is false if a norm is not far from where
+// anything could overflow.
+func (f *features) samplePairs(c *crew, p pass) (pairs sample, small bool) {
+	const queries, candidates = 128, 1024
+	for _, n := range f.norms[:f.n] {
+		if !(n < 0x1p60) {
+			return pairs, false
+		}
 	}
-	var psi [][]float32
-	var truths []float64 // the float64 scores of their first truths
+	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
+		pairs.rows, pairs.phi = append(pairs.rows, int32(i)), append(pairs.phi, f.row(int32(i)))
+	}
+	s := c.member(0)
 	for i := p.first; i < p.last; i += (p.last - p.first + queries - 1) / queries {
 		q := c.run.plan.queries[i]
 		x := make([]float32, f.stride())
 		s.worker.Queries(q.Side, q.Relation, []int32{q.Anchor},
 			model.Rows{Values: x, Width: f.tower.Psi, Stride: f.stride()}, s.slacks)
 		if !(fmath.Norm(x) < 0x1p60) {
-			return inFloat32
+			return pairs, false
 		}
 		s.feature(q, c.run.plan.truths[q.first].answer)
-		b.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
-		psi, truths = append(psi, x), append(truths, s.scores[0])
+		s.backend.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
+		pairs.psi, pairs.truths = append(pairs.psi, x), append(pairs.truths, s.scores[0])
 	}
-	coordinates := newCoordinates(psi, phi, width)
-	with := func(c *codeFormat) screen {
-		return c.new(codes{f: f, kernels: c.panels(b), layout: c.layout(width), coordinates: coordinates})
-	}
-	if c.run.screen != AutoScreen {
-		return with(formats[0])
-	}
+	return pairs, true
+}
 
-	// The shares of the sampled pairs whose scores are too close to the truth's for the codes.
-	x, coarse, fine := make([]float64, int8Width(width)), make([]uint8, int8Width(width)), make([]uint8, int8Width(width))
-	norms, coded, scores := make([]float64, len(phi)), make([]kernel.Int8Code, len(phi)), make([]float64, len(phi))
-	for j, row := range phi {
+// decidesMost returns the first format that decides nearly all pairs of a sample, or nil: those whose scores
+// are far enough from the truth's.
+func (f *features) decidesMost(
+	formats []*codeFormat, coordinates *coordinates, pairs sample, b *kernel.Backend,
+) *codeFormat {
+	width := f.tower.Phi
+	n := int8Width(width)
+	x, coarse, fine := make([]float64, n), make([]uint8, n), make([]uint8, n)
+	code := func() kernel.Int8Code { return kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0) }
+	norms, coded := make([]float64, len(pairs.phi)), make([]kernel.Int8Code, len(pairs.phi))
+	for j, row := range pairs.phi {
 		coordinates.candidate(x, row[:width])
-		norms[j], coded[j] = norm64(x), kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
+		norms[j], coded[j] = norm64(x), code()
 	}
-	undecided := make([]int, len(formats))
-	for i, row := range psi {
+	undecided, scores := make([]int, len(formats)), make([]float64, len(pairs.phi))
+	for i, row := range pairs.psi {
 		coordinates.query(x, row[:width])
-		q := kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
-		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), rows)
-		for j, score := range scores[:len(phi)] {
+		q := code()
+		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), pairs.rows)
+		for j, score := range scores {
 			for k, format := range formats {
-				if math.Abs(score-truths[i]) <= format.sampleBand(q, coded[j], norms[j]) {
+				if math.Abs(score-pairs.truths[i]) <= format.sampleBand(q, coded[j], norms[j]) {
 					undecided[k]++
 				}
 			}
 		}
 	}
 	for k, format := range formats {
-		if float64(undecided[k]) < format.mostUndecided*float64(len(psi)*len(phi)) {
-			return with(format)
+		if float64(undecided[k]) < format.mostUndecided*float64(len(pairs.psi)*len(pairs.phi)) {
+			return format
 		}
 	}
-	return inFloat32
+	return nil
 }

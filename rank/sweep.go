@@ -75,18 +75,19 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 	b := r.backend
 	truths := maxBlockTruths + maxTruths
 	block, terms, strips := blockSizes(r.model, b, r.screen)
-	s := &sweeper{
+	return &sweeper{
 		run: r, f: f, worker: w, panel: b.NewPanelScratch(block, truths),
 		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedWords(strips),
-		norms: make([]float64, block), exitBelow: make([]float32, block), slacks: make([]model.Slack, block), ids: ascending(max(block, b.NR)),
+		norms: make([]float64, block), exitBelow: make([]float32, block), slacks: make([]model.Slack, block),
+		ids:     ascending(max(block, b.NR)),
 		anchors: make([]int32, 0, vectorBatch),
 		rowOf:   make([]int32, truths), rows: make([]int32, block+1),
 		low: make([]float64, truths), high: make([]float64, truths), thresholds: make([]float32, 2*truths),
 		better: make([]int32, truths), tally: make([]tally, truths),
 		reference: make([]float64, truths), scored: make([]bool, truths),
-		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR), fineScores: make([]int32, b.NR),
+		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR),
+		scores: make([]float64, b.NR), fineScores: make([]int32, b.NR),
 	}
-	return s
 }
 
 // sweep ranks a block of queries against the panels of it. With first, it also counts the

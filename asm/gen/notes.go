@@ -36,6 +36,7 @@ func parameter[R reg.Register](c *build.Context, name string, r R) R {
 	return r
 }
 
+// sizes are the registers of so many bytes.
 var sizes = map[string]reg.Spec{"4": reg.S32, "8": reg.S64, "16": reg.S128, "32": reg.S256, "64": reg.S512}
 
 // mapRegisters moves the marks of a compiled function into the comment at its head, as a map of registers.

@@ -246,7 +246,8 @@ func (c panel) emit() {
 			acc[i] = append(acc[i], c.zero())
 		}
 	}
-	holds(c.Context, fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers a query", c.mr, c.wide), slices.Concat(acc...)...)
+	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers a query", c.mr, c.wide)
+	holds(c.Context, sums, slices.Concat(acc...)...)
 	holds(c.Context, "address of ψ", psi)
 	holds(c.Context, "address of φ", phi)
 	holds(c.Context, "coordinates left", left)
@@ -489,7 +490,9 @@ func (c vectors) count(acc [][]reg.VecVirtual, truthStart reg.Register, undecide
 
 // masks512 sets above to the valid lanes with score > hi, open to those with neither
 // score > hi nor score < lo. hi ≥ lo, so above is a subset of the lanes not below lo.
-func (c vectors) masks512(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual) {
+func (c vectors) masks512(
+	row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual,
+) {
 	for v, a := range row {
 		notBelow, over := c.K(), c.K()
 		c.VCMPPS(operand.Imm(notLess), lo, a, valid[v], notBelow)

@@ -243,7 +243,8 @@ entry by entry,
 }
 
 func (c vectors) prefetch() {
-	c.begin("PrefetchAVX2", "func(p *float32, lines int)", "prefetches the cache line of p and those after it into L2. Requires lines > 0.")
+	c.begin("PrefetchAVX2", "func(p *float32, lines int)",
+		"prefetches the cache line of p and those after it into L2. Requires lines > 0.")
 	p, n := c.param("p"), c.param("lines")
 	c.loop("line", n, 1, func() {
 		c.PREFETCHT1(operand.Mem{Base: p})

@@ -64,7 +64,8 @@ func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.
 	return p
 }
 
-// exponential returns exp(x) = 2ⁿ·exp(v), v = x − n·ln 2, n = round(x/ln 2); most and least are the limits of x, in registers so that NaN stays.
+// exponential returns exp(x) = 2ⁿ·exp(v), v = x − n·ln 2, n = round(x/ln 2); most and
+// least are the limits of x, in registers so that NaN stays.
 func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.VecVirtual {
 	c.Comment("exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts")
 	v := c.vec()
