@@ -205,7 +205,7 @@ func TestBlocksBoundTheirCandidates(t *testing.T) {
 		f.tower = all.tower
 		one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
 		require.NoError(t, f.fill(context.Background(), one, all, 0, 3000))
-		require.Equal(t, c.screen, f.screen)
+		require.Equal(t, c.screen, f.screen.name())
 		for at, i := range f.order {
 			block := at / (blockPanels * f.nr)
 			squares := 0.0
