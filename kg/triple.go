@@ -1,5 +1,5 @@
-// Package kg holds knowledge graphs: vocabularies, triples, splits, the index of known
-// answers, the readers of data sets and the catalogue of the benchmarks.
+// Package kg holds knowledge graphs: vocabularies, triples, splits, the index of known answers, and the readers and
+// writers of data sets.
 package kg
 
 import "fmt"

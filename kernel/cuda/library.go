@@ -64,7 +64,6 @@ type library struct {
 	EventQuery       func(event uintptr) result                                                                              `cuda:"cuEventQuery"`
 	EventElapsed     func(ms *float32, from, to uintptr) result                                                              `cuda:"cuEventElapsedTime"`
 	ModuleLoad       func(m *uintptr, image *byte, n uint32, keys *int32, values *uintptr) result                            `cuda:"cuModuleLoadDataEx"`
-	ModuleUnload     func(m uintptr) result                                                                                  `cuda:"cuModuleUnload"`
 	ModuleFunction   func(f *uintptr, m uintptr, name *byte) result                                                          `cuda:"cuModuleGetFunction"`
 	FuncAttribute    func(value *int32, attribute int32, f uintptr) result                                                   `cuda:"cuFuncGetAttribute"`
 	FuncSetAttribute func(f uintptr, attribute, value int32) result                                                          `cuda:"cuFuncSetAttribute"`

@@ -50,11 +50,6 @@ func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	return m, nil
 }
 
-// Unload forgets the kernels.
-func (m *Module) Unload() error {
-	return m.device.do(func() error { return m.device.check("cuModuleUnload", m.device.lib.ModuleUnload(m.handle)) })
-}
-
 // Kernel is a function of a module. Its one parameter is a structure.
 type Kernel struct {
 	device *Device
