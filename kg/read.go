@@ -1,14 +1,12 @@
 package kg
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -225,46 +223,13 @@ func unknownDataset(name, parent string) error {
 	const most = 5
 	there := "no data set is there"
 	if names, err := Installed(); err == nil && len(names) > 0 {
-		near := nearest(name, names)
-		there = "there are " + strings.Join(near[:min(most, len(near))], ", ")
-		if more := len(near) - most; more > 0 {
+		there = "there are " + strings.Join(text.Nearest(name, names, most), ", ")
+		if more := len(names) - most; more > 0 {
 			there += fmt.Sprintf(" and %d more", more)
 		}
 	}
 	return fmt.Errorf("no data set %q in %s (%s): \"mquine data list\" shows what can be fetched; or set MQUINE_DATA to the folder that holds it",
 		name, parent, there)
-}
-
-// nearest returns the names in the order of their edit distance from name.
-func nearest(name string, names []string) []string {
-	byDistance := slices.Clone(names)
-	slices.SortStableFunc(byDistance, func(a, b string) int {
-		return cmp.Compare(editDistance(name, a), editDistance(name, b))
-	})
-	return byDistance
-}
-
-// editDistance is the least number of bytes to insert, delete or replace that turn a into b,
-// letter case apart (Levenshtein).
-func editDistance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // folder is a folder and the names of its files.

@@ -287,15 +287,6 @@ func TestOpenEqualsASequentialReading(t *testing.T) {
 	})
 }
 
-func TestEditDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"FB15k", "fb15k-237", 4}, {"abc", "cab", 2}} {
-		assert.Equal(t, c.want, editDistance(c.a, c.b), "%q, %q", c.a, c.b)
-	}
-}
-
 func FuzzReadTriples(f *testing.F) {
 	for _, seed := range []string{trainText, "\ufeffa\tr\tb\r\n\n", "\ufeff\ufeffa\tr\tb\n", "a\tr\n", "a\t\tb", "\n\n", "a\tr\tb\x00\n", "\xff\tr\tb"} {
 		f.Add([]byte(seed))

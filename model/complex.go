@@ -23,6 +23,7 @@ var complEx = &Spec{
 	Hyper:   []*HyperParameter{margin, embeddingRange},
 	Tensors: vectors(2, 2),
 	Build:   func(t Tables) Model { return &complExModel{t} },
+	Start:   uniformStart,
 }
 
 // complExModel is its own worker: it needs no scratch memory.

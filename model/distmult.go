@@ -21,6 +21,7 @@ var distMult = &Spec{
 	Hyper:   []*HyperParameter{margin, embeddingRange},
 	Tensors: vectors(1, 1),
 	Build:   func(t Tables) Model { return &distMultModel{t} },
+	Start:   uniformStart,
 }
 
 // distMultModel is its own worker: it needs no scratch memory.

@@ -34,22 +34,30 @@ var (
 	mquine = &Spec{
 		Name: "mquine", Score: "−‖H Rʰ − Rᵗ T + H Rᶜ T‖²", MaxDim: maxMatrixDim,
 		Tensors: func(c Config) []Parameter {
-			return matrixParameters(c, "relation.head", "relation.tail", CrossMatrix)
+			return matrixParameters(c, "relation.head", "relation.tail", crossMatrix)
 		},
 		Build: func(t Tables) Model { return &matrixModel{t} },
+		Start: matrixStart,
 	}
 	mquade = &Spec{
 		Name: "mquade", Score: "−‖H Rʰ − Rᵗ T‖²", MaxDim: maxMatrixDim,
 		Tensors: func(c Config) []Parameter { return matrixParameters(c, "relation.head", "relation.tail") },
 		Build:   func(t Tables) Model { return &matrixModel{t} },
+		Start:   matrixStart,
 	}
 )
+
+// matrixStart is of both models: MQuadE takes MQuinE's recipes, and has no cross matrix to begin.
+var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
 // maxMatrixDim keeps one call of a d × d kernel short.
 const maxMatrixDim = 512
 
-// CrossMatrix is the name of the parameter Rᶜ of MQuinE.
-const CrossMatrix = "relation.cross"
+// The names of the entities' parameter, and of Rᶜ.
+const (
+	matrixEntity = "entity"
+	crossMatrix  = "relation.cross"
+)
 
 // Triangle returns the number of entries of a packed triangle, d(d+1)/2.
 func Triangle(d int) int { return d * (d + 1) / 2 }
@@ -62,7 +70,7 @@ const EntityDeviation = 0.1
 // begin as identities.
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
-		Name: "entity", Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
+		Name: matrixEntity, Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
 	}}
 	for _, name := range relations {
 		list = append(list, Parameter{

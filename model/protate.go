@@ -26,6 +26,7 @@ var pRotatE = &Spec{
 	Hyper:   []*HyperParameter{margin, phaseRange, modulus},
 	Tensors: vectors(1, 1),
 	Build:   func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
+	Start:   marginStart,
 }
 
 // modulus is the factor m of the distance, or 0 if it is not known.

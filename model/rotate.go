@@ -25,6 +25,7 @@ var rotatE = &Spec{
 	Hyper:   []*HyperParameter{margin, phaseRange},
 	Tensors: vectors(2, 1),
 	Build:   func(t Tables) Model { return &rotatEModel{t, math.Pi / phaseRange.Of(t.config)} },
+	Start:   marginStart,
 }
 
 type rotatEModel struct {

@@ -35,6 +35,8 @@ type Spec struct {
 	// Sided tells whether the score of a triple depends on the side that asks for it, as with
 	// reciprocal relations. Nil stands for no: Reference then returns the same bits for both.
 	Sided func(Config) bool
+	// Start declares where a training may choose to begin.
+	Start Starting
 }
 
 // Check says what is wrong with a configuration.

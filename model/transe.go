@@ -27,6 +27,7 @@ var (
 		Hyper:   []*HyperParameter{margin, embeddingRange},
 		Tensors: vectors(1, 1),
 		Build:   func(t Tables) Model { return &transEL1{t} },
+		Start:   marginStart,
 	}
 	transeL2 = &Spec{
 		Name: "transe-l2", Score: "γ − ‖h + r − t‖₂", MaxDim: maxVectorDim,
@@ -37,6 +38,7 @@ var (
 			m.balance = m.newBalance()
 			return m
 		},
+		Start: marginStart,
 	}
 )
 

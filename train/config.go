@@ -150,10 +150,15 @@ func (c *Config) Check() error {
 
 // checkModel says which options the model does not have.
 func (c *Config) checkModel() error {
-	if _, err := model.Parameters(c.modelConfig(1, 1)); err != nil {
+	config, err := c.modelConfig(1, 1)
+	if err != nil {
 		return err
 	}
-	m, err := unfilledModel(c.modelConfig(1, 1))
+	m, err := model.Unfilled(config)
+	if err != nil {
+		return err
+	}
+	spec, err := model.Lookup(c.Model)
 	if err != nil {
 		return err
 	}
@@ -161,14 +166,14 @@ func (c *Config) checkModel() error {
 	if !slices.Contains(t.Penalties, model.Penalty(c.Regulariser)) {
 		return fmt.Errorf("regulariser: model %s has no penalty %s: set one of %v", c.Model, c.Regulariser, t.Penalties)
 	}
-	switch matrices := isMatrixModel(c.Model); {
-	case c.InitCross != zeroCross && !matrices:
+	switch start := spec.Start; {
+	case c.InitCross != zeroCross && start.Cross == "":
 		return fmt.Errorf("init_cross: model %s has no cross matrix: set it to %s", c.Model, zeroCross)
-	case c.InitDeviation == 0 && !matrices:
-		return fmt.Errorf("init_deviation: model %s never leaves zero: set a positive deviation", c.Model)
-	case c.InitDeviation != model.EntityDeviation && t.Distance != nil:
-		return fmt.Errorf("init_deviation: model %s begins with uniform numbers up to ±(gamma + 2)/dim: leave it at %v",
+	case c.InitDeviation != model.EntityDeviation && !start.Deviates():
+		return fmt.Errorf("init_deviation: model %s begins with numbers of a deviation of its own: leave it at %v",
 			c.Model, model.EntityDeviation)
+	case c.InitDeviation == 0 && start.Scaled == "":
+		return fmt.Errorf("init_deviation: model %s never leaves zero: set a positive deviation", c.Model)
 	case c.Products != floatProducts && t.Distance != nil:
 		return fmt.Errorf("products: model %s compares by a distance: set it to %s", c.Model, floatProducts)
 	}

@@ -139,7 +139,10 @@ func newCensus(g *kg.Graph) *census {
 
 // memory lists what a training allocates beside the data set.
 func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
-	config := c.modelConfig(s.entities, s.relations)
+	config, err := c.modelConfig(s.entities, s.relations)
+	if err != nil {
+		return nil, err
+	}
 	list, err := model.Parameters(config)
 	if err != nil {
 		return nil, err
@@ -155,7 +158,7 @@ func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	if c.Average > 0 {
 		needs = append(needs, proc.Need{For: "average", Bytes: parameters})
 	}
-	bare, err := unfilledModel(config)
+	bare, err := model.Unfilled(config)
 	if err != nil {
 		return nil, err
 	}
@@ -185,34 +188,8 @@ func perRelation(list []model.Parameter) (n int) {
 	return n
 }
 
-// unfilled is a model without parameters, for the sake of its sizes.
-type unfilled struct {
-	model.Trainable
-	config model.Config
-}
-
-func (u unfilled) Config() model.Config { return u.config }
-
-func unfilledModel(c model.Config) (unfilled, error) {
-	empty := c
-	empty.Entities, empty.Relations = 0, 0
-	list, err := model.Parameters(empty)
-	if err != nil {
-		return unfilled{}, err
-	}
-	m, err := model.New(empty, make([][]float32, len(list)))
-	if err != nil {
-		return unfilled{}, err
-	}
-	trainable, ok := m.(model.Trainable)
-	if !ok {
-		return unfilled{}, fmt.Errorf("model %s cannot be trained", c.Model)
-	}
-	return unfilled{trainable, c}, nil
-}
-
 // stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
-func (c *Config) stepMemory(s *census, m unfilled, threads int) []proc.Need {
+func (c *Config) stepMemory(s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := c.stepSize(s, threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width)) * (n.rows + n.blockRows + 2*n.queries)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // options are the keys of search.yaml.
@@ -68,7 +70,7 @@ func (p *Plan) read(r io.Reader, name string) error {
 			i := slices.Index(keys, key.Value)
 			if i < 0 {
 				return fmt.Errorf("%s:%d: unknown key %.80q: the nearest is %s",
-					name, key.Line, key.Value, nearest(key.Value, keys))
+					name, key.Line, key.Value, text.Nearest(key.Value, keys, 1)[0])
 			}
 			if value.Kind != yaml.ScalarNode {
 				return fmt.Errorf("%s:%d: %s needs a single value", name, value.Line, key.Value)

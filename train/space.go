@@ -11,6 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mquine/mquine/internal/text"
+
 	"github.com/mquine/mquine/kernel"
 )
 
@@ -159,7 +161,7 @@ func (d *dimension) read(c Config, key, value *yaml.Node, name string) error {
 		}
 		d.log = value.Value == logScale
 	default:
-		return bad(key, "unknown key %.80q: the nearest is %s", key.Value, nearest(key.Value, keys))
+		return bad(key, "unknown key %.80q: the nearest is %s", key.Value, text.Nearest(key.Value, keys, 1)[0])
 	}
 	return nil
 }

@@ -193,7 +193,7 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) (sum float64)
 	for i, t := range w.positives {
 		tail, head := halves(i)
 		switch {
-		case isMatrixModel(c.Model):
+		case c.Model == "mquine" || c.Model == "mquade":
 			sum += matrixPenalty(c, tensors, t, tail, head)
 		default:
 			sum += vectorPenalty(c, tensors, t, tail, head)
@@ -366,11 +366,15 @@ func TestGradients(t *testing.T) {
 			for _, test := range gradientTests {
 				c := Default()
 				c.Model, c.Dim, c.Batch, c.Dropout = name, 3, 14, 0
-				if isMatrixModel(name) {
+				spec, err := model.Lookup(name)
+				require.NoError(t, err)
+				if spec.Start.Cross != "" {
 					c.InitCross = identityCross
 				}
 				test.change(&c)
-				m, err := unfilledModel(c.modelConfig(1, 1))
+				config, err := c.modelConfig(1, 1)
+				require.NoError(t, err)
+				m, err := model.Unfilled(config)
 				require.NoError(t, err)
 				if c.Products == splitProducts && m.Training().Distance != nil {
 					require.ErrorContains(t, c.Check(), "compares by a distance")

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -110,7 +109,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if c.Negatives == kvsAllNegatives {
 		t.queries = distinctQueries(t.triples)
 	}
-	trainable, err := initialModel(ctx, &t.config, g)
+	trainable, err := model.Begin(ctx, c.sized(g.Entities.Len(), g.Relations.Len()), c.start(), c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -135,37 +134,17 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 }
 
 // modelConfig returns the configuration of the model, for a data set of the given sizes.
-func (c *Config) modelConfig(entities, relations int) model.Config {
-	m := model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
-	switch c.Model {
-	case "mquine", "mquade":
-	case "distmult", "complex":
-		// The range of a uniform distribution; no margin.
-		m.Hyper = map[string]float64{model.Gamma: 0, model.EmbeddingRange: math.Sqrt(3) * c.InitDeviation}
-	default:
-		m.Hyper = map[string]float64{model.Gamma: c.Gamma}
-	}
-	return m
+func (c *Config) modelConfig(entities, relations int) (model.Config, error) {
+	return model.StartConfig(c.sized(entities, relations), c.start())
 }
 
-// initialModel returns the parameters with which the training begins.
-func initialModel(ctx context.Context, c *Config, g *kg.Graph) (model.Trainable, error) {
-	m, err := model.Random(ctx, c.modelConfig(g.Entities.Len(), g.Relations.Len()), c.Seed)
-	if err != nil {
-		return nil, err
-	}
-	for i, p := range parametersOf(m) {
-		tensor := m.Tensors()[i]
-		if p.Axis == model.PerEntity && isMatrixModel(c.Model) {
-			for k := range tensor {
-				tensor[k] *= float32(c.InitDeviation / model.EntityDeviation)
-			}
-		}
-		if p.Name == model.CrossMatrix && c.InitCross == zeroCross {
-			clear(tensor)
-		}
-	}
-	return m.(model.Trainable), nil // as checkModel has found
+func (c *Config) sized(entities, relations int) model.Config {
+	return model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
+}
+
+// start returns what the options choose about the parameters with which the training begins.
+func (c *Config) start() model.Start {
+	return model.Start{Gamma: c.Gamma, Deviation: c.InitDeviation, Cross: c.InitCross == identityCross}
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.

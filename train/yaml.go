@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // Read sets the options that a YAML file has: a mapping of keys to values. name is that of the file,
@@ -80,7 +82,7 @@ func (c *Config) optionOf(key *yaml.Node, name string, extra ...string) (Option,
 	o, ok := c.option(key.Value)
 	if !ok {
 		return o, fmt.Errorf("%s:%d: unknown option %.80q: the nearest is %s", name, key.Line, key.Value,
-			nearest(key.Value, append(c.keys(), extra...)))
+			text.Nearest(key.Value, append(c.keys(), extra...), 1)[0])
 	}
 	return o, nil
 }
@@ -105,30 +107,4 @@ func (c *Config) yaml(value func(Option) string) []byte {
 		fmt.Fprintf(&b, "# %s\n%s: %s\n", strings.ReplaceAll(o.Help, "`", ""), o.Key, value(o))
 	}
 	return b.Bytes()
-}
-
-// nearest returns the word with the smallest edit distance.
-func nearest(word string, from []string) string {
-	return slices.MinFunc(from, func(a, b string) int { return editDistance(word, a) - editDistance(word, b) })
-}
-
-// editDistance is the number of letters to insert, to delete or to change.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -165,17 +165,6 @@ func TestPredictBadInput(t *testing.T) {
 	assert.Equal(t, 3, strings.Count(o.stdout, "\n"))
 }
 
-func TestSimilar(t *testing.T) {
-	labels := []string{"steroid", "eicosanoid", "Animal", "animals", "plant"}
-	assert.Equal(t, []string{"steroid"}, similar(labels, "steriod"))
-	assert.Equal(t, []string{"Animal", "animals"}, similar(labels, "animal"))
-	assert.Empty(t, similar(labels, "xyz"))
-	assert.Empty(t, similar(nil, "xyz"))
-	assert.Equal(t, 1.0, likeness("", ""))
-	assert.Equal(t, 1.0, likeness("aba", "aba"))
-	assert.Equal(t, 0.5, likeness("ab", "abab"), "no character counts twice")
-}
-
 func FuzzReadQueries(f *testing.F) {
 	g := &kg.Graph{Entities: kg.NewVocabulary("a", "b"), Relations: kg.NewVocabulary("r")}
 	for _, seed := range []string{"a\tr\t?\n?\tr\tb\n", "\ufeffa\tr\t?\r\n", "a\tr\n", "?\tr\t?", "", "\n", "c\tr\t?"} {

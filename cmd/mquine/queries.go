@@ -3,11 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/mquine/mquine/internal/text"
@@ -84,6 +82,9 @@ func queryFields(g *kg.Graph, q kg.Query) [3]string {
 	return [3]string{anchor, relation, unknown}
 }
 
+// similarLabels is the number of labels that the error for an unknown one names.
+const similarLabels = 3
+
 // find returns the identifier of a label; the error for one that is not there names a few that
 // look like it.
 func find(v *kg.Vocabulary, what, label string) (int32, error) {
@@ -91,47 +92,8 @@ func find(v *kg.Vocabulary, what, label string) (int32, error) {
 		return id, nil
 	}
 	err := fmt.Errorf("the checkpoint knows no %s %q", what, label)
-	if near := similar(v.Labels(), label); len(near) > 0 {
+	if near := text.Similar(label, v.Labels(), similarLabels); len(near) > 0 {
 		err = fmt.Errorf("%w; it knows %s", err, strings.Join(near, ", "))
 	}
 	return 0, err
-}
-
-// similar returns up to three labels that are like the given one, the likest first.
-func similar(labels []string, label string) []string {
-	const most = 3
-	type candidate struct {
-		label    string
-		likeness float64
-	}
-	var all []candidate
-	for _, l := range labels {
-		if s := likeness(strings.ToLower(l), strings.ToLower(label)); s >= 0.6 {
-			all = append(all, candidate{l, s})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.likeness, a.likeness) })
-	var near []string
-	for _, c := range all[:min(len(all), most)] {
-		near = append(near, c.label)
-	}
-	return near
-}
-
-// likeness is the share of the longer text that a common beginning and a common end make up: close
-// to 1 for one typing error, and computed in one reading.
-func likeness(a, b string) float64 {
-	longer, shorter := max(len(a), len(b)), min(len(a), len(b))
-	if longer == 0 {
-		return 1
-	}
-	begin := 0
-	for begin < shorter && a[begin] == b[begin] {
-		begin++
-	}
-	end := 0
-	for end < shorter-begin && a[len(a)-1-end] == b[len(b)-1-end] {
-		end++
-	}
-	return float64(begin+end) / float64(longer)
 }

@@ -80,7 +80,7 @@ func (z *zShow) describe(ctx context.Context, log io.Writer) (*zpattern.TripleRe
 		id, known := part.v.ID(part.label)
 		if !known {
 			err := fmt.Errorf("data set %s has no %s %q", g.Name, part.what, part.label)
-			if near := similar(part.v.Labels(), part.label); len(near) > 0 {
+			if near := text.Similar(part.label, part.v.Labels(), similarLabels); len(near) > 0 {
 				err = fmt.Errorf("%w; it has %s", err, strings.Join(near, ", "))
 			}
 			return nil, err

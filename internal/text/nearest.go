@@ -1,0 +1,63 @@
+package text
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Nearest returns up to n of the words, the nearest to word by edit distance first, for messages such as "did you
+// mean". Words at the same distance keep their order.
+func Nearest(word string, words []string, n int) []string {
+	type candidate struct {
+		word     string
+		distance int
+	}
+	list := make([]candidate, len(words))
+	for i, w := range words {
+		list[i] = candidate{w, editDistance(word, w)}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	nearest := make([]string, min(n, len(list)))
+	for i := range nearest {
+		nearest[i] = list[i].word
+	}
+	return nearest
+}
+
+// Similar is Nearest among the words that differ from word in at most two letters of five.
+func Similar(word string, words []string, n int) []string {
+	var similar []string
+	for _, w := range words {
+		longer := max(len(word), len(w))
+		most := 2 * longer / 5
+		// The lengths alone rule out most of a large vocabulary.
+		if max(len(word)-len(w), len(w)-len(word)) <= most && editDistance(word, w) <= most {
+			similar = append(similar, w)
+		}
+	}
+	return Nearest(word, similar, n)
+}
+
+// editDistance is the least number of bytes to insert, delete or replace that turn a into b, letter case apart
+// (Levenshtein).
+func editDistance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,33 @@
+package text
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestEditDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"FB15k", "fb15k-237", 4}, {"abc", "cab", 2}} {
+		assert.Equal(t, c.want, editDistance(c.a, c.b), "%q, %q", c.a, c.b)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"umls", "wn18rr", "wn18", "wn11"}
+	assert.Equal(t, []string{"wn18"}, Nearest("WN18", words, 1))
+	assert.Equal(t, []string{"wn18", "wn11", "wn18rr", "umls"}, Nearest("wn18", words, 9))
+	assert.Equal(t, []string{"wn18", "wn11"}, Nearest("wn1", words, 2), "equally near words keep their order")
+	assert.Empty(t, Nearest("wn18", nil, 3))
+}
+
+func TestSimilar(t *testing.T) {
+	words := []string{"steroid", "eicosanoid", "Animal", "animals", "plant"}
+	assert.Equal(t, []string{"steroid"}, Similar("steriod", words, 3))
+	assert.Equal(t, []string{"Animal", "animals"}, Similar("animal", words, 3))
+	assert.Equal(t, []string{"Animal"}, Similar("animal", words, 1))
+	assert.Empty(t, Similar("xyz", words, 3))
+	assert.Empty(t, Similar("xyz", nil, 3))
+}
