@@ -26,9 +26,9 @@ func newInfoCommand() *cobra.Command {
 		Short: "Describe the machine, or a checkpoint",
 		Long: `Describe the machine, or the checkpoint in a folder.
 
-Of the machine: the processor, its caches and features, the instruction set and the features that the
-kernels use, and the measured rate of fused multiply-adds of every instruction set, on one thread and
-on all. That rate is the ceiling of a ranking; mquine eval --peak tells how near one comes.
+Of the machine: the processor, its caches and features, the instruction set and the features that
+the kernels use, and the measured rate of fused multiply-adds of every instruction set, on one
+thread and on all. That rate is the ceiling of a ranking; mquine eval --peak tells how near one is.
 
 Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
 whether any value is NaN or infinite, whether mquine eval takes it, and which folder its labels
