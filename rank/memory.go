@@ -20,7 +20,7 @@ const leastFeatureMemory = 64 << 20
 // address space 64 MiB at a time.
 const sliceReserve = 128 << 20
 
-// Memory tells what a ranking will allocate for features and for the scratch memory of its threads,
+// Memory tells what a ranking with options from Fit allocates for features and for the scratch memory of its threads,
 // and in how many slices it ranks the candidates.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	if len(o.Devices) > 0 {
@@ -45,7 +45,7 @@ func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
 }
 
 // LeastMemory lists what Run is certain to allocate for so many triples and both sides, with slices as small as Fit
-// makes them.
+// makes them. o must name a backend and the number of threads.
 func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
 	o.FeatureMemory = cmp.Or(o.FeatureMemory, leastFeatureMemory)
 	return append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
@@ -60,11 +60,12 @@ func rankNeed(triples int, o Options) proc.Need {
 	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * int64(unsafe.Sizeof(Rank{})+unsafe.Sizeof(truth{}))}
 }
 
-// Fit returns options with which ranking so many triples fits into the memory that the machine and its limits
-// leave: unless FeatureMemory is set, it becomes less than DefaultFeatureMemory where that is needed. It is an error
-// if the ranking cannot fit. Run fits its own options, so only those who want to know before need to call it.
+// Fit returns the options that Run ranks so many triples with: without zero values, and with the FeatureMemory for which
+// the machine and its limits have memory, less than DefaultFeatureMemory where needed, unless o sets it. It is an error
+// if the ranking cannot fit. Run calls Fit itself.
 func Fit(m model.Model, triples int, o Options) (Options, error) {
-	if err := o.check(); err != nil {
+	o, err := o.withDefaults()
+	if err != nil {
 		return o, err
 	}
 	return fit(m, o, o.Threads, "ranking", []proc.Need{rankNeed(triples, o)}, "use fewer threads, or give it more memory")

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -147,4 +148,27 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 		_, slices := Memory(m, fitted)
 		assert.Equal(t, 1, slices, name)
 	}
+}
+
+// The zero value of Options is the best tier, all processors and both sides; a negative number of threads is an error.
+func TestDefaultOptions(t *testing.T) {
+	m := numbered(t, "distmult", 4, 30)
+	o, err := Fit(m, 10, Options{})
+	require.NoError(t, err)
+	best, err := kernel.Best()
+	require.NoError(t, err)
+	assert.Equal(t, best, o.Backend.Tier)
+	assert.Equal(t, runtime.GOMAXPROCS(0), o.Threads)
+	assert.Equal(t, []kg.Side{kg.Tail, kg.Head}, o.Sides)
+
+	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(30), Relations: kg.NewVocabulary("r")})
+	want, err := Run(t.Context(), m, x, someTriples(5, 30), memoryOptions(t))
+	require.NoError(t, err)
+	got, err := Run(t.Context(), m, x, someTriples(5, 30), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, want.Ranks, got.Ranks)
+	_, err = Predict(t.Context(), m, x, []kg.Query{{}}, 3, false, Options{})
+	require.NoError(t, err)
+	_, err = Run(t.Context(), m, x, nil, Options{Threads: -1})
+	assert.ErrorContains(t, err, "rank: Options asks for -1 threads")
 }

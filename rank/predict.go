@@ -30,7 +30,10 @@ type Prediction struct {
 func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
 	o Options) (_ [][]Prediction, err error) {
 	defer fault.Guard().Catch(&err)
-	if err := cmp.Or(o.check(), checkTowers(m)); err != nil {
+	if err := checkTowers(m); err != nil {
+		return nil, err
+	}
+	if o, err = o.withDefaults(); err != nil {
 		return nil, err
 	}
 	if k < 1 {

@@ -1,10 +1,11 @@
 package rank
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/pprof"
 	"sync"
 	"sync/atomic"
@@ -17,16 +18,17 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Options says how to rank.
+// Options says how to rank. Its zero value ranks both sides with all of the machine's processors.
 type Options struct {
 	// Sides are the sides to ask for; nil means tail and head.
 	Sides []kg.Side
-	// Backend runs the kernels.
+	// Backend runs the kernels; nil means the best one of this machine.
 	Backend *kernel.Backend
 	// Devices, if there are any, count instead of the backend, which still makes the reference scores,
 	// and the features and the queries of most models.
 	Devices []*cuda.Device
-	// Threads is the number of goroutines that compute; results do not depend on it.
+	// Threads is the number of goroutines that compute; 0 means as many as Go runs at a time (GOMAXPROCS).
+	// Results do not depend on it.
 	Threads int
 	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
 	// are ranked slice by slice. 0 means DefaultFeatureMemory, or less where there is less (Fit). With Devices, it
@@ -38,11 +40,24 @@ type Options struct {
 	Progress func(Progress)
 }
 
-func (o Options) check() error {
-	if o.Backend == nil || o.Threads < 1 {
-		return errors.New("rank: Options needs a backend and at least one thread")
+// withDefaults replaces zero values by what they mean, but for FeatureMemory.
+func (o Options) withDefaults() (Options, error) {
+	if o.Threads < 0 {
+		return o, fmt.Errorf("rank: Options asks for %d threads: ask for at least 1, or 0 for all processors", o.Threads)
 	}
-	return nil
+	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
+	if o.Sides == nil {
+		o.Sides = []kg.Side{kg.Tail, kg.Head}
+	}
+	if o.Backend != nil {
+		return o, nil
+	}
+	tier, err := kernel.Best()
+	if err != nil {
+		return o, err
+	}
+	o.Backend, err = kernel.For(tier)
+	return o, err
 }
 
 // DefaultFeatureMemory is the bound of feature memory unless Options says otherwise.
@@ -135,9 +150,6 @@ func widestTower(m model.Model) int { return max(m.Tower(kg.Tail).Phi, m.Tower(k
 // ranks of a checkpoint only if its Verify returns no error afterwards.
 func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (_ *Ranking, err error) {
 	defer fault.Guard().Catch(&err)
-	if o.Sides == nil {
-		o.Sides = []kg.Side{kg.Tail, kg.Head}
-	}
 	if err := checkTowers(m); err != nil {
 		return nil, err
 	}

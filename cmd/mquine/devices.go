@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ type gpus struct {
 // addWithDevices adds the flags of compute, with GPUs among the backends.
 func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	c.setDefaults()
-	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is a GPU where there is one, else the best instruction set; cuda are GPUs alone",
+	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is the best instruction set, or --devices; cuda requires GPUs",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices", "`numbers` of the GPUs that share the candidates, as mquine info lists them (default 0)")
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
@@ -63,15 +62,11 @@ func (g *gpus) check(c compute) error {
 	return nil
 }
 
-// open opens the GPUs that shall compute: none, where the backend is another, or auto on a machine
-// without one that can be used, which log is told unless nobody asked for one and there is none.
+// open opens the GPUs that were asked for: by --backend cuda, or by --devices with --backend auto, which computes on the
+// processor if they cannot be used, and says so to log.
 func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
-	if c.backend != cudaBackend && c.backend != autoBackend {
-		return nil, nil
-	}
-	asked := len(g.indices) > 0 || os.Getenv(cuda.LibraryEnv) != ""
 	indices := g.indices
-	if len(indices) == 0 {
+	if c.backend == cudaBackend && len(indices) == 0 {
 		indices = []int{0}
 	}
 	var devices []*cuda.Device
@@ -82,9 +77,7 @@ func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
 			if c.backend == cudaBackend {
 				return nil, err
 			}
-			if none := errors.Is(err, cuda.ErrNoDriver) || errors.Is(err, cuda.ErrNoGPU); asked || !none {
-				noteNoGPU(log, err)
-			}
+			noteNoGPU(log, err)
 			return nil, nil
 		}
 		devices = append(devices, d)

@@ -104,18 +104,17 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 
 // openDevices opens the GPUs to compute with. They have neither the screens nor the ceilings of the processor.
 func (e *evaluation) openDevices(log io.Writer) ([]*cuda.Device, error) {
-	asked := e.backend == cudaBackend || len(e.gpus.indices) > 0
-	switch {
-	case e.screen == rank.AutoScreen && !e.peak:
-		return e.gpus.open(e.compute, log)
-	case asked && e.peak:
-		return nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: " +
-			"leave it out, or set --backend to an instruction set")
-	case asked:
-		return nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: "+
-			"leave it out, or set --backend to an instruction set", e.screen)
+	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
+		switch {
+		case e.peak:
+			return nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: " +
+				"leave it out, or leave out the GPUs")
+		case e.screen != rank.AutoScreen:
+			return nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: "+
+				"leave it out, or leave out the GPUs", e.screen)
+		}
 	}
-	return nil, nil
+	return e.gpus.open(e.compute, log)
 }
 
 // task is what an evaluation ranks.
