@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 var (
 	avx512Only = regexp.MustCompile(`\b(Z\d+|K[0-7]|[XY](1[6-9]|2\d|3[01]))\b|_Z\b|\.BCST|\.Z\b`)
 	reserved   = regexp.MustCompile(`\b(R14|R15|BP)\b`)
+	amx        = regexp.MustCompile(`^// (TILE[A-Z0-9]+|TDP[A-Z0-9]+|LDTILECFG)( |$)`)
 	vector     = regexp.MustCompile(`\b[XYZ]\d+\b`)
 )
 
@@ -71,7 +72,7 @@ func TestInstructions(t *testing.T) {
 					}
 				}
 				required = nil
-			case strings.HasPrefix(text, "// T") || strings.HasPrefix(text, "// LDTILECFG"):
+			case amx.MatchString(text):
 				tiles = append(tiles, strings.Fields(text)[1])
 			case text == "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "#") || strings.HasSuffix(text, ":"):
 			default:

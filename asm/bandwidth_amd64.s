@@ -7,6 +7,14 @@
 // func SumWordsAVX512(p *uint64, n int, out *uint64)
 // Requires: AVX, AVX512F
 TEXT ·SumWordsAVX512(SB), NOSPLIT, $0-24
+	// SumWordsAVX512 adds the n words at p to 8 sums, modulo 2⁶⁴: out[i] += Σ_j p[8j + i]. Requires n > 0
+	// and a multiple of 64.
+	//
+	// Registers:
+	//   AX         p
+	//   CX         n
+	//   DX         out
+	//   Z0–Z7      sums
 	MOVQ   p+0(FP), AX
 	MOVQ   n+8(FP), CX
 	MOVQ   out+16(FP), DX
@@ -46,6 +54,14 @@ round:
 // func SumWordsAVX2(p *uint64, n int, out *uint64)
 // Requires: AVX, AVX2
 TEXT ·SumWordsAVX2(SB), NOSPLIT, $0-24
+	// SumWordsAVX2 adds the n words at p to 4 sums, modulo 2⁶⁴: out[i] += Σ_j p[4j + i]. Requires n > 0
+	// and a multiple of 32.
+	//
+	// Registers:
+	//   AX         p
+	//   CX         n
+	//   DX         out
+	//   Y0–Y7      sums
 	MOVQ   p+0(FP), AX
 	MOVQ   n+8(FP), CX
 	MOVQ   out+16(FP), DX

@@ -7,6 +7,34 @@
 // func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
+	// L1Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
+	//
+	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z1–Z8      sums of c[i][j] of the tile
+	//   Z9         b[t][j]
+	//   Z10        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -17,8 +45,6 @@ TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 8 of sums stay for all terms; a unit of terms loads 1 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -422,6 +448,34 @@ GLOBL constant7fffffff<>(SB), RODATA|NOPTR, $64
 // func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
+	// L1Scores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
+	//
+	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z1–Z16     sums of c[i][j] of the tile
+	//   Z17–Z18    b[t][j]
+	//   Z19        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -432,8 +486,6 @@ TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 16 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -1077,6 +1129,34 @@ store:
 // func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
+	// L1Scores8x48AVX512 adds up distances of strips of 8 queries and 48 features of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
+	//
+	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z1–Z24     sums of c[i][j] of the tile
+	//   Z25–Z27    b[t][j]
+	//   Z28        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -1087,8 +1167,6 @@ TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 24 of sums stay for all terms; a unit of terms loads 3 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -1982,14 +2060,38 @@ store:
 // func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
+	// L1Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z1, Z3, Z5, Z7 x of the rows
+	//   Z2, Z4, Z6, Z8 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z9         y of the term
+	//   Z10        g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -2103,14 +2205,38 @@ GLOBL constanta933a822<>(SB), RODATA|NOPTR, $64
 // func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
+	// L1Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 32, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z1, Z3, Z5, Z7, Z9, Z11, Z13, Z15 x of the rows
+	//   Z2, Z4, Z6, Z8, Z10, Z12, Z14, Z16 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z17–Z18    y of the term
+	//   Z19        g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -2251,6 +2377,14 @@ store:
 // func L1GradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L1GradientPeakAVX512(SB), NOSPLIT, $0-16
+	// L1GradientPeakAVX512 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
+	// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z1–Z3      operands
+	//   Z4–Z11     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS constanta933a822<>+0(SB), Z0
@@ -2299,6 +2433,34 @@ round:
 // func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, MMX+
 TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
+	// L1Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
+	//
+	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y6         b[t][j]
+	//   Y7         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -2309,8 +2471,6 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 6 of sums stay for all terms; a unit of terms loads 1 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -2620,6 +2780,34 @@ store:
 // func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, MMX+
 TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
+	// L1Scores6x16AVX2 adds up distances of strips of 6 queries and 16 features of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
+	//
+	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y11     sums of c[i][j] of the tile
+	//   Y12–Y13    b[t][j]
+	//   Y14        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -2630,8 +2818,6 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q − e|
-	// Vectors: 12 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -3130,6 +3316,32 @@ store:
 // func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
+	// L1Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 8, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y2, Y4     x of the rows
+	//   Y3, Y5     sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y6         y of the term
+	//   Y7         g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
@@ -3137,8 +3349,6 @@ TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
-	// Vectors: 2 of x and 2 of sums stay for all terms; a term loads 1 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
@@ -3228,6 +3438,32 @@ GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
 // func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
+	// L1Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y2, Y4, Y6, Y8 x of the rows
+	//   Y3, Y5, Y7, Y9 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y10–Y11    y of the term
+	//   Y12        g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
@@ -3235,8 +3471,6 @@ TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
@@ -3337,6 +3571,14 @@ store:
 // func L1GradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L1GradientPeakAVX2(SB), NOSPLIT, $0-16
+	// L1GradientPeakAVX2 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
+	// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y2–Y4      operands
+	//   Y5–Y12     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VXORPS  Y0, Y0, Y0
@@ -3410,6 +3652,34 @@ round:
 // func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
+	// L2Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
+	//
+	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z0–Z7      sums of c[i][j] of the tile
+	//   Z8         b[t][j]
+	//   Z9         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -3420,8 +3690,6 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 8 of sums stay for all terms; a unit of terms loads 1 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -3741,6 +4009,34 @@ store:
 // func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
+	// L2Scores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
+	//
+	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z0–Z15     sums of c[i][j] of the tile
+	//   Z16–Z17    b[t][j]
+	//   Z18        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -3751,8 +4047,6 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 16 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -4250,6 +4544,34 @@ store:
 // func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
+	// L2Scores8x48AVX512 adds up distances of strips of 8 queries and 48 features of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
+	//
+	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z0–Z23     sums of c[i][j] of the tile
+	//   Z24–Z26    b[t][j]
+	//   Z27        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -4260,8 +4582,6 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 24 of sums stay for all terms; a unit of terms loads 3 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000008, R10
@@ -4937,13 +5257,37 @@ store:
 // func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x16AVX512(SB), NOSPLIT, $0-72
+	// L2Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z0, Z2, Z4, Z6 x of the rows
+	//   Z1, Z3, Z5, Z7 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z8         y of the term
+	//   Z9         g of a row in all lanes
+	//   R8         add
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 1 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -5043,13 +5387,37 @@ store:
 // func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x32AVX512(SB), NOSPLIT, $0-72
+	// L2Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 32, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z0, Z2, Z4, Z6, Z8, Z10, Z12, Z14 x of the rows
+	//   Z1, Z3, Z5, Z7, Z9, Z11, Z13, Z15 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z16–Z17    y of the term
+	//   Z18        g of a row in all lanes
+	//   R8         add
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -5182,6 +5550,14 @@ store:
 // func L2ScoresPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L2ScoresPeakAVX512(SB), NOSPLIT, $0-16
+	// L2ScoresPeakAVX512 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
+	// 16 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0
@@ -5232,6 +5608,14 @@ round:
 // func L2GradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L2GradientPeakAVX512(SB), NOSPLIT, $0-16
+	// L2GradientPeakAVX512 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
+	// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z2      operands
+	//   Z3–Z14     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0
@@ -5283,6 +5667,34 @@ round:
 // func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
+	// L2Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
+	//
+	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y6         b[t][j]
+	//   Y7         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -5293,8 +5705,6 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 6 of sums stay for all terms; a unit of terms loads 1 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -5550,6 +5960,34 @@ store:
 // func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
+	// L2Scores6x16AVX2 adds up distances of strips of 6 queries and 16 features of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
+	//
+	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y11     sums of c[i][j] of the tile
+	//   Y12–Y13    b[t][j]
+	//   Y14        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -5560,8 +5998,6 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ (q − e)²
-	// Vectors: 12 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 1 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -5952,13 +6388,37 @@ store:
 // func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x8AVX2(SB), NOSPLIT, $0-72
+	// L2Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 8, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y0, Y2, Y4 x of the rows
+	//   Y1, Y3, Y5 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y6         y of the term
+	//   Y7         g of a row in all lanes
+	//   R8         add
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 3 of x and 3 of sums stay for all terms; a term loads 1 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -6044,13 +6504,37 @@ store:
 // func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x16AVX2(SB), NOSPLIT, $0-72
+	// L2Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y0, Y2, Y4, Y6, Y8, Y10 x of the rows
+	//   Y1, Y3, Y5, Y7, Y9, Y11 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y12–Y13    y of the term
+	//   Y14        g of a row in all lanes
+	//   R8         add
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 6 of x and 6 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -6155,6 +6639,14 @@ store:
 // func L2ScoresPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L2ScoresPeakAVX2(SB), NOSPLIT, $0-16
+	// L2ScoresPeakAVX2 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
+	// 8 columns each, on registers alone that begin as x[0..15]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y1      operands
+	//   Y2–Y13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -6205,6 +6697,14 @@ round:
 // func L2GradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L2GradientPeakAVX2(SB), NOSPLIT, $0-16
+	// L2GradientPeakAVX2 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
+	// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y2      operands
+	//   Y3–Y14     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -6256,6 +6756,35 @@ round:
 // func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
+	// NormScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
+	//
+	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
+	// kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0 and even, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z6–Z13     sums of c[i][j] of the tile
+	//   Z14–Z15    b[t][j]
+	//   Z16–Z17    a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -6266,8 +6795,6 @@ TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −√((q − e)² + (q' − e')²)
-	// Vectors: 8 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant5f3759df<>+0(SB), Z0
 	VMOVUPS constant3e8c52ce<>+0(SB), Z1
 	VMOVUPS constant3ea0bca5<>+0(SB), Z2
@@ -7069,6 +7596,33 @@ GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 // func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
+	// NormGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 8·strips, u < 32, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
+	// after it. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z7–Z8, Z17–Z22 x of the rows
+	//   Z9–Z16     sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z23–Z24    y of the term
+	//   Z6         g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
@@ -7080,8 +7634,6 @@ TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	VMOVUPS constant3effffc8<>+0(SB), Z4
 	VMOVUPS constant3f800000<>+0(SB), Z5
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -7286,6 +7838,14 @@ store:
 // func NormScoresPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormScoresPeakAVX512(SB), NOSPLIT, $0-16
+	// NormScoresPeakAVX512 runs n rounds of the operations that 12 terms of the NormScores kernel take for
+	// 16 columns each, on registers alone that begin as x[0..63]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z6–Z9      operands
+	//   Z10–Z15    sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS constant5f3759df<>+0(SB), Z0
@@ -7398,6 +7958,14 @@ round:
 // func NormGradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// NormGradientPeakAVX512 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
+	// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z6–Z10     operands
+	//   Z11–Z14    sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS constant5f3759df<>+0(SB), Z0
@@ -7459,6 +8027,35 @@ round:
 // func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
+	// NormScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
+	//
+	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
+	//
+	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
+	// kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][8]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0 and even, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y6–Y7      b[t][j]
+	//   Y8–Y9      a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -7469,8 +8066,6 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −√((q − e)² + (q' − e')²)
-	// Vectors: 6 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -8075,13 +8670,38 @@ store:
 // func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
+	// NormGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 6·strips, u < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
+	// after it. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y1–Y2, Y5–Y6 x of the rows
+	//   Y0, Y3–Y4, Y7 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y9–Y10     y of the term
+	//   Y8         g of a row in all lanes
+	//   R8         add
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
 	MOVQ at+48(FP), BX
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
@@ -8206,6 +8826,14 @@ store:
 // func NormScoresPeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormScoresPeakAVX2(SB), NOSPLIT, $0-16
+	// NormScoresPeakAVX2 runs n rounds of the operations that 12 terms of the NormScores kernel take for
+	// 8 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y3      operands
+	//   Y4–Y9      sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -8318,6 +8946,14 @@ round:
 // func NormGradientPeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// NormGradientPeakAVX2 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
+	// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y4      operands
+	//   Y5–Y8      sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -8375,6 +9011,35 @@ round:
 // func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
+	// PhaseScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 32:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
+	//
+	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
+	// product fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][32]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0 and even, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z1–Z8      sums of c[i][j] of the tile
+	//   Z9–Z10     b[t][j]
+	//   Z11–Z12    a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -8385,8 +9050,6 @@ TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
-	// Vectors: 8 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -8733,6 +9396,35 @@ store:
 // func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
+	// PhaseScores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 32:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
+	//
+	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
+	// product fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
+	// 	e = b[t][j] of b [k][32]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0 and even, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z1–Z16     sums of c[i][j] of the tile
+	//   Z17–Z20    b[t][j]
+	//   Z21–Z22    a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -8743,8 +9435,6 @@ TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
-	// Vectors: 16 of sums stay for all terms; a unit of terms loads 4 of e and,
-	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 	VMOVUPS constant7fffffff<>+0(SB), Z0
 
 strip:
@@ -9286,14 +9976,39 @@ store:
 // func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
+	// PhaseGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	//
+	// 	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	y = b[t][u] of b [k][32], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
+	// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Z2–Z3, Z12–Z17 x of the rows
+	//   Z4–Z11     sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Z18–Z19    y of the term
+	//   Z1         g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
 	MOVQ    at+48(FP), BX
 	VMOVUPS constanta933a822<>+0(SB), Z0
 
-	// Vectors: 8 of x and 8 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000002, SI
 
@@ -9454,6 +10169,14 @@ store:
 // func PhaseGradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·PhaseGradientPeakAVX512(SB), NOSPLIT, $0-16
+	// PhaseGradientPeakAVX512 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
+	// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z1–Z5      operands
+	//   Z6–Z9      sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS constanta933a822<>+0(SB), Z0
@@ -9488,6 +10211,35 @@ round:
 // func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
+	// PhaseScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
+	//
+	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
+	//
+	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
+	// product fused; if add is not 0, the sum is added to the entry of c that was
+	// there. q and e are the terms of query i and feature j:
+	//
+	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
+	// 	e = b[t][j] of b [k][8]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0 and even, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y6–Y7      b[t][j]
+	//   Y8–Y9      a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -9498,8 +10250,6 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	MOVQ step+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
-	// Vectors: 6 of sums stay for all terms; a unit of terms loads 2 of e and,
-	// row by row, 2 of q in all lanes. The rest are constants, below, and scratch.
 strip:
 	MOVQ   DX, R9
 	MOVQ   $0x00000006, R10
@@ -9774,6 +10524,33 @@ store:
 // func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
+	// PhaseGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	//
+	// 	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
+	// entry of c that was there.
+	//
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	y = b[t][u] of b [k][16], the vectors on the other side
+	// 	x = at[i*atStride+u]
+	//
+	// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
+	// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         at
+	//   DI         atStride, in bytes
+	//   Y3–Y4, Y7–Y8 x of the rows
+	//   Y2, Y5–Y6, Y9 sums of the rows
+	//   R8         b
+	//   R10        k
+	//   Y11–Y12    y of the term
+	//   Y10        g of a row in all lanes
+	//   R8         add
 	MOVQ    a+0(FP), AX
 	MOVQ    strips+24(FP), CX
 	MOVQ    c+32(FP), DX
@@ -9781,8 +10558,6 @@ TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
 	VXORPS  Y0, Y0, Y0
 	VMOVUPS constant3f800000<>+0(SB), Y1
 
-	// Vectors: 4 of x and 4 of sums stay for all terms; a term loads 2 of y and,
-	// row by row, g in all lanes. The rest are constants, above, and scratch.
 strip:
 	MOVQ $0x00000003, SI
 
@@ -9889,6 +10664,14 @@ store:
 // func PhaseGradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·PhaseGradientPeakAVX2(SB), NOSPLIT, $0-16
+	// PhaseGradientPeakAVX2 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
+	// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y2–Y6      operands
+	//   Y7–Y10     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VXORPS  Y0, Y0, Y0
@@ -9930,6 +10713,11 @@ round:
 // func RootsAVX512(x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·RootsAVX512(SB), NOSPLIT, $0-16
+	// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
 	MOVQ    x+0(FP), AX
 	MOVQ    n+8(FP), CX
 	VMOVUPS constant80000000<>+0(SB), Z0
@@ -9957,6 +10745,13 @@ GLOBL constant80000000<>(SB), RODATA|NOPTR, $64
 // func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·QuotientsAVX512(SB), NOSPLIT, $0-32
+	// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         q
+	//   CX         x
+	//   DX         y
+	//   BX         n
 	MOVQ   q+0(FP), AX
 	MOVQ   x+8(FP), CX
 	MOVQ   y+16(FP), DX
@@ -9980,6 +10775,11 @@ entries:
 // func RootsAVX2(x *float32, n int)
 // Requires: AVX
 TEXT ·RootsAVX2(SB), NOSPLIT, $0-16
+	// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
 	MOVQ    x+0(FP), AX
 	MOVQ    n+8(FP), CX
 	VMOVUPS constant80000000<>+0(SB), Y0
@@ -9997,6 +10797,13 @@ entries:
 // func QuotientsAVX2(q *float32, x *float32, y *float32, n int)
 // Requires: AVX
 TEXT ·QuotientsAVX2(SB), NOSPLIT, $0-32
+	// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         q
+	//   CX         x
+	//   DX         y
+	//   BX         n
 	MOVQ   q+0(FP), AX
 	MOVQ   x+8(FP), CX
 	MOVQ   y+16(FP), DX

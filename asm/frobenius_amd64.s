@@ -7,6 +7,22 @@
 // func FrobeniusColumnsAVX512(p *float64, q *float64, x *float64, out *float64, rows int, ld int, groups int)
 // Requires: AVX, AVX512F
 TEXT ·FrobeniusColumnsAVX512(SB), NOSPLIT, $0-56
+	// FrobeniusColumnsAVX512 sums squares down the columns of (P − Q) + X in float64:
+	//
+	// 	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+	//
+	// one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.
+	//
+	// Registers:
+	//   AX         p
+	//   CX         q
+	//   DX         x
+	//   BX         out
+	//   SI         rows
+	//   DI         ld
+	//   R8         groups
+	//   Z0         sums of eight columns
+	//   R9–R10     rows left, and offset of the row in bytes
 	MOVQ p+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ x+16(FP), DX
@@ -21,6 +37,7 @@ group:
 	MOVQ   SI, R9
 	XORQ   R10, R10
 
+	// out[j] += ((p[i][j] − q[i][j]) + x[i][j])²
 row:
 	VMOVUPD (AX)(R10*1), Z1
 	VSUBPD  (CX)(R10*1), Z1, Z1
@@ -43,6 +60,22 @@ row:
 // func FrobeniusColumnsAVX2(p *float64, q *float64, x *float64, out *float64, rows int, ld int, groups int)
 // Requires: AVX
 TEXT ·FrobeniusColumnsAVX2(SB), NOSPLIT, $0-56
+	// FrobeniusColumnsAVX2 sums squares down the columns of (P − Q) + X in float64:
+	//
+	// 	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+	//
+	// one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.
+	//
+	// Registers:
+	//   AX         p
+	//   CX         q
+	//   DX         x
+	//   BX         out
+	//   SI         rows
+	//   DI         ld
+	//   R8         groups
+	//   Y0–Y1      sums of eight columns
+	//   R9–R10     rows left, and offset of the row in bytes
 	MOVQ p+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ x+16(FP), DX
@@ -58,6 +91,7 @@ group:
 	MOVQ   SI, R9
 	XORQ   R10, R10
 
+	// out[j] += ((p[i][j] − q[i][j]) + x[i][j])²
 row:
 	VMOVUPD (AX)(R10*1), Y2
 	VSUBPD  (CX)(R10*1), Y2, Y2

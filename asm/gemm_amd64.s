@@ -7,6 +7,34 @@
 // func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·Gemm8x16AVX512(SB), NOSPLIT, $0-72
+	// Gemm8x16AVX512 multiplies strips of 8 rows by 16 columns of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+	// added to the entry of c that was there.
+	//
+	// 	a  [strips][k][8]
+	// 	b  [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z0–Z7      sums of c[i][j] of the tile
+	//   Z8         b[t][j]
+	//   Z9         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -263,6 +291,34 @@ store:
 // func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·Gemm8x32AVX512(SB), NOSPLIT, $0-72
+	// Gemm8x32AVX512 multiplies strips of 8 rows by 32 columns of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 32, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+	// added to the entry of c that was there.
+	//
+	// 	a  [strips][k][8]
+	// 	b  [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z0–Z15     sums of c[i][j] of the tile
+	//   Z16–Z17    b[t][j]
+	//   Z18        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -625,6 +681,34 @@ store:
 // func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·Gemm8x48AVX512(SB), NOSPLIT, $0-72
+	// Gemm8x48AVX512 multiplies strips of 8 rows by 48 columns of a panel of 48:
+	//
+	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 48, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+	// added to the entry of c that was there.
+	//
+	// 	a  [strips][k][8]
+	// 	b  [k][48]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Z0–Z23     sums of c[i][j] of the tile
+	//   Z24–Z26    b[t][j]
+	//   Z27        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -1093,6 +1177,34 @@ store:
 // func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·Gemm6x8AVX2(SB), NOSPLIT, $0-72
+	// Gemm6x8AVX2 multiplies strips of 6 rows by 8 columns of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 8, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+	// added to the entry of c that was there.
+	//
+	// 	a  [strips][k][6]
+	// 	b  [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y6         b[t][j]
+	//   Y7         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -1303,6 +1415,34 @@ store:
 // func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·Gemm6x16AVX2(SB), NOSPLIT, $0-72
+	// Gemm6x16AVX2 multiplies strips of 6 rows by 16 columns of a panel of 16:
+	//
+	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 16, t < k
+	//
+	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
+	// added to the entry of c that was there.
+	//
+	// 	a  [strips][k][6]
+	// 	b  [k][16]
+	//
+	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
+	// 	             into L2, and the address goes up by step bytes
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         a
+	//   CX         strips
+	//   DX         c
+	//   BX         cStride, in bytes
+	//   SI         add
+	//   DI         ahead
+	//   R8         step
+	//   R11        b
+	//   R12        k
+	//   Y0–Y11     sums of c[i][j] of the tile
+	//   Y12–Y13    b[t][j]
+	//   Y14        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
 	MOVQ strips+24(FP), CX
 	MOVQ c+32(FP), DX
@@ -1594,6 +1734,19 @@ store:
 // func Transpose6AVX2(dst *float32, src *float32, dstStride int, stride int, k int)
 // Requires: AVX
 TEXT ·Transpose6AVX2(SB), NOSPLIT, $0-40
+	// Transpose6AVX2 transposes 6 rows:
+	//
+	// 	dst[t*dstStride+i] = src[i*stride+t],  i < 6, t < k
+	//
+	// Entries of dst between these, but for those after the last, may change if dstStride > 6 is less than 8.
+	// Requires k > 0; dst and src do not overlap.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         dstStride, in bytes
+	//   DX         k
+	//   BX         src
+	//   SI         stride, in bytes
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+16(FP), CX
 	SHLQ $0x02, CX
@@ -1693,6 +1846,19 @@ done:
 // func Transpose8AVX2(dst *float32, src *float32, dstStride int, stride int, k int)
 // Requires: AVX
 TEXT ·Transpose8AVX2(SB), NOSPLIT, $0-40
+	// Transpose8AVX2 transposes 8 rows:
+	//
+	// 	dst[t*dstStride+i] = src[i*stride+t],  i < 8, t < k
+	//
+	// Entries of dst between these, but for those after the last, may change if dstStride > 8 is less than 8.
+	// Requires k > 0; dst and src do not overlap.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         dstStride, in bytes
+	//   DX         k
+	//   BX         src
+	//   SI         stride, in bytes
 	MOVQ dst+0(FP), AX
 	MOVQ dstStride+16(FP), CX
 	SHLQ $0x02, CX
@@ -1794,6 +1960,13 @@ done:
 // func CopyColumns6AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns6AVX2(SB), NOSPLIT, $0-32
+	// CopyColumns6AVX2 copies 6 columns: dst[t*6+i] = src[t*stride+i], i < 6, t < k. Requires k > 0.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   BX         k
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -1815,6 +1988,13 @@ row:
 // func CopyColumns8AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns8AVX2(SB), NOSPLIT, $0-32
+	// CopyColumns8AVX2 copies 8 columns: dst[t*8+i] = src[t*stride+i], i < 8, t < k. Requires k > 0.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   BX         k
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -1834,6 +2014,13 @@ row:
 // func CopyColumns16AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns16AVX2(SB), NOSPLIT, $0-32
+	// CopyColumns16AVX2 copies 16 columns: dst[t*16+i] = src[t*stride+i], i < 16, t < k. Requires k > 0.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   BX         k
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -1855,6 +2042,13 @@ row:
 // func CopyColumns32AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns32AVX2(SB), NOSPLIT, $0-32
+	// CopyColumns32AVX2 copies 32 columns: dst[t*32+i] = src[t*stride+i], i < 32, t < k. Requires k > 0.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   BX         k
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ stride+16(FP), DX
@@ -1880,6 +2074,13 @@ row:
 // func CopyColumns48AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns48AVX2(SB), NOSPLIT, $0-32
+	// CopyColumns48AVX2 copies 48 columns: dst[t*48+i] = src[t*stride+i], i < 48, t < k. Requires k > 0.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   BX         k
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ stride+16(FP), DX

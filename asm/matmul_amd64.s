@@ -7,6 +7,23 @@
 // func MatMul8AVX512(c *float64, a *float64, b *float64, k int, ld int, groups int)
 // Requires: AVX, AVX512F
 TEXT ·MatMul8AVX512(SB), NOSPLIT, $0-48
+	// MatMul8AVX512 computes 8 rows of a product of matrices in float64:
+	//
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	//
+	// Every entry is one chain from 0 with t ascending, product and sum rounded separately.
+	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         c
+	//   CX         a
+	//   DX         b
+	//   BX         k
+	//   SI         ld
+	//   DI         groups
+	//   Z0–Z7      sums of c[i][0..7]
+	//   R9–R10, R12 a[i][t] of rows 0–3 and 4–7, b[t]
+	//   Z8         b[t][0..7]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
@@ -30,6 +47,7 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
+	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
 term:
 	VMOVUPD     (R10), Z8
 	VMULPD.BCST (R9), Z8, Z9
@@ -72,6 +90,22 @@ term:
 // func MatMul8AVX2(c *float64, a *float64, b *float64, k int, ld int, groups int)
 // Requires: AVX
 TEXT ·MatMul8AVX2(SB), NOSPLIT, $0-48
+	// MatMul8AVX2 computes 8 rows of a product of matrices in float64:
+	//
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	//
+	// Every entry is one chain from 0 with t ascending, product and sum rounded separately.
+	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         c
+	//   CX         a
+	//   DX         b
+	//   BX         k
+	//   SI         ld
+	//   DI         groups
+	//   Y0–Y7      sums of c[i][0..7] of four rows
+	//   R9–R10     a[i][t] of four rows, b[t]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
@@ -94,6 +128,7 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
+	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
 term0:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
@@ -143,6 +178,7 @@ term0:
 	MOVQ         DX, R10
 	MOVQ         BX, R11
 
+	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
 term1:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
@@ -190,6 +226,23 @@ term1:
 // func MatMulFMA8AVX512(c *float64, a *float64, b *float64, k int, ld int, groups int)
 // Requires: AVX, AVX512F
 TEXT ·MatMulFMA8AVX512(SB), NOSPLIT, $0-48
+	// MatMulFMA8AVX512 computes 8 rows of a product of matrices in float64:
+	//
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	//
+	// Every entry is one chain from 0 with t ascending, fused multiply-adds.
+	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         c
+	//   CX         a
+	//   DX         b
+	//   BX         k
+	//   SI         ld
+	//   DI         groups
+	//   Z0–Z7      sums of c[i][0..7]
+	//   R9–R10, R12 a[i][t] of rows 0–3 and 4–7, b[t]
+	//   Z8         b[t][0..7]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
@@ -213,6 +266,7 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
+	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
 term:
 	VMOVUPD          (R10), Z8
 	VFMADD231PD.BCST (R9), Z8, Z0
@@ -247,6 +301,22 @@ term:
 // func MatMulFMA8AVX2(c *float64, a *float64, b *float64, k int, ld int, groups int)
 // Requires: AVX, FMA3
 TEXT ·MatMulFMA8AVX2(SB), NOSPLIT, $0-48
+	// MatMulFMA8AVX2 computes 8 rows of a product of matrices in float64:
+	//
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	//
+	// Every entry is one chain from 0 with t ascending, fused multiply-adds.
+	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   AX         c
+	//   CX         a
+	//   DX         b
+	//   BX         k
+	//   SI         ld
+	//   DI         groups
+	//   Y0–Y7      sums of c[i][0..7] of four rows
+	//   R9–R10     a[i][t] of four rows, b[t]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
@@ -269,6 +339,7 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
+	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
 term0:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
@@ -310,6 +381,7 @@ term0:
 	MOVQ         DX, R10
 	MOVQ         BX, R11
 
+	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
 term1:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9

@@ -112,4 +112,4 @@ func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, co
 // of 64, count > 0.
 //
 //go:noescape
-func PairInt8AVX512VNNI(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
+func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)

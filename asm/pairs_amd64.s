@@ -7,53 +7,76 @@
 // func PairDotAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX512F
 TEXT ·PairDotAVX512(SB), NOSPLIT, $0-56
-	MOVQ       x+0(FP), AX
-	MOVQ       n+8(FP), CX
-	MOVQ       table+16(FP), DX
-	MOVQ       stride+24(FP), BX
-	MOVQ       ids+32(FP), SI
-	MOVQ       count+40(FP), DI
-	MOVQ       out+48(FP), R8
-	SHLQ       $0x02, BX
-	VPTERNLOGQ $0xff, Z0, Z0, Z0
-	VPSRLQ     $0x01, Z0, Z0
+	// PairDotAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9–R10     address of the row, and term t
+	//   Z0–Z3      sums of the 32 lanes
+	//   Z4         x[t] in float64, then the summands
+	//   Z5         table[ids[i]*stride+t] in float64
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
 	XORQ    R10, R10
+	VXORPD  X0, X0, X0
 	VXORPD  X1, X1, X1
 	VXORPD  X2, X2, X2
 	VXORPD  X3, X3, X3
-	VXORPD  X4, X4, X4
 
 terms:
-	VCVTPS2PD     (AX)(R10*4), Z0
-	VCVTPS2PD     (R9)(R10*4), Z5
-	VFMADD231PD   Z0, Z5, Z1
-	VCVTPS2PD     32(AX)(R10*4), Z0
-	VCVTPS2PD     32(R9)(R10*4), Z5
-	VFMADD231PD   Z0, Z5, Z2
-	VCVTPS2PD     64(AX)(R10*4), Z0
-	VCVTPS2PD     64(R9)(R10*4), Z5
-	VFMADD231PD   Z0, Z5, Z3
-	VCVTPS2PD     96(AX)(R10*4), Z0
-	VCVTPS2PD     96(R9)(R10*4), Z5
-	VFMADD231PD   Z0, Z5, Z4
-	ADDQ          $0x20, R10
-	CMPQ          R10, CX
-	JLT           terms
-	VADDPD        Z2, Z1, Z1
-	VADDPD        Z4, Z3, Z3
-	VADDPD        Z3, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPD        Y0, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPD        X0, X1, X1
-	VUNPCKHPD     X1, X1, X0
-	VADDSD        X0, X1, X1
-	VMOVSD        X1, (R8)
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD   (AX)(R10*4), Z4
+	VCVTPS2PD   (R9)(R10*4), Z5
+	VFMADD231PD Z4, Z5, Z0
+	VCVTPS2PD   32(AX)(R10*4), Z4
+	VCVTPS2PD   32(R9)(R10*4), Z5
+	VFMADD231PD Z4, Z5, Z1
+	VCVTPS2PD   64(AX)(R10*4), Z4
+	VCVTPS2PD   64(R9)(R10*4), Z5
+	VFMADD231PD Z4, Z5, Z2
+	VCVTPS2PD   96(AX)(R10*4), Z4
+	VCVTPS2PD   96(R9)(R10*4), Z5
+	VFMADD231PD Z4, Z5, Z3
+	ADDQ        $0x20, R10
+	CMPQ        R10, CX
+	JLT         terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VUNPCKHPD     X0, X0, X1
+	VADDSD        X1, X0, X0
+	VMOVSD        X0, (R8)
 	ADDQ          $0x04, SI
 	ADDQ          $0x08, R8
 	DECQ          DI
@@ -62,24 +85,45 @@ terms:
 	RET
 
 // func PairDotAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, FMA3
 TEXT ·PairDotAVX2(SB), NOSPLIT, $0-56
-	MOVQ     x+0(FP), AX
-	MOVQ     n+8(FP), CX
-	MOVQ     table+16(FP), DX
-	MOVQ     stride+24(FP), BX
-	MOVQ     ids+32(FP), SI
-	MOVQ     count+40(FP), DI
-	MOVQ     out+48(FP), R8
-	SHLQ     $0x02, BX
-	VPCMPEQQ Y0, Y0, Y0
-	VPSRLQ   $0x01, Y0, Y0
+	// PairDotAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9–R10     address of the row, and term t
+	//   Y0–Y7      sums of the 32 lanes
+	//   Y8         x[t] in float64, then the summands
+	//   Y9         table[ids[i]*stride+t] in float64
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
 	XORQ    R10, R10
+	VXORPD  X0, X0, X0
 	VXORPD  X1, X1, X1
 	VXORPD  X2, X2, X2
 	VXORPD  X3, X3, X3
@@ -87,48 +131,50 @@ row:
 	VXORPD  X5, X5, X5
 	VXORPD  X6, X6, X6
 	VXORPD  X7, X7, X7
-	VXORPD  X8, X8, X8
 
 terms:
-	VCVTPS2PD    (AX)(R10*4), Y0
-	VCVTPS2PD    (R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y1
-	VCVTPS2PD    16(AX)(R10*4), Y0
-	VCVTPS2PD    16(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y2
-	VCVTPS2PD    32(AX)(R10*4), Y0
-	VCVTPS2PD    32(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y3
-	VCVTPS2PD    48(AX)(R10*4), Y0
-	VCVTPS2PD    48(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y4
-	VCVTPS2PD    64(AX)(R10*4), Y0
-	VCVTPS2PD    64(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y5
-	VCVTPS2PD    80(AX)(R10*4), Y0
-	VCVTPS2PD    80(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y6
-	VCVTPS2PD    96(AX)(R10*4), Y0
-	VCVTPS2PD    96(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y7
-	VCVTPS2PD    112(AX)(R10*4), Y0
-	VCVTPS2PD    112(R9)(R10*4), Y9
-	VFMADD231PD  Y0, Y9, Y8
-	ADDQ         $0x20, R10
-	CMPQ         R10, CX
-	JLT          terms
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD   (AX)(R10*4), Y8
+	VCVTPS2PD   (R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y0
+	VCVTPS2PD   16(AX)(R10*4), Y8
+	VCVTPS2PD   16(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y1
+	VCVTPS2PD   32(AX)(R10*4), Y8
+	VCVTPS2PD   32(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y2
+	VCVTPS2PD   48(AX)(R10*4), Y8
+	VCVTPS2PD   48(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y3
+	VCVTPS2PD   64(AX)(R10*4), Y8
+	VCVTPS2PD   64(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y4
+	VCVTPS2PD   80(AX)(R10*4), Y8
+	VCVTPS2PD   80(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y5
+	VCVTPS2PD   96(AX)(R10*4), Y8
+	VCVTPS2PD   96(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y6
+	VCVTPS2PD   112(AX)(R10*4), Y8
+	VCVTPS2PD   112(R9)(R10*4), Y9
+	VFMADD231PD Y8, Y9, Y7
+	ADDQ        $0x20, R10
+	CMPQ        R10, CX
+	JLT         terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y4, Y0, Y0
 	VADDPD       Y3, Y1, Y1
 	VADDPD       Y7, Y5, Y5
 	VADDPD       Y5, Y1, Y1
-	VADDPD       Y4, Y2, Y2
-	VADDPD       Y8, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPD       X0, X1, X1
-	VUNPCKHPD    X1, X1, X0
-	VADDSD       X0, X1, X1
-	VMOVSD       X1, (R8)
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VUNPCKHPD    X0, X0, X1
+	VADDSD       X1, X0, X0
+	VMOVSD       X0, (R8)
 	ADDQ         $0x04, SI
 	ADDQ         $0x08, R8
 	DECQ         DI
@@ -139,6 +185,28 @@ terms:
 // func PairL1AVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PairL1AVX512(SB), NOSPLIT, $0-56
+	// PairL1AVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f(x, y) = −|x − y|
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   Z0         sign mask: all bits but the sign
+	//   R9–R10     address of the row, and term t
+	//   Z1–Z4      sums of the 32 lanes
+	//   Z5         x[t] in float64, then the summands
+	//   Z6         table[ids[i]*stride+t] in float64
 	MOVQ       x+0(FP), AX
 	MOVQ       n+8(FP), CX
 	MOVQ       table+16(FP), DX
@@ -151,6 +219,7 @@ TEXT ·PairL1AVX512(SB), NOSPLIT, $0-56
 	VPSRLQ     $0x01, Z0, Z0
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
@@ -161,29 +230,32 @@ row:
 	VXORPD  X4, X4, X4
 
 terms:
-	VCVTPS2PD     (AX)(R10*4), Z5
-	VCVTPS2PD     (R9)(R10*4), Z6
-	VSUBPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z1, Z1
-	VCVTPS2PD     32(AX)(R10*4), Z5
-	VCVTPS2PD     32(R9)(R10*4), Z6
-	VSUBPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z2, Z2
-	VCVTPS2PD     64(AX)(R10*4), Z5
-	VCVTPS2PD     64(R9)(R10*4), Z6
-	VSUBPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z3, Z3
-	VCVTPS2PD     96(AX)(R10*4), Z5
-	VCVTPS2PD     96(R9)(R10*4), Z6
-	VSUBPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z4, Z4
-	ADDQ          $0x20, R10
-	CMPQ          R10, CX
-	JLT           terms
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD (AX)(R10*4), Z5
+	VCVTPS2PD (R9)(R10*4), Z6
+	VSUBPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z1, Z1
+	VCVTPS2PD 32(AX)(R10*4), Z5
+	VCVTPS2PD 32(R9)(R10*4), Z6
+	VSUBPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z2, Z2
+	VCVTPS2PD 64(AX)(R10*4), Z5
+	VCVTPS2PD 64(R9)(R10*4), Z6
+	VSUBPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z3, Z3
+	VCVTPS2PD 96(AX)(R10*4), Z5
+	VCVTPS2PD 96(R9)(R10*4), Z6
+	VSUBPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z4, Z4
+	ADDQ      $0x20, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
 	VADDPD        Z2, Z1, Z1
 	VADDPD        Z4, Z3, Z3
 	VADDPD        Z3, Z1, Z1
@@ -204,6 +276,28 @@ terms:
 // func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX2
 TEXT ·PairL1AVX2(SB), NOSPLIT, $0-56
+	// PairL1AVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f(x, y) = −|x − y|
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   Y0         sign mask: all bits but the sign
+	//   R9–R10     address of the row, and term t
+	//   Y1–Y8      sums of the 32 lanes
+	//   Y9         x[t] in float64, then the summands
+	//   Y10        table[ids[i]*stride+t] in float64
 	MOVQ     x+0(FP), AX
 	MOVQ     n+8(FP), CX
 	MOVQ     table+16(FP), DX
@@ -216,6 +310,7 @@ TEXT ·PairL1AVX2(SB), NOSPLIT, $0-56
 	VPSRLQ   $0x01, Y0, Y0
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
@@ -230,49 +325,52 @@ row:
 	VXORPD  X8, X8, X8
 
 terms:
-	VCVTPS2PD    (AX)(R10*4), Y9
-	VCVTPS2PD    (R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y1, Y1
-	VCVTPS2PD    16(AX)(R10*4), Y9
-	VCVTPS2PD    16(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y2, Y2
-	VCVTPS2PD    32(AX)(R10*4), Y9
-	VCVTPS2PD    32(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y3, Y3
-	VCVTPS2PD    48(AX)(R10*4), Y9
-	VCVTPS2PD    48(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y4, Y4
-	VCVTPS2PD    64(AX)(R10*4), Y9
-	VCVTPS2PD    64(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y5, Y5
-	VCVTPS2PD    80(AX)(R10*4), Y9
-	VCVTPS2PD    80(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y6, Y6
-	VCVTPS2PD    96(AX)(R10*4), Y9
-	VCVTPS2PD    96(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y7, Y7
-	VCVTPS2PD    112(AX)(R10*4), Y9
-	VCVTPS2PD    112(R9)(R10*4), Y10
-	VSUBPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y8, Y8
-	ADDQ         $0x20, R10
-	CMPQ         R10, CX
-	JLT          terms
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD (AX)(R10*4), Y9
+	VCVTPS2PD (R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y1, Y1
+	VCVTPS2PD 16(AX)(R10*4), Y9
+	VCVTPS2PD 16(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y2, Y2
+	VCVTPS2PD 32(AX)(R10*4), Y9
+	VCVTPS2PD 32(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y3, Y3
+	VCVTPS2PD 48(AX)(R10*4), Y9
+	VCVTPS2PD 48(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y4, Y4
+	VCVTPS2PD 64(AX)(R10*4), Y9
+	VCVTPS2PD 64(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y5, Y5
+	VCVTPS2PD 80(AX)(R10*4), Y9
+	VCVTPS2PD 80(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y6, Y6
+	VCVTPS2PD 96(AX)(R10*4), Y9
+	VCVTPS2PD 96(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y7, Y7
+	VCVTPS2PD 112(AX)(R10*4), Y9
+	VCVTPS2PD 112(R9)(R10*4), Y10
+	VSUBPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y8, Y8
+	ADDQ      $0x20, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
 	VADDPD       Y3, Y1, Y1
 	VADDPD       Y7, Y5, Y5
 	VADDPD       Y5, Y1, Y1
@@ -295,73 +393,97 @@ terms:
 // func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX512F
 TEXT ·PairNormAVX512(SB), NOSPLIT, $0-56
-	MOVQ       x+0(FP), AX
-	MOVQ       n+8(FP), CX
-	MOVQ       table+16(FP), DX
-	MOVQ       stride+24(FP), BX
-	MOVQ       ids+32(FP), SI
-	MOVQ       count+40(FP), DI
-	MOVQ       out+48(FP), R8
-	SHLQ       $0x02, BX
-	VPTERNLOGQ $0xff, Z0, Z0, Z0
-	VPSRLQ     $0x01, Z0, Z0
+	// PairNormAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted
+	// 	by both terms: out is twice the sum over pairs
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9–R10     address of the row, and term t
+	//   Z0–Z3      sums of the 32 lanes
+	//   Z4         x[t] in float64, then the summands
+	//   Z5         table[ids[i]*stride+t] in float64
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
 	XORQ    R10, R10
+	VXORPD  X0, X0, X0
 	VXORPD  X1, X1, X1
 	VXORPD  X2, X2, X2
 	VXORPD  X3, X3, X3
-	VXORPD  X4, X4, X4
 
 terms:
-	VCVTPS2PD     (AX)(R10*4), Z0
-	VCVTPS2PD     (R9)(R10*4), Z5
-	VSUBPD        Z5, Z0, Z0
-	VMULPD        Z0, Z0, Z0
-	VPERMILPD     $0x55, Z0, Z5
-	VADDPD        Z5, Z0, Z0
-	VSQRTPD       Z0, Z0
-	VSUBPD        Z0, Z1, Z1
-	VCVTPS2PD     32(AX)(R10*4), Z0
-	VCVTPS2PD     32(R9)(R10*4), Z5
-	VSUBPD        Z5, Z0, Z0
-	VMULPD        Z0, Z0, Z0
-	VPERMILPD     $0x55, Z0, Z5
-	VADDPD        Z5, Z0, Z0
-	VSQRTPD       Z0, Z0
-	VSUBPD        Z0, Z2, Z2
-	VCVTPS2PD     64(AX)(R10*4), Z0
-	VCVTPS2PD     64(R9)(R10*4), Z5
-	VSUBPD        Z5, Z0, Z0
-	VMULPD        Z0, Z0, Z0
-	VPERMILPD     $0x55, Z0, Z5
-	VADDPD        Z5, Z0, Z0
-	VSQRTPD       Z0, Z0
-	VSUBPD        Z0, Z3, Z3
-	VCVTPS2PD     96(AX)(R10*4), Z0
-	VCVTPS2PD     96(R9)(R10*4), Z5
-	VSUBPD        Z5, Z0, Z0
-	VMULPD        Z0, Z0, Z0
-	VPERMILPD     $0x55, Z0, Z5
-	VADDPD        Z5, Z0, Z0
-	VSQRTPD       Z0, Z0
-	VSUBPD        Z0, Z4, Z4
-	ADDQ          $0x20, R10
-	CMPQ          R10, CX
-	JLT           terms
-	VADDPD        Z2, Z1, Z1
-	VADDPD        Z4, Z3, Z3
-	VADDPD        Z3, Z1, Z1
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VADDPD        Y0, Y1, Y1
-	VEXTRACTF128  $0x01, Y1, X0
-	VADDPD        X0, X1, X1
-	VUNPCKHPD     X1, X1, X0
-	VADDSD        X0, X1, X1
-	VMOVSD        X1, (R8)
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD (AX)(R10*4), Z4
+	VCVTPS2PD (R9)(R10*4), Z5
+	VSUBPD    Z5, Z4, Z4
+	VMULPD    Z4, Z4, Z4
+	VPERMILPD $0x55, Z4, Z5
+	VADDPD    Z5, Z4, Z4
+	VSQRTPD   Z4, Z4
+	VSUBPD    Z4, Z0, Z0
+	VCVTPS2PD 32(AX)(R10*4), Z4
+	VCVTPS2PD 32(R9)(R10*4), Z5
+	VSUBPD    Z5, Z4, Z4
+	VMULPD    Z4, Z4, Z4
+	VPERMILPD $0x55, Z4, Z5
+	VADDPD    Z5, Z4, Z4
+	VSQRTPD   Z4, Z4
+	VSUBPD    Z4, Z1, Z1
+	VCVTPS2PD 64(AX)(R10*4), Z4
+	VCVTPS2PD 64(R9)(R10*4), Z5
+	VSUBPD    Z5, Z4, Z4
+	VMULPD    Z4, Z4, Z4
+	VPERMILPD $0x55, Z4, Z5
+	VADDPD    Z5, Z4, Z4
+	VSQRTPD   Z4, Z4
+	VSUBPD    Z4, Z2, Z2
+	VCVTPS2PD 96(AX)(R10*4), Z4
+	VCVTPS2PD 96(R9)(R10*4), Z5
+	VSUBPD    Z5, Z4, Z4
+	VMULPD    Z4, Z4, Z4
+	VPERMILPD $0x55, Z4, Z5
+	VADDPD    Z5, Z4, Z4
+	VSQRTPD   Z4, Z4
+	VSUBPD    Z4, Z3, Z3
+	ADDQ      $0x20, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	VADDPD        Y4, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VUNPCKHPD     X0, X0, X1
+	VADDSD        X1, X0, X0
+	VMOVSD        X0, (R8)
 	ADDQ          $0x04, SI
 	ADDQ          $0x08, R8
 	DECQ          DI
@@ -370,24 +492,46 @@ terms:
 	RET
 
 // func PairNormAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
-// Requires: AVX, AVX2
+// Requires: AVX
 TEXT ·PairNormAVX2(SB), NOSPLIT, $0-56
-	MOVQ     x+0(FP), AX
-	MOVQ     n+8(FP), CX
-	MOVQ     table+16(FP), DX
-	MOVQ     stride+24(FP), BX
-	MOVQ     ids+32(FP), SI
-	MOVQ     count+40(FP), DI
-	MOVQ     out+48(FP), R8
-	SHLQ     $0x02, BX
-	VPCMPEQQ Y0, Y0, Y0
-	VPSRLQ   $0x01, Y0, Y0
+	// PairNormAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted
+	// 	by both terms: out is twice the sum over pairs
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9–R10     address of the row, and term t
+	//   Y0–Y7      sums of the 32 lanes
+	//   Y8         x[t] in float64, then the summands
+	//   Y9         table[ids[i]*stride+t] in float64
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ ids+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ out+48(FP), R8
+	SHLQ $0x02, BX
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
 	XORQ    R10, R10
+	VXORPD  X0, X0, X0
 	VXORPD  X1, X1, X1
 	VXORPD  X2, X2, X2
 	VXORPD  X3, X3, X3
@@ -395,88 +539,90 @@ row:
 	VXORPD  X5, X5, X5
 	VXORPD  X6, X6, X6
 	VXORPD  X7, X7, X7
-	VXORPD  X8, X8, X8
 
 terms:
-	VCVTPS2PD    (AX)(R10*4), Y0
-	VCVTPS2PD    (R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y1, Y1
-	VCVTPS2PD    16(AX)(R10*4), Y0
-	VCVTPS2PD    16(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y2, Y2
-	VCVTPS2PD    32(AX)(R10*4), Y0
-	VCVTPS2PD    32(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y3, Y3
-	VCVTPS2PD    48(AX)(R10*4), Y0
-	VCVTPS2PD    48(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y4, Y4
-	VCVTPS2PD    64(AX)(R10*4), Y0
-	VCVTPS2PD    64(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y5, Y5
-	VCVTPS2PD    80(AX)(R10*4), Y0
-	VCVTPS2PD    80(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y6, Y6
-	VCVTPS2PD    96(AX)(R10*4), Y0
-	VCVTPS2PD    96(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y7, Y7
-	VCVTPS2PD    112(AX)(R10*4), Y0
-	VCVTPS2PD    112(R9)(R10*4), Y9
-	VSUBPD       Y9, Y0, Y0
-	VMULPD       Y0, Y0, Y0
-	VPERMILPD    $0x55, Y0, Y9
-	VADDPD       Y9, Y0, Y0
-	VSQRTPD      Y0, Y0
-	VSUBPD       Y0, Y8, Y8
-	ADDQ         $0x20, R10
-	CMPQ         R10, CX
-	JLT          terms
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD (AX)(R10*4), Y8
+	VCVTPS2PD (R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y0, Y0
+	VCVTPS2PD 16(AX)(R10*4), Y8
+	VCVTPS2PD 16(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y1, Y1
+	VCVTPS2PD 32(AX)(R10*4), Y8
+	VCVTPS2PD 32(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y2, Y2
+	VCVTPS2PD 48(AX)(R10*4), Y8
+	VCVTPS2PD 48(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y3, Y3
+	VCVTPS2PD 64(AX)(R10*4), Y8
+	VCVTPS2PD 64(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y4, Y4
+	VCVTPS2PD 80(AX)(R10*4), Y8
+	VCVTPS2PD 80(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y5, Y5
+	VCVTPS2PD 96(AX)(R10*4), Y8
+	VCVTPS2PD 96(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y6, Y6
+	VCVTPS2PD 112(AX)(R10*4), Y8
+	VCVTPS2PD 112(R9)(R10*4), Y9
+	VSUBPD    Y9, Y8, Y8
+	VMULPD    Y8, Y8, Y8
+	VPERMILPD $0x55, Y8, Y9
+	VADDPD    Y9, Y8, Y8
+	VSQRTPD   Y8, Y8
+	VSUBPD    Y8, Y7, Y7
+	ADDQ      $0x20, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y4, Y0, Y0
 	VADDPD       Y3, Y1, Y1
 	VADDPD       Y7, Y5, Y5
 	VADDPD       Y5, Y1, Y1
-	VADDPD       Y4, Y2, Y2
-	VADDPD       Y8, Y6, Y6
-	VADDPD       Y6, Y2, Y2
-	VADDPD       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDPD       X0, X1, X1
-	VUNPCKHPD    X1, X1, X0
-	VADDSD       X0, X1, X1
-	VMOVSD       X1, (R8)
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VUNPCKHPD    X0, X0, X1
+	VADDSD       X1, X0, X0
+	VMOVSD       X0, (R8)
 	ADDQ         $0x04, SI
 	ADDQ         $0x08, R8
 	DECQ         DI
@@ -487,6 +633,29 @@ terms:
 // func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
+	// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is
+	// 	twice the sum over pairs
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   Z0         sign mask: all bits but the sign
+	//   R9–R10     address of the row, and term t
+	//   Z1–Z4      sums of the 32 lanes
+	//   Z5         x[t] in float64, then the summands
+	//   Z6         table[ids[i]*stride+t] in float64
 	MOVQ       x+0(FP), AX
 	MOVQ       n+8(FP), CX
 	MOVQ       table+16(FP), DX
@@ -499,6 +668,7 @@ TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
 	VPSRLQ     $0x01, Z0, Z0
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
@@ -509,37 +679,40 @@ row:
 	VXORPD  X4, X4, X4
 
 terms:
-	VCVTPS2PD     (AX)(R10*4), Z5
-	VCVTPS2PD     (R9)(R10*4), Z6
-	VMULPD        Z6, Z5, Z5
-	VPERMILPD     $0x55, Z5, Z6
-	VADDPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z1, Z1
-	VCVTPS2PD     32(AX)(R10*4), Z5
-	VCVTPS2PD     32(R9)(R10*4), Z6
-	VMULPD        Z6, Z5, Z5
-	VPERMILPD     $0x55, Z5, Z6
-	VADDPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z2, Z2
-	VCVTPS2PD     64(AX)(R10*4), Z5
-	VCVTPS2PD     64(R9)(R10*4), Z6
-	VMULPD        Z6, Z5, Z5
-	VPERMILPD     $0x55, Z5, Z6
-	VADDPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z3, Z3
-	VCVTPS2PD     96(AX)(R10*4), Z5
-	VCVTPS2PD     96(R9)(R10*4), Z6
-	VMULPD        Z6, Z5, Z5
-	VPERMILPD     $0x55, Z5, Z6
-	VADDPD        Z6, Z5, Z5
-	VANDPD        Z0, Z5, Z5
-	VSUBPD        Z5, Z4, Z4
-	ADDQ          $0x20, R10
-	CMPQ          R10, CX
-	JLT           terms
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD (AX)(R10*4), Z5
+	VCVTPS2PD (R9)(R10*4), Z6
+	VMULPD    Z6, Z5, Z5
+	VPERMILPD $0x55, Z5, Z6
+	VADDPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z1, Z1
+	VCVTPS2PD 32(AX)(R10*4), Z5
+	VCVTPS2PD 32(R9)(R10*4), Z6
+	VMULPD    Z6, Z5, Z5
+	VPERMILPD $0x55, Z5, Z6
+	VADDPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z2, Z2
+	VCVTPS2PD 64(AX)(R10*4), Z5
+	VCVTPS2PD 64(R9)(R10*4), Z6
+	VMULPD    Z6, Z5, Z5
+	VPERMILPD $0x55, Z5, Z6
+	VADDPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z3, Z3
+	VCVTPS2PD 96(AX)(R10*4), Z5
+	VCVTPS2PD 96(R9)(R10*4), Z6
+	VMULPD    Z6, Z5, Z5
+	VPERMILPD $0x55, Z5, Z6
+	VADDPD    Z6, Z5, Z5
+	VANDPD    Z0, Z5, Z5
+	VSUBPD    Z5, Z4, Z4
+	ADDQ      $0x20, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
 	VADDPD        Z2, Z1, Z1
 	VADDPD        Z4, Z3, Z3
 	VADDPD        Z3, Z1, Z1
@@ -560,6 +733,29 @@ terms:
 // func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX2
 TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
+	// PairPhaseAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
+	//
+	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
+	// 	f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is
+	// 	twice the sum over pairs
+	//
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
+	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Requires n > 0 and a multiple of 32, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   Y0         sign mask: all bits but the sign
+	//   R9–R10     address of the row, and term t
+	//   Y1–Y8      sums of the 32 lanes
+	//   Y9         x[t] in float64, then the summands
+	//   Y10        table[ids[i]*stride+t] in float64
 	MOVQ     x+0(FP), AX
 	MOVQ     n+8(FP), CX
 	MOVQ     table+16(FP), DX
@@ -572,6 +768,7 @@ TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
 	VPSRLQ   $0x01, Y0, Y0
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
@@ -586,65 +783,68 @@ row:
 	VXORPD  X8, X8, X8
 
 terms:
-	VCVTPS2PD    (AX)(R10*4), Y9
-	VCVTPS2PD    (R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y1, Y1
-	VCVTPS2PD    16(AX)(R10*4), Y9
-	VCVTPS2PD    16(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y2, Y2
-	VCVTPS2PD    32(AX)(R10*4), Y9
-	VCVTPS2PD    32(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y3, Y3
-	VCVTPS2PD    48(AX)(R10*4), Y9
-	VCVTPS2PD    48(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y4, Y4
-	VCVTPS2PD    64(AX)(R10*4), Y9
-	VCVTPS2PD    64(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y5, Y5
-	VCVTPS2PD    80(AX)(R10*4), Y9
-	VCVTPS2PD    80(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y6, Y6
-	VCVTPS2PD    96(AX)(R10*4), Y9
-	VCVTPS2PD    96(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y7, Y7
-	VCVTPS2PD    112(AX)(R10*4), Y9
-	VCVTPS2PD    112(R9)(R10*4), Y10
-	VMULPD       Y10, Y9, Y9
-	VPERMILPD    $0x55, Y9, Y10
-	VADDPD       Y10, Y9, Y9
-	VANDPD       Y0, Y9, Y9
-	VSUBPD       Y9, Y8, Y8
-	ADDQ         $0x20, R10
-	CMPQ         R10, CX
-	JLT          terms
+	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	VCVTPS2PD (AX)(R10*4), Y9
+	VCVTPS2PD (R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y1, Y1
+	VCVTPS2PD 16(AX)(R10*4), Y9
+	VCVTPS2PD 16(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y2, Y2
+	VCVTPS2PD 32(AX)(R10*4), Y9
+	VCVTPS2PD 32(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y3, Y3
+	VCVTPS2PD 48(AX)(R10*4), Y9
+	VCVTPS2PD 48(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y4, Y4
+	VCVTPS2PD 64(AX)(R10*4), Y9
+	VCVTPS2PD 64(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y5, Y5
+	VCVTPS2PD 80(AX)(R10*4), Y9
+	VCVTPS2PD 80(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y6, Y6
+	VCVTPS2PD 96(AX)(R10*4), Y9
+	VCVTPS2PD 96(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y7, Y7
+	VCVTPS2PD 112(AX)(R10*4), Y9
+	VCVTPS2PD 112(R9)(R10*4), Y10
+	VMULPD    Y10, Y9, Y9
+	VPERMILPD $0x55, Y9, Y10
+	VADDPD    Y10, Y9, Y9
+	VANDPD    Y0, Y9, Y9
+	VSUBPD    Y9, Y8, Y8
+	ADDQ      $0x20, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
 	VADDPD       Y3, Y1, Y1
 	VADDPD       Y7, Y5, Y5
 	VADDPD       Y5, Y1, Y1
@@ -664,9 +864,27 @@ terms:
 	VZEROUPPER
 	RET
 
-// func PairInt8AVX512VNNI(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
+// func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 // Requires: AVX, AVX2, AVX512F, AVX512VNNI
 TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
+	// PairInt8AVX512VNNI is the dot product of one row of signed bytes with listed rows of unsigned bytes:
+	//
+	// 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
+	//
+	// exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
+	// of 64, count > 0.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         table
+	//   BX         stride
+	//   SI         ids
+	//   DI         count
+	//   R8         out
+	//   R9–R10     address of the row, and term t
+	//   Z0–Z3      sums of the words t with t/16 mod 4 = 0, 1, 2, 3
+	//   Z4         words of the row
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
 	MOVQ table+16(FP), DX
@@ -677,6 +895,7 @@ TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
 	SHLQ $0x02, BX
 
 row:
+	// The next row: table + ids[i]*stride
 	MOVLQSX (SI), R9
 	IMULQ   BX, R9
 	ADDQ    DX, R9
@@ -686,18 +905,21 @@ row:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 
+	// Accumulate: four bytes of x and of the row a word, sums in int32
 terms:
-	VMOVDQU32     (R9)(R10*4), Z4
-	VPDPBUSD      (AX)(R10*4), Z4, Z0
-	VMOVDQU32     64(R9)(R10*4), Z4
-	VPDPBUSD      64(AX)(R10*4), Z4, Z1
-	VMOVDQU32     128(R9)(R10*4), Z4
-	VPDPBUSD      128(AX)(R10*4), Z4, Z2
-	VMOVDQU32     192(R9)(R10*4), Z4
-	VPDPBUSD      192(AX)(R10*4), Z4, Z3
-	ADDQ          $0x40, R10
-	CMPQ          R10, CX
-	JLT           terms
+	VMOVDQU32 (R9)(R10*4), Z4
+	VPDPBUSD  (AX)(R10*4), Z4, Z0
+	VMOVDQU32 64(R9)(R10*4), Z4
+	VPDPBUSD  64(AX)(R10*4), Z4, Z1
+	VMOVDQU32 128(R9)(R10*4), Z4
+	VPDPBUSD  128(AX)(R10*4), Z4, Z2
+	VMOVDQU32 192(R9)(R10*4), Z4
+	VPDPBUSD  192(AX)(R10*4), Z4, Z3
+	ADDQ      $0x40, R10
+	CMPQ      R10, CX
+	JLT       terms
+
+	// Join the chains, then halves of the lanes four times
 	VPADDD        Z1, Z0, Z0
 	VPADDD        Z3, Z2, Z2
 	VPADDD        Z2, Z0, Z0

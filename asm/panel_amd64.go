@@ -4,238 +4,113 @@
 
 package asm
 
-// Int8Panel9x48AVX512VNNI scores strips of 9 queries against k terms of a panel of 48 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][9]  terms of the first strip: entry t of query i at q[t*9+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
-//	scores [strips*9][48] 64-byte aligned: Σ_t q[t][i]·e[t][j], where · is the dot product of
-//	                  four signed bytes of q and four unsigned bytes of e, exact in int32;
-//	                  with the last terms, if rows is not nil, rounded to float32;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop, alive       not used
-//	rows   [strips*9+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 //
-// It returns the number of pairs appended. Requires k > 0, strips > 0.
+// over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
+// the last words, if TruthStart is not nil.
+//
+// It returns the number of pairs in Undecided.
 //
 //go:noescape
-func Int8Panel9x48AVX512VNNI(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 
-// DotPanel9x48AVX512 scores strips of 9 queries against k terms of a panel of 48 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][9]  terms of the first strip: entry t of query i at q[t*9+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
-//	scores [strips*9][48] 64-byte aligned: Σ_t q[t][i]·e[t][j], float32, one chain of
-//	                  fused multiply-adds from 0 with t ascending;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop, alive       not used
-//	rows   [strips*9+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 //
-// It returns the number of pairs appended. Requires k > 0, strips > 0.
+// in float32, one chain of fused multiply-adds from 0 with t ascending.
+//
+// It returns the number of pairs in Undecided.
 //
 //go:noescape
-func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func DotPanel9x48AVX512(args *PanelArgs) int
 
-// DotPanel6x16AVX2 scores strips of 6 queries against k terms of a panel of 16 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][6]  terms of the first strip: entry t of query i at q[t*6+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][16]  terms of the panel: entry t of candidate j at e[t*16+j]
-//	scores [strips*6][16] 64-byte aligned: Σ_t q[t][i]·e[t][j], float32, one chain of
-//	                  fused multiply-adds from 0 with t ascending;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop, alive       not used
-//	rows   [strips*6+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 //
-// It returns the number of pairs appended. Requires k > 0, strips > 0.
+// in float32, one chain of fused multiply-adds from 0 with t ascending.
+//
+// It returns the number of pairs in Undecided.
 //
 //go:noescape
-func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func DotPanel6x16AVX2(args *PanelArgs) int
 
-// L1Panel8x48AVX512 scores strips of 8 queries against k terms of a panel of 48 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][8]  terms of the first strip: entry t of query i at q[t*8+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
-//	scores [strips*8][48] 64-byte aligned: −Σ_t |q[t][i] − e[t][j]|, float32, one chain of
-//	                  subtractions from 0 with t ascending;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop   [strips*8] no final score below this matters to the query; nil: do not look
-//	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-//	rows   [strips*8+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 //
-// It returns the number of pairs appended. Requires k > 0, strips > 0.
+// in float32, one chain of subtractions from 0 with t ascending.
+//
+// It returns the number of pairs in Undecided.
 //
 //go:noescape
-func L1Panel8x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func L1Panel8x48AVX512(args *PanelArgs) int
 
-// L1Panel5x16AVX2 scores strips of 5 queries against k terms of a panel of 16 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][5]  terms of the first strip: entry t of query i at q[t*5+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][16]  terms of the panel: entry t of candidate j at e[t*16+j]
-//	scores [strips*5][16] 64-byte aligned: −Σ_t |q[t][i] − e[t][j]|, float32, one chain of
-//	                  subtractions from 0 with t ascending;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop   [strips*5] no final score below this matters to the query; nil: do not look
-//	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-//	rows   [strips*5+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 //
-// It returns the number of pairs appended. Requires k > 0, strips > 0.
+// in float32, one chain of subtractions from 0 with t ascending.
+//
+// It returns the number of pairs in Undecided.
 //
 //go:noescape
-func L1Panel5x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func L1Panel5x16AVX2(args *PanelArgs) int
 
-// NormPanel6x48AVX512 scores strips of 6 queries against k terms of a panel of 48 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][6]  terms of the first strip: entry t of query i at q[t*6+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
-//	scores [strips*6][48] 64-byte aligned: −Σ √(x² + y²), float32, t = 0, 2, …, with x, y the
-//	                  differences q − e of terms t and t+1; the root is approximate, √s ≈ s/√s
-//	                  with the processor's 1/√s (14 bits in AVX-512, nearly 12 in AVX2),
-//	                  s = x² + y² + 2⁻¹²⁶;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop   [strips*6] no final score below this matters to the query; nil: do not look
-//	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-//	rows   [strips*6+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
-// It returns the number of pairs appended. Requires k > 0 and even, strips > 0.
+// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
+// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+//
+// It returns the number of pairs in Undecided. K is a multiple of 2.
 //
 //go:noescape
-func NormPanel6x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func NormPanel6x48AVX512(args *PanelArgs) int
 
-// NormPanel4x16AVX2 scores strips of 4 queries against k terms of a panel of 16 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][4]  terms of the first strip: entry t of query i at q[t*4+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][16]  terms of the panel: entry t of candidate j at e[t*16+j]
-//	scores [strips*4][16] 64-byte aligned: −Σ √(x² + y²), float32, t = 0, 2, …, with x, y the
-//	                  differences q − e of terms t and t+1; the root is approximate, √s ≈ s/√s
-//	                  with the processor's 1/√s (14 bits in AVX-512, nearly 12 in AVX2),
-//	                  s = x² + y² + 2⁻¹²⁶;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop   [strips*4] no final score below this matters to the query; nil: do not look
-//	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-//	rows   [strips*4+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
-// It returns the number of pairs appended. Requires k > 0 and even, strips > 0.
+// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
+// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+//
+// It returns the number of pairs in Undecided. K is a multiple of 2.
 //
 //go:noescape
-func NormPanel4x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func NormPanel4x16AVX2(args *PanelArgs) int
 
-// PhasePanel6x48AVX512 scores strips of 6 queries against k terms of a panel of 48 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][6]  terms of the first strip: entry t of query i at q[t*6+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][48]  terms of the panel: entry t of candidate j at e[t*48+j]
-//	scores [strips*6][48] 64-byte aligned: −Σ |q[t][i]·e[t][j] + q[t+1][i]·e[t+1][j]|, float32,
-//	                  t = 0, 2, …, the second product fused, one chain of subtractions from 0;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop   [strips*6] no final score below this matters to the query; nil: do not look
-//	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-//	rows   [strips*6+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 //
-// It returns the number of pairs appended. Requires k > 0 and even, strips > 0.
+// in float32, the second product fused, one chain of subtractions from 0.
+//
+// It returns the number of pairs in Undecided. K is a multiple of 2.
 //
 //go:noescape
-func PhasePanel6x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func PhasePanel6x48AVX512(args *PanelArgs) int
 
-// PhasePanel4x16AVX2 scores strips of 4 queries against k terms of a panel of 16 candidates;
-// with the last terms it counts, for every truth of every query, the candidates that are
-// certainly better.
+// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
+// PanelArgs says, by
 //
-//	q      [k][4]  terms of the first strip: entry t of query i at q[t*4+i]; those of the next
-//	                  strip lie qStride elements further on
-//	e      [k][16]  terms of the panel: entry t of candidate j at e[t*16+j]
-//	scores [strips*4][16] 64-byte aligned: −Σ |q[t][i]·e[t][j] + q[t+1][i]·e[t+1][j]|, float32,
-//	                  t = 0, 2, …, the second product fused, one chain of subtractions from 0;
-//	                  if add is not 0, the sum is added to the score that was there
-//	drop   [strips*4] no final score below this matters to the query; nil: do not look
-//	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-//	rows   [strips*4+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-//	ends   [][2]      of truth t: lo, hi
-//	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-//	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-//	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-//	valid             bit j set: candidate j counts
-//	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-//	                  valid, is fetched into L2, and the address goes up by step bytes
+//	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 //
-// It returns the number of pairs appended. Requires k > 0 and even, strips > 0.
+// in float32, the second product fused, one chain of subtractions from 0.
+//
+// It returns the number of pairs in Undecided. K is a multiple of 2.
 //
 //go:noescape
-func PhasePanel4x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func PhasePanel4x16AVX2(args *PanelArgs) int

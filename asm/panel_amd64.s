@@ -14,29 +14,66 @@ DATA tiny<>+24(SB)/4, $0x00800000
 DATA tiny<>+28(SB)/4, $0x00800000
 GLOBL tiny<>(SB), RODATA|NOPTR, $32
 
-// func Int8Panel9x48AVX512VNNI(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
-TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-136
-	MOVQ q+0(FP), AX
+TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
+	// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
+	//
+	// over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
+	// the last words, if TruthStart is not nil.
+	//
+	// It returns the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Z27–Z29    φ[t][j] of the panel's candidates
+	//   Z30        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K1–K3      counting: valid lanes
+	//   SI, DI     counting: truth t, and the end of the query's truths
+	//   Z27–Z28    counting: lo and hi of truth t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
 
 strip:
 	MOVQ   (SP), AX
 	MOVQ   16(SP), CX
 	MOVQ   40(SP), DX
-	MOVQ   e+16(FP), BX
-	MOVQ   k+24(FP), SI
-	MOVQ   step+120(FP), DI
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   120(DI), DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -65,11 +102,11 @@ strip:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Z27
 	VMOVUPS      64(BX), Z28
 	VMOVUPS      128(BX), Z29
@@ -231,13 +268,14 @@ terms:
 	ADDQ         $0x00000090, AX
 	ADDQ         $0x00000300, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Z27
 	VMOVUPS      64(BX), Z28
 	VMOVUPS      128(BX), Z29
@@ -280,10 +318,12 @@ term:
 	ADDQ         $0x00000024, AX
 	ADDQ         $0x000000c0, BX
 	SUBQ         $0x01, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VPADDD (CX), Z0, Z0
@@ -315,9 +355,11 @@ sum:
 	VPADDD 1664(CX), Z26, Z26
 
 store:
-	MOVQ      24(SP), AX
-	TESTQ     AX, AX
-	JEQ       not_last
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   not_last
+
+	// The last words: int32 becomes float32
 	VCVTDQ2PS Z0, Z0
 	VCVTDQ2PS Z1, Z1
 	VCVTDQ2PS Z2, Z2
@@ -378,10 +420,16 @@ not_last:
 	MOVQ    24(SP), AX
 	TESTQ   AX, AX
 	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	KMOVW   SI, K1
 	SHRQ    $0x10, SI
 	KMOVW   SI, K2
@@ -390,9 +438,10 @@ not_last:
 	MOVLQSX (AX), SI
 	MOVLQSX 4(AX), DI
 	CMPQ    SI, DI
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z0, K1, K4
@@ -416,26 +465,28 @@ truth0:
 	ORQ          R10, R9
 	ORQ          R11, R8
 	XORQ         R8, R9
-	MOVQ         SI, (BX)
-	MOVQ         R9, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R8, R8
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), SI
 	MOVLQSX 8(AX), DI
 	CMPQ    SI, DI
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -463,24 +514,22 @@ truth1:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), SI
 	MOVLQSX 12(AX), DI
 	CMPQ    SI, DI
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -508,24 +557,22 @@ truth2:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), SI
 	MOVLQSX 16(AX), DI
 	CMPQ    SI, DI
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -553,24 +600,22 @@ truth3:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), SI
 	MOVLQSX 20(AX), DI
 	CMPQ    SI, DI
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -598,24 +643,22 @@ truth4:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth4
-
-row5:
+query5:
 	MOVLQSX 20(AX), SI
 	MOVLQSX 24(AX), DI
 	CMPQ    SI, DI
-	JGE     row6
+	JGE     query6
 
 truth5:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -643,24 +686,22 @@ truth5:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth5
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth5
-
-row6:
+query6:
 	MOVLQSX 24(AX), SI
 	MOVLQSX 28(AX), DI
 	CMPQ    SI, DI
-	JGE     row7
+	JGE     query7
 
 truth6:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -688,24 +729,22 @@ truth6:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth6
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth6
-
-row7:
+query7:
 	MOVLQSX 28(AX), SI
 	MOVLQSX 32(AX), DI
 	CMPQ    SI, DI
-	JGE     row8
+	JGE     query8
 
 truth7:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -733,24 +772,22 @@ truth7:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth7
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth7
-
-row8:
+query8:
 	MOVLQSX 32(AX), SI
 	MOVLQSX 36(AX), DI
 	CMPQ    SI, DI
-	JGE     row9
+	JGE     query9
 
 truth8:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -778,24 +815,24 @@ truth8:
 	XORQ         AX, R8
 	MOVQ         SI, (BX)
 	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth8
 
-	// keep the pair if its mask is not empty
-	XORL    R9, R9
-	TESTQ   R8, R8
-	SETNE   R9
-	SHLQ    $0x04, R9
-	ADDQ    R9, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth8
-
-row9:
+query9:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x000006c0, 16(SP)
@@ -807,37 +844,76 @@ next:
 not_rows:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func DotPanel9x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func DotPanel9x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
-TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-136
-	MOVQ q+0(FP), AX
+TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
+	// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
+	//
+	// in float32, one chain of fused multiply-adds from 0 with t ascending.
+	//
+	// It returns the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Z27–Z29    φ[t][j] of the panel's candidates
+	//   Z30        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K1–K3      counting: valid lanes
+	//   SI, DI     counting: truth t, and the end of the query's truths
+	//   Z27–Z28    counting: lo and hi of truth t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
 
 strip:
 	MOVQ   (SP), AX
 	MOVQ   16(SP), CX
 	MOVQ   40(SP), DX
-	MOVQ   e+16(FP), BX
-	MOVQ   k+24(FP), SI
-	MOVQ   step+120(FP), DI
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   120(DI), DI
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -866,11 +942,11 @@ strip:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Z27
 	VMOVUPS      64(BX), Z28
 	VMOVUPS      128(BX), Z29
@@ -1032,13 +1108,14 @@ terms:
 	ADDQ         $0x00000090, AX
 	ADDQ         $0x00000300, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Z27
 	VMOVUPS      64(BX), Z28
 	VMOVUPS      128(BX), Z29
@@ -1081,10 +1158,12 @@ term:
 	ADDQ         $0x00000024, AX
 	ADDQ         $0x000000c0, BX
 	SUBQ         $0x01, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Z0, Z0
@@ -1147,10 +1226,16 @@ store:
 	MOVQ    24(SP), AX
 	TESTQ   AX, AX
 	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	KMOVW   SI, K1
 	SHRQ    $0x10, SI
 	KMOVW   SI, K2
@@ -1159,9 +1244,10 @@ store:
 	MOVLQSX (AX), SI
 	MOVLQSX 4(AX), DI
 	CMPQ    SI, DI
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z0, K1, K4
@@ -1185,26 +1271,28 @@ truth0:
 	ORQ          R10, R9
 	ORQ          R11, R8
 	XORQ         R8, R9
-	MOVQ         SI, (BX)
-	MOVQ         R9, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R8, R8
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), SI
 	MOVLQSX 8(AX), DI
 	CMPQ    SI, DI
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1232,24 +1320,22 @@ truth1:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), SI
 	MOVLQSX 12(AX), DI
 	CMPQ    SI, DI
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1277,24 +1363,22 @@ truth2:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), SI
 	MOVLQSX 16(AX), DI
 	CMPQ    SI, DI
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1322,24 +1406,22 @@ truth3:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), SI
 	MOVLQSX 20(AX), DI
 	CMPQ    SI, DI
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1367,24 +1449,22 @@ truth4:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth4
-
-row5:
+query5:
 	MOVLQSX 20(AX), SI
 	MOVLQSX 24(AX), DI
 	CMPQ    SI, DI
-	JGE     row6
+	JGE     query6
 
 truth5:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1412,24 +1492,22 @@ truth5:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth5
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth5
-
-row6:
+query6:
 	MOVLQSX 24(AX), SI
 	MOVLQSX 28(AX), DI
 	CMPQ    SI, DI
-	JGE     row7
+	JGE     query7
 
 truth6:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1457,24 +1535,22 @@ truth6:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth6
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth6
-
-row7:
+query7:
 	MOVLQSX 28(AX), SI
 	MOVLQSX 32(AX), DI
 	CMPQ    SI, DI
-	JGE     row8
+	JGE     query8
 
 truth7:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1502,24 +1578,22 @@ truth7:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth7
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth7
-
-row8:
+query8:
 	MOVLQSX 32(AX), SI
 	MOVLQSX 36(AX), DI
 	CMPQ    SI, DI
-	JGE     row9
+	JGE     query9
 
 truth8:
 	VBROADCASTSS (CX)(SI*8), Z27
@@ -1547,24 +1621,24 @@ truth8:
 	XORQ         AX, R8
 	MOVQ         SI, (BX)
 	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth8
 
-	// keep the pair if its mask is not empty
-	XORL    R9, R9
-	TESTQ   R8, R8
-	SETNE   R9
-	SHLQ    $0x04, R9
-	ADDQ    R9, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth8
-
-row9:
+query9:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x000006c0, 16(SP)
@@ -1576,37 +1650,76 @@ next:
 not_rows:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func DotPanel6x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func DotPanel6x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
-TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-136
-	MOVQ q+0(FP), AX
+TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-16
+	// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
+	//
+	// in float32, one chain of fused multiply-adds from 0 with t ascending.
+	//
+	// It returns the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Y12–Y13    φ[t][j] of the panel's candidates
+	//   Y14        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: truth t, and the end of the query's truths
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of truth t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
 
 strip:
 	MOVQ   (SP), AX
 	MOVQ   16(SP), CX
 	MOVQ   40(SP), DX
-	MOVQ   e+16(FP), BX
-	MOVQ   k+24(FP), SI
-	MOVQ   step+120(FP), DI
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   120(DI), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -1620,11 +1733,11 @@ strip:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -1710,13 +1823,14 @@ terms:
 	ADDQ         $0x00000060, AX
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
 	VBROADCASTSS (AX), Y14
@@ -1740,10 +1854,12 @@ term:
 	ADDQ         $0x00000018, AX
 	ADDQ         $0x00000040, BX
 	SUBQ         $0x01, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Y0, Y0
@@ -1776,16 +1892,23 @@ store:
 	MOVQ    24(SP), AX
 	TESTQ   AX, AX
 	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y12
 	VBROADCASTSS 4(CX)(DI*8), Y13
 	VCMPPS       $0x15, Y12, Y1, Y14
@@ -1803,26 +1926,28 @@ truth0:
 	ORQ          R11, R9
 	ANDQ         R10, R9
 	XORQ         R9, R10
-	MOVQ         DI, (BX)
-	MOVQ         R10, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R9, R9
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), DI
 	MOVLQSX 8(AX), R8
 	CMPQ    DI, R8
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -1844,24 +1969,22 @@ truth1:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), DI
 	MOVLQSX 12(AX), R8
 	CMPQ    DI, R8
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -1883,24 +2006,22 @@ truth2:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), DI
 	MOVLQSX 16(AX), R8
 	CMPQ    DI, R8
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -1922,24 +2043,22 @@ truth3:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), DI
 	MOVLQSX 20(AX), R8
 	CMPQ    DI, R8
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -1961,24 +2080,22 @@ truth4:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth4
-
-row5:
+query5:
 	MOVLQSX 20(AX), DI
 	MOVLQSX 24(AX), R8
 	CMPQ    DI, R8
-	JGE     row6
+	JGE     query6
 
 truth5:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -2000,24 +2117,24 @@ truth5:
 	XORQ         AX, R9
 	MOVQ         DI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth5
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth5
-
-row6:
+query6:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000180, 16(SP)
@@ -2029,41 +2146,82 @@ next:
 not_rows:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func L1Panel8x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func L1Panel8x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
-TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-136
-	MOVQ q+0(FP), AX
+TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-16
+	// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
+	//
+	// in float32, one chain of subtractions from 0 with t ascending.
+	//
+	// It returns the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z24     sums: score[i][j] of query i < 8, 3 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Z25–Z27    φ[t][j] of the panel's candidates
+	//   Z28        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: truth t, and the end of the query's truths
+	//   Z25–Z26    counting: lo and hi of truth t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
-	MOVQ drop+56(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
 	MOVQ AX, 48(SP)
-	MOVQ alive+64(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
 	MOVQ  48(SP), AX
 	TESTQ AX, AX
 	JEQ   not_begin
-	MOVQ  56(SP), AX
-	CMPB  (AX), $0x00
-	JEQ   next
+
+	// Skip a strip that is not active
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
 
 not_begin:
 	VPTERNLOGD $0xff, Z0, Z0, Z0
@@ -2071,9 +2229,12 @@ not_begin:
 	MOVQ       (SP), AX
 	MOVQ       16(SP), CX
 	MOVQ       40(SP), DX
-	MOVQ       e+16(FP), BX
-	MOVQ       k+24(FP), SI
-	MOVQ       step+120(FP), DI
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       120(DI), DI
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
@@ -2099,11 +2260,11 @@ not_begin:
 	VPXORD     Z23, Z23, Z23
 	VPXORD     Z24, Z24, Z24
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Z25
 	VMOVUPS      64(BX), Z26
 	VMOVUPS      128(BX), Z27
@@ -2441,13 +2602,14 @@ terms:
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000300, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Z25
 	VMOVUPS      64(BX), Z26
 	VMOVUPS      128(BX), Z27
@@ -2534,10 +2696,12 @@ term:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x000000c0, BX
 	SUBQ         $0x01, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Z1, Z1
@@ -2566,34 +2730,36 @@ sum:
 	VADDPS 1472(CX), Z24, Z24
 
 store:
-	VMOVAPS      Z1, (CX)
-	VMOVAPS      Z2, 64(CX)
-	VMOVAPS      Z3, 128(CX)
-	VMOVAPS      Z4, 192(CX)
-	VMOVAPS      Z5, 256(CX)
-	VMOVAPS      Z6, 320(CX)
-	VMOVAPS      Z7, 384(CX)
-	VMOVAPS      Z8, 448(CX)
-	VMOVAPS      Z9, 512(CX)
-	VMOVAPS      Z10, 576(CX)
-	VMOVAPS      Z11, 640(CX)
-	VMOVAPS      Z12, 704(CX)
-	VMOVAPS      Z13, 768(CX)
-	VMOVAPS      Z14, 832(CX)
-	VMOVAPS      Z15, 896(CX)
-	VMOVAPS      Z16, 960(CX)
-	VMOVAPS      Z17, 1024(CX)
-	VMOVAPS      Z18, 1088(CX)
-	VMOVAPS      Z19, 1152(CX)
-	VMOVAPS      Z20, 1216(CX)
-	VMOVAPS      Z21, 1280(CX)
-	VMOVAPS      Z22, 1344(CX)
-	VMOVAPS      Z23, 1408(CX)
-	VMOVAPS      Z24, 1472(CX)
-	MOVQ         DX, 40(SP)
-	MOVQ         48(SP), AX
-	TESTQ        AX, AX
-	JEQ          not_look
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	VMOVAPS Z13, 768(CX)
+	VMOVAPS Z14, 832(CX)
+	VMOVAPS Z15, 896(CX)
+	VMOVAPS Z16, 960(CX)
+	VMOVAPS Z17, 1024(CX)
+	VMOVAPS Z18, 1088(CX)
+	VMOVAPS Z19, 1152(CX)
+	VMOVAPS Z20, 1216(CX)
+	VMOVAPS Z21, 1280(CX)
+	VMOVAPS Z22, 1344(CX)
+	VMOVAPS Z23, 1408(CX)
+	VMOVAPS Z24, 1472(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	KXORW        K1, K1, K1
@@ -2657,13 +2823,19 @@ store:
 	SETNE        (CX)
 
 not_look:
-	MOVQ    24(SP), AX
-	TESTQ   AX, AX
-	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	KMOVW   SI, K2
 	SHRQ    $0x10, SI
 	KMOVW   SI, K3
@@ -2672,9 +2844,10 @@ not_look:
 	MOVLQSX (AX), SI
 	MOVLQSX 4(AX), DI
 	CMPQ    SI, DI
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z1, K2, K5
@@ -2698,26 +2871,28 @@ truth0:
 	ORQ          R10, R9
 	ORQ          R11, R8
 	XORQ         R8, R9
-	MOVQ         SI, (BX)
-	MOVQ         R9, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R8, R8
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), SI
 	MOVLQSX 8(AX), DI
 	CMPQ    SI, DI
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -2745,24 +2920,22 @@ truth1:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), SI
 	MOVLQSX 12(AX), DI
 	CMPQ    SI, DI
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -2790,24 +2963,22 @@ truth2:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), SI
 	MOVLQSX 16(AX), DI
 	CMPQ    SI, DI
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -2835,24 +3006,22 @@ truth3:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), SI
 	MOVLQSX 20(AX), DI
 	CMPQ    SI, DI
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -2880,24 +3049,22 @@ truth4:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth4
-
-row5:
+query5:
 	MOVLQSX 20(AX), SI
 	MOVLQSX 24(AX), DI
 	CMPQ    SI, DI
-	JGE     row6
+	JGE     query6
 
 truth5:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -2925,24 +3092,22 @@ truth5:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth5
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth5
-
-row6:
+query6:
 	MOVLQSX 24(AX), SI
 	MOVLQSX 28(AX), DI
 	CMPQ    SI, DI
-	JGE     row7
+	JGE     query7
 
 truth6:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -2970,24 +3135,22 @@ truth6:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth6
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth6
-
-row7:
+query7:
 	MOVLQSX 28(AX), SI
 	MOVLQSX 32(AX), DI
 	CMPQ    SI, DI
-	JGE     row8
+	JGE     query8
 
 truth7:
 	VBROADCASTSS (CX)(SI*8), Z25
@@ -3015,24 +3178,24 @@ truth7:
 	XORQ         AX, R8
 	MOVQ         SI, (BX)
 	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth7
 
-	// keep the pair if its mask is not empty
-	XORL    R9, R9
-	TESTQ   R8, R8
-	SETNE   R9
-	SHLQ    $0x04, R9
-	ADDQ    R9, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth7
-
-row8:
+query8:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000600, 16(SP)
@@ -3051,41 +3214,82 @@ not_rows:
 not_step:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func L1Panel5x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func L1Panel5x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, MMX+, POPCNT
-TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-136
-	MOVQ q+0(FP), AX
+TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-16
+	// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
+	//
+	// in float32, one chain of subtractions from 0 with t ascending.
+	//
+	// It returns the number of pairs in Undecided.
+	//
+	// Registers:
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y10     sums: score[i][j] of query i < 5, 2 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Y11–Y12    φ[t][j] of the panel's candidates
+	//   Y13        ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: truth t, and the end of the query's truths
+	//   Y0–Y1, Y11 counting: lo and hi of truth t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
-	MOVQ drop+56(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
 	MOVQ AX, 48(SP)
-	MOVQ alive+64(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
 	MOVQ  48(SP), AX
 	TESTQ AX, AX
 	JEQ   not_begin
-	MOVQ  56(SP), AX
-	CMPB  (AX), $0x00
-	JEQ   next
+
+	// Skip a strip that is not active
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
 
 not_begin:
 	VPCMPEQD Y0, Y0, Y0
@@ -3093,9 +3297,12 @@ not_begin:
 	MOVQ     (SP), AX
 	MOVQ     16(SP), CX
 	MOVQ     40(SP), DX
-	MOVQ     e+16(FP), BX
-	MOVQ     k+24(FP), SI
-	MOVQ     step+120(FP), DI
+	MOVQ     args+0(FP), BX
+	MOVQ     16(BX), BX
+	MOVQ     args+0(FP), SI
+	MOVQ     24(SI), SI
+	MOVQ     args+0(FP), DI
+	MOVQ     120(DI), DI
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -3107,11 +3314,11 @@ not_begin:
 	VXORPS   Y9, Y9, Y9
 	VXORPS   Y10, Y10, Y10
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Y11
 	VMOVUPS      32(BX), Y12
 	VBROADCASTSS (AX), Y13
@@ -3265,13 +3472,14 @@ terms:
 	ADDQ         $0x00000050, AX
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Y11
 	VMOVUPS      32(BX), Y12
 	VBROADCASTSS (AX), Y13
@@ -3312,10 +3520,12 @@ term:
 	ADDQ         $0x00000014, AX
 	ADDQ         $0x00000040, BX
 	SUBQ         $0x01, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Y1, Y1
@@ -3330,20 +3540,22 @@ sum:
 	VADDPS 288(CX), Y10, Y10
 
 store:
-	VMOVAPS      Y1, (CX)
-	VMOVAPS      Y2, 32(CX)
-	VMOVAPS      Y3, 64(CX)
-	VMOVAPS      Y4, 96(CX)
-	VMOVAPS      Y5, 128(CX)
-	VMOVAPS      Y6, 160(CX)
-	VMOVAPS      Y7, 192(CX)
-	VMOVAPS      Y8, 224(CX)
-	VMOVAPS      Y9, 256(CX)
-	VMOVAPS      Y10, 288(CX)
-	MOVQ         DX, 40(SP)
-	MOVQ         48(SP), AX
-	TESTQ        AX, AX
-	JEQ          not_look
+	VMOVAPS Y1, (CX)
+	VMOVAPS Y2, 32(CX)
+	VMOVAPS Y3, 64(CX)
+	VMOVAPS Y4, 96(CX)
+	VMOVAPS Y5, 128(CX)
+	VMOVAPS Y6, 160(CX)
+	VMOVAPS Y7, 192(CX)
+	VMOVAPS Y8, 224(CX)
+	VMOVAPS Y9, 256(CX)
+	VMOVAPS Y10, 288(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	VXORPS       Y0, Y0, Y0
@@ -3377,19 +3589,26 @@ store:
 	SETNE        (CX)
 
 not_look:
-	MOVQ    24(SP), AX
-	TESTQ   AX, AX
-	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y11
 	VCMPPS       $0x15, Y0, Y2, Y12
@@ -3407,26 +3626,28 @@ truth0:
 	ORQ          R11, R9
 	ANDQ         R10, R9
 	XORQ         R9, R10
-	MOVQ         DI, (BX)
-	MOVQ         R10, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R9, R9
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), DI
 	MOVLQSX 8(AX), R8
 	CMPQ    DI, R8
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -3448,24 +3669,22 @@ truth1:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), DI
 	MOVLQSX 12(AX), R8
 	CMPQ    DI, R8
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -3487,24 +3706,22 @@ truth2:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), DI
 	MOVLQSX 16(AX), R8
 	CMPQ    DI, R8
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -3526,24 +3743,22 @@ truth3:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), DI
 	MOVLQSX 20(AX), R8
 	CMPQ    DI, R8
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -3565,24 +3780,24 @@ truth4:
 	XORQ         AX, R9
 	MOVQ         DI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth4
-
-row5:
+query5:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000140, 16(SP)
@@ -3601,41 +3816,83 @@ not_rows:
 not_step:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func NormPanel6x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func NormPanel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
-TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-136
-	MOVQ q+0(FP), AX
+TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-16
+	// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
+	//
+	// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
+	// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+	//
+	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	//
+	// Registers:
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Z19–Z24    φ[t][j] of the panel's candidates
+	//   Z25–Z26    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: truth t, and the end of the query's truths
+	//   Z19–Z20    counting: lo and hi of truth t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
-	MOVQ drop+56(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
 	MOVQ AX, 48(SP)
-	MOVQ alive+64(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
 	MOVQ  48(SP), AX
 	TESTQ AX, AX
 	JEQ   not_begin
-	MOVQ  56(SP), AX
-	CMPB  (AX), $0x00
-	JEQ   next
+
+	// Skip a strip that is not active
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
 
 not_begin:
 	VPTERNLOGD $0xff, Z0, Z0, Z0
@@ -3644,9 +3901,12 @@ not_begin:
 	MOVQ       (SP), AX
 	MOVQ       16(SP), CX
 	MOVQ       40(SP), DX
-	MOVQ       e+16(FP), BX
-	MOVQ       k+24(FP), SI
-	MOVQ       step+120(FP), DI
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       120(DI), DI
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
@@ -3666,11 +3926,11 @@ not_begin:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Z19
 	VMOVUPS      192(BX), Z20
 	VMOVUPS      64(BX), Z21
@@ -3928,13 +4188,14 @@ terms:
 	ADDQ         $0x00000060, AX
 	ADDQ         $0x00000300, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Z19
 	VMOVUPS      192(BX), Z20
 	VMOVUPS      64(BX), Z21
@@ -4064,10 +4325,12 @@ term:
 	ADDQ         $0x00000030, AX
 	ADDQ         $0x00000180, BX
 	SUBQ         $0x02, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Z1, Z1
@@ -4090,28 +4353,30 @@ sum:
 	VADDPS 1088(CX), Z18, Z18
 
 store:
-	VMOVAPS      Z1, (CX)
-	VMOVAPS      Z2, 64(CX)
-	VMOVAPS      Z3, 128(CX)
-	VMOVAPS      Z4, 192(CX)
-	VMOVAPS      Z5, 256(CX)
-	VMOVAPS      Z6, 320(CX)
-	VMOVAPS      Z7, 384(CX)
-	VMOVAPS      Z8, 448(CX)
-	VMOVAPS      Z9, 512(CX)
-	VMOVAPS      Z10, 576(CX)
-	VMOVAPS      Z11, 640(CX)
-	VMOVAPS      Z12, 704(CX)
-	VMOVAPS      Z13, 768(CX)
-	VMOVAPS      Z14, 832(CX)
-	VMOVAPS      Z15, 896(CX)
-	VMOVAPS      Z16, 960(CX)
-	VMOVAPS      Z17, 1024(CX)
-	VMOVAPS      Z18, 1088(CX)
-	MOVQ         DX, 40(SP)
-	MOVQ         48(SP), AX
-	TESTQ        AX, AX
-	JEQ          not_look
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	VMOVAPS Z13, 768(CX)
+	VMOVAPS Z14, 832(CX)
+	VMOVAPS Z15, 896(CX)
+	VMOVAPS Z16, 960(CX)
+	VMOVAPS Z17, 1024(CX)
+	VMOVAPS Z18, 1088(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	KXORW        K1, K1, K1
@@ -4161,13 +4426,19 @@ store:
 	SETNE        (CX)
 
 not_look:
-	MOVQ    24(SP), AX
-	TESTQ   AX, AX
-	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	KMOVW   SI, K2
 	SHRQ    $0x10, SI
 	KMOVW   SI, K3
@@ -4176,9 +4447,10 @@ not_look:
 	MOVLQSX (AX), SI
 	MOVLQSX 4(AX), DI
 	CMPQ    SI, DI
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z1, K2, K5
@@ -4202,26 +4474,28 @@ truth0:
 	ORQ          R10, R9
 	ORQ          R11, R8
 	XORQ         R8, R9
-	MOVQ         SI, (BX)
-	MOVQ         R9, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R8, R8
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), SI
 	MOVLQSX 8(AX), DI
 	CMPQ    SI, DI
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -4249,24 +4523,22 @@ truth1:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), SI
 	MOVLQSX 12(AX), DI
 	CMPQ    SI, DI
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -4294,24 +4566,22 @@ truth2:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), SI
 	MOVLQSX 16(AX), DI
 	CMPQ    SI, DI
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -4339,24 +4609,22 @@ truth3:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), SI
 	MOVLQSX 20(AX), DI
 	CMPQ    SI, DI
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -4384,24 +4652,22 @@ truth4:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth4
-
-row5:
+query5:
 	MOVLQSX 20(AX), SI
 	MOVLQSX 24(AX), DI
 	CMPQ    SI, DI
-	JGE     row6
+	JGE     query6
 
 truth5:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -4429,24 +4695,24 @@ truth5:
 	XORQ         AX, R8
 	MOVQ         SI, (BX)
 	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth5
 
-	// keep the pair if its mask is not empty
-	XORL    R9, R9
-	TESTQ   R8, R8
-	SETNE   R9
-	SHLQ    $0x04, R9
-	ADDQ    R9, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth5
-
-row6:
+query6:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000480, 16(SP)
@@ -4465,49 +4731,93 @@ not_rows:
 not_step:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func NormPanel4x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func NormPanel4x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
-TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-136
-	MOVQ q+0(FP), AX
+TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-16
+	// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
+	//
+	// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
+	// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+	//
+	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	//
+	// Registers:
+	//   Y0–Y7      sums: score[i][j] of query i < 4, 2 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Y8–Y11     φ[t][j] of the panel's candidates
+	//   Y12–Y13    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: truth t, and the end of the query's truths
+	//   Y0–Y1, Y8–Y9 counting: lo and hi of truth t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
-	MOVQ drop+56(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
 	MOVQ AX, 48(SP)
-	MOVQ alive+64(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
 	MOVQ  48(SP), AX
 	TESTQ AX, AX
 	JEQ   not_begin
-	MOVQ  56(SP), AX
-	CMPB  (AX), $0x00
-	JEQ   next
+
+	// Skip a strip that is not active
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
 
 not_begin:
 	MOVQ   (SP), AX
 	MOVQ   16(SP), CX
 	MOVQ   40(SP), DX
-	MOVQ   e+16(FP), BX
-	MOVQ   k+24(FP), SI
-	MOVQ   step+120(FP), DI
+	MOVQ   args+0(FP), BX
+	MOVQ   16(BX), BX
+	MOVQ   args+0(FP), SI
+	MOVQ   24(SI), SI
+	MOVQ   args+0(FP), DI
+	MOVQ   120(DI), DI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -4517,11 +4827,11 @@ not_begin:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Y8
 	VMOVUPS      64(BX), Y9
 	VMOVUPS      32(BX), Y10
@@ -4647,13 +4957,14 @@ terms:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Y8
 	VMOVUPS      64(BX), Y9
 	VMOVUPS      32(BX), Y10
@@ -4717,10 +5028,12 @@ term:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000080, BX
 	SUBQ         $0x02, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Y0, Y0
@@ -4733,18 +5046,20 @@ sum:
 	VADDPS 224(CX), Y7, Y7
 
 store:
-	VMOVAPS      Y0, (CX)
-	VMOVAPS      Y1, 32(CX)
-	VMOVAPS      Y2, 64(CX)
-	VMOVAPS      Y3, 96(CX)
-	VMOVAPS      Y4, 128(CX)
-	VMOVAPS      Y5, 160(CX)
-	VMOVAPS      Y6, 192(CX)
-	VMOVAPS      Y7, 224(CX)
-	MOVQ         DX, 40(SP)
-	MOVQ         48(SP), AX
-	TESTQ        AX, AX
-	JEQ          not_look
+	VMOVAPS Y0, (CX)
+	VMOVAPS Y1, 32(CX)
+	VMOVAPS Y2, 64(CX)
+	VMOVAPS Y3, 96(CX)
+	VMOVAPS Y4, 128(CX)
+	VMOVAPS Y5, 160(CX)
+	VMOVAPS Y6, 192(CX)
+	VMOVAPS Y7, 224(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	VXORPS       Y8, Y8, Y8
@@ -4773,19 +5088,26 @@ store:
 	SETNE        (CX)
 
 not_look:
-	MOVQ    24(SP), AX
-	TESTQ   AX, AX
-	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y8
 	VBROADCASTSS 4(CX)(DI*8), Y9
 	VCMPPS       $0x15, Y8, Y1, Y10
@@ -4803,26 +5125,28 @@ truth0:
 	ORQ          R11, R9
 	ANDQ         R10, R9
 	XORQ         R9, R10
-	MOVQ         DI, (BX)
-	MOVQ         R10, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R9, R9
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), DI
 	MOVLQSX 8(AX), R8
 	CMPQ    DI, R8
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -4844,24 +5168,22 @@ truth1:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), DI
 	MOVLQSX 12(AX), R8
 	CMPQ    DI, R8
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -4883,24 +5205,22 @@ truth2:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), DI
 	MOVLQSX 16(AX), R8
 	CMPQ    DI, R8
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -4922,24 +5242,24 @@ truth3:
 	XORQ         AX, R9
 	MOVQ         DI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth3
-
-row4:
+query4:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000100, 16(SP)
@@ -4958,41 +5278,82 @@ not_rows:
 not_step:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func PhasePanel6x48AVX512(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func PhasePanel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
-TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-136
-	MOVQ q+0(FP), AX
+TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-16
+	// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
+	//
+	// in float32, the second product fused, one chain of subtractions from 0.
+	//
+	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	//
+	// Registers:
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Z19–Z24    φ[t][j] of the panel's candidates
+	//   Z25–Z26    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   K2–K4      counting: valid lanes
+	//   SI, DI     counting: truth t, and the end of the query's truths
+	//   Z19–Z20    counting: lo and hi of truth t in all lanes
+	//   AX, R8–R9  counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
-	MOVQ drop+56(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
 	MOVQ AX, 48(SP)
-	MOVQ alive+64(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
 	MOVQ  48(SP), AX
 	TESTQ AX, AX
 	JEQ   not_begin
-	MOVQ  56(SP), AX
-	CMPB  (AX), $0x00
-	JEQ   next
+
+	// Skip a strip that is not active
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
 
 not_begin:
 	VPTERNLOGD $0xff, Z0, Z0, Z0
@@ -5000,9 +5361,12 @@ not_begin:
 	MOVQ       (SP), AX
 	MOVQ       16(SP), CX
 	MOVQ       40(SP), DX
-	MOVQ       e+16(FP), BX
-	MOVQ       k+24(FP), SI
-	MOVQ       step+120(FP), DI
+	MOVQ       args+0(FP), BX
+	MOVQ       16(BX), BX
+	MOVQ       args+0(FP), SI
+	MOVQ       24(SI), SI
+	MOVQ       args+0(FP), DI
+	MOVQ       120(DI), DI
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
@@ -5022,11 +5386,11 @@ not_begin:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Z19
 	VMOVUPS      192(BX), Z20
 	VMOVUPS      64(BX), Z21
@@ -5212,13 +5576,14 @@ terms:
 	ADDQ         $0x00000060, AX
 	ADDQ         $0x00000300, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Z19
 	VMOVUPS      192(BX), Z20
 	VMOVUPS      64(BX), Z21
@@ -5312,10 +5677,12 @@ term:
 	ADDQ         $0x00000030, AX
 	ADDQ         $0x00000180, BX
 	SUBQ         $0x02, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Z1, Z1
@@ -5338,28 +5705,30 @@ sum:
 	VADDPS 1088(CX), Z18, Z18
 
 store:
-	VMOVAPS      Z1, (CX)
-	VMOVAPS      Z2, 64(CX)
-	VMOVAPS      Z3, 128(CX)
-	VMOVAPS      Z4, 192(CX)
-	VMOVAPS      Z5, 256(CX)
-	VMOVAPS      Z6, 320(CX)
-	VMOVAPS      Z7, 384(CX)
-	VMOVAPS      Z8, 448(CX)
-	VMOVAPS      Z9, 512(CX)
-	VMOVAPS      Z10, 576(CX)
-	VMOVAPS      Z11, 640(CX)
-	VMOVAPS      Z12, 704(CX)
-	VMOVAPS      Z13, 768(CX)
-	VMOVAPS      Z14, 832(CX)
-	VMOVAPS      Z15, 896(CX)
-	VMOVAPS      Z16, 960(CX)
-	VMOVAPS      Z17, 1024(CX)
-	VMOVAPS      Z18, 1088(CX)
-	MOVQ         DX, 40(SP)
-	MOVQ         48(SP), AX
-	TESTQ        AX, AX
-	JEQ          not_look
+	VMOVAPS Z1, (CX)
+	VMOVAPS Z2, 64(CX)
+	VMOVAPS Z3, 128(CX)
+	VMOVAPS Z4, 192(CX)
+	VMOVAPS Z5, 256(CX)
+	VMOVAPS Z6, 320(CX)
+	VMOVAPS Z7, 384(CX)
+	VMOVAPS Z8, 448(CX)
+	VMOVAPS Z9, 512(CX)
+	VMOVAPS Z10, 576(CX)
+	VMOVAPS Z11, 640(CX)
+	VMOVAPS Z12, 704(CX)
+	VMOVAPS Z13, 768(CX)
+	VMOVAPS Z14, 832(CX)
+	VMOVAPS Z15, 896(CX)
+	VMOVAPS Z16, 960(CX)
+	VMOVAPS Z17, 1024(CX)
+	VMOVAPS Z18, 1088(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	KXORW        K1, K1, K1
@@ -5409,13 +5778,19 @@ store:
 	SETNE        (CX)
 
 not_look:
-	MOVQ    24(SP), AX
-	TESTQ   AX, AX
-	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	KMOVW   SI, K2
 	SHRQ    $0x10, SI
 	KMOVW   SI, K3
@@ -5424,9 +5799,10 @@ not_look:
 	MOVLQSX (AX), SI
 	MOVLQSX 4(AX), DI
 	CMPQ    SI, DI
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z1, K2, K5
@@ -5450,26 +5826,28 @@ truth0:
 	ORQ          R10, R9
 	ORQ          R11, R8
 	XORQ         R8, R9
-	MOVQ         SI, (BX)
-	MOVQ         R9, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  SI, (BX)
+	MOVQ  R9, 8(BX)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R8, R8
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), SI
 	MOVLQSX 8(AX), DI
 	CMPQ    SI, DI
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -5497,24 +5875,22 @@ truth1:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), SI
 	MOVLQSX 12(AX), DI
 	CMPQ    SI, DI
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -5542,24 +5918,22 @@ truth2:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), SI
 	MOVLQSX 16(AX), DI
 	CMPQ    SI, DI
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -5587,24 +5961,22 @@ truth3:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth3
-
-row4:
+query4:
 	MOVLQSX 16(AX), SI
 	MOVLQSX 20(AX), DI
 	CMPQ    SI, DI
-	JGE     row5
+	JGE     query5
 
 truth4:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -5632,24 +6004,22 @@ truth4:
 	XORQ         R8, R9
 	MOVQ         SI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      R8, R8
+	ADDL         R8, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth4
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ R8, R8
-	ADDL    R8, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth4
-
-row5:
+query5:
 	MOVLQSX 20(AX), SI
 	MOVLQSX 24(AX), DI
 	CMPQ    SI, DI
-	JGE     row6
+	JGE     query6
 
 truth5:
 	VBROADCASTSS (CX)(SI*8), Z19
@@ -5677,24 +6047,24 @@ truth5:
 	XORQ         AX, R8
 	MOVQ         SI, (BX)
 	MOVQ         R8, 8(BX)
+	XORL         R9, R9
+	TESTQ        R8, R8
+	SETNE        R9
+	SHLQ         $0x04, R9
+	ADDQ         R9, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(SI*4)
+	INCQ         SI
+	CMPQ         SI, DI
+	JLT          truth5
 
-	// keep the pair if its mask is not empty
-	XORL    R9, R9
-	TESTQ   R8, R8
-	SETNE   R9
-	SHLQ    $0x04, R9
-	ADDQ    R9, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(SI*4)
-	INCQ    SI
-	CMPQ    SI, DI
-	JLT     truth5
-
-row6:
+query6:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000480, 16(SP)
@@ -5713,41 +6083,82 @@ not_rows:
 not_step:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET
 
-// func PhasePanel4x16AVX2(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func PhasePanel4x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
-TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-136
-	MOVQ q+0(FP), AX
+TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-16
+	// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
+	// PanelArgs says, by
+	//
+	// 	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
+	//
+	// in float32, the second product fused, one chain of subtractions from 0.
+	//
+	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	//
+	// Registers:
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y8      sums: score[i][j] of query i < 4, 2 registers a query
+	//   AX         address of ψ
+	//   BX         address of φ
+	//   SI         coordinates left
+	//   DX, DI     address and step of the prefetches
+	//   CX         address of the strip's scores
+	//   Y9–Y12     φ[t][j] of the panel's candidates
+	//   Y13–Y14    ψ[t][i] of a query in all lanes
+	//   AX         counting: address of the first truth of each query
+	//   CX         counting: address of the thresholds [t][lo, hi]
+	//   DX         counting: address of the counts [t]
+	//   BX         counting: address of the next undecided pair
+	//   SI         counting: valid lanes
+	//   DI, R8     counting: truth t, and the end of the query's truths
+	//   Y0–Y1, Y9  counting: lo and hi of truth t in all lanes
+	//   AX, R9–R10 counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
 	MOVQ AX, (SP)
-	MOVQ strips+32(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
 	MOVQ AX, 8(SP)
-	MOVQ scores+40(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
 	MOVQ AX, 16(SP)
-	MOVQ rows+72(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
 	MOVQ AX, 24(SP)
-	MOVQ undecided+96(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
 	MOVQ AX, 32(SP)
-	MOVQ ahead+112(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
-	MOVQ drop+56(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 56(AX), AX
 	MOVQ AX, 48(SP)
-	MOVQ alive+64(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 64(AX), AX
 	MOVQ AX, 56(SP)
 
 strip:
 	MOVQ  48(SP), AX
 	TESTQ AX, AX
 	JEQ   not_begin
-	MOVQ  56(SP), AX
-	CMPB  (AX), $0x00
-	JEQ   next
+
+	// Skip a strip that is not active
+	MOVQ 56(SP), AX
+	CMPB (AX), $0x00
+	JEQ  next
 
 not_begin:
 	VPCMPEQD Y0, Y0, Y0
@@ -5755,9 +6166,12 @@ not_begin:
 	MOVQ     (SP), AX
 	MOVQ     16(SP), CX
 	MOVQ     40(SP), DX
-	MOVQ     e+16(FP), BX
-	MOVQ     k+24(FP), SI
-	MOVQ     step+120(FP), DI
+	MOVQ     args+0(FP), BX
+	MOVQ     16(BX), BX
+	MOVQ     args+0(FP), SI
+	MOVQ     24(SI), SI
+	MOVQ     args+0(FP), DI
+	MOVQ     120(DI), DI
 	VXORPS   Y1, Y1, Y1
 	VXORPS   Y2, Y2, Y2
 	VXORPS   Y3, Y3, Y3
@@ -5767,11 +6181,11 @@ not_begin:
 	VXORPS   Y7, Y7, Y7
 	VXORPS   Y8, Y8, Y8
 
-	// 4 terms a round
+	// Accumulate: 4 coordinates a round
 	SUBQ $0x04, SI
 	JLT  rest
 
-terms:
+round:
 	VMOVUPS      (BX), Y9
 	VMOVUPS      64(BX), Y10
 	VMOVUPS      32(BX), Y11
@@ -5865,13 +6279,14 @@ terms:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000100, BX
 	SUBQ         $0x04, SI
-	JGE          terms
+	JGE          round
 
 rest:
+	// Accumulate the last coordinates, one group a round
 	ADDQ $0x04, SI
-	JEQ  sum
+	JEQ  finish
 
-term:
+group:
 	VMOVUPS      (BX), Y9
 	VMOVUPS      64(BX), Y10
 	VMOVUPS      32(BX), Y11
@@ -5919,10 +6334,12 @@ term:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000080, BX
 	SUBQ         $0x02, SI
-	JNE          term
+	JNE          group
 
-sum:
-	MOVQ   add+48(FP), AX
+finish:
+	// Finish: add the sums of the coordinates before these, if there are any, and store
+	MOVQ   args+0(FP), AX
+	MOVQ   48(AX), AX
 	TESTQ  AX, AX
 	JEQ    store
 	VADDPS (CX), Y1, Y1
@@ -5935,18 +6352,20 @@ sum:
 	VADDPS 224(CX), Y8, Y8
 
 store:
-	VMOVAPS      Y1, (CX)
-	VMOVAPS      Y2, 32(CX)
-	VMOVAPS      Y3, 64(CX)
-	VMOVAPS      Y4, 96(CX)
-	VMOVAPS      Y5, 128(CX)
-	VMOVAPS      Y6, 160(CX)
-	VMOVAPS      Y7, 192(CX)
-	VMOVAPS      Y8, 224(CX)
-	MOVQ         DX, 40(SP)
-	MOVQ         48(SP), AX
-	TESTQ        AX, AX
-	JEQ          not_look
+	VMOVAPS Y1, (CX)
+	VMOVAPS Y2, 32(CX)
+	VMOVAPS Y3, 64(CX)
+	VMOVAPS Y4, 96(CX)
+	VMOVAPS Y5, 128(CX)
+	VMOVAPS Y6, 160(CX)
+	VMOVAPS Y7, 192(CX)
+	VMOVAPS Y8, 224(CX)
+	MOVQ    DX, 40(SP)
+	MOVQ    48(SP), AX
+	TESTQ   AX, AX
+	JEQ     not_look
+
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	VXORPS       Y0, Y0, Y0
@@ -5975,19 +6394,26 @@ store:
 	SETNE        (CX)
 
 not_look:
-	MOVQ    24(SP), AX
-	TESTQ   AX, AX
-	JEQ     next
-	MOVQ    ends+80(FP), CX
-	MOVQ    better+88(FP), DX
+	MOVQ  24(SP), AX
+	TESTQ AX, AX
+	JEQ   next
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), CX
+	MOVQ    80(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    88(DX), DX
 	MOVQ    32(SP), BX
-	MOVQ    valid+104(FP), SI
+	MOVQ    args+0(FP), SI
+	MOVQ    104(SI), SI
 	MOVLQSX (AX), DI
 	MOVLQSX 4(AX), R8
 	CMPQ    DI, R8
-	JGE     row1
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y9
 	VCMPPS       $0x15, Y0, Y2, Y10
@@ -6005,26 +6431,28 @@ truth0:
 	ORQ          R11, R9
 	ANDQ         R10, R9
 	XORQ         R9, R10
-	MOVQ         DI, (BX)
-	MOVQ         R10, 8(BX)
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  DI, (BX)
+	MOVQ  R10, 8(BX)
+	XORL  R11, R11
+	TESTQ R10, R10
+	SETNE R11
+	SHLQ  $0x04, R11
+	ADDQ  R11, BX
+
+	// Counts[t] += |above|
 	POPCNTQ R9, R9
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
 	JLT     truth0
 
-row1:
+query1:
 	MOVLQSX 4(AX), DI
 	MOVLQSX 8(AX), R8
 	CMPQ    DI, R8
-	JGE     row2
+	JGE     query2
 
 truth1:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -6046,24 +6474,22 @@ truth1:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth1
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth1
-
-row2:
+query2:
 	MOVLQSX 8(AX), DI
 	MOVLQSX 12(AX), R8
 	CMPQ    DI, R8
-	JGE     row3
+	JGE     query3
 
 truth2:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -6085,24 +6511,22 @@ truth2:
 	XORQ         R9, R10
 	MOVQ         DI, (BX)
 	MOVQ         R10, 8(BX)
+	XORL         R11, R11
+	TESTQ        R10, R10
+	SETNE        R11
+	SHLQ         $0x04, R11
+	ADDQ         R11, BX
+	POPCNTQ      R9, R9
+	ADDL         R9, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth2
 
-	// keep the pair if its mask is not empty
-	XORL    R11, R11
-	TESTQ   R10, R10
-	SETNE   R11
-	SHLQ    $0x04, R11
-	ADDQ    R11, BX
-	POPCNTQ R9, R9
-	ADDL    R9, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth2
-
-row3:
+query3:
 	MOVLQSX 12(AX), DI
 	MOVLQSX 16(AX), R8
 	CMPQ    DI, R8
-	JGE     row4
+	JGE     query4
 
 truth3:
 	VBROADCASTSS (CX)(DI*8), Y0
@@ -6124,24 +6548,24 @@ truth3:
 	XORQ         AX, R9
 	MOVQ         DI, (BX)
 	MOVQ         R9, 8(BX)
+	XORL         R10, R10
+	TESTQ        R9, R9
+	SETNE        R10
+	SHLQ         $0x04, R10
+	ADDQ         R10, BX
+	POPCNTQ      AX, AX
+	ADDL         AX, (DX)(DI*4)
+	INCQ         DI
+	CMPQ         DI, R8
+	JLT          truth3
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, BX
-	POPCNTQ AX, AX
-	ADDL    AX, (DX)(DI*4)
-	INCQ    DI
-	CMPQ    DI, R8
-	JLT     truth3
-
-row4:
+query4:
 	MOVQ BX, 32(SP)
 
 next:
-	MOVQ  qStride+8(FP), AX
+	// The next strip
+	MOVQ  args+0(FP), AX
+	MOVQ  8(AX), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, (SP)
 	ADDQ  $0x00000100, 16(SP)
@@ -6160,10 +6584,13 @@ not_rows:
 not_step:
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 	VZEROUPPER
 	RET

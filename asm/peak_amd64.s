@@ -17,6 +17,16 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $32
 // func DotPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·DotPeakAVX512(SB), NOSPLIT, $0-16
+	// DotPeakAVX512 runs n rounds of the operations that 12 terms of the Dot panel kernel
+	// take for 16 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z11     sums
+	//   Z12        ψ
+	//   Z13        φ
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0
@@ -55,6 +65,16 @@ round:
 // func DotPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·DotPeakAVX2(SB), NOSPLIT, $0-16
+	// DotPeakAVX2 runs n rounds of the operations that 12 terms of the Dot panel kernel
+	// take for 8 candidates each, on registers alone that begin as x[0..15]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y11     sums
+	//   Y12        ψ
+	//   Y13        φ
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -93,6 +113,17 @@ round:
 // func L1PeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L1PeakAVX512(SB), NOSPLIT, $0-16
+	// L1PeakAVX512 runs n rounds of the operations that 12 terms of the L1 panel kernel
+	// take for 16 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z12     sums
+	//   Z13        ψ
+	//   Z14        φ
 	MOVQ       n+0(FP), AX
 	MOVQ       x+8(FP), CX
 	VPTERNLOGD $0xff, Z0, Z0, Z0
@@ -157,6 +188,17 @@ round:
 // func L1PeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2
 TEXT ·L1PeakAVX2(SB), NOSPLIT, $0-16
+	// L1PeakAVX2 runs n rounds of the operations that 12 terms of the L1 panel kernel
+	// take for 8 candidates each, on registers alone that begin as x[0..15]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y12     sums
+	//   Y13        ψ
+	//   Y14        φ
 	MOVQ     n+0(FP), AX
 	MOVQ     x+8(FP), CX
 	VPCMPEQD Y0, Y0, Y0
@@ -221,6 +263,17 @@ round:
 // func NormPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormPeakAVX512(SB), NOSPLIT, $0-16
+	// NormPeakAVX512 runs n rounds of the operations that 24 terms of the Norm panel kernel
+	// take for 16 candidates each, on registers alone that begin as x[0..63]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         2⁻¹²⁶
+	//   Z1–Z12     sums
+	//   Z13–Z14    ψ
+	//   Z15–Z16    φ
 	MOVQ       n+0(FP), AX
 	MOVQ       x+8(FP), CX
 	VPTERNLOGD $0xff, Z0, Z0, Z0
@@ -239,79 +292,79 @@ TEXT ·NormPeakAVX512(SB), NOSPLIT, $0-16
 	VMOVUPS    (CX), Z11
 	VMOVUPS    (CX), Z12
 	VMOVUPS    (CX), Z13
-	VMOVUPS    64(CX), Z14
-	VMOVUPS    128(CX), Z15
+	VMOVUPS    128(CX), Z14
+	VMOVUPS    64(CX), Z15
 	VMOVUPS    192(CX), Z16
 
 round:
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z1
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z2
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z3
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z4
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z5
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z6
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z7
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z8
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z9
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z10
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
 	VFNMADD231PS Z17, Z18, Z11
-	VSUBPS       Z14, Z13, Z17
-	VSUBPS       Z16, Z15, Z18
+	VSUBPS       Z15, Z13, Z17
+	VSUBPS       Z16, Z14, Z18
 	VFMADD213PS  Z0, Z17, Z17
 	VFMADD231PS  Z18, Z18, Z17
 	VRSQRT14PS   Z17, Z18
@@ -324,6 +377,16 @@ round:
 // func NormPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·NormPeakAVX2(SB), NOSPLIT, $0-16
+	// NormPeakAVX2 runs n rounds of the operations that 16 terms of the Norm panel kernel
+	// take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y7      sums
+	//   Y8–Y9      ψ
+	//   Y10–Y11    φ
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -335,55 +398,55 @@ TEXT ·NormPeakAVX2(SB), NOSPLIT, $0-16
 	VMOVUPS (CX), Y6
 	VMOVUPS (CX), Y7
 	VMOVUPS (CX), Y8
-	VMOVUPS 32(CX), Y9
-	VMOVUPS 64(CX), Y10
+	VMOVUPS 64(CX), Y9
+	VMOVUPS 32(CX), Y10
 	VMOVUPS 96(CX), Y11
 
 round:
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y0
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y1
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y2
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y3
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y4
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y5
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
 	VFNMADD231PS Y12, Y13, Y6
-	VSUBPS       Y9, Y8, Y12
-	VSUBPS       Y11, Y10, Y13
+	VSUBPS       Y10, Y8, Y12
+	VSUBPS       Y11, Y9, Y13
 	VFMADD213PS  tiny<>+0(SB), Y12, Y12
 	VFMADD231PS  Y13, Y13, Y12
 	VRSQRTPS     Y12, Y13
@@ -396,6 +459,17 @@ round:
 // func PhasePeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·PhasePeakAVX512(SB), NOSPLIT, $0-16
+	// PhasePeakAVX512 runs n rounds of the operations that 24 terms of the Phase panel kernel
+	// take for 16 candidates each, on registers alone that begin as x[0..63]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0         sign mask: all bits but the sign
+	//   Z1–Z12     sums
+	//   Z13–Z14    ψ
+	//   Z15–Z16    φ
 	MOVQ       n+0(FP), AX
 	MOVQ       x+8(FP), CX
 	VPTERNLOGD $0xff, Z0, Z0, Z0
@@ -413,57 +487,57 @@ TEXT ·PhasePeakAVX512(SB), NOSPLIT, $0-16
 	VMOVUPS    (CX), Z11
 	VMOVUPS    (CX), Z12
 	VMOVUPS    (CX), Z13
-	VMOVUPS    64(CX), Z14
-	VMOVUPS    128(CX), Z15
+	VMOVUPS    128(CX), Z14
+	VMOVUPS    64(CX), Z15
 	VMOVUPS    192(CX), Z16
 
 round:
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z1, Z1
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z2, Z2
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z3, Z3
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z4, Z4
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z5, Z5
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z6, Z6
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z7, Z7
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z8, Z8
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z9, Z9
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z10, Z10
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z11, Z11
-	VMULPS      Z13, Z14, Z17
-	VFMADD231PS Z15, Z16, Z17
+	VMULPS      Z13, Z15, Z17
+	VFMADD231PS Z14, Z16, Z17
 	VPANDD      Z0, Z17, Z17
 	VSUBPS      Z17, Z12, Z12
 	SUBQ        $0x01, AX
@@ -474,6 +548,17 @@ round:
 // func PhasePeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·PhasePeakAVX2(SB), NOSPLIT, $0-16
+	// PhasePeakAVX2 runs n rounds of the operations that 16 terms of the Phase panel kernel
+	// take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
+	// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0         sign mask: all bits but the sign
+	//   Y1–Y8      sums
+	//   Y9–Y10     ψ
+	//   Y11–Y12    φ
 	MOVQ     n+0(FP), AX
 	MOVQ     x+8(FP), CX
 	VPCMPEQD Y0, Y0, Y0
@@ -487,41 +572,41 @@ TEXT ·PhasePeakAVX2(SB), NOSPLIT, $0-16
 	VMOVUPS  (CX), Y7
 	VMOVUPS  (CX), Y8
 	VMOVUPS  (CX), Y9
-	VMOVUPS  32(CX), Y10
-	VMOVUPS  64(CX), Y11
+	VMOVUPS  64(CX), Y10
+	VMOVUPS  32(CX), Y11
 	VMOVUPS  96(CX), Y12
 
 round:
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y1, Y1
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y2, Y2
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y3, Y3
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y4, Y4
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y5, Y5
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y6, Y6
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y7, Y7
-	VMULPS      Y9, Y10, Y13
-	VFMADD231PS Y11, Y12, Y13
+	VMULPS      Y9, Y11, Y13
+	VFMADD231PS Y10, Y12, Y13
 	VANDPS      Y0, Y13, Y13
 	VSUBPS      Y13, Y8, Y8
 	SUBQ        $0x01, AX
@@ -532,6 +617,18 @@ round:
 // func FMA64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16
+	// FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	//
+	// 	a[i] = fma(x[i], y[i], a[i])
+	//
+	// on registers alone. The 2 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0
@@ -570,6 +667,18 @@ round:
 // func FMA64PeakAVX2(n int, x *float64)
 // Requires: AVX, FMA3
 TEXT ·FMA64PeakAVX2(SB), NOSPLIT, $0-16
+	// FMA64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	//
+	// 	a[i] = fma(x[i], y[i], a[i])
+	//
+	// on registers alone. The 2 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y1      operands
+	//   Y2–Y13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -608,6 +717,18 @@ round:
 // func MulAdd64PeakAVX512(n int, x *float64)
 // Requires: AVX, AVX512F
 TEXT ·MulAdd64PeakAVX512(SB), NOSPLIT, $0-16
+	// MulAdd64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	//
+	// 	a[i] += x[i]*y[i], both operations rounded
+	//
+	// on registers alone. The 2 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0
@@ -658,6 +779,18 @@ round:
 // func MulAdd64PeakAVX2(n int, x *float64)
 // Requires: AVX
 TEXT ·MulAdd64PeakAVX2(SB), NOSPLIT, $0-16
+	// MulAdd64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	//
+	// 	a[i] += x[i]*y[i], both operations rounded
+	//
+	// on registers alone. The 2 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y1      operands
+	//   Y2–Y13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -708,6 +841,19 @@ round:
 // func Int8PeakAVX512(n int, x *byte)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·Int8PeakAVX512(SB), NOSPLIT, $0-16
+	// Int8PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
+	//
+	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits,
+	// 	by way of 16 bits; z[j] are ones of 16 bits
+	//
+	// on registers alone. The 3 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z2      operands
+	//   Z3–Z14     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0
@@ -771,6 +917,19 @@ round:
 // func Int8PeakAVX2(n int, x *byte)
 // Requires: AVX, AVX2
 TEXT ·Int8PeakAVX2(SB), NOSPLIT, $0-16
+	// Int8PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
+	//
+	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits,
+	// 	by way of 16 bits; z[j] are ones of 16 bits
+	//
+	// on registers alone. The 3 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Y0–Y2      operands
+	//   Y3–Y14     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Y0
@@ -834,6 +993,18 @@ round:
 // func Int8PeakAVX512VNNI(n int, x *byte)
 // Requires: AVX, AVX512F, AVX512VNNI
 TEXT ·Int8PeakAVX512VNNI(SB), NOSPLIT, $0-16
+	// Int8PeakAVX512VNNI runs n rounds of 12 vectors of 64 bytes of
+	//
+	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits
+	//
+	// on registers alone. The 2 operands lie one after another at x; their values matter as in
+	// DotPeak. It has no result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   AX         n
+	//   CX         x
+	//   Z0–Z1      operands
+	//   Z2–Z13     sums
 	MOVQ    n+0(FP), AX
 	MOVQ    x+8(FP), CX
 	VMOVUPS (CX), Z0

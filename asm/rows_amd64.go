@@ -132,7 +132,7 @@ func CoastAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 //go:noescape
 func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)
 
-// PrefetchAVX2 asks for so many cache lines, that of p and those after it, to come into L2. Requires lines > 0.
+// PrefetchAVX2 prefetches the cache line of p and those after it into L2. Requires lines > 0.
 //
 //go:noescape
 func PrefetchAVX2(p *float32, lines int)

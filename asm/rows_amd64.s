@@ -7,6 +7,13 @@
 // func AxpyAVX512(y *float32, x *float32, n int, a float32)
 // Requires: AVX, AVX512F
 TEXT ·AxpyAVX512(SB), NOSPLIT, $0-28
+	// AxpyAVX512 adds a·x to y, every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         y
+	//   CX         x
+	//   DX         n
+	//   Z0         a in all lanes
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -26,6 +33,12 @@ entries:
 // func ScaleAVX512(x *float32, n int, a float32)
 // Requires: AVX, AVX512F
 TEXT ·ScaleAVX512(SB), NOSPLIT, $0-20
+	// ScaleAVX512 multiplies x by a. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   Z0         a in all lanes
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS a+16(FP), Z0
@@ -42,6 +55,18 @@ entries:
 // func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·DotAVX512(SB), NOSPLIT, $0-32
+	// DotAVX512 adds up products in 32 lanes:
+	//
+	// 	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
+	//
+	// in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         y
+	//   DX         n
+	//   BX         lanes
+	//   Z0–Z1      sums of the 32 lanes
 	MOVQ   x+0(FP), AX
 	MOVQ   y+8(FP), CX
 	MOVQ   n+16(FP), DX
@@ -68,6 +93,17 @@ entries:
 // func SumAVX512(x *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·SumAVX512(SB), NOSPLIT, $0-24
+	// SumAVX512 adds x up in 32 lanes:
+	//
+	// 	lanes[l] = Σ x[i],  i mod 32 = l, i < n
+	//
+	// in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         lanes
+	//   Z0–Z1      sums of the 32 lanes
 	MOVQ   x+0(FP), AX
 	MOVQ   n+8(FP), CX
 	MOVQ   lanes+16(FP), DX
@@ -88,6 +124,26 @@ entries:
 // func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
+	// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2,
+	// rate, spread, epsilon, entry by entry,
+	//
+	// 	m  = keep1·m + new1·gradient
+	// 	v  = keep2·v + new2·(gradient·gradient)
+	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
+	//
+	// every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	//
+	// Registers:
+	//   AX         w
+	//   CX         m
+	//   DX         v
+	//   BX         gradient
+	//   SI         n
+	//   DI         s
+	//   R8         ahead
+	//   Z0–Z6      s in all lanes: keep1, new1, keep2, new2, rate, spread, epsilon
 	MOVQ         w+0(FP), AX
 	MOVQ         m+8(FP), CX
 	MOVQ         v+16(FP), DX
@@ -137,6 +193,22 @@ entries:
 // func CoastAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·CoastAVX512(SB), NOSPLIT, $0-48
+	// CoastAVX512 moves w along the moments. With s = rate, epsilon, entry by entry,
+	//
+	// 	w  = w − (rate·m)/(√v + epsilon)
+	//
+	// every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	//
+	// Registers:
+	//   AX         w
+	//   CX         m
+	//   DX         v
+	//   BX         n
+	//   SI         s
+	//   DI         ahead
+	//   Z0–Z1      rate and epsilon in all lanes
 	MOVQ         w+0(FP), AX
 	MOVQ         m+8(FP), CX
 	MOVQ         v+16(FP), DX
@@ -168,6 +240,21 @@ entries:
 // func AdagradAVX512(w *float32, v *float32, gradient *float32, n int, s *float32)
 // Requires: AVX, AVX512F
 TEXT ·AdagradAVX512(SB), NOSPLIT, $0-40
+	// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon,
+	// entry by entry,
+	//
+	// 	v  = v + gradient·gradient
+	// 	w  = w − (rate·gradient)/(√v + epsilon)
+	//
+	// every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         w
+	//   CX         v
+	//   DX         gradient
+	//   BX         n
+	//   SI         s
+	//   Z0–Z1      rate and epsilon in all lanes
 	MOVQ         w+0(FP), AX
 	MOVQ         v+8(FP), CX
 	MOVQ         gradient+16(FP), DX
@@ -199,6 +286,13 @@ entries:
 // func AxpyAVX2(y *float32, x *float32, n int, a float32)
 // Requires: AVX
 TEXT ·AxpyAVX2(SB), NOSPLIT, $0-28
+	// AxpyAVX2 adds a·x to y, every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         y
+	//   CX         x
+	//   DX         n
+	//   Y0         a in all lanes
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -221,6 +315,12 @@ entries:
 // func ScaleAVX2(x *float32, n int, a float32)
 // Requires: AVX
 TEXT ·ScaleAVX2(SB), NOSPLIT, $0-20
+	// ScaleAVX2 multiplies x by a. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   Y0         a in all lanes
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS a+16(FP), Y0
@@ -239,6 +339,18 @@ entries:
 // func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
 // Requires: AVX
 TEXT ·DotAVX2(SB), NOSPLIT, $0-32
+	// DotAVX2 adds up products in 32 lanes:
+	//
+	// 	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
+	//
+	// in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         y
+	//   DX         n
+	//   BX         lanes
+	//   Y0–Y3      sums of the 32 lanes
 	MOVQ   x+0(FP), AX
 	MOVQ   y+8(FP), CX
 	MOVQ   n+16(FP), DX
@@ -275,6 +387,17 @@ entries:
 // func SumAVX2(x *float32, n int, lanes *[32]float32)
 // Requires: AVX
 TEXT ·SumAVX2(SB), NOSPLIT, $0-24
+	// SumAVX2 adds x up in 32 lanes:
+	//
+	// 	lanes[l] = Σ x[i],  i mod 32 = l, i < n
+	//
+	// in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         lanes
+	//   Y0–Y3      sums of the 32 lanes
 	MOVQ   x+0(FP), AX
 	MOVQ   n+8(FP), CX
 	MOVQ   lanes+16(FP), DX
@@ -301,6 +424,26 @@ entries:
 // func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 // Requires: AVX, MMX+
 TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
+	// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2,
+	// rate, spread, epsilon, entry by entry,
+	//
+	// 	m  = keep1·m + new1·gradient
+	// 	v  = keep2·v + new2·(gradient·gradient)
+	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
+	//
+	// every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	//
+	// Registers:
+	//   AX         w
+	//   CX         m
+	//   DX         v
+	//   BX         gradient
+	//   SI         n
+	//   DI         s
+	//   R8         ahead
+	//   Y0–Y6      s in all lanes: keep1, new1, keep2, new2, rate, spread, epsilon
 	MOVQ         w+0(FP), AX
 	MOVQ         m+8(FP), CX
 	MOVQ         v+16(FP), DX
@@ -368,6 +511,22 @@ entries:
 // func CoastAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 // Requires: AVX, MMX+
 TEXT ·CoastAVX2(SB), NOSPLIT, $0-48
+	// CoastAVX2 moves w along the moments. With s = rate, epsilon, entry by entry,
+	//
+	// 	w  = w − (rate·m)/(√v + epsilon)
+	//
+	// every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	//
+	// Registers:
+	//   AX         w
+	//   CX         m
+	//   DX         v
+	//   BX         n
+	//   SI         s
+	//   DI         ahead
+	//   Y0–Y1      rate and epsilon in all lanes
 	MOVQ         w+0(FP), AX
 	MOVQ         m+8(FP), CX
 	MOVQ         v+16(FP), DX
@@ -406,6 +565,21 @@ entries:
 // func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)
 // Requires: AVX
 TEXT ·AdagradAVX2(SB), NOSPLIT, $0-40
+	// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon,
+	// entry by entry,
+	//
+	// 	v  = v + gradient·gradient
+	// 	w  = w − (rate·gradient)/(√v + epsilon)
+	//
+	// every operation rounded. Requires n > 0, a multiple of 16.
+	//
+	// Registers:
+	//   AX         w
+	//   CX         v
+	//   DX         gradient
+	//   BX         n
+	//   SI         s
+	//   Y0–Y1      rate and epsilon in all lanes
 	MOVQ         w+0(FP), AX
 	MOVQ         v+8(FP), CX
 	MOVQ         gradient+16(FP), DX
@@ -448,6 +622,11 @@ entries:
 // func PrefetchAVX2(p *float32, lines int)
 // Requires: AVX, MMX+
 TEXT ·PrefetchAVX2(SB), NOSPLIT, $0-16
+	// PrefetchAVX2 prefetches the cache line of p and those after it into L2. Requires lines > 0.
+	//
+	// Registers:
+	//   AX         p
+	//   CX         lines
 	MOVQ p+0(FP), AX
 	MOVQ lines+8(FP), CX
 

@@ -7,6 +7,24 @@
 // func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
 // Requires: AVX, AVX512F, FMA3
 TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
+	// MatMulStrip8AVX512 computes 8 rows of a product of small matrices in float32:
+	//
+	// 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 8, j < 8·eights, t < k
+	//
+	// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
+	// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
+	//
+	// Registers:
+	//   AX, R8     c
+	//   CX         b
+	//   DX         ld, in bytes
+	//   BX         eights
+	//   SI         aRow, in bytes
+	//   Z1–Z24     sums of c[i][j]
+	//   DI         a
+	//   R10        k
+	//   R12        aTerm, in bytes
+	//   R9         plus
 	MOVQ   c+0(FP), AX
 	MOVQ   b+32(FP), CX
 	MOVQ   ld+48(FP), DX
@@ -55,14 +73,16 @@ next:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
-	MOVQ    a+8(FP), DI
-	LEAQ    (SI)(SI*2), R8
-	MOVQ    DI, R9
-	LEAQ    (DI)(SI*4), DI
-	MOVQ    k+40(FP), R10
-	MOVQ    CX, R11
-	MOVQ    aTerm+24(FP), R12
-	SHLQ    $0x02, R12
+
+	// 48 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ DI, R9
+	LEAQ (DI)(SI*4), DI
+	MOVQ k+40(FP), R10
+	MOVQ CX, R11
+	MOVQ aTerm+24(FP), R12
+	SHLQ $0x02, R12
 
 term6:
 	VMOVUPS      (R11), Z25
@@ -210,14 +230,16 @@ group5:
 	VMOVAPS Z0, Z22
 	VMOVAPS Z0, Z23
 	VMOVAPS Y0, Y24
-	MOVQ    a+8(FP), DI
-	LEAQ    (SI)(SI*2), R8
-	MOVQ    DI, R9
-	LEAQ    (DI)(SI*4), DI
-	MOVQ    k+40(FP), R10
-	MOVQ    CX, R11
-	MOVQ    aTerm+24(FP), R12
-	SHLQ    $0x02, R12
+
+	// 40 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ DI, R9
+	LEAQ (DI)(SI*4), DI
+	MOVQ k+40(FP), R10
+	MOVQ CX, R11
+	MOVQ aTerm+24(FP), R12
+	SHLQ $0x02, R12
 
 term5:
 	VMOVUPS      (R11), Z25
@@ -357,14 +379,16 @@ group4:
 	VMOVAPS Z0, Z14
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
-	MOVQ    a+8(FP), DI
-	LEAQ    (SI)(SI*2), R8
-	MOVQ    DI, R9
-	LEAQ    (DI)(SI*4), DI
-	MOVQ    k+40(FP), R10
-	MOVQ    CX, R11
-	MOVQ    aTerm+24(FP), R12
-	SHLQ    $0x02, R12
+
+	// 32 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ DI, R9
+	LEAQ (DI)(SI*4), DI
+	MOVQ k+40(FP), R10
+	MOVQ CX, R11
+	MOVQ aTerm+24(FP), R12
+	SHLQ $0x02, R12
 
 term4:
 	VMOVUPS      (R11), Z17
@@ -479,14 +503,16 @@ group3:
 	VMOVAPS Y0, Y14
 	VMOVAPS Z0, Z15
 	VMOVAPS Y0, Y16
-	MOVQ    a+8(FP), DI
-	LEAQ    (SI)(SI*2), R8
-	MOVQ    DI, R9
-	LEAQ    (DI)(SI*4), DI
-	MOVQ    k+40(FP), R10
-	MOVQ    CX, R11
-	MOVQ    aTerm+24(FP), R12
-	SHLQ    $0x02, R12
+
+	// 24 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ DI, R9
+	LEAQ (DI)(SI*4), DI
+	MOVQ k+40(FP), R10
+	MOVQ CX, R11
+	MOVQ aTerm+24(FP), R12
+	SHLQ $0x02, R12
 
 term3:
 	VMOVUPS      (R11), Z17
@@ -593,14 +619,16 @@ group2:
 	VMOVAPS Z0, Z6
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
-	MOVQ    a+8(FP), DI
-	LEAQ    (SI)(SI*2), R8
-	MOVQ    DI, R9
-	LEAQ    (DI)(SI*4), DI
-	MOVQ    k+40(FP), R10
-	MOVQ    CX, R11
-	MOVQ    aTerm+24(FP), R12
-	SHLQ    $0x02, R12
+
+	// 16 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ DI, R9
+	LEAQ (DI)(SI*4), DI
+	MOVQ k+40(FP), R10
+	MOVQ CX, R11
+	MOVQ aTerm+24(FP), R12
+	SHLQ $0x02, R12
 
 term2:
 	VMOVUPS      (R11), Z9
@@ -682,14 +710,16 @@ group1:
 	VMOVAPS Y0, Y6
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
-	MOVQ    a+8(FP), DI
-	LEAQ    (SI)(SI*2), R8
-	MOVQ    DI, R9
-	LEAQ    (DI)(SI*4), DI
-	MOVQ    k+40(FP), R10
-	MOVQ    CX, R11
-	MOVQ    aTerm+24(FP), R12
-	SHLQ    $0x02, R12
+
+	// 8 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ DI, R9
+	LEAQ (DI)(SI*4), DI
+	MOVQ k+40(FP), R10
+	MOVQ CX, R11
+	MOVQ aTerm+24(FP), R12
+	SHLQ $0x02, R12
 
 term1:
 	VMOVUPS      (R11), Y9
@@ -768,6 +798,24 @@ done:
 // func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
 // Requires: AVX, FMA3
 TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
+	// MatMulStrip4AVX2 computes 4 rows of a product of small matrices in float32:
+	//
+	// 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 4, j < 8·eights, t < k
+	//
+	// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
+	// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
+	//
+	// Registers:
+	//   AX, R8     c
+	//   CX         b
+	//   DX         ld, in bytes
+	//   BX         eights
+	//   SI         aRow, in bytes
+	//   Y0–Y11     sums of c[i][j]
+	//   DI         a
+	//   R9         k
+	//   R11        aTerm, in bytes
+	//   R9         plus
 	MOVQ c+0(FP), AX
 	MOVQ b+32(FP), CX
 	MOVQ ld+48(FP), DX
@@ -797,12 +845,14 @@ next:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   a+8(FP), DI
-	LEAQ   (SI)(SI*2), R8
-	MOVQ   k+40(FP), R9
-	MOVQ   CX, R10
-	MOVQ   aTerm+24(FP), R11
-	SHLQ   $0x02, R11
+
+	// 24 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ k+40(FP), R9
+	MOVQ CX, R10
+	MOVQ aTerm+24(FP), R11
+	SHLQ $0x02, R11
 
 term3:
 	VMOVUPS      (R10), Y12
@@ -885,12 +935,14 @@ group2:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   a+8(FP), DI
-	LEAQ   (SI)(SI*2), R8
-	MOVQ   k+40(FP), R9
-	MOVQ   CX, R10
-	MOVQ   aTerm+24(FP), R11
-	SHLQ   $0x02, R11
+
+	// 16 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ k+40(FP), R9
+	MOVQ CX, R10
+	MOVQ aTerm+24(FP), R11
+	SHLQ $0x02, R11
 
 term2:
 	VMOVUPS      (R10), Y8
@@ -956,12 +1008,14 @@ group1:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   a+8(FP), DI
-	LEAQ   (SI)(SI*2), R8
-	MOVQ   k+40(FP), R9
-	MOVQ   CX, R10
-	MOVQ   aTerm+24(FP), R11
-	SHLQ   $0x02, R11
+
+	// 8 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	MOVQ a+8(FP), DI
+	LEAQ (SI)(SI*2), R8
+	MOVQ k+40(FP), R9
+	MOVQ CX, R10
+	MOVQ aTerm+24(FP), R11
+	SHLQ $0x02, R11
 
 term1:
 	VMOVUPS      (R10), Y4

@@ -57,6 +57,18 @@ GLOBL splitOddWords<>(SB), RODATA|NOPTR, $64
 // func SplitRows32AVX512(dst *float32, src *float32, stride int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·SplitRows32AVX512(SB), NOSPLIT, $0-24
+	// SplitRows32AVX512 splits 32 rows of 32 float32 numbers, stride apart, into two bfloat16 each: the high part is the
+	// number rounded to the nearest, halves away from zero, and the low part what is left, rounded likewise. Those
+	// of row i lie together, as 16 words of two, at word 16·i of dst: first all high parts, then all low ones. A
+	// number beyond the range of bfloat16 has an infinite high part; a NaN must not have all of its
+	// bits 15 to 22 set.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   Z0–Z1      half a unit of bfloat16, and the mask of its bits
+	//   Z3–Z6      high and low parts
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         stride+16(FP), DX
@@ -91,6 +103,16 @@ row:
 // func SplitColumns32AVX512(dst *float32, src *float32, stride int)
 // Requires: AVX, AVX512F
 TEXT ·SplitColumns32AVX512(SB), NOSPLIT, $0-24
+	// SplitColumns32AVX512 splits 32 rows of 32 float32 numbers, stride apart, as SplitRows32AVX512 does. The words of dst have
+	// two numbers of one column, of row 2p in the low half and of row 2p+1 in the high half, those of columns j < 16
+	// at word 16·p + j and of the others at word 256 + 16·p + j − 16: first all high parts, then all low ones.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         src
+	//   DX         stride, in bytes
+	//   Z0–Z1      half a unit of bfloat16, and the mask of its bits
+	//   Z2–Z5      high and low parts
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         stride+16(FP), DX
@@ -145,6 +167,34 @@ rows:
 // func GemmSplit32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
 // Requires: AMXBF16, AMXTILE, AVX, MMX+
 TEXT ·GemmSplit32x32AMXBF16(SB), NOSPLIT, $0-72
+	// GemmSplit32x32AMXBF16 multiplies strips of 32 rows by a panel of 32 columns, both split
+	// into two bfloat16 (SplitRows32AVX512, SplitColumns32AVX512):
+	//
+	// 	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < 32·strips, j < 32, t < k
+	//
+	// without the products of two low parts. A chain, which begins with 0 or, if add is not 0, with the
+	// entry of c that was there, takes for every 32 terms in order the sum of the products of the low part of a
+	// with the high part of b, then of both high parts, then of high and low. The sum is that of even terms plus
+	// that of odd ones, each a chain of fused multiply-adds from 0 in ascending order. Subnormal numbers
+	// count as 0 and are made 0 everywhere.
+	//
+	// 	a  [strips][k/32] blocks of SplitRows32AVX512
+	// 	b  [k/32] blocks of SplitColumns32AVX512
+	//
+	// 	ahead, step  as in Gemm8x48AVX512
+	//
+	// Requires k > 0, a multiple of 32, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	//
+	// Registers:
+	//   R8         a
+	//   R10        c
+	//   R12        cStride
+	//   AX         strips
+	//   CX         ahead
+	//   DX         step
+	//   R9         b
+	//   BX         k
+	//   DI         add
 	LEAQ tileShapes<>+0(SB), AX
 
 	// LDTILECFG (AX)
@@ -253,6 +303,8 @@ zero:
 	BYTE $0x49
 	BYTE $0xd8
 
+	// Accumulate: tmm0–tmm3 hold the quarters of the 32 × 32 sums, tmm4 and tmm5 rows of a, tmm6 and
+	// tmm7 columns of b: low·high, then high·high, then high·low parts
 terms:
 	// TILELOADDT1 2048(R8)(R13*1), tmm4
 	BYTE       $0xc4
@@ -531,6 +583,14 @@ terms:
 // func BFloat16PeakAMXBF16(n int, x *byte)
 // Requires: AMXBF16, AMXTILE, AVX
 TEXT ·BFloat16PeakAMXBF16(SB), NOSPLIT, $0-16
+	// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each, on
+	// tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
+	// result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   CX         n
+	//   R8         x
+	//   CX         rounds left
 	MOVQ n+0(FP), CX
 	MOVQ x+8(FP), R8
 	MOVQ $0x00000040, R9

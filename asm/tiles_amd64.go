@@ -4,24 +4,26 @@
 
 package asm
 
-// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, both of
-// signed bytes in coarse and fine codes, and counts like the other panels.
+// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates and counts, as
+// PanelArgs says, but for words of four signed bytes of coarse and fine codes and other strips: by
 //
-//	q      [k/16][16][16]  words of four bytes of the first strip: word t of query i at
-//	                  q[t/16*16*16+16*i+t%16]; those of the next strip lie qStride words further on
-//	e      [k][48]  words of the panel: word t of candidate j at e[t*48+j]
-//	scores [strips*16+16][48] 64-byte aligned: c + f/254, both sums exact in int32 and rounded to
-//	                  float32, 1/254 and the product rounded and then the sum, where c are the
-//	                  products of coarse with coarse codes, words t < k/2, and f those of coarse
-//	                  with fine and of fine with coarse codes; the last 16 rows are scratch
-//	add, drop, alive  not used
-//	rows, ends, better, undecided, valid, ahead, step as in DotPanel9x48AVX512, but the cache lines
-//	                  fetched are eight for every 32 words of a strip, and rows is not nil
+//	score[i][j] = coarse[i][j] + fine[i][j]/254
+//	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
+//	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
 //
-// It returns the number of pairs appended. Requires k > 0, a multiple of 32, strips > 0.
+// with the coarse codes c, words t < K/2, and the fine codes f, the words after them, of the query and, with a
+// prime, of the candidate. Both sums are exact in int32 and rounded to float32; 1/254, the product and the
+// sum are rounded. There are no products of fine codes.
+//
+//	Psi     [K/16][16][16]: word t of query i of the first strip is Psi[t/16*16*16+16*i+t%16]
+//	Scores  has 16 rows more than there are queries, as scratch memory
+//	Ahead   is followed by eight cache lines for every 32 words of a strip
+//
+// Add, ExitBelow and Active are not used; TruthStart is not nil. K is a multiple of 32. It returns the number
+// of pairs in Undecided.
 //
 //go:noescape
-func Int16Panel16x48AMX(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+func Int16Panel16x48AMX(args *PanelArgs) int
 
 // Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each, on
 // tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no

@@ -14,25 +14,72 @@ DATA tileShapes<>+48(SB)/8, $0x1010101010101010
 DATA tileShapes<>+56(SB)/8, $0x0000000000000000
 GLOBL tileShapes<>(SB), RODATA|NOPTR, $64
 
-// func Int16Panel16x48AMX(q *float32, qStride int, e *float32, k int, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int
+// func Int16Panel16x48AMX(args *PanelArgs) int
 // Requires: AMXINT8, AMXTILE, AVX, AVX512F, MMX+, POPCNT
-TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-136
-	MOVQ   q+0(FP), AX
-	MOVQ   AX, (SP)
-	MOVQ   strips+32(FP), AX
-	MOVQ   AX, 8(SP)
-	MOVQ   scores+40(FP), AX
-	MOVQ   AX, 16(SP)
-	MOVQ   rows+72(FP), AX
-	MOVQ   AX, 24(SP)
-	MOVQ   undecided+96(FP), AX
-	MOVQ   AX, 32(SP)
-	MOVQ   ahead+112(FP), AX
-	MOVQ   AX, 40(SP)
-	MOVQ   k+24(FP), AX
+TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
+	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates and counts, as
+	// PanelArgs says, but for words of four signed bytes of coarse and fine codes and other strips: by
+	//
+	// 	score[i][j] = coarse[i][j] + fine[i][j]/254
+	// 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
+	// 	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
+	//
+	// with the coarse codes c, words t < K/2, and the fine codes f, the words after them, of the query and, with a
+	// prime, of the candidate. Both sums are exact in int32 and rounded to float32; 1/254, the product and the
+	// sum are rounded. There are no products of fine codes.
+	//
+	// 	Psi     [K/16][16][16]: word t of query i of the first strip is Psi[t/16*16*16+16*i+t%16]
+	// 	Scores  has 16 rows more than there are queries, as scratch memory
+	// 	Ahead   is followed by eight cache lines for every 32 words of a strip
+	//
+	// Add, ExitBelow and Active are not used; TruthStart is not nil. K is a multiple of 32. It returns the number
+	// of pairs in Undecided.
+	//
+	// Registers:
+	//   R8–R9      addresses of c and f, then of the stored sums
+	//   R10–R11    addresses of c' and f'
+	//   R12–R13    bytes from row to row of a tile of ψ, and of φ or of sums
+	//   AX         words left
+	//   CX, DX     address and step of the prefetches
+	//   AX         queries of the strip left
+	//   Z0         1/254
+	//   Z1–Z3      scores of a query
+	//   Z2–Z4      fine sums of a query
+	//   CX         counting: address of the first truth of each query
+	//   DX         counting: address of the thresholds [t][lo, hi]
+	//   BX         counting: address of the counts [t]
+	//   SI         counting: address of the next undecided pair
+	//   K1–K3      counting: valid lanes
+	//   DI, CX     counting: truth t, and the end of the query's truths
+	//   Z0, Z4     counting: lo and hi of truth t in all lanes
+	//   R8–R9      counting: masks above and open
+	// State of the loop over strips
+	MOVQ args+0(FP), AX
+	MOVQ (AX), AX
+	MOVQ AX, (SP)
+	MOVQ args+0(FP), AX
+	MOVQ 32(AX), AX
+	MOVQ AX, 8(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 40(AX), AX
+	MOVQ AX, 16(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 72(AX), AX
+	MOVQ AX, 24(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), AX
+	MOVQ AX, 32(SP)
+	MOVQ args+0(FP), AX
+	MOVQ 112(AX), AX
+	MOVQ AX, 40(SP)
+
+	// Half of the words of the panel, in bytes: where the fine codes begin; and the scratch rows of scores
+	MOVQ   args+0(FP), AX
+	MOVQ   24(AX), AX
 	IMUL3Q $0x00000060, AX, AX
 	MOVQ   AX, 56(SP)
-	MOVQ   strips+32(FP), AX
+	MOVQ   args+0(FP), AX
+	MOVQ   32(AX), AX
 	IMUL3Q $0x00000c00, AX, AX
 	ADDQ   16(SP), AX
 	MOVQ   AX, 48(SP)
@@ -47,8 +94,10 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-136
 
 strip:
 	MOVQ (SP), R8
-	MOVQ e+16(FP), R10
-	MOVQ k+24(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 16(AX), R10
+	MOVQ args+0(FP), AX
+	MOVQ 24(AX), AX
 	MOVQ AX, R9
 	SHLQ $0x05, R9
 	ADDQ R8, R9
@@ -57,8 +106,11 @@ strip:
 	MOVQ $0x00000040, R12
 	MOVQ $0x000000c0, R13
 	MOVQ 40(SP), CX
-	MOVQ step+120(FP), DX
+	MOVQ args+0(FP), DX
+	MOVQ 120(DX), DX
 
+	// Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j];
+	// tmm6 takes words of ψ, tmm7 of φ
 	// TILEZERO tmm0
 	BYTE $0xc4
 	BYTE $0xe2
@@ -102,6 +154,7 @@ strip:
 	BYTE $0xe8
 
 words:
+	// fine += f·c'
 	// TILELOADD 0(R9)(R12*1), tmm6
 	BYTE $0xc4
 	BYTE $0x82
@@ -177,6 +230,7 @@ words:
 	PREFETCHT1 (CX)
 	ADDQ       DX, CX
 
+	// coarse += c·c'
 	// TILELOADD 0(R8)(R12*1), tmm6
 	BYTE $0xc4
 	BYTE $0x82
@@ -252,6 +306,7 @@ words:
 	PREFETCHT1 (CX)
 	ADDQ       DX, CX
 
+	// fine += c·f'
 	// TILELOADD 0(R11)(R13*1), tmm7
 	BYTE $0xc4
 	BYTE $0x82
@@ -320,7 +375,7 @@ words:
 	JNE  words
 	MOVQ CX, 40(SP)
 
-	// sums, in the order of the scores
+	// Store the sums: a tile holds 16 of a row's 48, the scores' order has rows
 	MOVQ 16(SP), R8
 	MOVQ 48(SP), R9
 
@@ -398,6 +453,7 @@ words:
 	MOVQ $0x00000010, AX
 
 row:
+	// Finish a row: score = float32(coarse) + float32(fine)·(1/254)
 	VBROADCASTSS fineUnit<>+0(SB), Z0
 	MOVQ         16(SP), CX
 	MOVQ         48(SP), DX
@@ -421,21 +477,28 @@ row:
 	ADDQ         $0x000000c0, DX
 	MOVQ         DX, 48(SP)
 	MOVQ         24(SP), CX
-	MOVQ         ends+80(FP), DX
-	MOVQ         better+88(FP), BX
-	MOVQ         32(SP), SI
-	MOVQ         valid+104(FP), DI
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	KMOVW        DI, K3
-	MOVLQSX      (CX), DI
-	MOVLQSX      4(CX), CX
-	CMPQ         DI, CX
-	JGE          row1
+
+	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	MOVQ    args+0(FP), DX
+	MOVQ    80(DX), DX
+	MOVQ    args+0(FP), BX
+	MOVQ    88(BX), BX
+	MOVQ    32(SP), SI
+	MOVQ    args+0(FP), DI
+	MOVQ    104(DI), DI
+	KMOVW   DI, K1
+	SHRQ    $0x10, DI
+	KMOVW   DI, K2
+	SHRQ    $0x10, DI
+	KMOVW   DI, K3
+	MOVLQSX (CX), DI
+	MOVLQSX 4(CX), CX
+	CMPQ    DI, CX
+	JGE     query1
 
 truth0:
+	// Compare with the thresholds
 	VBROADCASTSS (DX)(DI*8), Z0
 	VBROADCASTSS 4(DX)(DI*8), Z4
 	VCMPPS       $0x15, Z0, Z1, K1, K4
@@ -459,37 +522,45 @@ truth0:
 	ORQ          R10, R9
 	ORQ          R11, R8
 	XORQ         R8, R9
-	MOVQ         DI, (SI)
-	MOVQ         R9, 8(SI)
 
-	// keep the pair if its mask is not empty
-	XORL    R10, R10
-	TESTQ   R9, R9
-	SETNE   R10
-	SHLQ    $0x04, R10
-	ADDQ    R10, SI
+	// Undecided: write the pair (t, open), and keep it if open is not empty
+	MOVQ  DI, (SI)
+	MOVQ  R9, 8(SI)
+	XORL  R10, R10
+	TESTQ R9, R9
+	SETNE R10
+	SHLQ  $0x04, R10
+	ADDQ  R10, SI
+
+	// Counts[t] += |above|
 	POPCNTQ R8, R8
 	ADDL    R8, (BX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, CX
 	JLT     truth0
 
-row1:
+query1:
 	MOVQ SI, 32(SP)
 	ADDQ $0x04, 24(SP)
 	DECQ AX
 	JNE  row
+
+	// The next strip
 	SUBQ $0x00000c00, 48(SP)
-	MOVQ qStride+8(FP), AX
+	MOVQ args+0(FP), AX
+	MOVQ 8(AX), AX
 	SHLQ $0x02, AX
 	ADDQ AX, (SP)
 	DECQ 8(SP)
 	JNE  strip
-	MOVQ undecided+96(FP), CX
+
+	// The number of pairs: 16 bytes each
+	MOVQ args+0(FP), AX
+	MOVQ 96(AX), CX
 	MOVQ 32(SP), AX
 	SUBQ CX, AX
 	SHRQ $0x04, AX
-	MOVQ AX, ret+128(FP)
+	MOVQ AX, ret+8(FP)
 
 	// TILERELEASE
 	BYTE $0xc4
@@ -506,6 +577,14 @@ GLOBL fineUnit<>(SB), RODATA|NOPTR, $4
 // func Int8PeakAMX(n int, x *byte)
 // Requires: AMXINT8, AMXTILE, AVX
 TEXT ·Int8PeakAMX(SB), NOSPLIT, $0-16
+	// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each, on
+	// tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
+	// result but the time that it takes. Requires n > 0.
+	//
+	// Registers:
+	//   CX         n
+	//   R8         x
+	//   CX         rounds left
 	MOVQ n+0(FP), CX
 	MOVQ x+8(FP), R8
 	MOVQ $0x00000040, R9

@@ -41,6 +41,16 @@ GLOBL lanes<>(SB), RODATA|NOPTR, $128
 // func UnpackTriangleAVX2(dst *float32, packed *float32, d int, ld int, diagonal float32)
 // Requires: AVX
 TEXT ·UnpackTriangleAVX2(SB), NOSPLIT, $0-36
+	// UnpackTriangleAVX2 writes the symmetric d × d matrix with a packed lower triangle, its diagonal
+	// multiplied, with zeros up to the next multiple of 8 columns. dst has as many rows; those from d on
+	// must be zero. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0.
+	//
+	// Registers:
+	//   AX         dst
+	//   CX         packed
+	//   DX         d
+	//   BX         ld, in bytes
+	//   Y0         diagonal in all lanes
 	MOVQ dst+0(FP), AX
 	MOVQ packed+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -217,6 +227,16 @@ diagonal:
 // func PackTriangleAVX2(packed *float32, src *float32, d int, ld int, factor float32, diagonal float32)
 // Requires: AVX
 TEXT ·PackTriangleAVX2(SB), NOSPLIT, $0-40
+	// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by a factor and on the
+	// diagonal by one of its own. Rows are read up to the next multiple of 8. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0.
+	//
+	// Registers:
+	//   AX         packed
+	//   CX         src
+	//   DX         d
+	//   BX         ld, in bytes
+	//   Y0         factor in all lanes
+	//   Y1         diagonal in all lanes
 	MOVQ         packed+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         d+16(FP), DX
@@ -276,6 +296,13 @@ stored:
 // func AddTransposeAVX2(m *float32, d int, ld int)
 // Requires: AVX
 TEXT ·AddTransposeAVX2(SB), NOSPLIT, $0-24
+	// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal; in the 8 × 8 blocks on it
+	// everywhere. m has rows and columns up to the next multiple of 8. Requires d > 0.
+	//
+	// Registers:
+	//   AX         m
+	//   CX         d
+	//   DX         ld, in bytes
 	MOVQ m+0(FP), AX
 	MOVQ d+8(FP), CX
 	MOVQ ld+16(FP), DX

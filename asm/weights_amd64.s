@@ -7,6 +7,14 @@
 // func MaximumAVX512(x *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·MaximumAVX512(SB), NOSPLIT, $0-24
+	// MaximumAVX512 raises lanes[i mod 32] to x[i], i < n; NaN does not raise
+	// it. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         lanes
+	//   Z0–Z1      maxima of the 32 lanes
 	MOVQ    x+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    lanes+16(FP), DX
@@ -29,6 +37,20 @@ entries:
 // func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
+	// ExpAVX512 replaces x by exp(a·x − shift) and adds the results up in 32
+	// lanes, entry i in lane i mod 32, one chain from 0 with i ascending, every operation rounded.
+	// Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         lanes
+	//   Z0         a in all lanes
+	//   Z1         shift in all lanes
+	//   Z4–Z5      sums of the 32 lanes
+	//   Z2–Z3      the limits of exp's argument
+	//   Z6         v, what is left of exp's argument
+	//   Z9         values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         lanes+24(FP), DX
@@ -40,17 +62,21 @@ TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
 	VPXORD       Z5, Z5, Z5
 
 entries:
-	VMULPS  (AX), Z0, Z6
-	VSUBPS  Z1, Z6, Z6
-	VMINPS  Z6, Z2, Z6
-	VMAXPS  Z6, Z3, Z6
-	VMULPS  constant3fb8aa3b<>+0(SB), Z6, Z7
-	VADDPS  constant4b400000<>+0(SB), Z7, Z7
-	VSUBPS  constant4b400000<>+0(SB), Z7, Z8
-	VMULPS  constant3f318000<>+0(SB), Z8, Z9
-	VSUBPS  Z9, Z6, Z6
-	VMULPS  constantb95e8083<>+0(SB), Z8, Z8
-	VSUBPS  Z8, Z6, Z6
+	VMULPS (AX), Z0, Z6
+	VSUBPS Z1, Z6, Z6
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Z6, Z2, Z6
+	VMAXPS Z6, Z3, Z6
+	VMULPS constant3fb8aa3b<>+0(SB), Z6, Z7
+	VADDPS constant4b400000<>+0(SB), Z7, Z7
+	VSUBPS constant4b400000<>+0(SB), Z7, Z8
+	VMULPS constant3f318000<>+0(SB), Z8, Z9
+	VSUBPS Z9, Z6, Z6
+	VMULPS constantb95e8083<>+0(SB), Z8, Z8
+	VSUBPS Z8, Z6, Z6
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Z9
 	VMULPS  Z6, Z9, Z9
 	VADDPS  constant3ab743ce<>+0(SB), Z9, Z9
@@ -66,6 +92,8 @@ entries:
 	VMULPS  Z8, Z9, Z9
 	VADDPS  Z6, Z9, Z9
 	VADDPS  constant3f800000<>+0(SB), Z9, Z9
+
+	// times 2^n, in two halves, since 2^n alone may leave the range
 	VPSUBD  constant4b400000<>+0(SB), Z7, Z7
 	VPSRAD  $0x01, Z7, Z8
 	VPSUBD  Z8, Z7, Z7
@@ -79,15 +107,19 @@ entries:
 	VADDPS  Z9, Z4, Z4
 	VMULPS  64(AX), Z0, Z6
 	VSUBPS  Z1, Z6, Z6
-	VMINPS  Z6, Z2, Z6
-	VMAXPS  Z6, Z3, Z6
-	VMULPS  constant3fb8aa3b<>+0(SB), Z6, Z7
-	VADDPS  constant4b400000<>+0(SB), Z7, Z7
-	VSUBPS  constant4b400000<>+0(SB), Z7, Z8
-	VMULPS  constant3f318000<>+0(SB), Z8, Z9
-	VSUBPS  Z9, Z6, Z6
-	VMULPS  constantb95e8083<>+0(SB), Z8, Z8
-	VSUBPS  Z8, Z6, Z6
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Z6, Z2, Z6
+	VMAXPS Z6, Z3, Z6
+	VMULPS constant3fb8aa3b<>+0(SB), Z6, Z7
+	VADDPS constant4b400000<>+0(SB), Z7, Z7
+	VSUBPS constant4b400000<>+0(SB), Z7, Z8
+	VMULPS constant3f318000<>+0(SB), Z8, Z9
+	VSUBPS Z9, Z6, Z6
+	VMULPS constantb95e8083<>+0(SB), Z8, Z8
+	VSUBPS Z8, Z6, Z6
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Z9
 	VMULPS  Z6, Z9, Z9
 	VADDPS  constant3ab743ce<>+0(SB), Z9, Z9
@@ -103,6 +135,8 @@ entries:
 	VMULPS  Z8, Z9, Z9
 	VADDPS  Z6, Z9, Z9
 	VADDPS  constant3f800000<>+0(SB), Z9, Z9
+
+	// times 2^n, in two halves, since 2^n alone may leave the range
 	VPSUBD  constant4b400000<>+0(SB), Z7, Z7
 	VPSRAD  $0x01, Z7, Z8
 	VPSUBD  Z8, Z7, Z7
@@ -265,6 +299,24 @@ GLOBL constant0000007f<>(SB), RODATA|NOPTR, $64
 // func LogisticAVX512(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
+	// LogisticAVX512 takes the logistic loss of scores: with z = x + shift,
+	//
+	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
+	// 	x = w·(1/(1 + exp(−z)) − target)
+	//
+	// summed in 32 lanes like Exp, every operation rounded; in target·z, z is at least the least finite number. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         w
+	//   DX         n
+	//   BX         lanes
+	//   Z0         shift in all lanes
+	//   Z1         target in all lanes
+	//   Z4–Z5      sums of the 32 lanes
+	//   Z2–Z3      the limits of exp's argument
+	//   Z7         v, what is left of exp's argument
+	//   Z13–Z14    values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         w+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -280,15 +332,19 @@ entries:
 	VMOVUPS (AX), Z6
 	VADDPS  Z0, Z6, Z6
 	VPORD   constant80000000<>+0(SB), Z6, Z7
-	VMINPS  Z7, Z3, Z7
-	VMAXPS  Z7, Z2, Z7
-	VMULPS  constant3fb8aa3b<>+0(SB), Z7, Z12
-	VADDPS  constant4b400000<>+0(SB), Z12, Z12
-	VSUBPS  constant4b400000<>+0(SB), Z12, Z13
-	VMULPS  constant3f318000<>+0(SB), Z13, Z14
-	VSUBPS  Z14, Z7, Z7
-	VMULPS  constantb95e8083<>+0(SB), Z13, Z13
-	VSUBPS  Z13, Z7, Z7
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Z7, Z3, Z7
+	VMAXPS Z7, Z2, Z7
+	VMULPS constant3fb8aa3b<>+0(SB), Z7, Z12
+	VADDPS constant4b400000<>+0(SB), Z12, Z12
+	VSUBPS constant4b400000<>+0(SB), Z12, Z13
+	VMULPS constant3f318000<>+0(SB), Z13, Z14
+	VSUBPS Z14, Z7, Z7
+	VMULPS constantb95e8083<>+0(SB), Z13, Z13
+	VSUBPS Z13, Z7, Z7
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Z14
 	VMULPS  Z7, Z14, Z14
 	VADDPS  constant3ab743ce<>+0(SB), Z14, Z14
@@ -304,17 +360,19 @@ entries:
 	VMULPS  Z13, Z14, Z14
 	VADDPS  Z7, Z14, Z14
 	VADDPS  constant3f800000<>+0(SB), Z14, Z14
-	VPSUBD  constant4b400000<>+0(SB), Z12, Z12
-	VPSRAD  $0x01, Z12, Z13
-	VPSUBD  Z13, Z12, Z12
-	VPADDD  constant0000007f<>+0(SB), Z13, Z13
-	VPSLLD  $0x17, Z13, Z13
-	VMULPS  Z13, Z14, Z14
-	VPADDD  constant0000007f<>+0(SB), Z12, Z12
-	VPSLLD  $0x17, Z12, Z12
-	VMULPS  Z12, Z14, Z14
 
-	// the derivative
+	// times 2^n, in two halves, since 2^n alone may leave the range
+	VPSUBD constant4b400000<>+0(SB), Z12, Z12
+	VPSRAD $0x01, Z12, Z13
+	VPSUBD Z13, Z12, Z12
+	VPADDD constant0000007f<>+0(SB), Z13, Z13
+	VPSLLD $0x17, Z13, Z13
+	VMULPS Z13, Z14, Z14
+	VPADDD constant0000007f<>+0(SB), Z12, Z12
+	VPSLLD $0x17, Z12, Z12
+	VMULPS Z12, Z14, Z14
+
+	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Z14, Z7
 	VMOVUPS   constant3f800000<>+0(SB), Z12
 	VPMOVD2M  Z6, K1
@@ -325,7 +383,7 @@ entries:
 	VMULPS    Z12, Z8, Z8
 	VMOVUPS   Z8, (AX)
 
-	// the loss
+	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Z14, Z7
 	VDIVPS  Z7, Z14, Z14
 	VMULPS  Z14, Z14, Z7
@@ -358,15 +416,19 @@ entries:
 	VMOVUPS 64(AX), Z6
 	VADDPS  Z0, Z6, Z6
 	VPORD   constant80000000<>+0(SB), Z6, Z7
-	VMINPS  Z7, Z3, Z7
-	VMAXPS  Z7, Z2, Z7
-	VMULPS  constant3fb8aa3b<>+0(SB), Z7, Z12
-	VADDPS  constant4b400000<>+0(SB), Z12, Z12
-	VSUBPS  constant4b400000<>+0(SB), Z12, Z13
-	VMULPS  constant3f318000<>+0(SB), Z13, Z14
-	VSUBPS  Z14, Z7, Z7
-	VMULPS  constantb95e8083<>+0(SB), Z13, Z13
-	VSUBPS  Z13, Z7, Z7
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Z7, Z3, Z7
+	VMAXPS Z7, Z2, Z7
+	VMULPS constant3fb8aa3b<>+0(SB), Z7, Z12
+	VADDPS constant4b400000<>+0(SB), Z12, Z12
+	VSUBPS constant4b400000<>+0(SB), Z12, Z13
+	VMULPS constant3f318000<>+0(SB), Z13, Z14
+	VSUBPS Z14, Z7, Z7
+	VMULPS constantb95e8083<>+0(SB), Z13, Z13
+	VSUBPS Z13, Z7, Z7
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Z14
 	VMULPS  Z7, Z14, Z14
 	VADDPS  constant3ab743ce<>+0(SB), Z14, Z14
@@ -382,17 +444,19 @@ entries:
 	VMULPS  Z13, Z14, Z14
 	VADDPS  Z7, Z14, Z14
 	VADDPS  constant3f800000<>+0(SB), Z14, Z14
-	VPSUBD  constant4b400000<>+0(SB), Z12, Z12
-	VPSRAD  $0x01, Z12, Z13
-	VPSUBD  Z13, Z12, Z12
-	VPADDD  constant0000007f<>+0(SB), Z13, Z13
-	VPSLLD  $0x17, Z13, Z13
-	VMULPS  Z13, Z14, Z14
-	VPADDD  constant0000007f<>+0(SB), Z12, Z12
-	VPSLLD  $0x17, Z12, Z12
-	VMULPS  Z12, Z14, Z14
 
-	// the derivative
+	// times 2^n, in two halves, since 2^n alone may leave the range
+	VPSUBD constant4b400000<>+0(SB), Z12, Z12
+	VPSRAD $0x01, Z12, Z13
+	VPSUBD Z13, Z12, Z12
+	VPADDD constant0000007f<>+0(SB), Z13, Z13
+	VPSLLD $0x17, Z13, Z13
+	VMULPS Z13, Z14, Z14
+	VPADDD constant0000007f<>+0(SB), Z12, Z12
+	VPSLLD $0x17, Z12, Z12
+	VMULPS Z12, Z14, Z14
+
+	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Z14, Z7
 	VMOVUPS   constant3f800000<>+0(SB), Z12
 	VPMOVD2M  Z6, K1
@@ -403,7 +467,7 @@ entries:
 	VMULPS    Z12, Z10, Z10
 	VMOVUPS   Z10, 64(AX)
 
-	// the loss
+	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Z14, Z7
 	VDIVPS  Z7, Z14, Z14
 	VMULPS  Z14, Z14, Z7
@@ -545,6 +609,14 @@ GLOBL constantff7fffff<>(SB), RODATA|NOPTR, $64
 // func MaximumAVX2(x *float32, n int, lanes *[32]float32)
 // Requires: AVX
 TEXT ·MaximumAVX2(SB), NOSPLIT, $0-24
+	// MaximumAVX2 raises lanes[i mod 32] to x[i], i < n; NaN does not raise
+	// it. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         lanes
+	//   Y0–Y3      maxima of the 32 lanes
 	MOVQ    x+0(FP), AX
 	MOVQ    n+8(FP), CX
 	MOVQ    lanes+16(FP), DX
@@ -575,6 +647,20 @@ entries:
 // func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
+	// ExpAVX2 replaces x by exp(a·x − shift) and adds the results up in 32
+	// lanes, entry i in lane i mod 32, one chain from 0 with i ascending, every operation rounded.
+	// Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         n
+	//   DX         lanes
+	//   Y0         a in all lanes
+	//   Y1         shift in all lanes
+	//   Y4–Y7      sums of the 32 lanes
+	//   Y2–Y3      the limits of exp's argument
+	//   Y8         v, what is left of exp's argument
+	//   Y11        values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
 	MOVQ         lanes+24(FP), DX
@@ -588,17 +674,21 @@ TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
 	VXORPS       Y7, Y7, Y7
 
 entries:
-	VMULPS  (AX), Y0, Y8
-	VSUBPS  Y1, Y8, Y8
-	VMINPS  Y8, Y2, Y8
-	VMAXPS  Y8, Y3, Y8
-	VMULPS  constant3fb8aa3b<>+0(SB), Y8, Y9
-	VADDPS  constant4b400000<>+0(SB), Y9, Y9
-	VSUBPS  constant4b400000<>+0(SB), Y9, Y10
-	VMULPS  constant3f318000<>+0(SB), Y10, Y11
-	VSUBPS  Y11, Y8, Y8
-	VMULPS  constantb95e8083<>+0(SB), Y10, Y10
-	VSUBPS  Y10, Y8, Y8
+	VMULPS (AX), Y0, Y8
+	VSUBPS Y1, Y8, Y8
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y8, Y2, Y8
+	VMAXPS Y8, Y3, Y8
+	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
+	VADDPS constant4b400000<>+0(SB), Y9, Y9
+	VSUBPS constant4b400000<>+0(SB), Y9, Y10
+	VMULPS constant3f318000<>+0(SB), Y10, Y11
+	VSUBPS Y11, Y8, Y8
+	VMULPS constantb95e8083<>+0(SB), Y10, Y10
+	VSUBPS Y10, Y8, Y8
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y11
 	VMULPS  Y8, Y11, Y11
 	VADDPS  constant3ab743ce<>+0(SB), Y11, Y11
@@ -614,6 +704,8 @@ entries:
 	VMULPS  Y10, Y11, Y11
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
+
+	// times 2^n, in two halves, since 2^n alone may leave the range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -627,15 +719,19 @@ entries:
 	VADDPS  Y11, Y4, Y4
 	VMULPS  32(AX), Y0, Y8
 	VSUBPS  Y1, Y8, Y8
-	VMINPS  Y8, Y2, Y8
-	VMAXPS  Y8, Y3, Y8
-	VMULPS  constant3fb8aa3b<>+0(SB), Y8, Y9
-	VADDPS  constant4b400000<>+0(SB), Y9, Y9
-	VSUBPS  constant4b400000<>+0(SB), Y9, Y10
-	VMULPS  constant3f318000<>+0(SB), Y10, Y11
-	VSUBPS  Y11, Y8, Y8
-	VMULPS  constantb95e8083<>+0(SB), Y10, Y10
-	VSUBPS  Y10, Y8, Y8
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y8, Y2, Y8
+	VMAXPS Y8, Y3, Y8
+	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
+	VADDPS constant4b400000<>+0(SB), Y9, Y9
+	VSUBPS constant4b400000<>+0(SB), Y9, Y10
+	VMULPS constant3f318000<>+0(SB), Y10, Y11
+	VSUBPS Y11, Y8, Y8
+	VMULPS constantb95e8083<>+0(SB), Y10, Y10
+	VSUBPS Y10, Y8, Y8
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y11
 	VMULPS  Y8, Y11, Y11
 	VADDPS  constant3ab743ce<>+0(SB), Y11, Y11
@@ -651,6 +747,8 @@ entries:
 	VMULPS  Y10, Y11, Y11
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
+
+	// times 2^n, in two halves, since 2^n alone may leave the range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -664,15 +762,19 @@ entries:
 	VADDPS  Y11, Y5, Y5
 	VMULPS  64(AX), Y0, Y8
 	VSUBPS  Y1, Y8, Y8
-	VMINPS  Y8, Y2, Y8
-	VMAXPS  Y8, Y3, Y8
-	VMULPS  constant3fb8aa3b<>+0(SB), Y8, Y9
-	VADDPS  constant4b400000<>+0(SB), Y9, Y9
-	VSUBPS  constant4b400000<>+0(SB), Y9, Y10
-	VMULPS  constant3f318000<>+0(SB), Y10, Y11
-	VSUBPS  Y11, Y8, Y8
-	VMULPS  constantb95e8083<>+0(SB), Y10, Y10
-	VSUBPS  Y10, Y8, Y8
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y8, Y2, Y8
+	VMAXPS Y8, Y3, Y8
+	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
+	VADDPS constant4b400000<>+0(SB), Y9, Y9
+	VSUBPS constant4b400000<>+0(SB), Y9, Y10
+	VMULPS constant3f318000<>+0(SB), Y10, Y11
+	VSUBPS Y11, Y8, Y8
+	VMULPS constantb95e8083<>+0(SB), Y10, Y10
+	VSUBPS Y10, Y8, Y8
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y11
 	VMULPS  Y8, Y11, Y11
 	VADDPS  constant3ab743ce<>+0(SB), Y11, Y11
@@ -688,6 +790,8 @@ entries:
 	VMULPS  Y10, Y11, Y11
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
+
+	// times 2^n, in two halves, since 2^n alone may leave the range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -701,15 +805,19 @@ entries:
 	VADDPS  Y11, Y6, Y6
 	VMULPS  96(AX), Y0, Y8
 	VSUBPS  Y1, Y8, Y8
-	VMINPS  Y8, Y2, Y8
-	VMAXPS  Y8, Y3, Y8
-	VMULPS  constant3fb8aa3b<>+0(SB), Y8, Y9
-	VADDPS  constant4b400000<>+0(SB), Y9, Y9
-	VSUBPS  constant4b400000<>+0(SB), Y9, Y10
-	VMULPS  constant3f318000<>+0(SB), Y10, Y11
-	VSUBPS  Y11, Y8, Y8
-	VMULPS  constantb95e8083<>+0(SB), Y10, Y10
-	VSUBPS  Y10, Y8, Y8
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y8, Y2, Y8
+	VMAXPS Y8, Y3, Y8
+	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
+	VADDPS constant4b400000<>+0(SB), Y9, Y9
+	VSUBPS constant4b400000<>+0(SB), Y9, Y10
+	VMULPS constant3f318000<>+0(SB), Y10, Y11
+	VSUBPS Y11, Y8, Y8
+	VMULPS constantb95e8083<>+0(SB), Y10, Y10
+	VSUBPS Y10, Y8, Y8
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y11
 	VMULPS  Y8, Y11, Y11
 	VADDPS  constant3ab743ce<>+0(SB), Y11, Y11
@@ -725,6 +833,8 @@ entries:
 	VMULPS  Y10, Y11, Y11
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
+
+	// times 2^n, in two halves, since 2^n alone may leave the range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -749,6 +859,24 @@ entries:
 // func LogisticAVX2(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
+	// LogisticAVX2 takes the logistic loss of scores: with z = x + shift,
+	//
+	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
+	// 	x = w·(1/(1 + exp(−z)) − target)
+	//
+	// summed in 32 lanes like Exp, every operation rounded; in target·z, z is at least the least finite number. Requires n > 0, a multiple of 32.
+	//
+	// Registers:
+	//   AX         x
+	//   CX         w
+	//   DX         n
+	//   BX         lanes
+	//   Y0         shift in all lanes
+	//   Y1         target in all lanes
+	//   Y4–Y7      sums of the 32 lanes
+	//   Y2–Y3      the limits of exp's argument
+	//   Y9         v, what is left of exp's argument
+	//   Y10, Y12   values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         w+8(FP), CX
 	MOVQ         n+16(FP), DX
@@ -766,15 +894,19 @@ entries:
 	VMOVUPS (AX), Y8
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
-	VMINPS  Y9, Y3, Y9
-	VMAXPS  Y9, Y2, Y9
-	VMULPS  constant3fb8aa3b<>+0(SB), Y9, Y10
-	VADDPS  constant4b400000<>+0(SB), Y10, Y10
-	VSUBPS  constant4b400000<>+0(SB), Y10, Y11
-	VMULPS  constant3f318000<>+0(SB), Y11, Y12
-	VSUBPS  Y12, Y9, Y9
-	VMULPS  constantb95e8083<>+0(SB), Y11, Y11
-	VSUBPS  Y11, Y9, Y9
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y9, Y3, Y9
+	VMAXPS Y9, Y2, Y9
+	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
+	VADDPS constant4b400000<>+0(SB), Y10, Y10
+	VSUBPS constant4b400000<>+0(SB), Y10, Y11
+	VMULPS constant3f318000<>+0(SB), Y11, Y12
+	VSUBPS Y12, Y9, Y9
+	VMULPS constantb95e8083<>+0(SB), Y11, Y11
+	VSUBPS Y11, Y9, Y9
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y12
 	VMULPS  Y9, Y12, Y12
 	VADDPS  constant3ab743ce<>+0(SB), Y12, Y12
@@ -790,17 +922,19 @@ entries:
 	VMULPS  Y11, Y12, Y12
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
-	VPSUBD  constant4b400000<>+0(SB), Y10, Y10
-	VPSRAD  $0x01, Y10, Y11
-	VPSUBD  Y11, Y10, Y10
-	VPADDD  constant0000007f<>+0(SB), Y11, Y11
-	VPSLLD  $0x17, Y11, Y11
-	VMULPS  Y11, Y12, Y12
-	VPADDD  constant0000007f<>+0(SB), Y10, Y10
-	VPSLLD  $0x17, Y10, Y10
-	VMULPS  Y10, Y12, Y12
 
-	// the derivative
+	// times 2^n, in two halves, since 2^n alone may leave the range
+	VPSUBD constant4b400000<>+0(SB), Y10, Y10
+	VPSRAD $0x01, Y10, Y11
+	VPSUBD Y11, Y10, Y10
+	VPADDD constant0000007f<>+0(SB), Y11, Y11
+	VPSLLD $0x17, Y11, Y11
+	VMULPS Y11, Y12, Y12
+	VPADDD constant0000007f<>+0(SB), Y10, Y10
+	VPSLLD $0x17, Y10, Y10
+	VMULPS Y10, Y12, Y12
+
+	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -810,7 +944,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, (AX)
 
-	// the loss
+	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
@@ -843,15 +977,19 @@ entries:
 	VMOVUPS 32(AX), Y8
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
-	VMINPS  Y9, Y3, Y9
-	VMAXPS  Y9, Y2, Y9
-	VMULPS  constant3fb8aa3b<>+0(SB), Y9, Y10
-	VADDPS  constant4b400000<>+0(SB), Y10, Y10
-	VSUBPS  constant4b400000<>+0(SB), Y10, Y11
-	VMULPS  constant3f318000<>+0(SB), Y11, Y12
-	VSUBPS  Y12, Y9, Y9
-	VMULPS  constantb95e8083<>+0(SB), Y11, Y11
-	VSUBPS  Y11, Y9, Y9
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y9, Y3, Y9
+	VMAXPS Y9, Y2, Y9
+	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
+	VADDPS constant4b400000<>+0(SB), Y10, Y10
+	VSUBPS constant4b400000<>+0(SB), Y10, Y11
+	VMULPS constant3f318000<>+0(SB), Y11, Y12
+	VSUBPS Y12, Y9, Y9
+	VMULPS constantb95e8083<>+0(SB), Y11, Y11
+	VSUBPS Y11, Y9, Y9
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y12
 	VMULPS  Y9, Y12, Y12
 	VADDPS  constant3ab743ce<>+0(SB), Y12, Y12
@@ -867,17 +1005,19 @@ entries:
 	VMULPS  Y11, Y12, Y12
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
-	VPSUBD  constant4b400000<>+0(SB), Y10, Y10
-	VPSRAD  $0x01, Y10, Y11
-	VPSUBD  Y11, Y10, Y10
-	VPADDD  constant0000007f<>+0(SB), Y11, Y11
-	VPSLLD  $0x17, Y11, Y11
-	VMULPS  Y11, Y12, Y12
-	VPADDD  constant0000007f<>+0(SB), Y10, Y10
-	VPSLLD  $0x17, Y10, Y10
-	VMULPS  Y10, Y12, Y12
 
-	// the derivative
+	// times 2^n, in two halves, since 2^n alone may leave the range
+	VPSUBD constant4b400000<>+0(SB), Y10, Y10
+	VPSRAD $0x01, Y10, Y11
+	VPSUBD Y11, Y10, Y10
+	VPADDD constant0000007f<>+0(SB), Y11, Y11
+	VPSLLD $0x17, Y11, Y11
+	VMULPS Y11, Y12, Y12
+	VPADDD constant0000007f<>+0(SB), Y10, Y10
+	VPSLLD $0x17, Y10, Y10
+	VMULPS Y10, Y12, Y12
+
+	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -887,7 +1027,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, 32(AX)
 
-	// the loss
+	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
@@ -920,15 +1060,19 @@ entries:
 	VMOVUPS 64(AX), Y8
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
-	VMINPS  Y9, Y3, Y9
-	VMAXPS  Y9, Y2, Y9
-	VMULPS  constant3fb8aa3b<>+0(SB), Y9, Y10
-	VADDPS  constant4b400000<>+0(SB), Y10, Y10
-	VSUBPS  constant4b400000<>+0(SB), Y10, Y11
-	VMULPS  constant3f318000<>+0(SB), Y11, Y12
-	VSUBPS  Y12, Y9, Y9
-	VMULPS  constantb95e8083<>+0(SB), Y11, Y11
-	VSUBPS  Y11, Y9, Y9
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y9, Y3, Y9
+	VMAXPS Y9, Y2, Y9
+	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
+	VADDPS constant4b400000<>+0(SB), Y10, Y10
+	VSUBPS constant4b400000<>+0(SB), Y10, Y11
+	VMULPS constant3f318000<>+0(SB), Y11, Y12
+	VSUBPS Y12, Y9, Y9
+	VMULPS constantb95e8083<>+0(SB), Y11, Y11
+	VSUBPS Y11, Y9, Y9
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y12
 	VMULPS  Y9, Y12, Y12
 	VADDPS  constant3ab743ce<>+0(SB), Y12, Y12
@@ -944,17 +1088,19 @@ entries:
 	VMULPS  Y11, Y12, Y12
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
-	VPSUBD  constant4b400000<>+0(SB), Y10, Y10
-	VPSRAD  $0x01, Y10, Y11
-	VPSUBD  Y11, Y10, Y10
-	VPADDD  constant0000007f<>+0(SB), Y11, Y11
-	VPSLLD  $0x17, Y11, Y11
-	VMULPS  Y11, Y12, Y12
-	VPADDD  constant0000007f<>+0(SB), Y10, Y10
-	VPSLLD  $0x17, Y10, Y10
-	VMULPS  Y10, Y12, Y12
 
-	// the derivative
+	// times 2^n, in two halves, since 2^n alone may leave the range
+	VPSUBD constant4b400000<>+0(SB), Y10, Y10
+	VPSRAD $0x01, Y10, Y11
+	VPSUBD Y11, Y10, Y10
+	VPADDD constant0000007f<>+0(SB), Y11, Y11
+	VPSLLD $0x17, Y11, Y11
+	VMULPS Y11, Y12, Y12
+	VPADDD constant0000007f<>+0(SB), Y10, Y10
+	VPSLLD $0x17, Y10, Y10
+	VMULPS Y10, Y12, Y12
+
+	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -964,7 +1110,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, 64(AX)
 
-	// the loss
+	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
@@ -997,15 +1143,19 @@ entries:
 	VMOVUPS 96(AX), Y8
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
-	VMINPS  Y9, Y3, Y9
-	VMAXPS  Y9, Y2, Y9
-	VMULPS  constant3fb8aa3b<>+0(SB), Y9, Y10
-	VADDPS  constant4b400000<>+0(SB), Y10, Y10
-	VSUBPS  constant4b400000<>+0(SB), Y10, Y11
-	VMULPS  constant3f318000<>+0(SB), Y11, Y12
-	VSUBPS  Y12, Y9, Y9
-	VMULPS  constantb95e8083<>+0(SB), Y11, Y11
-	VSUBPS  Y11, Y9, Y9
+
+	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	VMINPS Y9, Y3, Y9
+	VMAXPS Y9, Y2, Y9
+	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
+	VADDPS constant4b400000<>+0(SB), Y10, Y10
+	VSUBPS constant4b400000<>+0(SB), Y10, Y11
+	VMULPS constant3f318000<>+0(SB), Y11, Y12
+	VSUBPS Y12, Y9, Y9
+	VMULPS constantb95e8083<>+0(SB), Y11, Y11
+	VSUBPS Y11, Y9, Y9
+
+	// exp(v) = 1 + (v + v²·polynomial(v))
 	VMOVUPS constant39506967<>+0(SB), Y12
 	VMULPS  Y9, Y12, Y12
 	VADDPS  constant3ab743ce<>+0(SB), Y12, Y12
@@ -1021,17 +1171,19 @@ entries:
 	VMULPS  Y11, Y12, Y12
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
-	VPSUBD  constant4b400000<>+0(SB), Y10, Y10
-	VPSRAD  $0x01, Y10, Y11
-	VPSUBD  Y11, Y10, Y10
-	VPADDD  constant0000007f<>+0(SB), Y11, Y11
-	VPSLLD  $0x17, Y11, Y11
-	VMULPS  Y11, Y12, Y12
-	VPADDD  constant0000007f<>+0(SB), Y10, Y10
-	VPSLLD  $0x17, Y10, Y10
-	VMULPS  Y10, Y12, Y12
 
-	// the derivative
+	// times 2^n, in two halves, since 2^n alone may leave the range
+	VPSUBD constant4b400000<>+0(SB), Y10, Y10
+	VPSRAD $0x01, Y10, Y11
+	VPSUBD Y11, Y10, Y10
+	VPADDD constant0000007f<>+0(SB), Y11, Y11
+	VPSLLD $0x17, Y11, Y11
+	VMULPS Y11, Y12, Y12
+	VPADDD constant0000007f<>+0(SB), Y10, Y10
+	VPSLLD $0x17, Y10, Y10
+	VMULPS Y10, Y12, Y12
+
+	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -1041,7 +1193,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, 96(AX)
 
-	// the loss
+	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9

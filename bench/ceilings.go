@@ -30,8 +30,10 @@ func ceilings(s *suite) []Benchmark {
 	}
 	for _, backend := range s.backends {
 		loops := []loop{
-			{"fma32", ceiling.Terms(backend, kernel.Dot), 2}, {"l1", ceiling.Terms(backend, kernel.L1), flops(kernel.L1)},
-			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), flops(kernel.GroupNorm)}, {"phase", ceiling.Terms(backend, kernel.Phase), flops(kernel.Phase)},
+			{"fma32", ceiling.Terms(backend, kernel.Dot), 2},
+			{"l1", ceiling.Terms(backend, kernel.L1), kernel.L1.Flops()},
+			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), kernel.GroupNorm.Flops()},
+			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
 			{"fma64", ceiling.FMA64(backend), 1}, {"muladd64", ceiling.MulAdd64(backend), 1}, {"int8", ceiling.Int8(backend), 1},
 		}
 		if backend.FastInt16() {

@@ -44,8 +44,8 @@ func pairs(s *suite) []Benchmark {
 	}
 	for _, backend := range s.backends {
 		for _, k := range []int{352, 1504} { // 342 and 1,482 in whole PairWidths
-			for _, c := range comparisons {
-				o, out := operation{flops: rows * float64(k) * flops(c)}, make([]float64, rows)
+			for _, c := range kernel.Comparisons() {
+				o, out := operation{flops: rows * float64(k) * c.Flops()}, make([]float64, rows)
 				if c == kernel.Dot {
 					o.limits = []share{{"pct-peak", o.flops, newLimit(ceiling.FMA64(backend))}}
 				}
@@ -59,8 +59,8 @@ func pairs(s *suite) []Benchmark {
 			words, sums := (k/2+kernel.Int8PairWidth-1)/kernel.Int8PairWidth*kernel.Int8PairWidth, make([]int32, rows) // coarse and fine codes
 			ops := rows * float64(2*kernel.WordBytes*words)
 			o := operation{others: map[string]float64{"GOP/s": ops / 1e9}, limits: []share{{"pct-peak", ops, newLimit(ceiling.Int8(backend))}}}
-			add(backend, kernel.Int8.String(), words, 48, k == 1504, o, func(x, table []float32, ids []int32) {
-				backend.PairInt8(sums, x, table, words, ids)
+			add(backend, "int8", words, 48, k == 1504, o, func(x, table []float32, ids []int32) {
+				backend.PairInt8(sums, kernel.Words(x), kernel.Words(table), words, ids)
 			})
 		}
 	}
@@ -123,7 +123,7 @@ func packing(s *suite) []Benchmark {
 				run: func(_ context.Context, b *testing.B) error {
 					size := k * backend.NR
 					panels := max(2, outOfCache/(4*size))
-					table, packed := randoms(panels*size), kernel.AlignedFloat32(panels*size)
+					table, packed := kernel.Words(randoms(panels*size)), kernel.AlignedWords(panels*size)
 					ids, terms := shuffled(panels*backend.NR), make([]int32, k)
 					for i := range terms {
 						terms[i] = int32(i)

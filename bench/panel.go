@@ -2,27 +2,12 @@ package bench
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/ceiling"
 )
-
-var comparisons = []kernel.Comparison{kernel.Dot, kernel.L1, kernel.GroupNorm, kernel.Phase}
-
-// flops counts the floating-point operations of a term of a score: additions, multiplications and
-// roots, but no change of a sign.
-func flops(c kernel.Comparison) float64 {
-	switch c {
-	case kernel.GroupNorm:
-		return 3.5 // two differences, two squares, their sum, its root, the sum over pairs: 7 for two terms
-	default:
-		return 2 // Phase: two products, their sum, the sum over pairs: 4 for two terms
-	}
-}
 
 // outOfCache is the memory of tables and panels that no cache should hold.
 const outOfCache = 64 << 20
@@ -33,85 +18,97 @@ const outOfCache = 64 << 20
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
-		compared := comparisons
-		if backend.FastInt8() {
-			compared = append(slices.Clone(compared), kernel.Int8)
-		}
-		if backend.FastInt16() {
-			compared = append(slices.Clone(compared), kernel.Int16)
-		}
-		for _, c := range compared {
+		add := func(compare string, call func(k int) operation) {
 			for _, k := range []int{200, 342, 1000, 1482, 2000} {
 				list = append(list, Benchmark{
-					Name:  name("Panel", "tier", backend.Tier, "compare", c, "k", k),
+					Name:  name("Panel", "tier", backend.Tier, "compare", compare, "k", k),
 					Quick: k == 1000 && s.best(backend),
 					run: func(_ context.Context, b *testing.B) error {
-						panel(backend, c, k).measure(b)
+						call(k).measure(b)
 						return nil
 					},
 				})
 			}
 		}
+		for _, c := range kernel.Comparisons() {
+			add(c.String(), func(k int) operation { return float32Panel(backend, c, k) })
+		}
+		if backend.FastInt8() {
+			add("int8", func(k int) operation { return int8Panel(backend, k) })
+		}
+		if backend.FastInt16() {
+			add("int16", func(k int) operation { return int16Panel(backend, k) })
+		}
 	}
 	return list
 }
 
-// panel is a call of Panel over k dimensions.
-func panel(backend *kernel.Backend, c kernel.Comparison, k int) operation {
-	dimensions, vectors := k, randoms
-	switch c {
-	case kernel.Int8:
-		k = (k + kernel.WordBytes - 1) / kernel.WordBytes
-		dimensions, vectors = k*kernel.WordBytes, randomBytes
-	case kernel.Int16: // two codes of a byte each
-		k = (2*k/kernel.WordBytes + c.Unit() - 1) / c.Unit() * c.Unit()
-		dimensions, vectors = k*kernel.WordBytes/2, randomBytes
-	}
-	mr := backend.MR(c)
-	block := backend.QueryBlock(c, k)
-	size := k * backend.NR
-	panels := max(2, outOfCache/(4*size))
-	queries, candidates := vectors(block*k), vectors(panels*size)
-	tile := backend.NewTile(block, 2*block)
-	rows := make([]int32, block+1)
-	for i := range rows {
-		rows[i] = int32(2 * i)
-	}
-	ends, better := make([]float32, 4*block), make([]int32, 2*block)
-	for i := range ends {
-		ends[i] = 1e30
-	}
-	p := 0
-	terms := float64(block/mr*mr) * float64(backend.NR) * float64(dimensions)
-	o := operation{
-		call: func() {
-			next := (p + 1) % panels
-			backend.Panel(c, tile, queries, candidates[p*size:(p+1)*size], k, rows, ends, better, 1<<backend.NR-1, candidates[next*size:(next+1)*size])
-			p = next
-		},
-		bytes: float64(4 * size),
-	}
-	switch c {
-	case kernel.Int8:
-		o.others = map[string]float64{"GOP/s": 2 * terms / 1e9}
-		o.limits = []share{{"pct-peak", 2 * terms, newLimit(ceiling.Int8(backend))}}
-	case kernel.Int16:
-		const products = 3 // of coarse and fine codes
-		o.others = map[string]float64{"GOP/s": products * 2 * terms / 1e9}
-		o.limits = []share{{"pct-peak", products * 2 * terms, newLimit(ceiling.Int8Tiles(backend))}}
-	default:
-		o.flops = terms * flops(c)
-		o.limits = []share{{"pct-peak", terms, newLimit(ceiling.Terms(backend, c))}}
-	}
+func float32Panel(b *kernel.Backend, c kernel.Comparison, k int) operation {
+	p := b.Panels(c)
+	o := panel(b, p, k, func(n int) []uint32 { return kernel.Words(randoms(n)) })
+	terms := comparedBy(p, k) * float64(k)
+	o.flops = terms * c.Flops()
+	o.limits = []share{{"pct-peak", terms, newLimit(ceiling.Terms(b, c))}}
 	return o
 }
 
-// randomBytes returns words of random bytes, a few thousand again and again.
-func randomBytes(n int) []float32 {
+func int8Panel(b *kernel.Backend, k int) operation {
+	p, words := b.Int8Panels(), (k+kernel.WordBytes-1)/kernel.WordBytes
+	o := panel(b, p, words, randomWords)
+	ops := 2 * comparedBy(p, words) * float64(words*kernel.WordBytes)
+	o.others = map[string]float64{"GOP/s": ops / 1e9}
+	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8(b))}}
+	return o
+}
+
+func int16Panel(b *kernel.Backend, k int) operation {
+	p := b.Int16Panels()
+	words := (2*k/kernel.WordBytes + p.Multiple - 1) / p.Multiple * p.Multiple // two codes of a byte each
+	o := panel(b, p, words, randomWords)
+	const products = 3 // of coarse and fine codes
+	ops := products * 2 * comparedBy(p, words) * float64(words*kernel.WordBytes/2)
+	o.others = map[string]float64{"GOP/s": ops / 1e9}
+	o.limits = []share{{"pct-peak", ops, newLimit(ceiling.Int8Tiles(b))}}
+	return o
+}
+
+// comparedBy is the number of queries and candidates that a call of panel compares.
+func comparedBy(p kernel.Panels, k int) float64 { return float64(p.QueryBlock(k) * p.NR) }
+
+// panel is a call of p over k words, which vectors draws.
+func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint32) operation {
+	block, size := p.QueryBlock(k), k*p.NR
+	panels := max(2, outOfCache/(4*size))
+	candidates := vectors(panels * size)
+	scratch := b.NewPanelScratch(block, 2*block)
+	call := kernel.PanelCall{
+		K: k, Strips: vectors(block * k), ValidLanes: 1<<p.NR - 1,
+		TruthStart: make([]int32, block+1), Thresholds: make([]float32, 4*block), Counts: make([]int32, 2*block),
+	}
+	for i := range call.TruthStart {
+		call.TruthStart[i] = int32(2 * i)
+	}
+	for i := range call.Thresholds {
+		call.Thresholds[i] = 1e30
+	}
+	at := 0
+	return operation{
+		call: func() {
+			next := (at + 1) % panels
+			call.Panel, call.Ahead = candidates[at*size:(at+1)*size], candidates[next*size:(next+1)*size]
+			p.Score(scratch, &call)
+			at = next
+		},
+		bytes: float64(4 * size),
+	}
+}
+
+// randomWords returns words of random bytes, a few thousand again and again.
+func randomWords(n int) []uint32 {
 	rng := rand.New(rand.NewPCG(1, 8))
-	x := kernel.AlignedFloat32(n)
+	x := kernel.AlignedWords(n)
 	for i := range x[:min(n, 9973)] {
-		x[i] = math.Float32frombits(rng.Uint32())
+		x[i] = rng.Uint32()
 	}
 	for done := 9973; done < n; done *= 2 {
 		copy(x[done:], x[:done])

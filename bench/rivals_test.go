@@ -51,17 +51,19 @@ type counting struct {
 	threads            int
 	queries, candidate []float32 // by rows
 	thresholds         []float32
-	strips, panels     []float32 // packed
+	strips, panels     []uint32 // packed
 	scores             []float32
 	rows               []int32
 	ends               []float32
-	tiles              []*kernel.Tile
+	kernels            kernel.Panels
+	scratch            []*kernel.PanelScratch
 	terms              []int32
 }
 
 func newCounting(backend *kernel.Backend, k int) *counting {
 	c := &counting{backend: backend, k: k, threads: runtime.GOMAXPROCS(0)}
-	c.m = backend.QueryBlock(kernel.Dot, k)
+	c.kernels = backend.Panels(kernel.Dot)
+	c.m = c.kernels.QueryBlock(k)
 	c.n = 4096 / backend.NR * backend.NR
 	rng := rand.New(rand.NewPCG(1, 1))
 	fill := func(n int) []float32 {
@@ -77,7 +79,7 @@ func newCounting(backend *kernel.Backend, k int) *counting {
 	for t := range c.terms {
 		c.terms[t] = int32(t)
 	}
-	c.strips, c.panels = kernel.AlignedFloat32(c.m*k), kernel.AlignedFloat32(c.n*k)
+	c.strips, c.panels = kernel.AlignedWords(c.m*k), kernel.AlignedWords(c.n*k)
 	c.pack(c.panels, c.candidate, c.n, backend.NR)
 	c.rows, c.ends = make([]int32, c.m+1), make([]float32, 2*c.m)
 	for i := range c.rows {
@@ -87,19 +89,19 @@ func newCounting(backend *kernel.Backend, k int) *counting {
 		c.ends[2*i], c.ends[2*i+1] = t, t
 	}
 	for range c.threads {
-		c.tiles = append(c.tiles, backend.NewTile(c.m, c.m))
+		c.scratch = append(c.scratch, backend.NewPanelScratch(c.m, c.m))
 	}
 	return c
 }
 
 // pack interleaves n rows in strips of the given width.
-func (c *counting) pack(dst, rows []float32, n, width int) {
+func (c *counting) pack(dst []uint32, rows []float32, n, width int) {
 	ids := make([]int32, width)
 	for at := 0; at < n; at += width {
 		for i := range ids {
 			ids[i] = int32(at + i)
 		}
-		kernel.PackRows(dst[at*c.k:(at+width)*c.k], rows, c.k, ids, c.terms, width)
+		kernel.PackRows(dst[at*c.k:(at+width)*c.k], kernel.Words(rows), c.k, ids, c.terms, width)
 	}
 }
 
@@ -112,14 +114,17 @@ func (c *counting) each(n int, work func(worker, item int)) {
 
 // panel packs the queries and shares the panels of candidates among the threads.
 func (c *counting) panel(better []int32) {
-	c.pack(c.strips, c.queries, c.m, c.backend.MR(kernel.Dot))
+	c.pack(c.strips, c.queries, c.m, c.kernels.MR)
 	counts := make([][]int32, c.threads)
 	for i := range counts {
 		counts[i] = make([]int32, c.m)
 	}
 	size := c.backend.NR * c.k
 	c.each(c.n/c.backend.NR, func(w, p int) {
-		c.backend.Panel(kernel.Dot, c.tiles[w], c.strips, c.panels[p*size:(p+1)*size], c.k, c.rows, c.ends, counts[w], 1<<c.backend.NR-1, nil)
+		c.kernels.Score(c.scratch[w], &kernel.PanelCall{
+			K: c.k, Strips: c.strips, Panel: c.panels[p*size : (p+1)*size], ValidLanes: 1<<c.backend.NR - 1,
+			TruthStart: c.rows, Thresholds: c.ends, Counts: counts[w],
+		})
 	})
 	for _, part := range counts {
 		for i, n := range part {

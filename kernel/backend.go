@@ -14,119 +14,42 @@ type Backend struct {
 	// NR is the number of candidates in a panel.
 	NR int
 
-	compare   [numComparisons]comparer
-	rootError float64 // relative error of the square root in GroupNorm's panels
-	fastInt8  bool    // Int8 is in assembly
-	fastInt16 bool    // Int16 is in assembly
+	int8      comparer // panels of codes
+	int16     comparer
+	fastInt8  bool // int8 is in assembly
+	fastInt16 bool // int16 is in assembly
 	matMul    func(c, a, b *float64, k, ld, groups int)
 	matMulFMA func(c, a, b *float64, k, ld, groups int)
 	frobenius func(p, q, x, out *float64, rows, ld, groups int)
-	pairInt8  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)
+	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 }
-
-// MR is the number of queries in a strip.
-func (b *Backend) MR(c Comparison) int { return b.compare[c].mr }
 
 // Peak returns a loop that does the operations of c's panels on registers alone, on 64 operands, and the number of
-// terms of a round. Package ceiling measures its rate. There is none for Int8 and Int16.
+// coordinates of scores that a round computes. Package ceiling measures its rate.
 func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
-	return b.compare[c].peak, b.compare[c].peakTerms
-}
-
-// Tile is the result of scoring strips of queries against one panel of candidates. It is scratch
-// memory that a goroutine uses again and again.
-type Tile struct {
-	// Scores[i*NR+j] is the float32 score of query i and candidate j; in a strip that was dropped,
-	// a value below the query's Drop that is no less than the score. The rows after those of the last
-	// strip are scratch memory of Int16.
-	Scores []float32
-	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side), in
-	// the order of the truths.
-	Undecided []uint64
-	Pairs     int
-	// Drop[i], if Drop is not nil, is a score for query i: a strip whose scores are all less is not
-	// computed to the end. Its truths' ends must not be below it. Not for Dot.
-	Drop  []float32
-	alive []uint8
-	// Strips counts the strips that Panel was given, in chains of Chunk terms, and Dropped those
-	// that it passed over because of Drop.
-	Strips, Dropped int64
-}
-
-// NewTile returns a tile for up to queries queries with up to truths truths.
-func (b *Backend) NewTile(queries, truths int) *Tile {
-	return &Tile{Scores: AlignedFloat32((queries + int16MR) * b.NR), Undecided: make([]uint64, 2*(truths+1)), alive: make([]uint8, queries)}
-}
-
-// Panel scores queries, in strips of MR(c) ([strips][k][MR], PackRows; for Int16 PackTiles), against a
-// panel of NR candidates ([k][NR]), and counts. The truths of query i are rows[i] ≤ t < rows[i+1], an interval
-// lo ≤ hi of each is ends[2t], ends[2t+1], with lo possibly −Inf and hi +Inf. For every truth,
-// better[t] goes up by the number of candidates j with bit j of valid set and a score > hi, and
-// those with neither score > hi nor score < lo become a pair in tile.Undecided. Meanwhile ahead,
-// the memory wanted next, is fetched into the L2 cache. k must be a positive multiple of c.Unit().
-func (b *Backend) Panel(c Comparison, tile *Tile, strips, panel []float32, k int, rows []int32, ends []float32, better []int32, valid uint64, ahead []float32) {
-	mr := b.compare[c].mr
-	n := (len(rows) - 1) / mr
-	chunk, scratch := Chunk, 0
-	if c == Int16 {
-		chunk, scratch = k, mr
-	}
-	truths := int(rows[len(rows)-1])
-	if k < 1 || k%c.Unit() != 0 || n < 1 || n*mr != len(rows)-1 || len(strips) < n*k*mr || len(panel) < k*b.NR ||
-		len(tile.Scores) < (n*mr+scratch)*b.NR || rows[0] < 0 || len(ends) < 2*truths || len(better) < truths ||
-		len(tile.Undecided) < 2*(truths+1) || len(tile.alive) < n || (tile.Drop != nil && len(tile.Drop) < n*mr) {
-		panic(fmt.Sprintf("kernel: Panel(%s): k = %d, strips %d, panel %d, rows %d, ends %d, better %d, truths %d, room %d and %d, drop %d: too short",
-			c, k, len(strips), len(panel), len(rows), len(ends), len(better), truths, len(tile.Scores), len(tile.Undecided), len(tile.Drop)))
-	}
-	var drop *float32
-	if c.falling() && tile.Drop != nil {
-		drop = &tile.Drop[0]
-		for i := range tile.alive[:n] {
-			tile.alive[i] = 1
-		}
-	}
-	// An address, not a pointer: it may run past the end. The fetches are spread evenly, so that they
-	// never take all of the few line buffers that L2 hits need too.
-	next, step := uintptr(unsafe.Pointer(&panel[0])), 0
-	if len(ahead) > 0 {
-		next, step = uintptr(unsafe.Pointer(&ahead[0])), (4*len(ahead)+n*k/4)/(n*k/4+1)
-	}
-	for from := 0; from < k; from += chunk {
-		terms := min(chunk, k-from)
-		if drop != nil {
-			for _, a := range tile.alive[:n] {
-				tile.Dropped += int64(1 - a)
-			}
-		}
-		tile.Strips += int64(n)
-		add, count := from, ptr(rows)
-		if from+terms < k {
-			count = nil
-		}
-		tile.Pairs = b.compare[c].panel(&strips[from*mr], k*mr, &panel[from*b.NR], terms, n, &tile.Scores[0], add,
-			drop, &tile.alive[0], count, ptr(ends), ptr(better), &tile.Undecided[0], valid, next, step)
-		next += uintptr(terms / 4 * n * step)
-	}
+	k := b.comparer(c)
+	return k.peak, k.peakTerms
 }
 
 // Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
 // out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
-// of PairWidth. There is none for Int8 and Int16.
+// of PairWidth.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	checkPair(len(out), PairWidth, x, table, stride, ids)
+	kernel := b.comparer(c).pair
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
-		b.compare[c].pair(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
-		if c.Unit() == 2 {
+		kernel(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
+		if c.group > 1 {
 			for i := range out[:n] {
-				out[i] /= 2 // the kernels count a pair for both of its terms
+				out[i] /= float64(c.group) // the kernels count the term of a group for each of its coordinates
 			}
 		}
 		ids, out = ids[n:], out[n:]
 	}
 }
 
-func checkPair(out, width int, x, table []float32, stride int, ids []int32) {
+func checkPair[T any](out, width int, x, table []T, stride int, ids []int32) {
 	if len(x) == 0 || len(x)%width != 0 || stride < len(x) || out < len(ids) {
 		panic(fmt.Sprintf("kernel: pairs: %d terms, stride %d, %d ids, room for %d", len(x), stride, len(ids), out))
 	}

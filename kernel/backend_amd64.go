@@ -12,16 +12,9 @@ var constructors = [...]func(Features) *Backend{Generic: newGeneric, AVX2: newAV
 
 func newAVX2(Features) *Backend {
 	return &Backend{
-		NR: 16,
-		compare: [...]comparer{
-			Dot:       {6, asm.DotPanel6x16AVX2, asm.PairDotAVX2, asm.DotPeakAVX2, 96},
-			L1:        {5, asm.L1Panel5x16AVX2, asm.PairL1AVX2, asm.L1PeakAVX2, 96},
-			GroupNorm: {4, asm.NormPanel4x16AVX2, asm.PairNormAVX2, asm.NormPeakAVX2, 128},
-			Phase:     {4, asm.PhasePanel4x16AVX2, asm.PairPhaseAVX2, asm.PhasePeakAVX2, 128},
-			Int8:      int8Generic(16),
-			Int16:     int16Generic(16),
-		},
-		rootError: 1.5 * 0x1p-12, // VRSQRTPS
+		NR:        16,
+		int8:      int8Generic(16),
+		int16:     int16Generic(16),
 		matMul:    asm.MatMul8AVX2,
 		matMulFMA: asm.MatMulFMA8AVX2,
 		frobenius: asm.FrobeniusColumnsAVX2,
@@ -31,18 +24,11 @@ func newAVX2(Features) *Backend {
 
 func newAVX512(f Features) *Backend {
 	return &Backend{
-		NR: 48,
-		compare: [...]comparer{
-			Dot:       {9, asm.DotPanel9x48AVX512, asm.PairDotAVX512, asm.DotPeakAVX512, 192},
-			L1:        {8, asm.L1Panel8x48AVX512, asm.PairL1AVX512, asm.L1PeakAVX512, 192},
-			GroupNorm: {6, asm.NormPanel6x48AVX512, asm.PairNormAVX512, asm.NormPeakAVX512, 384},
-			Phase:     {6, asm.PhasePanel6x48AVX512, asm.PairPhaseAVX512, asm.PhasePeakAVX512, 384},
-			Int8:      int8PanelAVX512(f),
-			Int16:     int16PanelAVX512(f),
-		},
+		NR:        48,
+		int8:      int8PanelAVX512(f),
+		int16:     int16PanelAVX512(f),
 		fastInt8:  f.Has(FeatureVNNI),
 		fastInt16: f.Has(FeatureAMX),
-		rootError: 0x1p-14, // VRSQRT14PS
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,
@@ -64,7 +50,7 @@ func int16PanelAVX512(f Features) comparer {
 	return comparer{mr: int16MR, panel: asm.Int16Panel16x48AMX}
 }
 
-func pairInt8AVX512(f Features) func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
+func pairInt8AVX512(f Features) func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32) {
 	if !f.Has(FeatureVNNI) {
 		return pairInt8Generic
 	}

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,36 +22,66 @@ func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 // eachComparison runs f for every comparison of float32 numbers on every tier.
 func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		for c := range Int8 {
+		for _, c := range Comparisons() {
 			t.Run(c.String(), func(t *testing.T) { f(t, b, c) })
 		}
 	})
 }
 
-// panelCase is a call of Panel. Queries and candidates are vectors of k terms.
+// panelCase is a call of Score. Queries and candidates are vectors of k words.
 type panelCase struct {
-	t testing.TB
-
-	b             *Backend
-	c             Comparison
-	k, strips     int
-	q, e          [][]float32 // by row, by lane; those that are not there are zero
-	rows          []int32
-	ends          []float32
-	valid         uint64
-	packedQueries []float32
-	packedPanel   []float32
+	t      testing.TB
+	b      *Backend
+	c      Comparison // none for codes
+	panels Panels
+	twin   func(q, e []uint32) float32
+	tiles  bool // strips as PackTiles arranges them
+	strips int
+	q, e   [][]uint32 // by row, by lane; those that are not there are zero
+	call   PanelCall  // but for Counts and ExitBelow
 }
 
-// newPanelCase makes strips of queries, the last with only some, against a panel with only some
-// candidates; value draws a term.
-func newPanelCase(t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32) *panelCase {
-	mr := b.MR(c)
-	p := &panelCase{t: t, b: b, c: c, k: k, strips: (queries + mr - 1) / mr, valid: uint64(1)<<candidates - 1}
-	vectors := func(n, used int) [][]float32 {
-		x := make([][]float32, n)
+// numbers returns the numbers whose bits are words.
+func numbers(words []uint32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
+}
+
+// newComparisonCase makes a case of float32 numbers; value draws a term.
+func newComparisonCase(
+	t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, c: c, panels: b.Panels(c)}
+	p.twin = func(q, e []uint32) float32 { return kerneltest.TwinScore(c, numbers(q), numbers(e)) }
+	p.draw(rng, k, queries, candidates, func(t int) uint32 { return math.Float32bits(value(t)) })
+	return p
+}
+
+// newInt8Case and newInt16Case make cases of codes; value draws a word.
+func newInt8Case(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int8Panels(), twin: kerneltest.TwinInt8}
+	p.draw(rng, k, queries, candidates, value)
+	return p
+}
+
+func newInt16Case(
+	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
+) *panelCase {
+	p := &panelCase{t: t, b: b, panels: b.Int16Panels(), twin: kerneltest.TwinInt16, tiles: true}
+	p.draw(rng, k, queries, candidates, value)
+	return p
+}
+
+// draw makes strips of queries, the last with only some, against a panel with only some candidates.
+func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(t int) uint32) {
+	mr, nr := p.panels.MR, p.panels.NR
+	p.strips = (queries + mr - 1) / mr
+	p.call.K, p.call.ValidLanes = k, uint64(1)<<candidates-1
+	vectors := func(n, used int) [][]uint32 {
+		x := make([][]uint32, n)
 		for i := range x {
-			x[i] = make([]float32, k)
+			x[i] = make([]uint32, k)
 			for t := range x[i] {
 				if i < used {
 					x[i][t] = value(t)
@@ -59,22 +90,22 @@ func newPanelCase(t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, que
 		}
 		return x
 	}
-	p.q, p.e = vectors(p.strips*mr, queries), vectors(b.NR, candidates)
-	p.rows = kerneltest.Guarded[int32](t, p.strips*mr+1)
+	p.q, p.e = vectors(p.strips*mr, queries), vectors(nr, candidates)
+	starts := kerneltest.Guarded[int32](p.t, p.strips*mr+1)
 	truths := 0
 	for i := range p.q {
-		p.rows[i] = int32(truths)
+		starts[i] = int32(truths)
 		if i < queries {
 			truths += rng.IntN(4)
 		}
 	}
-	p.rows[len(p.q)] = int32(truths)
-	p.ends = kerneltest.Guarded[float32](t, 2*truths)
+	starts[len(p.q)] = int32(truths)
+	p.call.TruthStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*truths)
 	p.pack()
-	// Ends around the scores themselves, so that ties and both orders occur.
+	// Thresholds around the scores themselves, so that ties and both orders occur.
 	for i := range p.q {
-		for t := p.rows[i]; t < p.rows[i+1]; t++ {
-			at := kerneltest.TwinScore(c, p.q[i], p.e[rng.IntN(candidates)])
+		for t := starts[i]; t < starts[i+1]; t++ {
+			at := p.twin(p.q[i], p.e[rng.IntN(candidates)])
 			lo, hi := at, at
 			switch rng.IntN(5) {
 			case 0:
@@ -84,52 +115,51 @@ func newPanelCase(t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, que
 			case 2:
 				lo, hi = at-1, at+0.5
 			}
-			p.ends[2*t], p.ends[2*t+1] = lo, hi
+			p.call.Thresholds[2*t], p.call.Thresholds[2*t+1] = lo, hi
 		}
 	}
-	return p
 }
 
 func (p *panelCase) pack() {
-	mr := p.b.MR(p.c)
-	p.packedQueries, p.packedPanel = kerneltest.Guarded[float32](p.t, len(p.q)*p.k), kerneltest.Guarded[float32](p.t, p.k*p.b.NR)
+	mr, nr, k := p.panels.MR, p.panels.NR, p.call.K
+	p.call.Strips, p.call.Panel = kerneltest.Guarded[uint32](p.t, len(p.q)*k), kerneltest.Guarded[uint32](p.t, k*nr)
 	for i, q := range p.q {
 		for t, v := range q {
-			at := (i/mr*p.k+t)*mr + i%mr
-			if p.c == Int16 { // whole rows of a tile
-				at = (i/mr*p.k+t/16*16)*mr + i%mr*16 + t%16
+			at := (i/mr*k+t)*mr + i%mr
+			if p.tiles { // whole rows of a tile
+				at = (i/mr*k+t/16*16)*mr + i%mr*16 + t%16
 			}
-			p.packedQueries[at] = v
+			p.call.Strips[at] = v
 		}
 	}
 	for j, e := range p.e {
 		for t, v := range e {
-			p.packedPanel[t*p.b.NR+j] = v
+			p.call.Panel[t*nr+j] = v
 		}
 	}
 }
 
-// run calls Panel on poisoned memory; better begins at 7.
-func (p *panelCase) run(drop []float32) (tile *Tile, better []int32) {
-	truths := int(p.rows[len(p.q)])
-	tile = p.b.NewTile(len(p.q), truths)
-	kerneltest.Poison(tile.Scores)
-	tile.Drop = drop
-	better = kerneltest.Guarded[int32](p.t, truths)
-	for i := range better {
-		better[i] = 7
+// run calls Score on poisoned memory; counts begin at 7.
+func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
+	truths := int(p.call.TruthStart[len(p.q)])
+	scratch = p.b.NewPanelScratch(len(p.q), truths)
+	kerneltest.Poison(scratch.Scores)
+	call := p.call
+	call.ExitBelow, call.Ahead, call.Counts = exitBelow, call.Panel, kerneltest.Guarded[int32](p.t, truths)
+	for i := range call.Counts {
+		call.Counts[i] = 7
 	}
-	p.b.Panel(p.c, tile, p.packedQueries, p.packedPanel, p.k, p.rows, p.ends, better, p.valid, p.packedPanel)
-	return tile, append([]int32{}, better...)
+	p.panels.Score(scratch, &call)
+	return scratch, append([]int32{}, call.Counts...)
 }
 
 // The assembly equals its twin bit for bit, or keeps its bound where it has none, and counts.
 func TestPanel(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(1, 1))
-		mr := b.MR(c)
+		mr := b.Panels(c).MR
 		for _, k := range []int{1, 2, 3, 4, 5, 6, 7, 8, 31, 64, 126, 127, 128, 129, 130, 132, 255, 256, 257, 258, 1482} {
-			if k%c.Unit() != 0 {
+			if k%c.Group() != 0 {
 				continue
 			}
 			for round := range 9 {
@@ -138,25 +168,25 @@ func TestPanel(t *testing.T) {
 				if round == 0 {
 					queries, candidates = strips*mr, b.NR
 				}
-				p := newPanelCase(t, rng, b, c, k, queries, candidates, func(int) float32 {
+				p := newComparisonCase(t, rng, b, c, k, queries, candidates, func(int) float32 {
 					if round%3 == 2 && rng.IntN(20) == 0 {
 						return kerneltest.Special[rng.IntN(len(kerneltest.Special))]
 					}
 					return float32(rng.NormFloat64())
 				})
-				got, better := p.run(nil)
+				got, counts := p.run(nil)
 				p.checkBound(t, got.Scores)
 				if b.Tier != Generic && c != GroupNorm {
 					want := make([]float32, 0, len(got.Scores))
 					for _, q := range p.q {
 						for _, e := range p.e {
-							want = append(want, kerneltest.TwinScore(c, q, e))
+							want = append(want, p.twin(q, e))
 						}
 					}
 					kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
 				}
-				wantBetter, wantUndecided := p.countPlainly(got.Scores)
-				require.Equal(t, wantBetter, better, "k = %d: better", k)
+				wantCounts, wantUndecided := p.countPlainly(got.Scores)
+				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
@@ -164,30 +194,30 @@ func TestPanel(t *testing.T) {
 }
 
 // countPlainly counts from the scores by the definition, with counters that begin at 7.
-func (p *panelCase) countPlainly(scores []float32) (better []int32, undecided []uint64) {
-	better, undecided = []int32{}, []uint64{}
+func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []uint64) {
+	counts, undecided = []int32{}, []uint64{}
 	for i := range p.q {
-		for t := p.rows[i]; t < p.rows[i+1]; t++ {
+		for t := p.call.TruthStart[i]; t < p.call.TruthStart[i+1]; t++ {
 			count, mask := int32(7), uint64(0)
 			for j := range p.e {
-				if p.valid>>j&1 == 0 {
+				if p.call.ValidLanes>>j&1 == 0 {
 					continue
 				}
 				switch s := scores[i*p.b.NR+j]; {
-				case s > p.ends[2*t+1]:
+				case s > p.call.Thresholds[2*t+1]:
 					count++
-				case s < p.ends[2*t]:
+				case s < p.call.Thresholds[2*t]:
 				default:
 					mask |= 1 << j
 				}
 			}
-			better = append(better, count)
+			counts = append(counts, count)
 			if mask != 0 {
 				undecided = append(undecided, uint64(t), mask)
 			}
 		}
 	}
-	return better, undecided
+	return counts, undecided
 }
 
 // Dropping strips early changes no count: neither does it drop a strip that matters, nor count one
@@ -201,33 +231,33 @@ func TestDrop(t *testing.T) {
 		dropped := 0
 		for round := range 60 {
 			k := 2 * (1 + rng.IntN(400))
-			p := newPanelCase(t, rng, b, c, k, 3*b.MR(c)-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
+			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
 			for i := range p.q { // a few queries are near their candidates: their strips matter
-				if round%2 == 0 && i%(2*b.MR(c)) == 0 {
+				if round%2 == 0 && i%(2*b.Panels(c).MR) == 0 {
 					copy(p.q[i], p.e[0])
 				}
 			}
 			p.pack()
-			for t := range len(p.ends) / 2 {
-				end := kerneltest.TwinScore(c, p.q[0], p.e[0]) * float32(rng.Float64())
-				p.ends[2*t], p.ends[2*t+1] = end-0.25, end+0.25
+			for t := range len(p.call.Thresholds) / 2 {
+				end := p.twin(p.q[0], p.e[0]) * float32(rng.Float64())
+				p.call.Thresholds[2*t], p.call.Thresholds[2*t+1] = end-0.25, end+0.25
 			}
-			drop := kerneltest.Guarded[float32](t, len(p.q))
-			for i := range drop {
-				drop[i] = float32(math.Inf(1))
-				for t := p.rows[i]; t < p.rows[i+1]; t++ {
-					drop[i] = min(drop[i], p.ends[2*t])
+			exitBelow := kerneltest.Guarded[float32](t, len(p.q))
+			for i := range exitBelow {
+				exitBelow[i] = float32(math.Inf(1))
+				for t := p.call.TruthStart[i]; t < p.call.TruthStart[i+1]; t++ {
+					exitBelow[i] = min(exitBelow[i], p.call.Thresholds[2*t])
 				}
 			}
-			want, wantBetter := p.run(nil)
-			got, better := p.run(drop)
-			require.Equal(t, wantBetter, better)
+			want, wantCounts := p.run(nil)
+			got, counts := p.run(exitBelow)
+			require.Equal(t, wantCounts, counts)
 			require.Equal(t, want.Undecided[:2*want.Pairs], got.Undecided[:2*got.Pairs])
 			for i, s := range got.Scores[:len(p.q)*b.NR] {
 				if s != want.Scores[i] {
 					dropped++
 					require.GreaterOrEqual(t, s, want.Scores[i], "a score only falls")
-					require.Less(t, s, drop[i/b.NR], "what was not finished does not matter")
+					require.Less(t, s, exitBelow[i/b.NR], "what was not finished does not matter")
 				}
 			}
 		}
@@ -237,18 +267,18 @@ func TestDrop(t *testing.T) {
 
 // checkBound compares finite scores with exact comparisons.
 func (p *panelCase) checkBound(t *testing.T, scores []float32) {
-	relative, absolute := p.b.PanelError(p.c, p.k)
+	relative, absolute := p.b.PanelError(p.c, p.call.K)
 	for i, q := range p.q {
 		for j, e := range p.e {
-			if p.k > 8 && (7*i+3*j+p.k)%23 != 0 {
+			if p.call.K > 8 && (7*i+3*j+p.call.K)%23 != 0 {
 				continue // math/big is slow
 			}
-			exact, measure, finite := kerneltest.ExactScore(p.c, q, e)
-			if !finite || measure >= Overflow {
+			exact, measure, finite := kerneltest.ExactScore(p.c, numbers(q), numbers(e))
+			if !finite || measure >= ProductLimit {
 				continue
 			}
 			diff, _ := exact.Sub(exact, big.NewFloat(float64(scores[i*p.b.NR+j]))).Float64()
-			require.LessOrEqual(t, math.Abs(diff), relative*measure+absolute, "k = %d, score %d,%d", p.k, i, j)
+			require.LessOrEqual(t, math.Abs(diff), relative*measure+absolute, "k = %d, score %d,%d", p.call.K, i, j)
 		}
 	}
 }
@@ -259,32 +289,34 @@ func TestPanelError(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 1))
 		for _, k := range []int{2, 40, 256, 300, 1482} {
 			for _, scale := range []float32{1, 1e-21, 1e-38, 1e18, 0} {
-				p := newPanelCase(t, rng, b, c, k, b.MR(c), b.NR, func(t int) float32 {
+				p := newComparisonCase(t, rng, b, c, k, b.Panels(c).MR, b.NR, func(t int) float32 {
 					if scale == 0 {
 						return 0.3
 					}
 					return float32(rng.NormFloat64()) * scale
 				})
 				for i := range p.q {
+					q := numbers(p.q[i])
 					for t := 1; t < k; t += 2 { // terms that nearly cancel in pairs
 						if scale != 0 {
-							p.q[i][t] = -p.q[i][t-1] * (1 + 0x1p-20)
+							q[t] = -q[t-1] * (1 + 0x1p-20)
 						}
 					}
 				}
 				for j := range p.e {
+					q, e := numbers(p.q[0]), numbers(p.e[j])
 					for t := 1; t < k; t += 2 {
-						p.e[j][t] = p.e[j][t-1]
+						e[t] = e[t-1]
 					}
 					if j%2 == 0 { // close to the query, and all on one side
 						for t := range k {
-							p.e[j][t] = p.q[0][t] * (1 + 0x1p-19*float32(rng.Float64()))
+							e[t] = q[t] * (1 + 0x1p-19*float32(rng.Float64()))
 						}
 					}
 				}
 				p.pack()
-				tile, _ := p.run(nil)
-				p.checkBound(t, tile.Scores)
+				got, _ := p.run(nil)
+				p.checkBound(t, got.Scores)
 			}
 		}
 	})
@@ -298,16 +330,19 @@ func TestRootError(t *testing.T) {
 			step = 61
 		}
 		relative, _ := b.PanelError(GroupNorm, 2)
-		tile, strip, panel := b.NewTile(b.MR(GroupNorm), 0), make([]float32, 2*b.MR(GroupNorm)), make([]float32, 2*b.NR)
-		rows := make([]int32, b.MR(GroupNorm)+1)
+		panels := b.Panels(GroupNorm)
+		scratch, panel := b.NewPanelScratch(panels.MR, 0), make([]float32, 2*b.NR)
+		call := PanelCall{
+			K: 2, Strips: make([]uint32, 2*panels.MR), Panel: Words(panel), TruthStart: make([]int32, panels.MR+1),
+		}
 		var worst float64
 		for at := 0; at < 1<<23; at += b.NR * step {
 			for j := range b.NR {
 				panel[j] = math.Float32frombits(0x3f800000 + uint32(min(at+j, 1<<23-1)))
 			}
-			b.Panel(GroupNorm, tile, strip, panel, 2, rows, nil, nil, 0, nil)
+			panels.Score(scratch, &call)
 			for j := range b.NR {
-				worst = max(worst, math.Abs(float64(tile.Scores[j])/float64(panel[j])+1))
+				worst = max(worst, math.Abs(float64(scratch.Scores[j])/float64(panel[j])+1))
 			}
 		}
 		require.LessOrEqual(t, worst, relative)
@@ -338,7 +373,7 @@ func TestPair(t *testing.T) {
 				require.Equal(t, want, append([]float64{}, out...))
 				exact, measure, _ := kerneltest.ExactScore(c, x, table[int(ids[0])*stride:][:n])
 				diff, _ := exact.Sub(exact, big.NewFloat(out[0])).Float64()
-				require.LessOrEqual(t, math.Abs(diff), PairError(c, n)*measure, "the bound, against exact sums")
+				require.LessOrEqual(t, math.Abs(diff), c.PairError(n)*measure, "the bound, against exact sums")
 			}
 		}
 	})
@@ -413,23 +448,23 @@ func TestPackRows(t *testing.T) {
 	for _, width := range []int{4, 6, 14, 16, 32} {
 		for n := range width + 1 {
 			const k, stride, rows = 5, 8, 40
-			table := make([]float32, rows*stride)
+			table := make([]uint32, rows*stride)
 			for i := range table {
-				table[i] = float32(i + 1)
+				table[i] = rng.Uint32()
 			}
 			ids := make([]int32, n)
 			for i := range ids {
 				ids[i] = int32(rng.IntN(rows))
 			}
-			dst := kerneltest.Guarded[float32](t, k*width)
+			dst := kerneltest.Guarded[uint32](t, k*width)
 			for i := range dst {
-				dst[i] = -1
+				dst[i] = 1
 			}
 			terms := []int32{3, 0, 7, 1, 5}
 			PackRows(dst, table, stride, ids, terms, width)
 			for i := range width {
 				for tt := range k {
-					want := float32(0)
+					want := uint32(0)
 					if i < n {
 						want = table[int(ids[i])*stride+int(terms[tt])]
 					}
@@ -443,13 +478,14 @@ func TestPackRows(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(9, 4))
-		p := newPanelCase(t, rng, b, c, 64, 2*b.MR(c), b.NR, func(int) float32 { return 1 })
-		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
+		p := newComparisonCase(t, rng, b, c, 64, 2*b.Panels(c).MR, b.NR, func(int) float32 { return 1 })
+		scratch, vectors := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2), numbers(p.call.Panel)
+		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
 		x, y, z := padded(t, rng, 18), padded(t, rng, 18), padded(t, rng, 18)
 		ids, out, columns := []int32{0, 1}, make([]float64, 2), make([]float64, LD(18))
 		assert.Zero(t, testing.AllocsPerRun(10, func() {
-			b.Panel(c, tile, p.packedQueries, p.packedPanel, 64, p.rows, p.ends, better, p.valid, nil)
-			b.Pair(c, out, p.packedPanel[:64], p.packedPanel, 64, ids)
+			p.panels.Score(scratch, &p.call)
+			b.Pair(c, out, vectors[:64], vectors, 64, ids)
 			b.MatMul(z, x, y, 18)
 			b.MatMulFMA(z, x, y, 18)
 			b.Frobenius(x, y, z, 18, columns)

@@ -43,19 +43,19 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 
 // panelError compares the error of Panel's score of x and y with its bound.
 func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
-	p := newPanelCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
-	p.q[0], p.e[0] = x, y
+	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
+	p.q[0], p.e[0] = Words(x), Words(y)
 	p.pack()
-	tile, _ := p.run(nil)
+	got, _ := p.run(nil)
 	relative, absolute := b.PanelError(c, len(x))
 	want, measure, _ := kerneltest.ExactScore(c, x, y)
-	ratio.See(exactly.Sub(exactly.Of(float64(tile.Scores[0])), want), relative*measure+absolute)
+	ratio.See(exactly.Sub(exactly.Of(float64(got.Scores[0])), want), relative*measure+absolute)
 }
 
 // Every rounding in a panel's chains, and of their sums, may lose as much as the bound says.
 func TestPanelErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
-		u := c.Unit()
+		u := c.Group()
 		var ratio exactly.Ratio
 		for _, k := range []int{u, 2 * u, 40, Chunk, Chunk + u, 3 * Chunk, 1482, 40 * Chunk} {
 			var at []int
@@ -114,14 +114,14 @@ func TestPairErrorIsReached(t *testing.T) {
 			for t := PairWidth; t < n; t += PairWidth {
 				at = append(at, t)
 			}
-			if c.Unit() == 2 {
+			if c.Group() == 2 {
 				at = at[1:] // the first two lanes are equal
 			}
 			x, y := lossy(c, n, U64, at)
 			out := make([]float64, 1)
 			b.Pair(c, out, x, y, n, []int32{0})
 			want, measure, _ := kerneltest.ExactScore(c, x, y)
-			ratio.See(exactly.Sub(exactly.Of(out[0]), want), PairError(c, n)*measure)
+			ratio.See(exactly.Sub(exactly.Of(out[0]), want), c.PairError(n)*measure)
 		}
 		ratio.Check(t, 0.98)
 	})
@@ -139,9 +139,8 @@ func TestCodeInt8Bounds(t *testing.T) {
 		for i := range x {
 			x[i] = v()
 		}
-		words := [2][]float32{make([]float32, n/WordBytes), make([]float32, n/WordBytes)}
-		got := CodeInt8(words[0], words[1], x, step, 0)
-		coarse, fine := BytesOf(words[0]), BytesOf(words[1])
+		coarse, fine := make([]uint8, n), make([]uint8, n)
+		got := CodeInt8(coarse, fine, x, step, 0)
 		back, fineBack, rest, fineRest := exactly.All(x), exactly.All(x), exactly.All(x), exactly.All(x)
 		fineStep := exactly.Quo(exactly.Of(step), exactly.Of(Fine))
 		for i := range x {

@@ -34,20 +34,20 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 // truths makes one: the candidate whose score it has, or is next to, or the best, and whether the
 // next truth is of the same query.
 func FuzzPanel(f *testing.F) {
-	for c := range Int8 {
+	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
-			f.Add(uint8(c), uint16(40*values), uint8(5*values), uint8(9+8*values), uint8(values), uint64(c), values%2 == 1, []byte("0123 tie, TIE & near tie"))
+			f.Add(uint8(c.Kind()), uint16(40*values), uint8(5*values), uint8(9+8*values), uint8(values), uint64(c.Kind()), values%2 == 1, []byte("0123 tie, TIE & near tie"))
 		}
 		for values := range fuzzedValues {
-			f.Add(uint8(c), uint16(200), uint8(19), uint8(70), uint8(values), uint64(c), true, slices.Repeat([]byte{2}, 20))
+			f.Add(uint8(c.Kind()), uint16(200), uint8(19), uint8(70), uint8(values), uint64(c.Kind()), true, slices.Repeat([]byte{2}, 20))
 		}
-		f.Add(uint8(c), uint16(Chunk-1), uint8(19), uint8(96), uint8(1), uint64(7), true, []byte{0, 128, 1, 129, 2, 130})
-		f.Add(uint8(c), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
+		f.Add(uint8(c.Kind()), uint16(Chunk-1), uint8(19), uint8(96), uint8(1), uint64(7), true, []byte{0, 128, 1, 129, 2, 130})
+		f.Add(uint8(c.Kind()), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
 	}
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, truths []byte) {
-		c := Comparison(comparison) % Int8
-		k := (int(terms)%300 + 1) * c.Unit()
+		c := Comparisons()[comparison%uint8(NumKinds)]
+		k := (int(terms)%300 + 1) * c.Group()
 		rng := rand.New(rand.NewPCG(seed, 9))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
 		vectors := func(n int) [][]float32 {
@@ -98,66 +98,68 @@ func FuzzPanel(f *testing.F) {
 // that what Panel counts is better than the truth, that what it neither counts nor leaves undecided
 // is worse, and that nothing is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
-	mr, k := b.MR(c), len(q[0])
+	panels, k := b.Panels(c), len(q[0])
+	mr := panels.MR
 	strips := (len(q) + mr - 1) / mr
-	zero := make([]float32, k)
-	padded := func(x [][]float32, n int) [][]float32 {
-		x = append([][]float32{}, x...)
-		for len(x) < n {
-			x = append(x, zero)
+	zero := make([]uint32, k)
+	padded := func(x [][]float32, n int) (words [][]uint32) {
+		for _, v := range x {
+			words = append(words, Words(v))
 		}
-		return x
+		for len(words) < n {
+			words = append(words, zero)
+		}
+		return words
 	}
 	relative, absolute := b.PanelError(c, k)
 	relative += 4 * Gamma(k+8, U64) // of the brute force
 	for first := 0; first < len(e); first += b.NR {
 		lanes := e[first:min(first+b.NR, len(e))]
-		p := &panelCase{t: t, b: b, c: c, k: k, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR), valid: uint64(1)<<len(lanes) - 1}
+		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR)}
+		p.call.K, p.call.ValidLanes = k, uint64(1)<<len(lanes)-1
 		p.pack()
-		p.rows = kerneltest.Guarded[int32](t, strips*mr+1)
-		drop := kerneltest.Guarded[float32](t, strips*mr)
+		p.call.TruthStart = kerneltest.Guarded[int32](t, strips*mr+1)
+		exitBelow := kerneltest.Guarded[float32](t, strips*mr)
 		largest := 0.0
 		for _, x := range lanes {
 			largest = max(largest, kerneltest.PlainNorm(x))
 		}
 		var ends []float32
 		for i := range p.q {
-			p.rows[i] = int32(len(ends) / 2)
-			drop[i] = float32(math.Inf(1))
+			p.call.TruthStart[i] = int32(len(ends) / 2)
+			exitBelow[i] = float32(math.Inf(1))
 			if i >= len(q) {
 				continue
 			}
 			norm := kerneltest.PlainNorm(q[i])
 			for _, x := range at[i] {
 				lo, hi := x-relative*norm*largest-absolute, x+relative*norm*largest+absolute
-				overflow := norm*largest >= Overflow
 				if c.Distance() {
 					lo, hi = x*(1+relative)-absolute, x*(1-relative)+absolute
-					overflow = c == GroupNorm && norm+largest >= 0x1p60
 				}
-				if overflow {
+				if c.MayOverflow(norm, largest) {
 					lo, hi = math.Inf(-1), math.Inf(1)
 				}
 				ends = append(ends, RoundDown32(lo), RoundUp32(hi))
-				drop[i] = min(drop[i], ends[len(ends)-2])
+				exitBelow[i] = min(exitBelow[i], ends[len(ends)-2])
 			}
 		}
-		p.rows[len(p.q)] = int32(len(ends) / 2)
-		p.ends = kerneltest.Guarded[float32](t, len(ends))
-		copy(p.ends, ends)
+		p.call.TruthStart[len(p.q)] = int32(len(ends) / 2)
+		p.call.Thresholds = kerneltest.Guarded[float32](t, len(ends))
+		copy(p.call.Thresholds, ends)
 		if !early {
-			drop = nil
+			exitBelow = nil
 		}
-		tile, better := p.run(drop)
-		open := make([]uint64, len(better))
-		for n := range tile.Pairs {
-			open[tile.Undecided[2*n]] = tile.Undecided[2*n+1]
+		scratch, counts := p.run(exitBelow)
+		open := make([]uint64, len(counts))
+		for n := range scratch.Pairs {
+			open[scratch.Undecided[2*n]] = scratch.Undecided[2*n+1]
 		}
 		for i := range q {
 			for n, x := range at[i] {
-				truth := int(p.rows[i]) + n
-				require.Zero(t, open[truth]&^p.valid, "%s: lanes without candidates", b.Tier)
-				count, want := int(better[truth])-7, 0
+				truth := int(p.call.TruthStart[i]) + n
+				require.Zero(t, open[truth]&^p.call.ValidLanes, "%s: lanes without candidates", b.Tier)
+				count, want := int(counts[truth])-7, 0
 				for lane := range lanes {
 					s, undecided := score[i][first+lane], open[truth]>>lane&1 == 1
 					if s > x && !undecided {
@@ -175,14 +177,14 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 // FuzzPair compares the float64 scores of every tier with those of the portable kernels, bit for
 // bit, and with a brute force.
 func FuzzPair(f *testing.F) {
-	for c := range Int8 {
+	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
-			f.Add(uint8(c), uint8(values), uint8(3*values), uint8(40*values), uint8(values), uint64(c))
+			f.Add(uint8(c.Kind()), uint8(values), uint8(3*values), uint8(40*values), uint8(values), uint64(c.Kind()))
 		}
 	}
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
 	f.Fuzz(func(t *testing.T, comparison, groups, rows, count, values uint8, seed uint64) {
-		c := Comparison(comparison) % Int8
+		c := Comparisons()[comparison%uint8(NumKinds)]
 		n, stride, height := (int(groups)%12+1)*PairWidth, (int(groups)%12+1+int(rows)%2)*PairWidth, int(rows)%20+1
 		rng := rand.New(rand.NewPCG(seed, 10))
 		draw := fuzzedValues[int(values)%len(fuzzedValues)]
@@ -211,7 +213,7 @@ func FuzzPair(f *testing.F) {
 			if c.Distance() {
 				measure = math.Abs(exact)
 			}
-			require.LessOrEqual(t, math.Abs(want[i]-exact), (PairError(c, n)+2*Gamma(n+8, U64))*measure)
+			require.LessOrEqual(t, math.Abs(want[i]-exact), (c.PairError(n)+2*Gamma(n+8, U64))*measure)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"math"
-	"math/bits"
 	"unsafe"
 )
 
@@ -10,59 +9,14 @@ import (
 
 func newGeneric(Features) *Backend {
 	return &Backend{
-		NR: genericNR,
-		compare: [...]comparer{
-			Dot:       {genericMR, panelGeneric(Dot), pairGeneric(Dot), peakGeneric(Dot), peakGenericTerms},
-			L1:        {genericMR, panelGeneric(L1), pairGeneric(L1), peakGeneric(L1), peakGenericTerms},
-			GroupNorm: {genericMR, panelGeneric(GroupNorm), pairGeneric(GroupNorm), peakGeneric(GroupNorm), peakGenericTerms},
-			Phase:     {genericMR, panelGeneric(Phase), pairGeneric(Phase), peakGeneric(Phase), peakGenericTerms},
-			Int8:      int8Generic(genericNR),
-			Int16:     int16Generic(genericNR),
-		},
-		rootError: U32,
+		NR:        genericNR,
+		int8:      int8Generic(genericNR),
+		int16:     int16Generic(genericNR),
 		matMul:    matMulGeneric,
 		matMulFMA: matMulFMAGeneric,
 		frobenius: frobeniusGeneric,
 		pairInt8:  pairInt8Generic,
 	}
-}
-
-// countGeneric counts for the strips that are not dropped; rows may be nil: there is nothing to
-// count then.
-func countGeneric(mr, nr, strips int, scores []float32, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64) int {
-	if rows == nil {
-		return 0
-	}
-	first := unsafe.Slice(rows, strips*mr+1)
-	truths := int(first[strips*mr])
-	end, count, open := unsafe.Slice(ends, 2*truths), unsafe.Slice(better, truths), unsafe.Slice(undecided, 2*truths)
-	pairs := 0
-	for i := range strips * mr {
-		if drop != nil && unsafe.Slice(alive, strips)[i/mr] == 0 {
-			continue
-		}
-		row := scores[i*nr : (i+1)*nr]
-		for t := first[i]; t < first[i+1]; t++ {
-			lo, hi := end[2*t], end[2*t+1]
-			var above, notBelow uint64
-			for j, s := range row {
-				if s > hi {
-					above |= 1 << j
-				}
-				if !(s < lo) {
-					notBelow |= 1 << j
-				}
-			}
-			notBelow &= valid
-			above &= notBelow
-			count[t] += int32(bits.OnesCount64(above))
-			if m := notBelow &^ above; m != 0 {
-				open[2*pairs], open[2*pairs+1] = uint64(t), m
-				pairs++
-			}
-		}
-	}
-	return pairs
 }
 
 func matMulGeneric(c, a, b *float64, k, ld, groups int) {

@@ -4,29 +4,46 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
 const (
 	// tileWords is the number of words in a row of a tile, the register of AMX.
 	tileWords = 16
-	// int16MR is MR(Int16) of every tier: the rows of a tile.
+	// int16MR is the MR of Int16Panels in every tier: the rows of a tile.
 	int16MR = 16
 	// maxNR is the largest NR of all tiers.
 	maxNR = 48
 )
 
-// MaxInt16 is the number of terms of Int16 whose sums cannot leave the range of int32: k/2 words of
+// Int16Multiple divides the number of words in Int16Panels.
+const Int16Multiple = 2 * tileWords
+
+// Int16Panels returns the panels that score dot products by coarse and fine codes of both vectors (CodeInt8,
+// without an offset): of the K words, those of the coarse codes c come first and then as many of the fine codes
+// f. The score is Σ c c' + Σ (c f' + f c')/Fine, without the products of fine codes: the two sums, the
+// quotient and their sum are rounded to float32. Sums must not leave the range of int32 (MaxInt16). Strips
+// are packed by PackTiles.
+func (b *Backend) Int16Panels() Panels {
+	return Panels{
+		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
+		name: "int16", psi: 1, phi: 1, spare: int16MR, kernel: b.int16.panel,
+	}
+}
+
+// MaxInt16 is the number of words in Int16Panels whose sums cannot leave the range of int32: k/2 words of
 // four pairs of a coarse and a fine code, twice, each at most 127 in size.
 const MaxInt16 = math.MaxInt32 / (127 * 127 * WordBytes)
 
-// FastInt16 tells that Int16 has a kernel in assembly (AMX). The portable one gives the same scores,
-// slower than Dot.
+// FastInt16 tells that Int16Panels has a kernel in assembly (AMX). The portable one gives the same scores,
+// slower than those of Dot.
 func (b *Backend) FastInt16() bool { return b.fastInt16 }
 
-// PackTiles arranges the up to MR(Int16) rows of k words that ids lists, rows[ids[i]*stride:][:k], for the
-// strips of Int16, [k/16][MR][16]: word t of row i goes to dst[t/16*16*MR+16*i+t%16]. Rows that
+// PackTiles arranges the up to MR rows of k words that ids lists, rows[ids[i]*stride:][:k], for the
+// strips of Int16Panels, [k/16][MR][16]: word t of row i goes to dst[t/16*16*MR+16*i+t%16]. Rows that
 // are not there become zeros. k is a multiple of 16.
-func PackTiles(dst, rows []float32, stride int, ids []int32, k int) {
+func PackTiles(dst, rows []uint32, stride int, ids []int32, k int) {
 	if len(ids) > int16MR || k%tileWords != 0 || len(dst) < k*int16MR {
 		panic(fmt.Sprintf("kernel: PackTiles: %d rows of %d: room for %d words", len(ids), k, len(dst)))
 	}
@@ -42,33 +59,34 @@ func PackTiles(dst, rows []float32, stride int, ids []int32, k int) {
 	}
 }
 
-// int16Generic is the portable twin of Int16's panels, for panels of nr candidates.
+// int16Generic is the portable twin of Int16Panels, for panels of nr candidates.
 func int16Generic(nr int) comparer {
 	const mr = int16MR
-	panel := func(q *float32, qStride int, e *float32, k, strips int, scores *float32, _ int, _ *float32, _ *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ uintptr, _ int) int {
-		qs := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(q)), (strips-1)*qStride+k*mr)
-		es := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(e)), k*nr)
-		out := unsafe.Slice(scores, strips*mr*nr)
+	panel := func(a *asm.PanelArgs) int {
+		psi := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*mr)
+		phi := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(a.Phi)), a.K*nr)
+		scores := unsafe.Slice(a.Scores, a.Strips*mr*nr)
 		product := func(x, y [WordBytes]int8) int32 {
 			return int32(x[0])*int32(y[0]) + int32(x[1])*int32(y[1]) + int32(x[2])*int32(y[2]) + int32(x[3])*int32(y[3])
 		}
-		for row := range strips * mr {
-			strip := qs[row/mr*qStride:]
+		half := a.K / 2
+		for row := range a.Strips * mr {
+			strip := psi[row/mr*a.PsiStride:]
 			var coarse, fine [maxNR]int32
-			for t := range k / 2 {
+			for t := range half {
 				at := t/tileWords*tileWords*mr + row%mr*tileWords + t%tileWords
-				c, f := strip[at], strip[k/2*mr+at]
-				cs, fs := es[t*nr:(t+1)*nr], es[(k/2+t)*nr:(k/2+t+1)*nr]
+				c, f := strip[at], strip[half*mr+at]
+				cs, fs := phi[t*nr:(t+1)*nr], phi[(half+t)*nr:(half+t+1)*nr]
 				for j, e := range cs {
 					coarse[j] += product(c, e)
 					fine[j] += product(c, fs[j]) + product(f, e)
 				}
 			}
 			for j := range nr {
-				out[row*nr+j] = float32(coarse[j]) + float32(float32(fine[j])*(1.0/Fine))
+				scores[row*nr+j] = float32(coarse[j]) + float32(float32(fine[j])*(1.0/Fine))
 			}
 		}
-		return countGeneric(mr, nr, strips, out, nil, nil, rows, ends, better, undecided, valid)
+		return countGeneric(a, mr, nr, scores)
 	}
 	return comparer{mr: mr, panel: panel}
 }

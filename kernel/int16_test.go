@@ -20,9 +20,9 @@ import (
 func TestInt16Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 16))
-		mr := b.MR(Int16)
-		random := func(int) float32 { return math.Float32frombits(rng.Uint32()) }
-		largest := func(int) float32 { return math.Float32frombits([]uint32{0x7f7f7f7f, 0x81818181}[rng.IntN(2)]) }
+		mr := b.Int16Panels().MR
+		random := func(int) uint32 { return rng.Uint32() }
+		largest := func(int) uint32 { return []uint32{0x7f7f7f7f, 0x81818181}[rng.IntN(2)] }
 		for _, k := range []int{32, 64, 96, 128, 160, 256, 288, 768} {
 			for round := range 6 {
 				strips := 1 + round%3
@@ -34,25 +34,24 @@ func TestInt16Panel(t *testing.T) {
 				if round == 5 {
 					value = largest
 				}
-				p := newPanelCase(t, rng, b, Int16, k, queries, candidates, value)
-				got, better := p.run(nil)
+				p := newInt16Case(t, rng, b, k, queries, candidates, value)
+				got, counts := p.run(nil)
 				want := make([]float32, 0, len(got.Scores))
 				for _, q := range p.q {
 					for _, e := range p.e {
-						want = append(want, kerneltest.TwinScore(Int16, q, e))
+						want = append(want, p.twin(q, e))
 					}
 				}
 				kerneltest.SameBits(t, want, got.Scores[:len(want)], "k = %d", k)
-				wantBetter, wantUndecided := p.countPlainly(got.Scores)
-				require.Equal(t, wantBetter, better, "k = %d: better", k)
+				wantCounts, wantUndecided := p.countPlainly(got.Scores)
+				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
-		p := newPanelCase(t, rng, b, Int16, 320, 2*mr, b.NR, random)
-		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
-		assert.Zero(t, testing.AllocsPerRun(10, func() {
-			b.Panel(Int16, tile, p.packedQueries, p.packedPanel, 320, p.rows, p.ends, better, p.valid, nil)
-		}))
+		p := newInt16Case(t, rng, b, 320, 2*mr, b.NR, random)
+		scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
+		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
+		assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
 	})
 }
 
@@ -62,14 +61,14 @@ func TestMaxInt16(t *testing.T) {
 		rng := rand.New(rand.NewPCG(2, 16))
 		const k = MaxInt16 / 32 * 32
 		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
-			p := newPanelCase(t, rng, b, Int16, k, 1, 1, func(int) float32 { return math.Float32frombits(word) })
-			for i := range p.packedPanel {
-				p.packedPanel[i] = math.Float32frombits(0x7f7f7f7f)
+			p := newInt16Case(t, rng, b, k, 1, 1, func(int) uint32 { return word })
+			for i := range p.call.Panel {
+				p.call.Panel[i] = 0x7f7f7f7f
 			}
-			p.e[0] = p.packedPanel[:k]
+			p.e[0] = p.call.Panel[:k]
 			got, _ := p.run(nil)
 			require.Less(t, int64(k/2)*2*WordBytes*127*127, int64(math.MaxInt32))
-			require.Equal(t, kerneltest.TwinScore(Int16, p.q[0], p.e[0]), got.Scores[0])
+			require.Equal(t, p.twin(p.q[0], p.e[0]), got.Scores[0])
 		}
 	})
 }
@@ -79,16 +78,17 @@ func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		kerneltest.SkipWithout(t, b, FeatureAMX)
 		rng := rand.New(rand.NewPCG(3, 16))
-		p := newPanelCase(t, rng, b, Int16, 256, 8*b.MR(Int16), b.NR, func(int) float32 { return math.Float32frombits(rng.Uint32()) })
+		p := newInt16Case(t, rng, b, 256, 8*b.Int16Panels().MR, b.NR, func(int) uint32 { return rng.Uint32() })
 		want, _ := p.run(nil)
 		var wrong atomic.Int32
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
 				for range 50 {
-					tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
-					b.Panel(Int16, tile, p.packedQueries, p.packedPanel, p.k, p.rows, p.ends, better, p.valid, nil)
-					if n := len(p.q) * b.NR; !slices.Equal(want.Scores[:n], tile.Scores[:n]) {
+					scratch, call := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2), p.call
+					call.Counts = make([]int32, len(p.call.Thresholds)/2)
+					p.panels.Score(scratch, &call)
+					if n := len(p.q) * b.NR; !slices.Equal(want.Scores[:n], scratch.Scores[:n]) {
 						wrong.Add(1)
 					}
 				}
@@ -107,9 +107,9 @@ func TestPackTiles(t *testing.T) {
 	for _, k := range []int{16, 32, 80} {
 		for _, n := range []int{1, 7, 16} {
 			const rows, spare = 20, 3
-			table, dst := kerneltest.Guarded[float32](t, rows*(k+spare)), kerneltest.Guarded[float32](t, 16*k)
+			table, dst := kerneltest.Guarded[uint32](t, rows*(k+spare)), kerneltest.Guarded[uint32](t, 16*k)
 			for i := range table {
-				table[i] = rng.Float32() + 1
+				table[i] = rng.Uint32()
 			}
 			ids := make([]int32, n)
 			for i := range ids {
@@ -118,7 +118,7 @@ func TestPackTiles(t *testing.T) {
 			PackTiles(dst, table, k+spare, ids, k)
 			for i := range 16 {
 				for t2 := range k {
-					want := float32(0)
+					want := uint32(0)
 					if i < n {
 						want = table[int(ids[i])*(k+spare)+t2]
 					}

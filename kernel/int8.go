@@ -3,17 +3,30 @@ package kernel
 import (
 	"math"
 	"unsafe"
+
+	"github.com/mquine/mquine/asm"
 )
 
-// WordBytes is the number of dimensions in a term of Int8.
+// The panels of bytes score dot products: a word is four signed codes of ψ or four unsigned codes of φ.
+
+// WordBytes is the number of codes in a word.
 const WordBytes = 4
 
-// MaxInt8 is the number of terms of Int8 whose sums cannot leave the range of int32: codes of ψ are
+// MaxInt8 is the number of words in Int8Panels whose sums cannot leave the range of int32: codes of ψ are
 // at most 127 in size, those of φ at most 255.
 const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 
-// FastInt8 tells that Int8 has a kernel in assembly (AVX-512 VNNI). The portable one gives the same
-// scores, slower than Dot.
+// Int8Panels returns the panels that score Σ ψ_i φ_i over the codes of CodeInt8, without an offset for ψ and
+// with 128 for φ. The sum must not leave the range of int32 (MaxInt8); as a score it is rounded to
+// float32.
+func (b *Backend) Int8Panels() Panels {
+	return Panels{
+		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,
+	}
+}
+
+// FastInt8 tells that Int8Panels has a kernel in assembly (AVX-512 VNNI). The portable one gives the same
+// scores, slower than those of Dot.
 func (b *Backend) FastInt8() bool { return b.fastInt8 }
 
 // Int8Code tells how codes stand for a vector x with a step: c for x/step, and f, the fine codes, for
@@ -30,10 +43,9 @@ type Int8Code struct {
 const Fine = 254
 
 // CodeInt8 writes the codes of x, each at most 127 in size, plus offset, which is 0 for ψ and 128
-// for φ: c_i = round(x_i/step) to coarse, and what rounds the rest to fine. A word takes four.
-// len(x) is a multiple of WordBytes; x is finite, step positive.
-func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) Int8Code {
-	cs, fs := bytesOf(coarse)[:len(x)], bytesOf(fine)[:len(x)]
+// for φ: c_i = round(x_i/step) to coarse, and what rounds the rest to fine. x is finite, step positive.
+func CodeInt8(coarse, fine []uint8, x []float64, step float64, offset uint8) Int8Code {
+	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code
 	inverse, fineStep := 1/step, step/Fine
 	fineInverse := 1 / fineStep
@@ -49,7 +61,7 @@ func CodeInt8(coarse, fine []float32, x []float64, step float64, offset uint8) I
 		r.FineResidual += (rest - fineBack) * (rest - fineBack)
 		r.Sum += int32(c)
 		r.FineSum += int32(f)
-		cs[i], fs[i] = uint8(int8(c))+offset, uint8(int8(f))+offset
+		coarse[i], fine[i] = uint8(int8(c))+offset, uint8(int8(f))+offset
 	}
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
@@ -73,7 +85,8 @@ func clampedRound(v float64) float64 {
 	return float64(v+unit) - unit
 }
 
-func bytesOf(words []float32) []uint8 {
+// Codes returns the bytes of words, in the same memory.
+func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
@@ -83,7 +96,7 @@ const Int8PairWidth = 64
 // PairInt8 writes to out[i] the dot product of the signed bytes of x and the unsigned bytes of
 // table[ids[i]·stride:][:len(x)], exact as long as it stays in the range of int32. len(x), in words,
 // must be a positive multiple of Int8PairWidth.
-func (b *Backend) PairInt8(out []int32, x, table []float32, stride int, ids []int32) {
+func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
 	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {
 		n := min(len(ids), mostPairs)
@@ -92,7 +105,7 @@ func (b *Backend) PairInt8(out []int32, x, table []float32, stride int, ids []in
 	}
 }
 
-func pairInt8Generic(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32) {
+func pairInt8Generic(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32) {
 	xs, sums := unsafe.Slice((*int8)(unsafe.Pointer(x)), WordBytes*n), unsafe.Slice(out, count)
 	for i, id := range unsafe.Slice(ids, count) {
 		row := unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*WordBytes)), WordBytes*n)
@@ -104,39 +117,40 @@ func pairInt8Generic(x *float32, n int, table *float32, stride int, ids *int32, 
 	}
 }
 
-// int8Generic is the portable twin of Int8's panels, for panels of nr candidates.
+// int8Generic is the portable twin of Int8Panels, for panels of nr candidates.
 func int8Generic(nr int) comparer {
 	const mr = genericMR
-	panel := func(q *float32, qStride int, e *float32, k, strips int, scores *float32, addTo int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, _ uintptr, _ int) int {
-		qs := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(q)), (strips-1)*qStride+k*mr)
-		es := unsafe.Slice((*[WordBytes]uint8)(unsafe.Pointer(e)), k*nr)
-		out := unsafe.Slice(scores, strips*mr*nr)
-		sums := unsafe.Slice((*int32)(unsafe.Pointer(scores)), len(out))
-		for s := range strips {
-			strip, tile := qs[s*qStride:], sums[s*mr*nr:]
+	panel := func(a *asm.PanelArgs) int {
+		psi := unsafe.Slice((*[WordBytes]int8)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*mr)
+		phi := unsafe.Slice((*[WordBytes]uint8)(unsafe.Pointer(a.Phi)), a.K*nr)
+		scores := unsafe.Slice(a.Scores, a.Strips*mr*nr)
+		sums := unsafe.Slice((*int32)(unsafe.Pointer(a.Scores)), len(scores))
+		for s := range a.Strips {
+			strip := psi[s*a.PsiStride:]
 			for i := range mr {
-				for j := range nr {
+				row := sums[(s*mr+i)*nr:][:nr]
+				for j := range row {
 					sum := int32(0)
-					if addTo != 0 {
-						sum = tile[i*nr+j]
+					if a.Add != 0 {
+						sum = row[j]
 					}
-					for t := range k {
-						x, y := strip[t*mr+i], es[t*nr+j]
+					for t := range a.K {
+						x, y := strip[t*mr+i], phi[t*nr+j]
 						for u := range WordBytes {
 							sum += int32(x[u]) * int32(y[u])
 						}
 					}
-					tile[i*nr+j] = sum
+					row[j] = sum
 				}
 			}
 		}
-		if rows == nil {
+		if a.TruthStart == nil {
 			return 0
 		}
 		for i, sum := range sums {
-			out[i] = float32(sum)
+			scores[i] = float32(sum)
 		}
-		return countGeneric(mr, nr, strips, out, drop, alive, rows, ends, better, undecided, valid)
+		return countGeneric(a, mr, nr, scores)
 	}
 	return comparer{mr: mr, panel: panel}
 }

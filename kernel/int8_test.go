@@ -18,11 +18,11 @@ import (
 func TestInt8Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 8))
-		mr := b.MR(Int8)
-		words := map[string]func(int) float32{
-			"random": func(int) float32 { return math.Float32frombits(rng.Uint32()) },
-			"largest": func(int) float32 {
-				return math.Float32frombits([]uint32{0x7f7f7f7f, 0x80808080, 0xffffffff}[rng.IntN(3)])
+		mr := b.Int8Panels().MR
+		words := map[string]func(int) uint32{
+			"random": func(int) uint32 { return rng.Uint32() },
+			"largest": func(int) uint32 {
+				return []uint32{0x7f7f7f7f, 0x80808080, 0xffffffff}[rng.IntN(3)]
 			},
 		}
 		for _, k := range []int{1, 2, 3, 4, 5, 7, 8, 31, 64, 127, 128, 129, 132, 255, 256, 257, 371} {
@@ -36,25 +36,24 @@ func TestInt8Panel(t *testing.T) {
 				if round == 5 {
 					kind = "largest"
 				}
-				p := newPanelCase(t, rng, b, Int8, k, queries, candidates, words[kind])
-				got, better := p.run(nil)
+				p := newInt8Case(t, rng, b, k, queries, candidates, words[kind])
+				got, counts := p.run(nil)
 				want := make([]float32, 0, len(got.Scores))
 				for _, q := range p.q {
 					for _, e := range p.e {
-						want = append(want, kerneltest.TwinScore(Int8, q, e))
+						want = append(want, p.twin(q, e))
 					}
 				}
 				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
-				wantBetter, wantUndecided := p.countPlainly(got.Scores)
-				require.Equal(t, wantBetter, better, "k = %d: better", k)
+				wantCounts, wantUndecided := p.countPlainly(got.Scores)
+				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
 				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
 			}
 		}
-		p := newPanelCase(t, rng, b, Int8, 300, 2*mr, b.NR, words["random"])
-		tile, better := b.NewTile(len(p.q), int(p.rows[len(p.q)])), make([]int32, p.rows[len(p.q)]+1)
-		assert.Zero(t, testing.AllocsPerRun(10, func() {
-			b.Panel(Int8, tile, p.packedQueries, p.packedPanel, 300, p.rows, p.ends, better, p.valid, nil)
-		}))
+		p := newInt8Case(t, rng, b, 300, 2*mr, b.NR, words["random"])
+		scratch := b.NewPanelScratch(len(p.q), len(p.call.Thresholds)/2)
+		p.call.Counts = make([]int32, len(p.call.Thresholds)/2)
+		assert.Zero(t, testing.AllocsPerRun(10, func() { p.panels.Score(scratch, &p.call) }))
 	})
 }
 
@@ -63,12 +62,11 @@ func TestMaxInt8(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 8))
 		for _, word := range []uint32{0x7f7f7f7f, 0x81818181} { // 127, −127
-			largest := math.Float32frombits(word)
-			p := newPanelCase(t, rng, b, Int8, MaxInt8, 1, 1, func(int) float32 { return largest })
-			for i := range p.packedPanel {
-				p.packedPanel[i] = math.Float32frombits(0xffffffff)
+			p := newInt8Case(t, rng, b, MaxInt8, 1, 1, func(int) uint32 { return word })
+			for i := range p.call.Panel {
+				p.call.Panel[i] = 0xffffffff
 			}
-			p.e[0] = p.packedPanel[:0]
+			p.e[0] = p.call.Panel[:0]
 			got, _ := p.run(nil)
 			want := int64(MaxInt8) * WordBytes * 127 * 255
 			require.LessOrEqual(t, want, int64(math.MaxInt32))
@@ -90,14 +88,14 @@ func TestCodeInt8(t *testing.T) {
 				for i := range x {
 					x[i] = rng.NormFloat64()
 				}
-				words := [2][]float32{make([]float32, n/WordBytes), make([]float32, n/WordBytes)}
-				got := CodeInt8(words[0], words[1], x, 1/scale, offset)
+				codes := [2][]uint8{make([]uint8, n), make([]uint8, n)}
+				got := CodeInt8(codes[0], codes[1], x, 1/scale, offset)
 				var sums [2]int32
 				rest := slices.Clone(x)
 				for k, unit := range []float64{1, Fine} {
 					back := make([]float64, n)
 					for i := range x {
-						c := float64(int8(uint8(math.Float32bits(words[k][i/WordBytes])>>(8*(i%WordBytes))) - offset))
+						c := float64(int8(codes[k][i] - offset))
 						require.LessOrEqual(t, math.Abs(c), 127.0)
 						if v := rest[i] * scale * unit; math.Abs(v) < 127 {
 							require.LessOrEqual(t, math.Abs(v-c), 0.5+1e-9)
@@ -130,12 +128,12 @@ func TestPairInt8(t *testing.T) {
 			for _, count := range []int{1, 2, 255, 256, 257, 600} {
 				const rows = 9
 				stride := n + 64*(count%2)
-				x, table := kerneltest.Guarded[float32](t, n), kerneltest.Guarded[float32](t, rows*stride-(stride-n))
-				for _, words := range [][]float32{x, table} {
+				x, table := kerneltest.Guarded[uint32](t, n), kerneltest.Guarded[uint32](t, rows*stride-(stride-n))
+				for _, words := range [][]uint32{x, table} {
 					for i := range words {
-						words[i] = math.Float32frombits(rng.Uint32())
+						words[i] = rng.Uint32()
 						if count == 600 {
-							words[i] = math.Float32frombits([]uint32{0x7f7f7f7f, 0x80808080, 0xffffffff}[rng.IntN(3)])
+							words[i] = []uint32{0x7f7f7f7f, 0x80808080, 0xffffffff}[rng.IntN(3)]
 						}
 					}
 				}
@@ -146,8 +144,8 @@ func TestPairInt8(t *testing.T) {
 				b.PairInt8(out, x, table, stride, ids)
 				for i, id := range ids {
 					want := int32(0)
-					for t, v := range BytesOf(x) {
-						want += int32(int8(v)) * int32(BytesOf(table[int(id)*stride:][:n])[t])
+					for t, v := range Codes(x) {
+						want += int32(int8(v)) * int32(Codes(table[int(id)*stride:][:n])[t])
 					}
 					require.Equal(t, want, out[i])
 				}

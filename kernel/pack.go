@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// PackRows interleaves the up to width rows that ids lists into dst, [len(terms)][width]: entry
+// PackRows interleaves the up to width rows of words that ids lists into dst, [len(terms)][width]: word
 // terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to dst[t*width+i]; rows that are not
 // there become zeros.
-func PackRows(dst, rows []float32, stride int, ids, terms []int32, width int) {
+func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 	if len(ids) > width || len(dst) < len(terms)*width {
-		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d entries", len(ids), len(terms), width, len(dst)))
+		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d words", len(ids), len(terms), width, len(dst)))
 	}
 	dst = dst[:len(terms)*width]
 	if len(ids) < width {
@@ -20,7 +20,7 @@ func PackRows(dst, rows []float32, stride int, ids, terms []int32, width int) {
 	const rowsAtOnce = 8
 	i := 0
 	for ; i+rowsAtOnce <= len(ids); i += rowsAtOnce {
-		var r [rowsAtOnce][]float32
+		var r [rowsAtOnce][]uint32
 		for j := range r {
 			r[j] = rows[int(ids[i+j])*stride:][:stride]
 		}
@@ -32,7 +32,7 @@ func PackRows(dst, rows []float32, stride int, ids, terms []int32, width int) {
 	}
 	// Six are a strip of queries in AVX2.
 	for ; i+6 <= len(ids); i += 6 {
-		row := func(j int) []float32 { return rows[int(ids[i+j])*stride:][:stride] }
+		row := func(j int) []uint32 { return rows[int(ids[i+j])*stride:][:stride] }
 		r0, r1, r2, r3, r4, r5 := row(0), row(1), row(2), row(3), row(4), row(5)
 		for t, from := range terms {
 			out := dst[t*width+i : t*width+i+6]
@@ -47,13 +47,22 @@ func PackRows(dst, rows []float32, stride int, ids, terms []int32, width int) {
 	}
 }
 
+// Words returns the bits of float32 numbers, in the same memory.
+func Words(x []float32) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+// AlignedWords returns n zeros that begin at a multiple of 64 bytes: the memory of panels and strips, whose
+// words are float32 numbers or four codes.
+func AlignedWords(n int) []uint32 { return aligned[uint32](n) }
+
 // AlignedFloat32 returns n zeros that begin at a multiple of 64 bytes.
 func AlignedFloat32(n int) []float32 { return aligned[float32](n) }
 
 // AlignedFloat64 returns n zeros that begin at a multiple of 64 bytes.
 func AlignedFloat64(n int) []float64 { return aligned[float64](n) }
 
-func aligned[T float32 | float64](n int) []T {
+func aligned[T uint32 | float32 | float64](n int) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	s := make([]T, n+64/size)

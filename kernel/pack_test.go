@@ -13,7 +13,7 @@ func BenchmarkPackRows(b *testing.B) {
 		for _, k := range []int{342, 1482} {
 			b.Run(fmt.Sprintf("width=%d/k=%d", width, k), func(b *testing.B) {
 				stride := (k + PairWidth - 1) / PairWidth * PairWidth
-				rows, dst := AlignedFloat32(width*stride), AlignedFloat32(width*k)
+				rows, dst := AlignedWords(width*stride), AlignedWords(width*k)
 				ids, terms := make([]int32, width), make([]int32, k)
 				for i := range ids {
 					ids[i] = int32(i)

@@ -19,6 +19,7 @@ const (
 	AVX2
 	// AVX512 needs AVX-512 F, BW, DQ and VL.
 	AVX512
+	numTiers
 )
 
 var tierNames = []string{"generic", "avx2", "avx512"}

@@ -16,7 +16,7 @@ import (
 type Comparison = kernel.Comparison
 
 // The classes.
-const (
+var (
 	Dot       = kernel.Dot
 	L1        = kernel.L1
 	GroupNorm = kernel.GroupNorm

@@ -22,19 +22,33 @@ import (
 // tested on one.
 
 // bandSweeper returns a sweeper with one query, its one truth and one block, for tests of bands alone.
-func bandSweeper(b *kernel.Backend, tower model.Tower, compare kernel.Comparison) *sweeper {
+func bandSweeper(b *kernel.Backend, tower model.Tower) *sweeper {
+	f := &features{tower: tower, nr: b.NR, blockNorms: make([]float64, 1), blockSizes: make([]float64, 1)}
+	f.screen = &float32Screen{f, b.Panels(tower.Compare)}
 	return &sweeper{
-		run: &run{backend: b},
-		f: &features{
-			tower: tower, compare: compare, nr: b.NR,
-			blockNorms: make([]float64, 1), blockSizes: make([]float64, 1),
-			codeBlocks: make([]codeBlock, 1), coordinates: &coordinates{},
-		},
+		run: &run{backend: b}, f: f,
 		queries: make([]query, 1), norms: make([]float64, 1), slacks: make([]model.Slack, 1),
 		rows: []int32{0, 1}, low: make([]float64, 1), high: make([]float64, 1),
-		ends: make([]float32, 2), drop: make([]float32, 1),
+		thresholds: make([]float32, 2), exitBelow: make([]float32, 1),
 		coded: make([]codedQuery, 1), fineBands: make([]float64, 1),
 	}
+}
+
+// codeSweeper is bandSweeper with a screen of codes for dot products.
+func codeSweeper(b *kernel.Backend, width int, format *codeFormat) (*sweeper, *codes) {
+	s := bandSweeper(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width})
+	s.f.screen = format.new(codes{
+		f: s.f, kernels: format.panels(b), layout: format.layout(width), coordinates: &coordinates{}, blocks: make([]codeBlock, 1),
+	})
+	return s, codesOf(s.f.screen)
+}
+
+// codesOf returns what screens of codes share.
+func codesOf(x screen) *codes {
+	if x, ok := x.(*int16Screen); ok {
+		return &x.codes
+	}
+	return &x.(*int8Screen).codes
 }
 
 // someBackend is any backend.
@@ -43,8 +57,6 @@ func someBackend(t *testing.T) *kernel.Backend {
 	require.NoError(t, err)
 	return backends[0]
 }
-
-var floatComparisons = []kernel.Comparison{kernel.Dot, kernel.L1, kernel.GroupNorm, kernel.Phase}
 
 // product multiplies numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
@@ -111,20 +123,20 @@ func drawBands(rng *rand.Rand, s *sweeper) (score float64) {
 // The intervals of the float64 stage and of the tiles' scores contain all that their bounds allow.
 func TestIntervals(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
-	for _, c := range floatComparisons {
+	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
 			var ratio exactly.Ratio
 			for range 5000 {
 				score := drawBands(rng, s)
 				norm, size := s.f.blockNorms[0], s.f.blockSizes[0]
 				slack := exactSlack(s.slacks[0], size)
 				low, high := s.interval(0, score, norm, size)
-				half := exactly.Add(exactBand(s, score, kernel.PairError(c, 96), 0, norm), slack)
+				half := exactly.Add(exactBand(s, score, c.PairError(96), 0, norm), slack)
 				contain(&ratio, score, half, half, low, high)
 				score = float64(float32(score))
 				relative, absolute := b.PanelError(c, 96)
-				if low, high = s.tileInterval(0, 0, float32(score)); !math.IsInf(high, 1) {
+				if low, high = s.panelInterval(0, 0, float32(score)); !math.IsInf(high, 1) {
 					half = exactly.Add(exactBand(s, score, relative, absolute, norm), slack)
 					contain(&ratio, score, half, half, low, high)
 				}
@@ -137,9 +149,9 @@ func TestIntervals(t *testing.T) {
 // The ends of a truth leave room for all that the bounds of sections 2 and 3 allow.
 func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
-	for _, c := range floatComparisons {
+	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
 			relative, absolute := b.PanelError(c, 96)
 			var ratio exactly.Ratio
 			for i := range 5000 {
@@ -151,8 +163,8 @@ func TestEnds(t *testing.T) {
 					score = -math.Abs(score)
 				}
 				s.low[0], s.high[0] = score, score
-				s.setRowEnds(0, 0)
-				if math.IsInf(float64(s.ends[1]), 0) {
+				s.setRowThresholds(0, 0)
+				if math.IsInf(float64(s.thresholds[1]), 0) {
 					continue
 				}
 				slack := exactSlack(s.slacks[0], s.f.blockSizes[0])
@@ -165,7 +177,7 @@ func TestEnds(t *testing.T) {
 					lo, hi = exactly.Sub(lo, band), exactly.Add(hi, band)
 				}
 				below, above := exactly.Sub(exactly.Of(score), lo), exactly.Sub(hi, exactly.Of(score))
-				contain(&ratio, score, below, above, float64(s.ends[0]), float64(s.ends[1]))
+				contain(&ratio, score, below, above, float64(s.thresholds[0]), float64(s.thresholds[1]))
 			}
 			ratio.Check(t, 1-1e-6)
 		})
@@ -180,7 +192,7 @@ func TestPairInterval(t *testing.T) {
 	for _, c := range []kernel.Comparison{kernel.L1, kernel.GroupNorm, kernel.Phase} {
 		t.Run(c.String(), func(t *testing.T) {
 			const width = lane * kernel.PairWidth
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: width, Phi: width}, c)
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: width, Phi: width})
 			x, y, out := make([]float32, width), make([]float32, width), make([]float64, 1)
 			for t := 0; t < width; t += kernel.PairWidth {
 				if x[t] = kernel.U64; c == kernel.Phase {
@@ -241,8 +253,8 @@ func TestOverflowGuards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	for _, b := range backends {
-		for _, c := range floatComparisons {
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: 2, Phi: 2}, c)
+		for _, c := range kernel.Comparisons() {
+			s := bandSweeper(b, model.Tower{Compare: c, Psi: 2, Phi: 2})
 			overflows := 0
 			for at := range 260 { // to infinity
 				x := float32(math.Ldexp(1, at/2))
@@ -252,16 +264,16 @@ func TestOverflowGuards(t *testing.T) {
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
 				s.norms[0], s.f.blockNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
-				score := panelScore(b, c, query, candidate)
+				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
 					continue // farther than all that is finite, rightly
 				}
 				if math.IsInf(float64(score), 0) || math.IsNaN(float64(score)) {
 					overflows++
-					assert.True(t, s.mayOverflow(0, 0), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.True(t, c.MayOverflow(s.norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
 				}
 				if at < 110 {
-					assert.False(t, s.mayOverflow(0, 0), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.False(t, c.MayOverflow(s.norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
 				}
 			}
 			assert.Positive(t, overflows, "%s, %s", b.Tier, c)
@@ -270,21 +282,18 @@ func TestOverflowGuards(t *testing.T) {
 }
 
 // panelScore is the score of a panel for one query and one candidate.
-func panelScore(b *kernel.Backend, c kernel.Comparison, query, candidate []float32) float32 {
-	k, mr, one := len(query), b.MR(c), []int32{0}
-	strip, panel, terms := make([]float32, mr*k), make([]float32, b.NR*k), make([]int32, k)
-	for t := range terms {
-		terms[t] = int32(t)
-	}
-	if c == kernel.Int16 {
+func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) float32 {
+	k, one := len(query), []int32{0}
+	strip, panel := make([]uint32, p.MR*k), make([]uint32, b.NR*k)
+	if p.Multiple == kernel.Int16Multiple {
 		kernel.PackTiles(strip, query, k, one, k)
 	} else {
-		kernel.PackRows(strip, query, k, one, terms, mr)
+		kernel.PackRows(strip, query, k, one, ascending(k), p.MR)
 	}
-	kernel.PackRows(panel, candidate, k, one, terms, b.NR)
-	tile := b.NewTile(mr, 0)
-	b.Panel(c, tile, strip, panel, k, make([]int32, mr+1), nil, nil, 0, nil)
-	return tile.Scores[0]
+	kernel.PackRows(panel, candidate, k, one, ascending(k), b.NR)
+	scratch := b.NewPanelScratch(p.MR, 0)
+	p.Score(scratch, &kernel.PanelCall{K: k, Strips: strip, Panel: panel, TruthStart: make([]int32, p.MR+1)})
+	return scratch.Scores[0]
 }
 
 // Computed norms are upper bounds, also where a sum loses all terms but the first.

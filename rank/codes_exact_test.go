@@ -40,19 +40,20 @@ func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]flo
 	f.tower = all.tower
 	one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
 	require.NoError(t, f.fill(t.Context(), one, all, 0, n))
-	if f.coded() && set != nil {
-		c := f.coordinates
+	if f.screen.name() != Float32Screen && set != nil {
+		c := codesOf(f.screen).coordinates
 		for t := range d {
 			c.at[t], c.center[t], c.forward[t], c.inverse[t] = int32(t), 0, 1.0/4, 1.0/4
 		}
 		set(c)
 		c.norm, _ = exactly.Norm(exactly.All(c.center)).Float64()
 		c.norm = math.Nextafter(c.norm, math.Inf(1))
-		require.NoError(t, f.packCodes(t.Context(), one))
+		require.NoError(t, f.screen.arrange(t.Context(), one))
+		require.NoError(t, f.screen.pack(t.Context(), one))
 	}
 	s := one.member(0)
 	require.True(t, s.prepare(t.Context(), item{first: all.first, last: all.last}))
-	s.packStrips()
+	f.screen.packStrips(s)
 	return s
 }
 
@@ -124,12 +125,12 @@ func TestCodeNorms(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := codedSlice(t, b, Int8Screen, c.rows(8), c.rows(900), c.set)
-			f, layout := s.f, s.f.layout()
+			f, x := s.f, s.f.screen.(*int8Screen)
+			layout := x.layout
 			var sizes, norms, residuals, fineNorms, fineResiduals, lengths exactly.Ratio
-			check := func(x []*big.Float, words []float32, coarse, fine int, offset uint8, q codedQuery) {
+			check := func(x []*big.Float, words []uint32, coarse, fine int, offset uint8, q codedQuery) {
 				code := func(at, i int) *big.Float {
-					word := math.Float32bits(words[at+i/kernel.WordBytes])
-					return exactly.Of(float64(int8(uint8(word>>(8*(i%kernel.WordBytes))) - offset)))
+					return exactly.Of(float64(int8(kernel.Codes(words[at:])[i] - offset)))
 				}
 				sizes.See(exactly.Norm(x), q.size)
 				back, fineBack, rest, fineRest := slices.Clone(x), slices.Clone(x), slices.Clone(x), slices.Clone(x)
@@ -148,15 +149,15 @@ func TestCodeNorms(t *testing.T) {
 				psi := s.row(row)[:d]
 				lengths.See(exactly.Norm(exactly.All(psi)), s.norms[row])
 				words := s.codes[row*layout.stride:]
-				check(exactCoordinates(f.coordinates, psi, false), words, layout.len, 0, 0, s.coded[row])
+				check(exactCoordinates(x.coordinates, psi, false), words, layout.len, 0, 0, s.coded[row])
 			}
 			for position, i := range f.order[:f.n] {
 				block, phi := position/f.nr/blockPanels, f.row(i)[:d]
 				if c.set == nil { // else the norms are those of the blocks of other coordinates
 					lengths.See(exactly.Norm(exactly.All(phi)), f.blockNorms[block])
 				}
-				words, b := f.codes()[position*layout.stride:], f.codeBlocks[block]
-				check(exactCoordinates(f.coordinates, phi, true), words, 0, layout.fine, layout.offset, codedQuery{
+				words, b := x.rows()[position*layout.stride:], x.blocks[block]
+				check(exactCoordinates(x.coordinates, phi, true), words, 0, layout.fine, layout.offset, codedQuery{
 					step: b.step, size: b.norm, norm: math.Inf(1),
 					residual: b.residual, fineNorm: b.fineNorm, fineResidual: b.fineResidual,
 				})
@@ -178,13 +179,13 @@ func TestCenterBands(t *testing.T) {
 	var coarse, fine, int16, last exactly.Ratio
 	see := func(psi, phi []float32, center func(c []float64), coarse, fine, int16 *exactly.Ratio) {
 		s := codedSlice(t, b, Int8Screen, [][]float32{psi}, [][]float32{phi}, func(c *coordinates) { center(c.center) })
-		q, want := &s.coded[0], exactly.Dot(psi, phi)
-		layout := s.f.layout()
-		sum, fineSum := codeSums(b, layout, s.codes[:layout.stride], s.f.codes()[:layout.stride])
-		score := exactly.Add(exactly.Of(q.center), product(q.step, s.f.codeBlocks[0].step, float64(sum)-q.offset))
-		coarse.See(exactly.Sub(want, score), s.int8Band(0, 0))
-		fine.See(exactly.Sub(want, exactly.Of(s.fineScore(0, 0, float32(sum), fineSum))), s.fineBand(0, 0))
-		int16.See(exactly.Sub(want, score), s.int16Band(0, 0))
+		q, want, x := &s.coded[0], exactly.Dot(psi, phi), s.f.screen.(*int8Screen)
+		layout := x.layout
+		sum, fineSum := codeSums(b, layout, s.codes[:layout.stride], x.rows()[:layout.stride])
+		score := exactly.Add(exactly.Of(q.center), product(q.step, x.blocks[0].step, float64(sum)-q.offset))
+		coarse.See(exactly.Sub(want, score), x.band(s, 0, 0))
+		fine.See(exactly.Sub(want, exactly.Of(x.fineScore(s, 0, 0, float32(sum), fineSum))), x.fineBand(s, 0, 0))
+		int16.See(exactly.Sub(want, score), (&int16Screen{x.codes}).band(s, 0, 0))
 	}
 
 	const d = 512
@@ -217,8 +218,8 @@ func TestCenterBands(t *testing.T) {
 }
 
 // codeSums returns the int8 screen's sum of coarse codes, before its rounding, and the one of fine codes.
-func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []float32) (coarse, fine int32) {
-	signed, unsigned := make([]float32, layout.stride), make([]float32, layout.stride)
+func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (coarse, fine int32) {
+	signed, unsigned := make([]uint32, layout.stride), make([]uint32, layout.stride)
 	copy(signed, query[layout.len:2*layout.len])
 	copy(unsigned, candidate[:layout.len])
 	out := make([]int32, 1)
@@ -234,33 +235,34 @@ type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 // see compares the errors of scores with their bands, for coordinates a and b and the steps of their codes.
 func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
 	want := exactly.Dot(a, b)
-	for _, compare := range []kernel.Comparison{kernel.Int8, kernel.Int16} {
-		s := bandSweeper(backend, model.Tower{Compare: kernel.Dot, Psi: len(a), Phi: len(a)}, compare)
-		layout := s.f.layout()
-		query, candidate := make([]float32, layout.stride), make([]float32, layout.stride)
+	for _, format := range codeFormats {
+		s, codes := codeSweeper(backend, len(a), format)
+		layout := codes.layout
+		query, candidate := make([]uint32, layout.stride), make([]uint32, layout.stride)
 		first, second := query[:layout.len], query[layout.fine:][:layout.len]
-		if compare == kernel.Int8 {
+		if format == &int8Format {
 			first, second = second, first
 		}
-		x := kernel.CodeInt8(first, second, a, stepA, 0)
-		y := kernel.CodeInt8(candidate[:layout.len], candidate[layout.fine:][:layout.len], b, stepB, layout.offset)
+		x := kernel.CodeInt8(kernel.Codes(first), kernel.Codes(second), a, stepA, 0)
+		y := kernel.CodeInt8(kernel.Codes(candidate[:layout.len]), kernel.Codes(candidate[layout.fine:][:layout.len]), b, stepB, layout.offset)
 		offset := float64(layout.offset)
 		s.coded[0] = codedQuery{
 			step: stepA, size: norm64(a), norm: x.Norm, residual: x.Residual, fineNorm: x.FineNorm, fineResidual: x.FineResidual,
 			offset: offset * float64(x.Sum), fineOffset: offset * float64(x.Sum+x.FineSum),
 		}
-		s.f.codeBlocks[0] = codeBlock{
+		codes.blocks[0] = codeBlock{
 			step: stepB, norm: norm64(b), residual: y.Residual, fineNorm: y.FineNorm, fineResidual: y.FineResidual,
 		}
-		if compare == kernel.Int8 {
+		switch x := s.f.screen.(type) {
+		case *int8Screen:
 			sum, fineSum := codeSums(backend, layout, query, candidate)
 			score := product(stepA, stepB, float64(sum)-s.coded[0].offset)
-			r.coarse.See(exactly.Sub(want, score), s.int8Band(0, 0))
-			r.fine.See(exactly.Sub(want, exactly.Of(s.fineScore(0, 0, float32(sum), fineSum))), s.fineBand(0, 0))
-			continue
+			r.coarse.See(exactly.Sub(want, score), x.band(s, 0, 0))
+			r.fine.See(exactly.Sub(want, exactly.Of(x.fineScore(s, 0, 0, float32(sum), fineSum))), x.fineBand(s, 0, 0))
+		case *int16Screen:
+			score := product(stepA, stepB, float64(panelScore(backend, codes.kernels, query, candidate)))
+			r.int16.See(exactly.Sub(want, score), x.band(s, 0, 0))
 		}
-		score := product(stepA, stepB, float64(panelScore(backend, compare, query, candidate)))
-		r.int16.See(exactly.Sub(want, score), s.int16Band(0, 0))
 	}
 }
 
@@ -327,31 +329,31 @@ func TestCodeEnds(t *testing.T) {
 	var ends, fine exactly.Ratio
 	outside := 0
 	for i := range 4000 {
-		compare := []kernel.Comparison{kernel.Int8, kernel.Int16}[i%2]
-		s := bandSweeper(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width}, compare)
+		format := codeFormats[i%2]
+		s, x := codeSweeper(b, width, format)
 		score := drawBands(rng, s)
-		q, block := &s.coded[0], &s.f.codeBlocks[0]
+		q, block := &s.coded[0], &x.blocks[0]
 		*q = codedQuery{
 			step: size(), size: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size(),
 			offset: float64(128 * (rng.IntN(8000) - 4000)), center: score * float64(rng.IntN(3)),
 		}
 		*block = codeBlock{step: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size()}
-		s.f.coordinates.norm = size() * float64(rng.IntN(2))
+		x.coordinates.norm = size() * float64(rng.IntN(2))
 
 		unit := product(q.step, block.step)
 		at := exactly.Add(exactly.Quo(exactly.Sum(score, -q.center), unit), exactly.Of(q.offset))
-		if lo, hi := s.codeEnds(0, 0, score, score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
+		if lo, hi := x.units(s, 0, 0, score, score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
 			outside++
 		}
 
 		s.low[0], s.high[0] = score, score
-		s.setRowEnds(0, 0)
-		center := product(width, kernel.U64, s.norms[0], s.f.coordinates.norm)
+		s.setRowThresholds(0, 0)
+		center := product(width, kernel.U64, s.norms[0], x.coordinates.norm)
 		rest := exactly.Add(exactBand(s, score, 0, 0, s.f.blockNorms[0]), exactSlack(s.slacks[0], s.f.blockSizes[0]))
 		fineBand := exactly.Add(product(q.fineNorm, block.fineNorm), product(q.fineResidual, block.norm),
 			exactly.Mul(exactly.Sum(q.size, q.fineResidual), exactly.Of(block.fineResidual)), center)
 		band := exactly.Add(product(q.residual, block.norm), product(q.norm, block.residual), center)
-		if compare == kernel.Int8 {
+		if format == &int8Format {
 			sum, last := product(q.step, block.step, kernel.U32, 127, 255, width), product(kernel.U64, math.Abs(q.center))
 			fine.See(exactly.Add(fineBand, sum, last, rest), s.fineBands[0])
 		} else {
@@ -361,9 +363,9 @@ func TestCodeEnds(t *testing.T) {
 			coarse.Mul(coarse, exactly.Of(2*kernel.U32))
 			band = exactly.Add(fineBand, coarse, cross.Mul(cross, exactly.Of(3.1*kernel.U32)))
 		}
-		if !math.IsInf(float64(s.ends[1]), 0) {
+		if !math.IsInf(float64(s.thresholds[1]), 0) {
 			half := exactly.Quo(exactly.Add(band, rest), unit)
-			below, above := exactly.Sub(at, exactly.Of(float64(s.ends[0]))), exactly.Sub(exactly.Of(float64(s.ends[1])), at)
+			below, above := exactly.Sub(at, exactly.Of(float64(s.thresholds[0]))), exactly.Sub(exactly.Of(float64(s.thresholds[1])), at)
 			for _, room := range []*big.Float{below, above} {
 				assert.Positive(t, room.Sign())
 				ends.See(exactly.Quo(half, room), 1)
@@ -381,16 +383,16 @@ func TestNormLimits(t *testing.T) {
 	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}
 	for _, screen := range []Screen{Int8Screen, Int16Screen} {
 		s := codedSlice(t, b, screen, ordinary, ordinary, nil)
-		require.True(t, s.f.coded())
+		require.Equal(t, screen, s.f.screen.name())
 		copy(s.row(1), []float32{0x1p60, 0, 0})
 		s.norms[1] = fmath.Norm(s.row(1))
-		s.packStrips()
-		s.setEnds(0)
-		assert.True(t, s.ends[1] < math.MaxFloat32)
-		assert.Equal(t, []float32{float32(math.Inf(-1)), float32(math.Inf(1))}, s.ends[2:4], "%s", screen)
+		s.f.screen.packStrips(s)
+		s.setThresholds(0)
+		assert.True(t, s.thresholds[1] < math.MaxFloat32)
+		assert.Equal(t, []float32{float32(math.Inf(-1)), float32(math.Inf(1))}, s.thresholds[2:4], "%s", screen)
 
 		huge := append(slices.Clone(ordinary), []float32{0x1p60, 0, 0})
-		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, ordinary, huge, nil).f.screen, "candidates")
-		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen, "queries of the sample")
+		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, ordinary, huge, nil).f.screen.name(), "candidates")
+		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen.name(), "queries of the sample")
 	}
 }

@@ -69,30 +69,22 @@ func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const offset = 1 << 25 // where float32 has every fourth number
-	s := &sweeper{
-		run: &run{backend: backends[0]},
-		f: &features{
-			tower: model.Tower{Compare: kernel.Dot, Psi: spread, Phi: spread}, compare: kernel.Int8, coordinates: &coordinates{},
-			blockNorms: make([]float64, 1), blockSizes: make([]float64, 1), codeBlocks: []codeBlock{{step: 1}},
-		},
-		norms: make([]float64, 1), slacks: make([]model.Slack, 1), coded: []codedQuery{{step: 1, offset: offset}},
-		rows: []int32{0, 1}, low: make([]float64, 1), high: make([]float64, 1),
-		ends: make([]float32, 2), drop: make([]float32, 1), fineBands: make([]float64, 1),
-	}
+	s, x := codeSweeper(backends[0], spread, &int8Format)
+	s.coded[0], x.blocks[0] = codedQuery{step: 1, offset: offset}, codeBlock{step: 1}
 	for score := range 32 {
 		truth := float64(score) + 0.5
 		s.low[0], s.high[0] = truth, truth
-		s.setRowEnds(0, 0)
+		s.setRowThresholds(0, 0)
 		for sum := score - 20; sum <= score+20; sum++ {
 			rounded := float32(offset + sum)
-			if rounded > s.ends[1] {
+			if rounded > s.thresholds[1] {
 				assert.Greater(t, float64(sum), truth)
 			}
-			if rounded < s.ends[0] {
+			if rounded < s.thresholds[0] {
 				assert.Less(t, float64(sum), truth)
 			}
 		}
-		assert.Greater(t, float32(offset+score+20), s.ends[1])
-		assert.Less(t, float32(offset+score-20), s.ends[0])
+		assert.Greater(t, float32(offset+score+20), s.thresholds[1])
+		assert.Less(t, float32(offset+score-20), s.thresholds[0])
 	}
 }

@@ -3,12 +3,9 @@ package rank
 import (
 	"cmp"
 	"context"
-	"math"
 	"math/bits"
 	"slices"
 	"time"
-
-	"github.com/mquine/mquine/kernel"
 )
 
 // maxPending bounds the candidates that wait for their reference scores.
@@ -27,15 +24,15 @@ type class struct {
 	lanes  uint64
 }
 
-// decide compares the candidates that the tile of panel p left undecided by more exact scores, in
+// decide compares the candidates that the scores of panel p left undecided by more exact scores, in
 // the end by their float64 scores; those that are still undecided wait for decideByReference. known
 // are the known answers in the panel.
 func (s *sweeper) decide(p int, known []knownAnswer) {
-	if s.tile.Pairs == 0 {
+	if s.panel.Pairs == 0 {
 		return
 	}
 	start := time.Now()
-	pairs := s.tile.Undecided[:2*s.tile.Pairs]
+	pairs := s.panel.Undecided[:2*s.panel.Pairs]
 	for len(pairs) > 0 {
 		// The pairs of one row stand together, in the order of the rows.
 		row := s.rowOf[pairs[0]]
@@ -86,7 +83,7 @@ func (s *sweeper) withoutTruth(p int, t, mask uint64) uint64 {
 func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, removed [NumFilters]uint64) {
 	f := s.f
 	s.classify(p, lanes)
-	if f.compare == kernel.Int8 && !s.decideFine(p, row, pairs, removed) {
+	if !f.screen.refine(s, p, row, pairs, removed) {
 		return
 	}
 	s.backend.Pair(f.tower.Compare, s.scores, s.row(int(row)), f.rows, f.stride(), s.rescore)
@@ -102,30 +99,6 @@ func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, remo
 			}
 		}
 	}
-}
-
-// decideFine decides what it can of the classes by fine codes, and tells whether any are left.
-func (s *sweeper) decideFine(p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool {
-	f, block := s.f, p/blockPanels
-	stride := int8Stride(f.tower.Phi)
-	s.places = s.places[:0]
-	for _, c := range s.classes {
-		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
-	}
-	s.backend.PairInt8(s.fineScores, s.codes[int(row)*stride:int(row+1)*stride], f.codes(), stride, s.places)
-	open := 0
-	for i, c := range s.classes {
-		coarse := s.tile.Scores[int(row)*f.nr+bits.TrailingZeros64(c.lanes)]
-		score := s.fineScore(int(row), block, coarse, s.fineScores[i])
-		// The last term is for the roundings of the ends; a band that is infinite or NaN decides nothing.
-		band := s.fineBands[row] + 2*kernel.U64*math.Abs(score)
-		if s.settle(c, pairs, removed, score-band, score+band, &s.leftCoarse) != 0 {
-			s.classes[open], s.rescore[open] = c, s.rescore[i]
-			open++
-		}
-	}
-	s.classes, s.rescore = s.classes[:open], s.rescore[:open]
-	return open > 0
 }
 
 // settle counts the candidates of a class, with scores from low to high, for those of the pairs'

@@ -130,7 +130,7 @@ func TestExactDecisions(t *testing.T) {
 					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(widestTower(m))},
 					{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
 				} {
-					if sameTwin(b, o.Screen) || o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
+					if sameTwin(b, o.Screen) || !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 						continue
 					}
 					o.Backend = b

@@ -10,7 +10,6 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/model"
 )
 
 // lane is one goroutine's work on one device.
@@ -311,8 +310,8 @@ func (s *sweeper) position(entity int32) int {
 func (l *lane) prepareRows(s *sweeper) error {
 	sh, c := l.share, s.f.tower.Compare
 	a := cuda.Prepare{Psi: l.psi.At(0), Queries: l.pairRows.At(0), First: l.first.At(0), Interval: l.interval.At(0), Rows: l.rows.At(0), Ends: l.ends.At(0),
-		N: int32(len(s.queries)), Padded: int32(padded(len(s.queries))), K: int32(sh.k), Compare: int32(c), Centring: 2 * kernel.Gamma(sh.k+1, kernel.U64)}
-	a.Rounding, a.Subnormal = roundingOf(s.f.tower)
+		N: int32(len(s.queries)), Padded: int32(padded(len(s.queries))), K: int32(sh.k), Compare: int32(c.Kind()), Centring: 2 * kernel.Gamma(sh.k+1, kernel.U64)}
+	a.Rounding, a.Subnormal = s.f.tower.Compare.InputError(s.f.tower.Phi)
 	if l.single {
 		a.Relative, a.Absolute = cuda.SingleError(c, sh.k)
 		a.Relative *= outward
@@ -321,15 +320,6 @@ func (l *lane) prepareRows(s *sweeper) error {
 		a.Centre, a.Scales, a.Sizes = sh.centre.At(0), l.scales.At(0), l.sizes.At(0)
 	}
 	return sh.stages.Rows(l.stream, a)
-}
-
-// roundingOf bounds what the rounding of ψ and φ to float32 changes in a dot product, by
-// relative ‖ψ‖‖φ‖ + absolute (‖ψ‖ + ‖φ‖ + 1). The slack of other comparisons includes it.
-func roundingOf(t model.Tower) (relative, absolute float64) {
-	if t.Compare != kernel.Dot {
-		return 0, 0
-	}
-	return 2*kernel.U32 + kernel.U32*kernel.U32, 0x1p-149 * math.Sqrt(float64(t.Phi))
 }
 
 // decide is the argument of the float64 stage for candidates from a position of the share on.
@@ -342,22 +332,11 @@ func (l *lane) decide(s *sweeper, from int) cuda.Decide {
 		Entity: at(sh.entity, 4), Same: at(sh.same, 4), First: l.first.At(0), Row: l.row.At(0), Interval: l.interval.At(0),
 		Answer: l.answer.At(0), AnswerSame: l.same.At(0), Better: l.counts.At(4 * int64(betterAt)), Equal: l.counts.At(4 * int64(equalAt)),
 		List: l.list.At(0), Listed: l.counts.At(4 * int64(listedAt)), Known: l.known.At(0), Rest: l.rest.At(0), Rested: l.counts.At(4 * int64(restedAt)),
-		Room: uint32(deviceList), Count: uint32(deviceList), K: int32(sh.k), Compare: int32(c), Truths: int32(len(s.truths)),
-		Relative: kernel.PairError(c, sh.k),
+		Room: uint32(deviceList), Count: uint32(deviceList), K: int32(sh.k), Compare: int32(c.Kind()), Truths: int32(len(s.truths)),
+		Relative: c.PairError(sh.k),
 	}
-	a.Rounding, a.Subnormal = roundingOf(s.f.tower)
+	a.Rounding, a.Subnormal = s.f.tower.Compare.InputError(s.f.tower.Phi)
 	return a
-}
-
-// limit is the norms' product, or sum, from which a screen may overflow.
-func (l *lane) limit(c kernel.Comparison) float32 {
-	switch c {
-	case kernel.L1:
-		return float32(math.Inf(1))
-	case kernel.GroupNorm:
-		return 1 << 60
-	}
-	return kernel.Overflow
 }
 
 // screen begins the screening of n of the share's candidates from a position on.
@@ -368,7 +347,7 @@ func (l *lane) screen(s *sweeper, from, n, capacity int) error {
 	a := cuda.Screen{
 		Psi: l.psi.At(0), Phi: at(sh.phi, 4*sh.k), Rows: l.rows.At(0), Blocks: sh.blocksSingle.At(blocks),
 		First: l.first.At(0), Ends: l.ends.At(0), Better: l.counts.At(4 * int64(betterAt)), List: l.list.At(0), Listed: l.counts.At(4 * int64(listedAt)),
-		Capacity: uint32(capacity), K: int32(sh.k), Candidates: int32(n), Limit: l.limit(s.f.tower.Compare),
+		Capacity: uint32(capacity), K: int32(sh.k), Candidates: int32(n), Limit: float32(s.f.tower.Compare.Limit()),
 	}
 	if err := l.stream.Fill(l.counts, 0, l.counts.Bytes(), 0); err != nil {
 		return err

@@ -514,7 +514,7 @@ func TestExactVectors(t *testing.T) {
 					m.NewWorker(backends[len(backends)-1]).Reference)
 				for _, b := range backends {
 					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen}} {
-						if o.Screen != AutoScreen && m.Tower(kg.Tail).Compare != kernel.Dot {
+						if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 							continue
 						}
 						if sameTwin(b, o.Screen) {

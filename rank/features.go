@@ -11,7 +11,7 @@ import (
 )
 
 // features holds φ of the candidates first ≤ e < first+n, by rows for single scores and in panels
-// for the tiles. The panels hold the candidates in ascending order of ‖φ‖, so that the few large
+// for the screen. The panels hold the candidates in ascending order of ‖φ‖, so that the few large
 // ones do not widen everyone's error band.
 type features struct {
 	tower      model.Tower
@@ -20,18 +20,13 @@ type features struct {
 	norms      []float64 // ‖φ‖ by row
 	sizes      []float64 // the model's size by row
 	nr         int
-	screen     Screen
-	compare    kernel.Comparison // of the panels: the tower's, or Int8 or Int16 for Dot
-	panels     []float32
-	orderOf    []int32 // the order of φ's entries in the panels
-	order      []int32 // row of a position
-	place      []int32 // position of a row
+	screen     screen
+	panels     []uint32 // packed for the screen, which may keep codes in what they leave free
+	orderOf    []int32  // the order of φ's entries in the panels
+	order      []int32  // row of a position
+	place      []int32  // position of a row
 	blockNorms []float64
 	blockSizes []float64
-
-	// With Int8 and Int16.
-	coordinates *coordinates
-	codeBlocks  []codeBlock
 }
 
 // vectorBatch is the most vectors that a worker makes between two looks at the context.
@@ -67,7 +62,7 @@ func newFeatures(r *run, width, n int) *features {
 	}
 	if !r.onDevices {
 		padded := (n + f.nr - 1) / f.nr * f.nr
-		f.panels = kernel.AlignedFloat32(padded * mostTerms(width))
+		f.panels = kernel.AlignedWords(padded * mostTerms(width))
 	}
 	return f
 }
@@ -78,22 +73,18 @@ func (f *features) stride() int { return pairPad(f.tower.Phi) }
 // measure returns an upper bound of ‖x‖ for x with the length of a row.
 func (f *features) measure(x []float32) float64 { return fmath.Norm(x[:f.tower.Phi]) }
 
-// terms is the number of terms of a candidate in the panels.
-func (f *features) terms() int {
-	if f.coded() {
-		return f.layout().terms
-	}
-	return f.tower.Phi
-}
-
-// coded tells that the panels hold codes.
-func (f *features) coded() bool { return f.compare == kernel.Int8 || f.compare == kernel.Int16 }
-
 func (f *features) panelCount() int { return (f.n + f.nr - 1) / f.nr }
 
+// aim sets what a call needs to know of panel p, with the next panel ahead.
+func (f *features) aim(call *kernel.PanelCall, p int) {
+	size := f.nr * f.screen.terms()
+	call.Panel, call.ValidLanes = f.panel(p)
+	call.Ahead = f.panels[min((p+1)*size, len(f.panels)):min((p+2)*size, len(f.panels))]
+}
+
 // panel returns panel p and the mask of its lanes that hold candidates.
-func (f *features) panel(p int) (panel []float32, valid uint64) {
-	size := f.nr * f.terms()
+func (f *features) panel(p int) (panel []uint32, valid uint64) {
+	size := f.nr * f.screen.terms()
 	lanes := min(f.nr, f.n-p*f.nr)
 	return f.panels[p*size : (p+1)*size], uint64(1)<<lanes - 1
 }
@@ -131,14 +122,9 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 	if err != nil {
 		return err
 	}
-	f.compare, f.screen = p.tower.Compare, f.chooseScreen(c, p)
-	if f.screen != Float32Screen {
-		f.compare = f.screen.comparison()
-		if err := f.packCodes(ctx, c); err != nil {
-			return err
-		}
-	} else {
-		f.sortBy(f.norms)
+	f.screen = f.chooseScreen(c, p)
+	if err := f.screen.arrange(ctx, c); err != nil {
+		return err
 	}
 	if first == 0 || f.panels == nil || len(f.orderOf) != p.tower.Phi {
 		f.orderOf = f.orderTerms()
@@ -155,21 +141,25 @@ func (f *features) fill(ctx context.Context, c *crew, p pass, first, n int) erro
 		}
 		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
 	}
-	if f.coded() {
-		return nil
+	return f.screen.pack(ctx, c)
+}
+
+// sortBy puts the candidates in ascending order of a key, the order of the panels.
+func (f *features) sortBy(key []float64) {
+	for i := range f.n {
+		f.order[i] = int32(i)
 	}
-	return kernel.Parallel(ctx, len(c.sweepers), f.panelCount(), func(_, p int) {
-		c.run.phases.enter(packPhase)
-		panel, _ := f.panel(p)
-		kernel.PackRows(panel, f.rows, f.stride(), f.order[p*f.nr:min((p+1)*f.nr, n)], f.orderOf, f.nr)
-	})
+	slices.SortFunc(f.order[:f.n], func(x, y int32) int { return cmp.Or(cmp.Compare(key[x], key[y]), cmp.Compare(x, y)) })
+	for at, i := range f.order[:f.n] {
+		f.place[i] = int32(at)
+	}
 }
 
 // orderTerms returns the order in which the panels hold φ's entries. Where a score falls as terms
 // are added, those that vary most over the candidates come first, so that most candidates are out
 // of the question early.
 func (f *features) orderTerms() []int32 {
-	width, unit := f.tower.Phi, f.tower.Compare.Unit()
+	width, unit := f.tower.Phi, f.tower.Compare.Group()
 	terms := make([]int32, width)
 	for t := range terms {
 		terms[t] = int32(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// The scores of the int16 panels are within int16Band of the exact products of the float32 rows. Without any one of its
+// The scores of the int16 panels are within the band of the exact products of the float32 rows. Without any one of its
 // terms, but for those of ψ·μ and of the fine sum's roundings, some case here would not be.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
@@ -85,33 +85,36 @@ func TestInt16Band(t *testing.T) {
 			f.tower = all.tower
 			one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
 			require.NoError(t, f.fill(context.Background(), one, all, 0, n))
-			require.Equal(t, Int16Screen, f.screen)
+			require.Equal(t, Int16Screen, f.screen.name())
+			x := f.screen.(*int16Screen)
 			if c.rotated {
-				clear(f.coordinates.center)
-				f.coordinates.norm = 0
+				clear(x.coordinates.center)
+				x.coordinates.norm = 0
 				for t := range c.d {
-					f.coordinates.forward[t], f.coordinates.inverse[t] = 1.0/4, 1.0/4
+					x.coordinates.forward[t], x.coordinates.inverse[t] = 1.0/4, 1.0/4
 				}
-				require.NoError(t, f.packCodes(context.Background(), one))
+				require.NoError(t, x.arrange(t.Context(), one))
+				require.NoError(t, x.pack(t.Context(), one))
 			}
-			s, mr := one.member(0), b.MR(kernel.Int16)
+			s, mr := one.member(0), x.kernels.MR
 			wrong := 0
 			for first := all.first; first < all.last; first += mr {
 				require.True(t, s.prepare(context.Background(), item{first: first, last: min(first+mr, all.last)}))
-				s.packStrips()
+				x.packStrips(s)
+				call := s.call()
 				for p := range f.panelCount() {
 					block := p / blockPanels
-					s.setEnds(block)
-					panel, valid := f.panel(p)
-					b.Panel(kernel.Int16, s.tile, s.strips, panel, f.terms(), s.rows[:mr+1], s.ends, s.better, valid, nil)
+					s.setThresholds(block)
+					f.aim(&call, p)
+					x.kernels.Score(s.panel, &call)
 					for row := range s.queries {
 						// A part of the lanes, in turn: sums of big numbers take long.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.coded[row]
-							score := exactSum(q.center, q.step, f.codeBlocks[block].step, float64(s.tile.Scores[row*f.nr+lane]))
+							score := exactSum(q.center, q.step, x.blocks[block].step, float64(s.panel.Scores[row*f.nr+lane]))
 							want := exactDot(s.row(row)[:c.d], f.row(f.order[p*f.nr+lane]))
 							miss, _ := score.Sub(score, want).Float64()
-							if !(math.Abs(miss) <= s.int16Band(row, block)) {
+							if !(math.Abs(miss) <= x.band(s, row, block)) {
 								wrong++
 							}
 						}

@@ -96,13 +96,13 @@ func (s *sweeper) filtersOfAnswer(known kg.Answers, e int32) uint8 {
 	return 0
 }
 
-// subtractKnown takes the known answers in a panel back out of the tile's counts. Those that the
-// tile does not decide are left to decide.
+// subtractKnown takes the known answers in a panel back out of the panel's counts. Those that its
+// scores do not decide are left to decide.
 func (s *sweeper) subtractKnown(known []knownAnswer, nr int) {
 	for _, k := range known {
-		score := s.tile.Scores[int(k.row)*nr+int(k.lane)]
+		score := s.panel.Scores[int(k.row)*nr+int(k.lane)]
 		for t := s.rows[k.row]; t < s.rows[k.row+1]; t++ {
-			if score > s.ends[2*t+1] {
+			if score > s.thresholds[2*t+1] {
 				b := &s.tally[t].better
 				b[Train] -= int32(k.filters >> Train & 1)
 				b[All] -= int32(k.filters >> All & 1)

@@ -13,7 +13,7 @@ const (
 	packPhase                  // their panels
 	queryPhase                 // ψ, and the thresholds of the truths
 	knownPhase                 // known answers, sorted among the panels and subtracted
-	kernelPhase                // the tiles
+	kernelPhase                // the panels
 	decidePhase                // what float32 left undecided
 	numPhases
 )

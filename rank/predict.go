@@ -121,7 +121,7 @@ func (p *predictor) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 		s, scratch := c.member(w), &p.scratch[w]
 		at := ps.first + i*block
 		if s.prepare(ctx, item{first: at, last: min(at+block, ps.last)}) {
-			s.packStrips()
+			s.f.screen.packStrips(s)
 			p.sweepBlock(ctx, s, scratch, at)
 		}
 	})
@@ -129,8 +129,9 @@ func (p *predictor) sweep(ctx context.Context, c *crew, ps pass, f *features) er
 
 // predictBlock is the number of queries in a block: fewer where there are few in all, so that every thread has work.
 func predictBlock(b *kernel.Backend, t model.Tower, k, queries, threads int) int {
-	mr := b.MR(t.Compare)
-	block := min(b.QueryBlock(t.Compare, t.Phi), maxShortlisted/k, (queries+threads-1)/threads)
+	panels := b.Panels(t.Compare)
+	mr := panels.MR
+	block := min(panels.QueryBlock(t.Phi), maxShortlisted/k, (queries+threads-1)/threads)
 	return max((block+mr-1)/mr*mr, mr)
 }
 
@@ -143,40 +144,34 @@ func (p *predictor) sweepBlock(ctx context.Context, s *sweeper, scratch *predict
 		s.rows[i] = int32(min(i, len(s.queries)))
 	}
 	lists := p.open(s, scratch, at)
-	s.tile.Drop = nil
-	if f.tower.Compare.Distance() {
-		s.tile.Drop = s.drop // setEnds fills it
-	}
-	mr, nr, width := s.backend.MR(f.tower.Compare), s.backend.NR, f.tower.Phi
-	rows := (len(s.queries) + mr - 1) / mr * mr
+	call, panels := s.call(), f.screen.panels()
 	for panel := range f.panelCount() {
 		if ctx.Err() != nil {
 			return
 		}
 		block := panel / blockPanels
 		if panel%blockPanels == 0 {
-			s.setEnds(block)
+			s.setThresholds(block)
 			for row := range lists {
-				s.ends[2*row+1] = float32(math.Inf(1))
+				s.thresholds[2*row+1] = float32(math.Inf(1))
 			}
 		}
-		packed, valid := f.panel(panel)
-		next := f.panels[min((panel+1)*nr*width, len(f.panels)):min((panel+2)*nr*width, len(f.panels))]
+		f.aim(&call, panel)
 		s.phases.enter(kernelPhase)
-		s.backend.Panel(f.tower.Compare, s.tile, s.strips, packed, width, s.rows[:rows+1], s.ends, s.better, valid, next)
+		panels.Score(s.panel, &call)
 		s.phases.enter(decidePhase)
-		for pairs := s.tile.Undecided[:2*s.tile.Pairs]; len(pairs) > 0; pairs = pairs[2:] {
+		for pairs := s.panel.Undecided[:2*s.panel.Pairs]; len(pairs) > 0; pairs = pairs[2:] {
 			row := int(pairs[0])
 			if !p.enter(ctx, s, scratch, row, panel, pairs[1]) {
 				return
 			}
 			if threshold := lists[row].threshold; threshold > s.low[row] {
 				s.low[row], s.high[row] = threshold, threshold
-				s.setRowEnds(row, block)
-				s.ends[2*row+1] = float32(math.Inf(1))
+				s.setRowThresholds(row, block)
+				s.thresholds[2*row+1] = float32(math.Inf(1))
 			}
 		}
-		s.done.Add(int64(len(s.queries)) * int64(bits.OnesCount64(valid)))
+		s.done.Add(int64(len(s.queries)) * int64(bits.OnesCount64(call.ValidLanes)))
 	}
 	p.close(ctx, s, scratch, at)
 }
@@ -228,7 +223,7 @@ func (p *predictor) enter(ctx context.Context, s *sweeper, scratch *predictScrat
 	for ; lanes != 0; lanes &= lanes - 1 {
 		lane := bits.TrailingZeros64(lanes)
 		e := f.order[panel*f.nr+lane] + int32(f.first)
-		low, high := s.tileInterval(row, panel/blockPanels, s.tile.Scores[row*f.nr+lane])
+		low, high := s.panelInterval(row, panel/blockPanels, s.panel.Scores[row*f.nr+lane])
 		if !p.add(ctx, s, scratch, row, contender{entity: e, low: low, high: high}) {
 			return false
 		}

@@ -112,21 +112,16 @@ type Rescored struct {
 func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, terms, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {
-		n := b.QueryBlock(t.Compare, t.Phi)
+		n := b.Panels(t.Compare).QueryBlock(t.Phi)
 		strips = max(strips, n*t.Phi)
-		for _, c := range screen.codes(t, b) {
-			n = max(n, b.QueryBlock(c.comparison(), c.terms(t.Phi)))
+		for _, c := range screen.codeFormats(t, b) {
+			n = max(n, c.panels(b).QueryBlock(c.layout(t.Phi).terms))
 		}
 		queries, terms = max(queries, n), max(terms, n*pairPad(t.Phi))
 	}
 	for _, t := range towers {
-		for _, c := range screen.codes(t, b) { // codes packed, and by rows
-			switch c {
-			case Int8Screen: // of all queries; the last is packed from its middle
-				strips = max(strips, queries*(int8Words(t.Phi)+int8Stride(t.Phi))+int8Words(t.Phi))
-			case Int16Screen: // of a strip
-				strips = max(strips, (queries+b.MR(kernel.Int16))*int16Terms(t.Phi))
-			}
+		for _, c := range screen.codeFormats(t, b) {
+			strips = max(strips, c.strips(c.layout(t.Phi), queries, c.panels(b).MR))
 		}
 	}
 	return queries, terms, strips
@@ -248,8 +243,8 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 			filled := time.Now()
 			stats.Pack += filled.Sub(start)
 			if ps.first == 0 && first == 0 {
-				stats.Screen = f.screen
-			} else if stats.Screen != f.screen {
+				stats.Screen = f.screen.name()
+			} else if stats.Screen != f.screen.name() {
 				stats.Screen = AutoScreen
 			}
 			if err := sweep(ctx, c, ps, f); err != nil {
@@ -263,8 +258,8 @@ func (r *run) eachSlice(ctx context.Context, o Options, stats *Stats, sweep func
 	for _, s := range c.sweepers {
 		if s != nil {
 			stats.Decide += s.deciding / time.Duration(o.Threads)
-			strips += s.tile.Strips
-			dropped += s.tile.Dropped
+			strips += s.panel.Strips
+			dropped += s.panel.Dropped
 		}
 	}
 	stats.Dropped = float64(dropped) / float64(max(strips, 1))
@@ -318,7 +313,7 @@ func (r *run) report(f func(Progress)) (stop func()) {
 func (r *run) sweep(ctx context.Context, c *crew, ps pass, f *features) error {
 	var items []item
 	queries := r.plan.queries
-	block := r.backend.QueryBlock(f.compare, f.terms())
+	block := f.screen.panels().QueryBlock(f.screen.terms())
 	for at := ps.first; at < ps.last; {
 		to := at + 1
 		for to < ps.last && to-at < block && queries[to].last-queries[at].first <= maxBlockTruths {

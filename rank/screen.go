@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"math"
 
 	"github.com/mquine/mquine/internal/fmath"
@@ -26,114 +27,129 @@ const (
 // String returns "auto", "float32", "int8" or "int16".
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16"}[s] }
 
-// comparison is what the panels of a screen compute.
-func (s Screen) comparison() kernel.Comparison {
-	return [...]kernel.Comparison{Float32Screen: kernel.Dot, Int8Screen: kernel.Int8, Int16Screen: kernel.Int16}[s]
+// Fits tells whether the screen may be asked for with a comparison: only that of dot products has a choice.
+func (s Screen) Fits(c kernel.Comparison) bool { return s == AutoScreen || c == kernel.Dot }
+
+// screen is the first stage for the candidates of a slice, in one format: how they and the queries are
+// packed, and what a panel's score proves.
+type screen interface {
+	name() Screen
+	// panels are the kernels, which take terms() coordinates of each candidate.
+	panels() kernel.Panels
+	terms() int
+	// arrange puts the candidates in the order of the panels (features.order), pack makes the panels.
+	arrange(ctx context.Context, c *crew) error
+	pack(ctx context.Context, c *crew) error
+	// packStrips packs ψ of the block's queries.
+	packStrips(s *sweeper)
+	// setThresholds sets the thresholds of a row's truths for a block of panels.
+	setThresholds(s *sweeper, row, block int, slack float64)
+	// refine decides what it can of a row's classes in panel p, by more exact scores than the panel's, and
+	// tells whether any are left.
+	refine(s *sweeper, p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool
 }
 
-// terms is the number of terms of a candidate in the panels of a screen of codes.
-func (s Screen) terms(width int) int {
-	if s == Int16Screen {
-		return int16Terms(width)
-	}
-	return int8Words(width)
-}
-
-// codes lists the screens in whole numbers that may be used for a tower, the best first.
-func (s Screen) codes(t model.Tower, b *kernel.Backend) (list []Screen) {
-	for _, c := range []struct {
-		screen Screen
-		fast   bool
-		fits   bool
-	}{
-		{Int16Screen, b.FastInt16(), int16Terms(t.Phi) <= kernel.MaxInt16},
-		{Int8Screen, b.FastInt8(), 2*int8Words(t.Phi) <= kernel.MaxInt8}, // pairs of bytes have twice the terms
-	} {
-		if t.Compare == kernel.Dot && c.fits && (s == c.screen || s == AutoScreen && c.fast) {
-			list = append(list, c.screen)
+// codeFormats lists the formats in whole numbers that may be used for a tower, the best first.
+func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
+	for _, c := range codeFormats {
+		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && c.fast(b)) {
+			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// mostUndecided is the share of the sampled pairs that a screen may leave under AutoScreen. What the
-// int8 screen leaves costs the next stage some three times what a float32 panel needs for it, of which bytes save
-// three quarters; and panels leave more than the sample, as a block shares one step. What the int16 screen
-// leaves goes to float64, which costs some fifty times as much as a float32 panel.
-var mostUndecided = [...]float64{Int8Screen: 0.15, Int16Screen: 0.01}
-
-// chooseScreen chooses the screen of dot products for the candidates of f, in a pass, and for one in
-// whole numbers the coordinates.
-func (f *features) chooseScreen(c *crew, p pass) Screen {
-	width, b := f.tower.Phi, c.run.backend
-	screens := c.run.screen.codes(f.tower, b)
-	if len(screens) == 0 {
-		return Float32Screen
+// chooseScreen chooses the screen for the candidates of f, in a pass, and for one in whole numbers the
+// coordinates.
+func (f *features) chooseScreen(c *crew, p pass) screen {
+	const fewest = 64 // queries that are worth the preparation
+	width, b, asked := f.tower.Phi, c.run.backend, c.run.screen
+	inFloat32 := &float32Screen{f, b.Panels(f.tower.Compare)}
+	formats := asked.codeFormats(f.tower, b)
+	if len(formats) == 0 || asked == AutoScreen && p.last-p.first < fewest {
+		return inFloat32
 	}
-	const (
-		queries, candidates = 128, 1024
-		fewest              = 64 // queries that are worth the preparation
-	)
-	if c.run.screen == AutoScreen && p.last-p.first < fewest {
-		return Float32Screen
+	pairs, small := f.samplePairs(c, p)
+	if !small {
+		return inFloat32
 	}
-	for _, n := range f.norms[:f.n] {
-		if !(n < 0x1p60) { // far from where anything could overflow
-			return Float32Screen
+	coordinates := newCoordinates(pairs.psi, pairs.phi, width)
+	format := formats[0]
+	if asked == AutoScreen {
+		if format = f.decidesMost(formats, coordinates, pairs, b); format == nil {
+			return inFloat32
 		}
 	}
-	s := c.member(0)
-	rows := make([]int32, 0, candidates)
-	phi := make([][]float32, 0, candidates)
-	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
-		rows, phi = append(rows, int32(i)), append(phi, f.row(int32(i)))
+	return format.new(codes{f: f, kernels: format.panels(b), layout: format.layout(width), coordinates: coordinates})
+}
+
+// sample is a sample of ψ and φ.
+type sample struct {
+	psi    [][]float32
+	truths []float64 // the float64 scores of the first truths of the queries
+	phi    [][]float32
+	rows   []int32 // of the candidates
+}
+
+// samplePairs draws queries of a pass and candidates; small is false if a norm is not far from where
+// anything could overflow.
+func (f *features) samplePairs(c *crew, p pass) (pairs sample, small bool) {
+	const queries, candidates = 128, 1024
+	for _, n := range f.norms[:f.n] {
+		if !(n < 0x1p60) {
+			return pairs, false
+		}
 	}
-	var psi [][]float32
-	var truths []float64 // the float64 scores of their first truths
+	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
+		pairs.rows, pairs.phi = append(pairs.rows, int32(i)), append(pairs.phi, f.row(int32(i)))
+	}
+	s := c.member(0)
 	for i := p.first; i < p.last; i += (p.last - p.first + queries - 1) / queries {
 		q := c.run.plan.queries[i]
 		x := make([]float32, f.stride())
 		s.worker.Queries(q.Side, q.Relation, []int32{q.Anchor},
 			model.Rows{Values: x, Width: f.tower.Psi, Stride: f.stride()}, s.slacks)
 		if !(fmath.Norm(x) < 0x1p60) {
-			return Float32Screen
+			return pairs, false
 		}
 		s.feature(q, c.run.plan.truths[q.first].answer)
-		b.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
-		psi, truths = append(psi, x), append(truths, s.scores[0])
+		s.backend.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
+		pairs.psi, pairs.truths = append(pairs.psi, x), append(pairs.truths, s.scores[0])
 	}
-	f.coordinates = newCoordinates(psi, phi, width)
-	if c.run.screen != AutoScreen {
-		return screens[0]
-	}
+	return pairs, true
+}
 
-	// The shares of the sampled pairs whose scores are too close to the truth's for the codes.
-	x, coarse, fine := make([]float64, int8Width(width)), make([]float32, int8Words(width)), make([]float32, int8Words(width))
-	norms, codes, scores := make([]float64, len(phi)), make([]kernel.Int8Code, len(phi)), make([]float64, len(phi))
-	for j, row := range phi {
-		f.coordinates.candidate(x, row[:width])
-		norms[j], codes[j] = norm64(x), kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
+// decidesMost returns the first format that decides nearly all pairs of a sample, or nil: those whose scores
+// are far enough from the truth's.
+func (f *features) decidesMost(
+	formats []*codeFormat, coordinates *coordinates, pairs sample, b *kernel.Backend,
+) *codeFormat {
+	width := f.tower.Phi
+	n := int8Width(width)
+	x, coarse, fine := make([]float64, n), make([]uint8, n), make([]uint8, n)
+	code := func() kernel.Int8Code { return kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0) }
+	norms, coded := make([]float64, len(pairs.phi)), make([]kernel.Int8Code, len(pairs.phi))
+	for j, row := range pairs.phi {
+		coordinates.candidate(x, row[:width])
+		norms[j], coded[j] = norm64(x), code()
 	}
-	var undecided [Int16Screen + 1]int
-	for i, row := range psi {
-		f.coordinates.query(x, row[:width])
-		q := kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0)
-		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), rows)
-		for j, score := range scores[:len(phi)] {
-			e := codes[j]
-			apart := math.Abs(score - truths[i])
-			if apart <= q.Residual*norms[j]+q.Norm*e.Residual {
-				undecided[Int8Screen]++
-			}
-			if apart <= q.FineNorm*e.FineNorm+q.FineResidual*norms[j]+q.Norm*e.FineResidual {
-				undecided[Int16Screen]++
+	undecided, scores := make([]int, len(formats)), make([]float64, len(pairs.phi))
+	for i, row := range pairs.psi {
+		coordinates.query(x, row[:width])
+		q := code()
+		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), pairs.rows)
+		for j, score := range scores {
+			for k, format := range formats {
+				if math.Abs(score-pairs.truths[i]) <= format.sampleBand(q, coded[j], norms[j]) {
+					undecided[k]++
+				}
 			}
 		}
 	}
-	for _, s := range screens {
-		if float64(undecided[s]) < mostUndecided[s]*float64(len(psi)*len(phi)) {
-			return s
+	for k, format := range formats {
+		if float64(undecided[k]) < format.mostUndecided*float64(len(pairs.psi)*len(pairs.phi)) {
+			return format
 		}
 	}
-	return Float32Screen
+	return nil
 }

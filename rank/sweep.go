@@ -17,38 +17,38 @@ type sweeper struct {
 	*run
 	f      *features
 	worker model.Worker
-	tile   *kernel.Tile
+	panel  *kernel.PanelScratch
 
 	// Of the block's queries, by row.
 	queries []query
 	psi     []float32 // [row][stride]
-	strips  []float32 // packed, [row/MR][terms][MR]
+	strips  []uint32  // packed for the screen, [row/MR][terms][MR]
 	norms   []float64 // ‖ψ‖
 	slacks  []model.Slack
-	drop    []float32 // no score below matters
-	ids     []int32   // 0, 1, 2, …
+	// exitBelow has scores below which none matters.
+	exitBelow []float32
+	ids       []int32 // 0, 1, 2, …
 
 	// With codes.
 	coded      []codedQuery
-	codes      []float32 // fine and coarse codes, [row][int8Stride], with Int8
+	codes      []uint32  // fine and coarse codes, [row][int8Stride], with Int8Screen
 	fineBands  []float64 // of the rows, over the block of panels
 	fineScores []int32
 	places     []int32 // positions of the rescored rows
 	// Pairs that coarse codes, and the stage before float64, left since the last count.
 	leftCoarse, left64 int64
 	rotated            []float64
-	words              []int32 // 0, 1, 2, …
 
 	// Of the block's truths, numbered from the block's first.
-	truths    []truth
-	rowOf     []int32
-	rows      []int32 // first truth of each row and one more
-	low, high []float64
-	ends      []float32 // lo, hi for the tiles
-	better    []int32   // unfiltered, certainly better in the tiles
-	tally     []tally
-	reference []float64
-	scored    []bool // reference is known
+	truths     []truth
+	rowOf      []int32
+	rows       []int32 // first truth of each row and one more
+	low, high  []float64
+	thresholds []float32 // lo, hi for the panels' scores
+	better     []int32   // unfiltered, certainly better in the panels
+	tally      []tally
+	reference  []float64
+	scored     []bool // reference is known
 
 	known   []knownAnswer // sorted by panel, then by row
 	byPanel []int32       // first known answer of each panel
@@ -62,11 +62,11 @@ type sweeper struct {
 	scores  []float64
 	classes []class
 	pending []candidate
-	// deciding is the time spent on what the tiles left undecided.
+	// deciding is the time spent on what the panels left undecided.
 	deciding time.Duration
 }
 
-// tally is what the tiles' count of better candidates misses, by filter.
+// tally is what the panels' count of better candidates misses, by filter.
 type tally struct {
 	better, equal [NumFilters]int32
 }
@@ -75,21 +75,19 @@ func newSweeper(r *run, f *features, w model.Worker) *sweeper {
 	b := r.backend
 	truths := maxBlockTruths + maxTruths
 	block, terms, strips := blockSizes(r.model, b, r.screen)
-	s := &sweeper{
-		run: r, f: f, worker: w, tile: b.NewTile(block, truths),
-		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedFloat32(strips),
-		norms: make([]float64, block), drop: make([]float32, block), slacks: make([]model.Slack, block), ids: make([]int32, max(block, b.NR)),
+	return &sweeper{
+		run: r, f: f, worker: w, panel: b.NewPanelScratch(block, truths),
+		psi: kernel.AlignedFloat32(terms), strips: kernel.AlignedWords(strips),
+		norms: make([]float64, block), exitBelow: make([]float32, block), slacks: make([]model.Slack, block),
+		ids:     ascending(max(block, b.NR)),
 		anchors: make([]int32, 0, vectorBatch),
 		rowOf:   make([]int32, truths), rows: make([]int32, block+1),
-		low: make([]float64, truths), high: make([]float64, truths), ends: make([]float32, 2*truths),
+		low: make([]float64, truths), high: make([]float64, truths), thresholds: make([]float32, 2*truths),
 		better: make([]int32, truths), tally: make([]tally, truths),
 		reference: make([]float64, truths), scored: make([]bool, truths),
-		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR), fineScores: make([]int32, b.NR), fineBands: make([]float64, block),
+		phi: kernel.AlignedFloat32(pairPad(widestTower(r.model))), rescore: make([]int32, 0, b.NR),
+		scores: make([]float64, b.NR), fineScores: make([]int32, b.NR),
 	}
-	for i := range s.ids {
-		s.ids[i] = int32(i)
-	}
-	return s
 }
 
 // sweep ranks a block of queries against the panels of it. With first, it also counts the
@@ -98,31 +96,25 @@ func (s *sweeper) sweep(ctx context.Context, it item, first bool) {
 	if !s.prepare(ctx, it) {
 		return
 	}
-	s.packStrips()
+	s.f.screen.packStrips(s)
 	s.phases.enter(knownPhase)
 	s.bucketKnown(it, first)
-	s.tile.Drop = nil
-	if s.f.tower.Compare.Distance() {
-		s.tile.Drop = s.drop // setEnds fills it
-	}
-	mr, nr, terms := s.backend.MR(s.f.compare), s.backend.NR, s.f.terms()
-	rows := (len(s.queries) + mr - 1) / mr * mr
+	call, panels := s.call(), s.f.screen.panels()
 	queries := int64(len(s.queries))
 	for p := it.fromPanel; p < it.toPanel && ctx.Err() == nil; p++ {
 		if p == it.fromPanel || p%blockPanels == 0 {
 			s.phases.enter(queryPhase)
-			s.setEnds(p / blockPanels)
+			s.setThresholds(p / blockPanels)
 		}
-		panel, valid := s.f.panel(p)
-		next := s.f.panels[min((p+1)*nr*terms, len(s.f.panels)):min((p+2)*nr*terms, len(s.f.panels))]
+		s.f.aim(&call, p)
 		s.phases.enter(kernelPhase)
-		s.backend.Panel(s.f.compare, s.tile, s.strips, panel, terms, s.rows[:rows+1], s.ends, s.better, valid, next)
+		panels.Score(s.panel, &call)
 		known := s.known[s.byPanel[p-it.fromPanel]:s.byPanel[p-it.fromPanel+1]]
 		s.phases.enter(knownPhase)
-		s.subtractKnown(known, nr)
+		s.subtractKnown(known, panels.NR)
 		s.phases.enter(decidePhase)
 		s.decide(p, known)
-		lanes := int64(bits.OnesCount64(valid))
+		lanes := int64(bits.OnesCount64(call.ValidLanes))
 		s.done.Add(queries * lanes)
 		s.compared.Add(int64(len(s.truths)) * lanes)
 		if len(s.pending) > maxPending {
@@ -200,17 +192,18 @@ func (s *sweeper) computePsi(ctx context.Context) bool {
 	return true
 }
 
-// packStrips packs ψ of the block's queries for the kernel.
-func (s *sweeper) packStrips() {
-	if s.f.coded() {
-		s.packCodes()
-		return
+// call is a call of the kernel for the block's queries, but for the panel.
+func (s *sweeper) call() kernel.PanelCall {
+	mr := s.f.screen.panels().MR
+	rows := (len(s.queries) + mr - 1) / mr * mr
+	call := kernel.PanelCall{
+		K: s.f.screen.terms(), Strips: s.strips,
+		TruthStart: s.rows[:rows+1], Thresholds: s.thresholds, Counts: s.better,
 	}
-	f, mr, width := s.f, s.backend.MR(s.f.compare), s.f.tower.Phi
-	for row := 0; row < len(s.queries); row += mr {
-		n := min(mr, len(s.queries)-row)
-		kernel.PackRows(s.strips[row*width:(row+mr)*width], s.psi, f.stride(), s.ids[row:row+n], f.orderOf, mr)
+	if s.f.tower.Compare.Distance() {
+		call.ExitBelow = s.exitBelow // setThresholds fills it
 	}
+	return call
 }
 
 // truthInterval bounds the reference score of a truth minus the constant of its query.

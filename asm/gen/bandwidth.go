@@ -25,14 +25,15 @@ func emitSum(c *build.Context, set string, lanes int, vec func() reg.VecVirtual)
 	doc(c, fmt.Sprintf(`%s adds the n words at p to %d sums, modulo 2⁶⁴: out[i] += Σ_j p[%[2]dj + i]. Requires n > 0
 and a multiple of %[3]d.`, name, lanes, lanes*sumVectors))
 	c.Pragma("noescape")
-	p := c.Load(c.Param("p"), c.GP64())
-	n := c.Load(c.Param("n"), c.GP64())
-	out := c.Load(c.Param("out"), c.GP64())
+	p := parameter(c, "p", c.GP64())
+	n := parameter(c, "n", c.GP64())
+	out := parameter(c, "out", c.GP64())
 	acc := make([]reg.VecVirtual, sumVectors)
 	for v := range acc {
 		acc[v] = vec()
 		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
 	}
+	holds(c, "sums", acc...)
 	c.Label("round")
 	for v, a := range acc {
 		c.VPADDQ(operand.Mem{Base: p, Disp: 8 * lanes * v}, a, a)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -206,9 +207,7 @@ func distances(c *build.Context) {
 				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, even),
 					mr: rows, columns: n, width: columns, unit: d.unit,
 					begin: func(c vectors) addTerm {
-						c.Comment("Σ "+d.score,
-							fmt.Sprintf("Vectors: %d of sums stay for all terms; a unit of terms loads %d of e and,", rows*n, n*d.unit),
-							fmt.Sprintf("row by row, %d of q in all lanes. The rest are constants, below, and scratch.", d.unit))
+						c.Comment("Σ " + d.score)
 						return d.add(c, k)
 					}})
 			}
@@ -249,6 +248,8 @@ func (c vectors) peak(name string, operands, chains, unit, sums int, begin func(
 		x = append(x, c.load(at(from, i*c.lanes)))
 	}
 	sum := matrixOf(c, chains, sums)
+	holds(c.Context, "operands", x...)
+	holds(c.Context, "sums", slices.Concat(sum...)...)
 	c.loop("round", n, 1, func() {
 		for _, s := range sum {
 			add(x, s)
@@ -270,10 +271,6 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	dst, from := c.param("c"), c.param("at")
 	add := d.addPull(c, k)
 
-	kept := rows * columns * d.unit
-	c.Comment(
-		fmt.Sprintf("Vectors: %d of x and %d of sums stay for all terms; a term loads %d of y and,", kept, kept, columns*d.unit),
-		"row by row, g in all lanes. The rest are constants, above, and scratch.")
 	c.Label("strip")
 	part := c.GP64()
 	c.MOVQ(operand.U32(uint32(mr/rows)), part)
@@ -291,10 +288,12 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 		}
 		c.ADDQ(stride, next)
 		for v := range columns {
-			x[i] = append(x[i], c.group(d.unit, from, v*group))
+			x[i] = append(x[i], c.loadUnit(d.unit, from, v*group))
 			sum[i] = append(sum[i], matrixOf(c, 1, d.unit)[0])
 		}
 		c.ADDQ(stride, from)
+		holds(c.Context, "x of the rows", slices.Concat(x[i]...)...)
+		holds(c.Context, "sums of the rows", slices.Concat(sum[i]...)...)
 	}
 	c.Load(c.Param("cStride"), stride)
 	c.SHLQ(operand.Imm(2), stride)
@@ -312,10 +311,12 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	c.loop("term", n, 1, func() {
 		var y [][]reg.VecVirtual
 		for v := range columns {
-			y = append(y, c.group(d.unit, b, v*group))
+			y = append(y, c.loadUnit(d.unit, b, v*group))
+			holds(c.Context, "y of the term", y[v]...)
 		}
 		for i := range rows {
 			g := c.broadcast(at(a, i))
+			holds(c.Context, "g of a row in all lanes", g)
 			for v := range columns {
 				add(g, x[i][v], y[v], sum[i][v])
 			}
@@ -361,8 +362,8 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	c.end()
 }
 
-// group loads unit vectors of columns: pairs of columns become a vector of the even and one of the odd ones.
-func (c vectors) group(unit int, base reg.Register, disp int) []reg.VecVirtual {
+// loadUnit loads unit vectors of columns: pairs of columns become a vector of the even and one of the odd ones.
+func (c vectors) loadUnit(unit int, base reg.Register, disp int) []reg.VecVirtual {
 	first := c.load(at(base, disp))
 	if unit == 1 {
 		return []reg.VecVirtual{first}

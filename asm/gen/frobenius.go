@@ -27,13 +27,13 @@ func emitFrobenius(c *build.Context, name string, lanes int) {
 	function(c, name, "func(p, q, x, out *float64, rows, ld, groups int)")
 	doc(c, fmt.Sprintf(frobeniusDoc, name))
 	c.Pragma("noescape")
-	p := c.Load(c.Param("p"), c.GP64())
-	q := c.Load(c.Param("q"), c.GP64())
-	x := c.Load(c.Param("x"), c.GP64())
-	out := c.Load(c.Param("out"), c.GP64())
-	rows := c.Load(c.Param("rows"), c.GP64())
-	ld := c.Load(c.Param("ld"), c.GP64())
-	groups := c.Load(c.Param("groups"), c.GP64())
+	p := parameter(c, "p", c.GP64())
+	q := parameter(c, "q", c.GP64())
+	x := parameter(c, "x", c.GP64())
+	out := parameter(c, "out", c.GP64())
+	rows := parameter(c, "rows", c.GP64())
+	ld := parameter(c, "ld", c.GP64())
+	groups := parameter(c, "groups", c.GP64())
 	c.SHLQ(operand.Imm(3), ld)
 
 	c.Label("group")
@@ -42,9 +42,12 @@ func emitFrobenius(c *build.Context, name string, lanes int) {
 		acc[v] = vec()
 		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
 	}
+	holds(c, "sums of eight columns", acc...)
 	i, off := c.GP64(), c.GP64()
+	holds(c, "rows left, and offset of the row in bytes", i, off)
 	c.MOVQ(rows, i)
 	c.XORQ(off, off)
+	c.Comment("out[j] += ((p[i][j] − q[i][j]) + x[i][j])²")
 	c.Label("row")
 	for v := range acc {
 		at := func(base reg.Register) operand.Mem {

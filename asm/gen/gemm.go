@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -79,6 +80,7 @@ func (c vectors) micro(k microKernel) {
 	c.MOVQ(operand.U32(uint32(mr)), fetch)
 	acc := matrixOf(c, mr, columns)
 	b, n := c.param("b"), c.param("k")
+	holds(c.Context, "sums of c[i][j] of the tile", slices.Concat(acc...)...)
 	terms := func(u int) {
 		ys := make([][]reg.VecVirtual, columns)
 		for v := range ys {
@@ -86,11 +88,13 @@ func (c vectors) micro(k microKernel) {
 				ys[v] = append(ys[v], c.load(at(b, (u+t)*nr+v*c.lanes)))
 			}
 		}
+		holds(c.Context, "b[t][j]", slices.Concat(ys...)...)
 		for i := range mr {
 			var x []reg.VecVirtual
 			for t := range k.unit {
 				x = append(x, c.broadcast(at(a, (u+t)*mr+i)))
 			}
+			holds(c.Context, "a[i][t] in all lanes", x...)
 			for v, y := range ys {
 				addTerms(x, y, acc[i][v])
 			}

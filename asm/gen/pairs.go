@@ -21,6 +21,7 @@ Requires n > 0 and a multiple of 32, count > 0.`
 // summands, in a.
 type pair struct {
 	name, formula string
+	masked        bool // term wants the sign mask
 	term          func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual)
 }
 
@@ -31,15 +32,15 @@ type pairKernel struct {
 
 func pairs(c *build.Context) {
 	for _, p := range []pair{
-		{"Dot", "f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree",
+		{"Dot", "f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree", false,
 			func(c *build.Context, _ pairKernel, a, b, acc reg.VecVirtual) { c.VFMADD231PD(a, b, acc) }},
-		{"L1", "f(x, y) = −|x − y|",
+		{"L1", "f(x, y) = −|x − y|", true,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VSUBPD(b, a, a)
 				c.VANDPD(k.signMask, a, a)
 				c.VSUBPD(a, acc, acc)
 			}},
-		{"Norm", "f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted\n\tby both terms: out is twice the sum over pairs",
+		{"Norm", "f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted\n\tby both terms: out is twice the sum over pairs", false,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VSUBPD(b, a, a)
 				c.VMULPD(a, a, a)
@@ -48,7 +49,7 @@ func pairs(c *build.Context) {
 				c.VSQRTPD(a, a)
 				c.VSUBPD(a, acc, acc)
 			}},
-		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is\n\ttwice the sum over pairs",
+		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is\n\ttwice the sum over pairs", true,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VMULPD(b, a, a)
 				c.VPERMILPD(operand.Imm(0x55), a, b)
@@ -72,7 +73,7 @@ of 64, count > 0.`
 
 func pairInt8(c *build.Context) {
 	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // as many chains as the sums' latency in cycles
-	function(c, name, "func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *int32)")
+	function(c, name, "func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)")
 	doc(c, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")
 	r := loadPair(c)
@@ -84,9 +85,12 @@ func pairInt8(c *build.Context) {
 		accs[i] = c.ZMM()
 		c.VPXORD(accs[i], accs[i], accs[i])
 	}
+	holds(c, "sums of the words t with t/16 mod 4 = 0, 1, 2, 3", accs...)
+	c.Comment("Accumulate: four bytes of x and of the row a word, sums in int32")
 	c.Label("terms")
 	for i, acc := range accs {
 		e := c.ZMM()
+		holds(c, "words of the row", e)
 		c.VMOVDQU32(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * i}, e)
 		c.VPDPBUSD(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * i}, e, acc)
 	}
@@ -94,6 +98,7 @@ func pairInt8(c *build.Context) {
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
+	c.Comment("Join the chains, then halves of the lanes four times")
 	c.VPADDD(accs[1], accs[0], accs[0])
 	c.VPADDD(accs[3], accs[2], accs[2])
 	c.VPADDD(accs[2], accs[0], accs[0])
@@ -120,7 +125,7 @@ func pairInt8(c *build.Context) {
 type pairArguments struct{ x, n, table, stride, ids, count, out reg.Register }
 
 func loadPair(c *build.Context) pairArguments {
-	load := func(name string) reg.Register { return c.Load(c.Param(name), c.GP64()) }
+	load := func(name string) reg.Register { return parameter(c, name, c.GP64()) }
 	r := pairArguments{load("x"), load("n"), load("table"), load("stride"), load("ids"), load("count"), load("out")}
 	c.SHLQ(operand.Imm(2), r.stride)
 	return r
@@ -128,7 +133,9 @@ func loadPair(c *build.Context) pairArguments {
 
 // next returns the address of the next row and an index that begins at 0.
 func (r pairArguments) next(c *build.Context) (row, t reg.GPVirtual) {
+	c.Comment("The next row: table + ids[i]*stride")
 	row, t = c.GP64(), c.GP64()
+	holds(c, "address of the row, and term t", row, t)
 	c.MOVLQSX(operand.Mem{Base: r.ids}, row)
 	c.IMULQ(r.stride, row)
 	c.ADDQ(r.table, row)
@@ -148,13 +155,16 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	doc(c, fmt.Sprintf(pairDoc, name, p.formula))
 	c.Pragma("noescape")
 	r := loadPair(c)
-	k.signMask = k.vec()
-	if lanes == 8 {
-		c.VPTERNLOGQ(operand.Imm(0xff), k.signMask, k.signMask, k.signMask)
-	} else {
-		c.VPCMPEQQ(k.signMask, k.signMask, k.signMask)
+	if p.masked {
+		k.signMask = k.vec()
+		if lanes == 8 {
+			c.VPTERNLOGQ(operand.Imm(0xff), k.signMask, k.signMask, k.signMask)
+		} else {
+			c.VPCMPEQQ(k.signMask, k.signMask, k.signMask)
+		}
+		c.VPSRLQ(operand.Imm(1), k.signMask, k.signMask)
+		holds(c, "sign mask: all bits but the sign", k.signMask)
 	}
-	c.VPSRLQ(operand.Imm(1), k.signMask, k.signMask)
 
 	c.Label("row")
 	row, t := r.next(c)
@@ -164,8 +174,12 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 		c.VXORPD(acc[v].AsX(), acc[v].AsX(), acc[v].AsX()) // clears the whole register
 	}
 	c.Label("terms")
+	holds(c, "sums of the 32 lanes", acc...)
+	c.Comment("Accumulate: lane l takes the summands of terms t with t mod 32 = l")
 	for v := range acc {
 		a, b := k.vec(), k.vec()
+		holds(c, "x[t] in float64, then the summands", a)
+		holds(c, "table[ids[i]*stride+t] in float64", b)
 		c.VCVTPS2PD(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
 		c.VCVTPS2PD(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, b)
 		p.term(c, k, a, b, acc[v])
@@ -174,7 +188,7 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
-	// Sum the lanes in the order of the doc comment; after this loop nest acc holds s[0..7].
+	c.Comment("Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times")
 	per := 8 / lanes // registers that hold 8 lanes
 	for g := range per {
 		c.VADDPD(acc[per+g], acc[g], acc[g])

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -15,95 +16,83 @@ const (
 	greater = 0x1e // GT_OQ: a > b, false for NaN, quiet
 )
 
-const unroll = 4 // terms
+const unroll = 4 // coordinates
 
-const panelDoc = `%[1]s scores strips of %[2]d queries against k terms of a panel of %[3]d candidates;
-with the last terms it counts, for every truth of every query, the candidates that are
-certainly better.
+const panelDoc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates and counts, as
+PanelArgs says, by
 
-	q      [k][%[2]d]  terms of the first strip: entry t of query i at q[t*%[2]d+i]; those of the next
-	                  strip lie qStride elements further on
-	e      [k][%[3]d]  terms of the panel: entry t of candidate j at e[t*%[3]d+j]
-	scores [strips*%[2]d][%[3]d] 64-byte aligned: %[4]s;
-	                  if add is not 0, the sum is added to the score that was there
-%[5]s	rows   [strips*%[2]d+1]  truths of query i are rows[i] ≤ t < rows[i+1]; nil: do not count
-	ends   [][2]      of truth t: lo, hi
-	better []         of truth t: its count goes up by the number of valid candidates with score > hi
-	undecided         a pair (t, mask) is appended for every truth with valid candidates of neither
-	                  score > hi nor score < lo (NaN is undecided); room for one pair more than truths
-	valid             bit j set: candidate j counts
-	ahead, step       every four terms of a strip, the cache line at this address, which need not be
-	                  valid, is fetched into L2, and the address goes up by step bytes
+	%[4]s
 
-It returns the number of pairs appended. Requires k > 0%[6]s, strips > 0.`
+It returns the number of pairs in Undecided.%[5]s`
 
-const dropDoc = `	drop   [strips*%d] no final score below this matters to the query; nil: do not look
-	alive  [strips]   a strip with 0 is passed over; becomes 0 when every score is below its drop
-`
-
-// panel is a kernel that scores and counts: what differs between the comparisons and the
-// instruction sets.
-type panel struct {
-	*build.Context
-	name               string
-	mr, vectors, lanes int
-	vec                func() reg.VecVirtual
-	// score is the doc comment of a score.
-	score string
-	// unit is the number of terms that belong together, 1 or 2.
-	unit int
-	// falling says that more terms never raise a score, so that strips can be dropped early.
+// comparison is what a panel kernel computes in any instruction set.
+type comparison struct {
+	name string
+	// equation is the score of query i and candidate j, as a comment.
+	equation string
+	// group is the number of coordinates that are compared together; psi and phi are the words of ψ and
+	// of φ that a coordinate has.
+	group, psi, phi int
+	// falling says that more coordinates never raise a score, so that strips can be left early.
 	falling bool
 	// integer says that the accumulators hold int32; they are converted to float32 for counting.
 	integer bool
 	// constants prepares registers that stay the same in every strip.
-	constants func(panel)
-	// update adds one unit to the accumulator, given the query's and the candidates' registers.
-	update func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual)
+	constants func(c vectors) fixed
+	// update adds one group to the accumulator, given its words of ψ and of φ.
+	update func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual)
+	// rows is the number of queries in a strip, with 48 candidates in AVX-512, with 16 in AVX2: as many as
+	// the registers hold.
+	rows512, rows256 int
 }
 
-func panels(c *build.Context) {
+// fixed are operands that are equal in all lanes.
+type fixed struct {
+	signMask reg.VecVirtual // all bits but the sign
+	tiny     operand.Op     // 2⁻¹²⁶
+}
+
+// panel is a panel kernel for one instruction set.
+type panel struct {
+	vectors
+	comparison
+	args panelArgs
+	mr   int // queries of a strip
+	wide int // registers of a panel's width
+}
+
+func panels(c *build.Context, args panelArgs) {
 	tinyData(c)
-	bytes := int8Panel
-	bytes.Context, bytes.lanes, bytes.vectors, bytes.vec, bytes.mr = c, 16, 3, c.ZMM, 9
-	bytes.emit("AVX512VNNI")
-	for _, k := range []panel{dotPanel, l1Panel, normPanel, phasePanel} {
-		k512, k256 := k, k
-		k512.Context, k512.lanes, k512.vectors, k512.vec = c, 16, 3, c.ZMM
-		k256.Context, k256.lanes, k256.vectors, k256.vec = c, 8, 2, c.YMM
-		rows := tileRows[k.name]
-		k512.mr, k256.mr = rows[0], rows[1]
-		k512.emit("AVX512")
-		k256.emit("AVX2")
+	panel{vectors{c, "AVX512VNNI", 16, c.ZMM}, int8Comparison, args, int8Comparison.rows512, 3}.emit()
+	for _, k := range comparisons {
+		panel{vectors{c, "AVX512", 16, c.ZMM}, k, args, k.rows512, 3}.emit()
+		panel{vectors{c, "AVX2", 8, c.YMM}, k, args, k.rows256, 2}.emit()
 	}
 }
 
-// tileRows holds the queries in a tile: with 48 candidates in AVX-512, with 16 in AVX2, as many as
-// the registers hold.
-var tileRows = map[string][2]int{"Dot": {9, 6}, "L1": {8, 5}, "Norm": {6, 4}, "Phase": {6, 4}}
+var comparisons = []comparison{dotComparison, l1Comparison, normComparison, phaseComparison}
 
-var dotPanel = panel{
-	name: "Dot", unit: 1,
-	score: `Σ_t q[t][i]·e[t][j], float32, one chain of
-	                  fused multiply-adds from 0 with t ascending`,
-	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) { c.VFMADD231PS(e[0], q[0], acc) },
+var dotComparison = comparison{
+	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
+	equation: `score[i][j] = Σ_t ψ[t][i]·φ[t][j]
+
+in float32, one chain of fused multiply-adds from 0 with t ascending.`,
+	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
+		c.VFMADD231PS(phi[0], psi[0], acc)
+	},
 }
 
-// int8Panel takes four dimensions as one term: the bytes of a 32-bit word, signed in the queries,
-// unsigned in the candidates.
-var int8Panel = panel{
-	name: "Int8", unit: 1, integer: true,
-	score: `Σ_t q[t][i]·e[t][j], where · is the dot product of
-	                  four signed bytes of q and four unsigned bytes of e, exact in int32;
-	                  with the last terms, if rows is not nil, rounded to float32`,
-	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) { c.VPDPBUSD(q[0], e[0], acc) },
-}
+// int8Comparison takes four dimensions as one word: bytes, signed in the queries, unsigned in the candidates.
+var int8Comparison = comparison{
+	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9,
+	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 
-// signMask and tiny, 2⁻¹²⁶ in every lane, are constants of a kernel, set by its constants function.
-var (
-	signMask reg.VecVirtual
-	tiny     operand.Op
-)
+over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
+the last words, if TruthStart is not nil.`,
+	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
+		c.VPDPBUSD(psi[0], phi[0], acc)
+	},
+}
 
 const tinyName = "tiny"
 
@@ -115,58 +104,62 @@ func tinyData(c *build.Context) {
 	}
 }
 
-func setSignMask(c panel) {
-	signMask = c.vec()
+func signMask(c vectors) fixed {
+	m := c.vec()
 	if c.lanes == 16 {
-		c.VPTERNLOGD(operand.Imm(0xff), signMask, signMask, signMask)
+		c.VPTERNLOGD(operand.Imm(0xff), m, m, m)
 	} else {
-		c.VPCMPEQD(signMask, signMask, signMask)
+		c.VPCMPEQD(m, m, m)
 	}
-	c.VPSRLD(operand.Imm(1), signMask, signMask)
+	c.VPSRLD(operand.Imm(1), m, m)
+	holds(c.Context, "sign mask: all bits but the sign", m)
+	return fixed{signMask: m}
 }
 
-func (c panel) absolute(x reg.VecVirtual) {
+// absolute clears the signs of x.
+func (k fixed) absolute(c vectors, x reg.VecVirtual) {
 	if c.lanes == 16 {
-		c.VPANDD(signMask, x, x)
+		c.VPANDD(k.signMask, x, x)
 	} else {
-		c.VANDPS(signMask, x, x)
+		c.VANDPS(k.signMask, x, x)
 	}
 }
 
-var l1Panel = panel{
-	name: "L1", unit: 1, falling: true, constants: setSignMask,
-	score: `−Σ_t |q[t][i] − e[t][j]|, float32, one chain of
-	                  subtractions from 0 with t ascending`,
-	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) {
+var l1Comparison = comparison{
+	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, constants: signMask,
+	equation: `score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
+
+in float32, one chain of subtractions from 0 with t ascending.`,
+	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		d := c.vec()
-		c.VSUBPS(e[0], q[0], d)
-		c.absolute(d)
+		c.VSUBPS(phi[0], psi[0], d)
+		k.absolute(c, d)
 		c.VSUBPS(d, acc, acc)
 	},
 }
 
-var normPanel = panel{
-	name: "Norm", unit: 2, falling: true,
-	constants: func(c panel) {
-		if c.lanes == 16 {
-			r := c.vec()
-			c.VPTERNLOGD(operand.Imm(0xff), r, r, r)
-			c.VPSRLD(operand.Imm(31), r, r)
-			c.VPSLLD(operand.Imm(23), r, r)
-			tiny = r
-			return
+var normComparison = comparison{
+	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4,
+	constants: func(c vectors) fixed {
+		if c.lanes == 8 { // no register is left
+			return fixed{tiny: operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0)}
 		}
-		tiny = operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0) // no register is left
+		r := c.vec()
+		c.VPTERNLOGD(operand.Imm(0xff), r, r, r)
+		c.VPSRLD(operand.Imm(31), r, r)
+		c.VPSLLD(operand.Imm(23), r, r)
+		holds(c.Context, "2⁻¹²⁶", r)
+		return fixed{tiny: r}
 	},
-	score: `−Σ √(x² + y²), float32, t = 0, 2, …, with x, y the
-	                  differences q − e of terms t and t+1; the root is approximate, √s ≈ s/√s
-	                  with the processor's 1/√s (14 bits in AVX-512, nearly 12 in AVX2),
-	                  s = x² + y² + 2⁻¹²⁶`,
-	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) {
+	equation: `score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
+
+in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
+in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.`,
+	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		x, y := c.vec(), c.vec()
-		c.VSUBPS(e[0], q[0], x)
-		c.VSUBPS(e[1], q[1], y)
-		c.VFMADD213PS(tiny, x, x)
+		c.VSUBPS(phi[0], psi[0], x)
+		c.VSUBPS(phi[1], psi[1], y)
+		c.VFMADD213PS(k.tiny, x, x)
 		c.VFMADD231PS(y, y, x)
 		if c.lanes == 16 {
 			c.VRSQRT14PS(x, y)
@@ -177,159 +170,157 @@ var normPanel = panel{
 	},
 }
 
-var phasePanel = panel{
-	name: "Phase", unit: 2, falling: true, constants: setSignMask,
-	score: `−Σ |q[t][i]·e[t][j] + q[t+1][i]·e[t+1][j]|, float32,
-	                  t = 0, 2, …, the second product fused, one chain of subtractions from 0`,
-	update: func(c panel, q, e []reg.VecVirtual, acc reg.VecVirtual) {
+var phaseComparison = comparison{
+	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, constants: signMask,
+	equation: `score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
+
+in float32, the second product fused, one chain of subtractions from 0.`,
+	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		p := c.vec()
-		c.VMULPS(q[0], e[0], p)
-		c.VFMADD231PS(q[1], e[1], p)
-		c.absolute(p)
+		c.VMULPS(psi[0], phi[0], p)
+		c.VFMADD231PS(psi[1], phi[1], p)
+		k.absolute(c, p)
 		c.VSUBPS(p, acc, acc)
 	},
 }
 
-func (c panel) emit(set string) {
-	nr := c.vectors * c.lanes
-	name := fmt.Sprintf("%sPanel%dx%d%s", c.name, c.mr, nr, set)
-	function(c.Context, name, "func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int")
-	drop, even := "	drop, alive       not used\n", ""
-	if c.falling {
-		drop = fmt.Sprintf(dropDoc, c.mr)
-	}
-	if c.unit == 2 {
-		even = " and even"
-	}
-	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.score, drop, even))
-	c.Pragma("noescape")
+// progress is where the loop over strips has come to. It lives on the stack: counting needs the registers.
+type progress struct {
+	psi, stripsLeft, scores, truthStart, undecided, ahead, exitBelow, active operand.Mem
+}
 
-	qAt, stripsLeft, scoresAt := c.state("q"), c.state("strips"), c.state("scores")
-	rowsAt, outAt, aheadAt := c.state("rows"), c.state("undecided"), c.state("ahead")
-	var dropAt, aliveAt operand.Mem
-	if c.falling {
-		dropAt, aliveAt = c.state("drop"), c.state("alive")
+func (c vectors) progress(falling bool) progress {
+	local := func(name string) operand.Mem {
+		m := c.AllocLocal(8)
+		c.MOVQ(field(c.Context, name, c.GP64()), m)
+		return m
 	}
+	c.Comment("State of the loop over strips")
+	p := progress{
+		psi: local("Psi"), stripsLeft: local("Strips"), scores: local("Scores"),
+		truthStart: local("TruthStart"), undecided: local("Undecided"), ahead: local("Ahead"),
+	}
+	if falling {
+		p.exitBelow, p.active = local("ExitBelow"), local("Active")
+	}
+	return p
+}
+
+func (c panel) emit() {
+	nr := c.wide * c.lanes
+	name := fmt.Sprintf("%sPanel%dx%d%s", c.name, c.mr, nr, c.set)
+	function(c.Context, name, "func()")
+	c.Signature(c.args.signature)
+	even := ""
+	if c.group > 1 {
+		even = fmt.Sprintf(" K is a multiple of %d.", c.group)
+	}
+	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.equation, even))
+	c.Pragma("noescape")
+	at := c.progress(c.falling)
 
 	c.Label("strip")
 	if c.falling {
-		c.ifDropping(dropAt, "begin", func() {
-			alive := c.GP64()
-			c.MOVQ(aliveAt, alive)
-			c.CMPB(operand.Mem{Base: alive}, operand.Imm(0))
+		c.ifNotNil(at.exitBelow, "begin", func() {
+			c.Comment("Skip a strip that is not active")
+			active := c.GP64()
+			c.MOVQ(at.active, active)
+			c.CMPB(operand.Mem{Base: active}, operand.Imm(0))
 			c.JEQ(operand.LabelRef("next"))
 		})
 	}
+	var k fixed
 	if c.constants != nil {
-		c.constants(c)
+		k = c.constants(c.vectors)
 	}
-	q, scores, ahead := c.GP64(), c.GP64(), c.GP64()
-	c.MOVQ(qAt, q)
-	c.MOVQ(scoresAt, scores)
-	c.MOVQ(aheadAt, ahead)
-	e := c.Load(c.Param("e"), c.GP64())
-	n := c.Load(c.Param("k"), c.GP64())
-	step := c.Load(c.Param("step"), c.GP64())
+	psi, scores, ahead := c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(at.psi, psi)
+	c.MOVQ(at.scores, scores)
+	c.MOVQ(at.ahead, ahead)
+	phi := field(c.Context, "Phi", c.GP64())
+	left := field(c.Context, "K", c.GP64())
+	step := field(c.Context, "Step", c.GP64())
 	acc := make([][]reg.VecVirtual, c.mr)
 	for i := range acc {
-		for range c.vectors {
-			acc[i] = append(acc[i], c.vec())
+		for range c.wide {
+			acc[i] = append(acc[i], c.zero())
 		}
 	}
-	for _, row := range acc {
-		for _, a := range row {
-			c.zero(a)
-		}
-	}
-	c.Comment(fmt.Sprintf("%d terms a round", unroll))
-	c.SUBQ(operand.Imm(unroll), n)
+	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers a query", c.mr, c.wide)
+	holds(c.Context, sums, slices.Concat(acc...)...)
+	holds(c.Context, "address of ψ", psi)
+	holds(c.Context, "address of φ", phi)
+	holds(c.Context, "coordinates left", left)
+	holds(c.Context, "address and step of the prefetches", ahead, step)
+	holds(c.Context, "address of the strip's scores", scores)
+
+	c.Comment(fmt.Sprintf("Accumulate: %d coordinates a round", unroll))
+	c.SUBQ(operand.Imm(unroll), left)
 	c.JLT(operand.LabelRef("rest"))
-	c.Label("terms")
-	for u := 0; u < unroll; u += c.unit {
-		c.terms(q, e, u, acc)
+	c.Label("round")
+	for u := 0; u < unroll; u += c.group {
+		c.accumulate(k, psi, phi, u, acc)
 	}
 	c.PREFETCHT1(operand.Mem{Base: ahead})
 	c.ADDQ(step, ahead)
-	c.ADDQ(operand.U32(unroll*c.mr*4), q)
-	c.ADDQ(operand.U32(unroll*nr*4), e)
-	c.SUBQ(operand.Imm(unroll), n)
-	c.JGE(operand.LabelRef("terms"))
+	c.ADDQ(operand.U32(unroll*c.psi*c.mr*4), psi)
+	c.ADDQ(operand.U32(unroll*c.phi*nr*4), phi)
+	c.SUBQ(operand.Imm(unroll), left)
+	c.JGE(operand.LabelRef("round"))
 	c.Label("rest")
-	c.ADDQ(operand.Imm(unroll), n)
-	c.JEQ(operand.LabelRef("sum"))
-	c.Label("term")
-	c.terms(q, e, 0, acc)
-	c.ADDQ(operand.U32(c.unit*c.mr*4), q)
-	c.ADDQ(operand.U32(c.unit*nr*4), e)
-	c.SUBQ(operand.Imm(uint64(c.unit)), n)
-	c.JNE(operand.LabelRef("term"))
+	c.Comment("Accumulate the last coordinates, one group a round")
+	c.ADDQ(operand.Imm(unroll), left)
+	c.JEQ(operand.LabelRef("finish"))
+	c.Label("group")
+	c.accumulate(k, psi, phi, 0, acc)
+	c.ADDQ(operand.U32(c.group*c.psi*c.mr*4), psi)
+	c.ADDQ(operand.U32(c.group*c.phi*nr*4), phi)
+	c.SUBQ(operand.Imm(uint64(c.group)), left)
+	c.JNE(operand.LabelRef("group"))
 
-	c.Label("sum")
-	add := c.Load(c.Param("add"), c.GP64())
-	c.TESTQ(add, add)
-	c.JEQ(operand.LabelRef("store"))
-	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) {
-		if c.integer {
-			c.VPADDD(m, a, a)
-			return
-		}
-		c.VADDPS(m, a, a)
-	})
-	c.Label("store")
-	if c.integer {
-		c.ifNotNil(rowsAt, "last", func() {
-			for _, row := range acc {
-				for _, a := range row {
-					c.VCVTDQ2PS(a, a)
-				}
-			}
-		})
-	}
-	c.eachScore(acc, scores, func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
-	c.MOVQ(ahead, aheadAt)
+	c.Label("finish")
+	c.finish(acc, scores, at)
+	c.MOVQ(ahead, at.ahead)
 	if c.falling {
-		c.ifDropping(dropAt, "look", func() { c.markAlive(acc, dropAt, aliveAt) })
+		c.ifNotNil(at.exitBelow, "look", func() { c.markActive(acc, at) })
 	}
-
-	rows := c.GP64()
-	c.MOVQ(rowsAt, rows)
-	c.TESTQ(rows, rows)
+	truthStart := c.GP64()
+	c.MOVQ(at.truthStart, truthStart)
+	c.TESTQ(truthStart, truthStart)
 	c.JEQ(operand.LabelRef("next"))
-	c.count(acc, rows, outAt)
+	c.count(acc, truthStart, at.undecided)
 
 	c.Label("next")
-	stride := c.Load(c.Param("qStride"), c.GP64())
+	c.Comment("The next strip")
+	stride := field(c.Context, "PsiStride", c.GP64())
 	c.SHLQ(operand.Imm(2), stride)
-	c.ADDQ(stride, qAt)
-	c.ADDQ(operand.U32(4*c.mr*nr), scoresAt)
-	c.ifNotNil(rowsAt, "rows", func() { c.ADDQ(operand.U32(4*c.mr), rowsAt) })
+	c.ADDQ(stride, at.psi)
+	c.ADDQ(operand.U32(4*c.mr*nr), at.scores)
+	c.ifNotNil(at.truthStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.truthStart) })
 	if c.falling {
-		c.ifDropping(dropAt, "step", func() {
-			c.ADDQ(operand.U32(4*c.mr), dropAt)
-			c.INCQ(aliveAt)
+		c.ifNotNil(at.exitBelow, "step", func() {
+			c.ADDQ(operand.U32(4*c.mr), at.exitBelow)
+			c.INCQ(at.active)
 		})
 	}
-	c.DECQ(stripsLeft)
+	c.DECQ(at.stripsLeft)
 	c.JNE(operand.LabelRef("strip"))
-	out, start := c.GP64(), c.Load(c.Param("undecided"), c.GP64())
-	c.MOVQ(outAt, out)
+	c.returnPairs(at)
+	c.end()
+}
+
+// returnPairs makes the number of pairs that were appended the result.
+func (c vectors) returnPairs(at progress) {
+	c.Comment("The number of pairs: 16 bytes each")
+	out, start := c.GP64(), field(c.Context, "Undecided", c.GP64())
+	c.MOVQ(at.undecided, out)
 	c.SUBQ(start, out)
 	c.SHRQ(operand.Imm(4), out)
 	c.Store(out, c.ReturnIndex(0))
-	c.VZEROUPPER()
-	c.RET()
-}
-
-// state copies a parameter to memory, where the state of the loop over strips lives: counting wants
-// the registers.
-func (c panel) state(param string) operand.Mem {
-	m := c.AllocLocal(8)
-	c.MOVQ(c.Load(c.Param(param), c.GP64()), m)
-	return m
 }
 
 // ifNotNil runs emit if the pointer in memory is not nil.
-func (c panel) ifNotNil(at operand.Mem, label string, emit func()) {
+func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 	p := c.GP64()
 	c.MOVQ(at, p)
 	c.TESTQ(p, p)
@@ -338,143 +329,170 @@ func (c panel) ifNotNil(at operand.Mem, label string, emit func()) {
 	c.Label("not_" + label)
 }
 
-func (c panel) ifDropping(dropAt operand.Mem, label string, emit func()) {
-	c.ifNotNil(dropAt, label, emit)
+// accumulate adds the group of coordinates that begins u coordinates after psi and phi to every sum.
+func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, acc [][]reg.VecVirtual) {
+	words := make([][]reg.VecVirtual, c.wide)
+	for v := range words {
+		for t := range c.group * c.phi {
+			words[v] = append(words[v], c.load(at(phi, ((u*c.phi+t)*c.wide+v)*c.lanes)))
+		}
+		holds(c.Context, "φ[t][j] of the panel's candidates", words[v]...)
+	}
+	for i, row := range acc {
+		var query []reg.VecVirtual
+		for t := range c.group * c.psi {
+			query = append(query, c.broadcast(at(psi, (u*c.psi+t)*c.mr+i)))
+		}
+		holds(c.Context, "ψ[t][i] of a query in all lanes", query...)
+		for v, a := range row {
+			c.update(c.vectors, k, query, words[v], a)
+		}
+	}
 }
 
-// markAlive clears the strip's mark if every score is below its query's drop.
-func (c panel) markAlive(acc [][]reg.VecVirtual, dropAt, aliveAt operand.Mem) {
-	drop, alive := c.GP64(), c.GP64()
-	c.MOVQ(dropAt, drop)
-	c.MOVQ(aliveAt, alive)
-	if c.lanes == 16 {
-		any, k := c.K(), c.K()
-		c.KXORW(any, any, any)
+// finish adds the sums to scores that are there, if asked, and stores them.
+func (c panel) finish(acc [][]reg.VecVirtual, scores reg.Register, at progress) {
+	each := func(f func(reg.VecVirtual, operand.Mem)) {
 		for i, row := range acc {
-			limit := c.vec()
-			c.VBROADCASTSS(operand.Mem{Base: drop, Disp: 4 * i}, limit)
-			for _, a := range row {
-				c.VCMPPS(operand.Imm(notLess), limit, a, k)
-				c.KORW(k, any, any)
+			for v, a := range row {
+				f(a, operand.Mem{Base: scores, Disp: (i*c.wide + v) * c.lanes * 4})
 			}
 		}
-		c.KORTESTW(any, any)
-	} else {
-		any, m, limit := c.vec(), c.vec(), c.vec()
-		c.VXORPS(any, any, any)
+	}
+	c.Comment("Finish: add the sums of the coordinates before these, if there are any, and store")
+	add := field(c.Context, "Add", c.GP64())
+	c.TESTQ(add, add)
+	c.JEQ(operand.LabelRef("store"))
+	each(func(a reg.VecVirtual, m operand.Mem) {
+		if c.integer {
+			c.VPADDD(m, a, a)
+		} else {
+			c.VADDPS(m, a, a)
+		}
+	})
+	c.Label("store")
+	if c.integer {
+		c.ifNotNil(at.truthStart, "last", func() {
+			c.Comment("The last words: int32 becomes float32")
+			each(func(a reg.VecVirtual, _ operand.Mem) { c.VCVTDQ2PS(a, a) })
+		})
+	}
+	each(func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
+}
+
+// markActive clears the strip's mark if every score is below its query's limit.
+func (c panel) markActive(acc [][]reg.VecVirtual, at progress) {
+	c.Comment("Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)")
+	limits, active := c.GP64(), c.GP64()
+	c.MOVQ(at.exitBelow, limits)
+	c.MOVQ(at.active, active)
+	if c.lanes == 16 {
+		some, k := c.K(), c.K()
+		c.KXORW(some, some, some)
 		for i, row := range acc {
-			c.VBROADCASTSS(operand.Mem{Base: drop, Disp: 4 * i}, limit)
+			limit := c.broadcast(operand.Mem{Base: limits, Disp: 4 * i})
+			for _, a := range row {
+				c.VCMPPS(operand.Imm(notLess), limit, a, k)
+				c.KORW(k, some, some)
+			}
+		}
+		c.KORTESTW(some, some)
+	} else {
+		some, m, limit := c.vec(), c.vec(), c.vec()
+		c.VXORPS(some, some, some)
+		for i, row := range acc {
+			c.VBROADCASTSS(operand.Mem{Base: limits, Disp: 4 * i}, limit)
 			for _, a := range row {
 				c.VCMPPS(operand.Imm(notLess), limit, a, m)
-				c.VORPS(m, any, any)
+				c.VORPS(m, some, some)
 			}
 		}
 		mask := c.GP32()
-		c.VMOVMSKPS(any, mask)
+		c.VMOVMSKPS(some, mask)
 		c.TESTL(mask, mask)
 	}
-	c.SETNE(operand.Mem{Base: alive})
+	c.SETNE(operand.Mem{Base: active})
 }
 
-func (c panel) zero(a reg.VecVirtual) {
-	if c.lanes == 16 {
-		c.VPXORD(a, a, a)
-	} else {
-		c.VXORPS(a, a, a)
-	}
-}
-
-// terms adds one unit of terms to every score.
-func (c panel) terms(q, e reg.Register, u int, acc [][]reg.VecVirtual) {
-	load := func(x reg.Register, index, bytes int) operand.Mem { return operand.Mem{Base: x, Disp: index * bytes} }
-	es := make([][]reg.VecVirtual, c.vectors)
-	for v := range es {
-		for t := range c.unit {
-			r := c.vec()
-			c.VMOVUPS(load(e, (u+t)*c.vectors+v, c.lanes*4), r)
-			es[v] = append(es[v], r)
-		}
-	}
-	for i, row := range acc {
-		var qs []reg.VecVirtual
-		for t := range c.unit {
-			r := c.vec()
-			c.VBROADCASTSS(load(q, (u+t)*c.mr+i, 4), r)
-			qs = append(qs, r)
-		}
-		for v, a := range row {
-			c.update(c, qs, es[v], a)
-		}
-	}
-}
-
-func (c panel) eachScore(acc [][]reg.VecVirtual, scores reg.Register, f func(reg.VecVirtual, operand.Mem)) {
-	for i, row := range acc {
-		for v, a := range row {
-			f(a, operand.Mem{Base: scores, Disp: (i*c.vectors + v) * c.lanes * 4})
-		}
-	}
-}
-
-// count compares every row, still in registers, with the two ends of each of its truths.
-func (c panel) count(acc [][]reg.VecVirtual, rows reg.Register, outAt operand.Mem) {
-	ends := c.Load(c.Param("ends"), c.GP64())
-	better := c.Load(c.Param("better"), c.GP64())
+// count compares every row, still in registers, with the two thresholds of each of its truths.
+func (c vectors) count(acc [][]reg.VecVirtual, truthStart reg.Register, undecidedAt operand.Mem) {
+	c.Comment("Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and",
+		"open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes")
+	thresholds := field(c.Context, "Thresholds", c.GP64())
+	counts := field(c.Context, "Counts", c.GP64())
 	out := c.GP64()
-	c.MOVQ(outAt, out)
-	valid := c.GP64()
-	c.Load(c.Param("valid"), valid)
+	c.MOVQ(undecidedAt, out)
+	valid := field(c.Context, "ValidLanes", c.GP64())
+	holds(c.Context, "counting: address of the first truth of each query", truthStart)
+	holds(c.Context, "counting: address of the thresholds [t][lo, hi]", thresholds)
+	holds(c.Context, "counting: address of the counts [t]", counts)
+	holds(c.Context, "counting: address of the next undecided pair", out)
 
 	var validK []reg.OpmaskVirtual
 	if c.lanes == 16 {
-		for v := range c.vectors {
+		for v := range acc[0] {
 			k := c.K()
 			c.KMOVW(valid.As32(), k)
+			holds(c.Context, "counting: valid lanes", k)
 			validK = append(validK, k)
-			if v+1 < c.vectors {
+			if v+1 < len(acc[0]) {
 				c.SHRQ(operand.Imm(16), valid)
 			}
 		}
+	} else {
+		holds(c.Context, "counting: valid lanes", valid)
 	}
 	t, end := c.GP64(), c.GP64()
+	holds(c.Context, "counting: truth t, and the end of the query's truths", t, end)
 	for i, row := range acc {
-		next, done := fmt.Sprintf("truth%d", i), fmt.Sprintf("row%d", i+1)
-		c.MOVLQSX(operand.Mem{Base: rows, Disp: 4 * i}, t)
-		c.MOVLQSX(operand.Mem{Base: rows, Disp: 4 * (i + 1)}, end)
+		next, done := fmt.Sprintf("truth%d", i), fmt.Sprintf("query%d", i+1)
+		c.MOVLQSX(operand.Mem{Base: truthStart, Disp: 4 * i}, t)
+		c.MOVLQSX(operand.Mem{Base: truthStart, Disp: 4 * (i + 1)}, end)
 		c.CMPQ(t, end)
 		c.JGE(operand.LabelRef(done))
 		c.Label(next)
-		lo, hi := c.vec(), c.vec()
-		c.VBROADCASTSS(operand.Mem{Base: ends, Index: t, Scale: 8}, lo)
-		c.VBROADCASTSS(operand.Mem{Base: ends, Index: t, Scale: 8, Disp: 4}, hi)
+		if i == 0 {
+			c.Comment("Compare with the thresholds")
+		}
+		lo := c.broadcast(operand.Mem{Base: thresholds, Index: t, Scale: 8})
+		hi := c.broadcast(operand.Mem{Base: thresholds, Index: t, Scale: 8, Disp: 4})
+		holds(c.Context, "counting: lo and hi of truth t in all lanes", lo, hi)
 		above, open := c.GP64(), c.GP64()
+		holds(c.Context, "counting: masks above and open", above, open)
 		if c.lanes == 16 {
 			c.masks512(row, lo, hi, validK, above, open)
 		} else {
 			c.masks256(row, lo, hi, valid, above, open)
 		}
+		if i == 0 {
+			c.Comment("Undecided: write the pair (t, open), and keep it if open is not empty")
+		}
 		c.MOVQ(t, operand.Mem{Base: out})
 		c.MOVQ(open, operand.Mem{Base: out, Disp: 8})
-		c.Comment("keep the pair if its mask is not empty")
 		keep := c.GP64()
 		c.XORL(keep.As32(), keep.As32())
 		c.TESTQ(open, open)
 		c.SETNE(keep.As8())
 		c.SHLQ(operand.Imm(4), keep)
 		c.ADDQ(keep, out)
+		if i == 0 {
+			c.Comment("Counts[t] += |above|")
+		}
 		c.POPCNTQ(above, above)
-		c.ADDL(above.As32(), operand.Mem{Base: better, Index: t, Scale: 4})
+		c.ADDL(above.As32(), operand.Mem{Base: counts, Index: t, Scale: 4})
 		c.INCQ(t)
 		c.CMPQ(t, end)
 		c.JLT(operand.LabelRef(next))
 		c.Label(done)
 	}
-	c.MOVQ(out, outAt)
+	c.MOVQ(out, undecidedAt)
 }
 
 // masks512 sets above to the valid lanes with score > hi, open to those with neither
 // score > hi nor score < lo. hi ≥ lo, so above is a subset of the lanes not below lo.
-func (c panel) masks512(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual) {
+func (c vectors) masks512(
+	row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual,
+) {
 	for v, a := range row {
 		notBelow, over := c.K(), c.K()
 		c.VCMPPS(operand.Imm(notLess), lo, a, valid[v], notBelow)
@@ -495,7 +513,7 @@ func (c panel) masks512(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg
 	c.XORQ(above, open)
 }
 
-func (c panel) masks256(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid reg.GPVirtual, above, open reg.GPVirtual) {
+func (c vectors) masks256(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid, above, open reg.GPVirtual) {
 	m := c.vec()
 	high := c.GP64()
 	c.VCMPPS(operand.Imm(notLess), lo, row[1], m)

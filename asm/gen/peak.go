@@ -15,12 +15,8 @@ const peakChains = 12
 // the panel kernel. That of the dot product is the FMA ceiling.
 func peaks(c *build.Context) {
 	tinyData(c)
-	for _, k := range []panel{dotPanel, l1Panel, normPanel, phasePanel} {
-		k512, k256 := k, k
-		k512.Context, k512.lanes, k512.vec = c, 16, c.ZMM
-		k256.Context, k256.lanes, k256.vec = c, 8, c.YMM
-		k512.emitPeak("AVX512")
-		k256.emitPeak("AVX2")
+	for _, k := range comparisons {
+		eachSet(c, k.emitPeak)
 	}
 	for _, k := range []arithmetic{fma64, mulAdd64, int8Pairs} {
 		k.emit(c, "AVX512", 64, c.ZMM)
@@ -29,43 +25,45 @@ func peaks(c *build.Context) {
 	int8Quads.emit(c, "AVX512VNNI", 64, c.ZMM)
 }
 
-func (c panel) emitPeak(set string) {
-	name := c.name + "Peak" + set
+func (k comparison) emitPeak(c vectors) {
+	name := k.name + "Peak" + c.set
 	chains := peakChains
-	if c.lanes == 8 && c.unit == 2 {
+	if c.lanes == 8 && k.group == 2 {
 		chains = 8 // 16 registers hold no more
 	}
 	function(c.Context, name, "func(n int, x *float32)")
 	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the operations that %d terms of the %s panel kernel
 take for %d candidates each, on registers alone that begin as x[0..%d]: the values matter, since
 multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.`,
-		name, chains*c.unit, c.name, c.lanes, 2*c.unit*c.lanes-1))
-	n := c.Load(c.Param("n"), c.GP64())
-	x := c.Load(c.Param("x"), c.GP64())
-	if c.constants != nil {
-		c.constants(c)
+		name, chains*k.group, k.name, c.lanes, 2*k.group*c.lanes-1))
+	n := c.param("n")
+	x := c.param("x")
+	var same fixed
+	if k.constants != nil {
+		same = k.constants(c)
 	}
-	load := func(i int) reg.VecVirtual {
-		r := c.vec()
-		c.VMOVUPS(operand.Mem{Base: x, Disp: i * c.lanes * 4}, r)
-		return r
-	}
+	load := func(i int) reg.VecVirtual { return c.load(at(x, i*c.lanes)) }
 	acc := make([]reg.VecVirtual, chains)
 	for i := range acc {
 		acc[i] = load(0)
 	}
-	var q, e []reg.VecVirtual
-	for i := range c.unit {
-		q, e = append(q, load(2*i)), append(e, load(2*i+1))
+	var psi, phi []reg.VecVirtual
+	for i := range k.group * k.psi {
+		psi = append(psi, load(2*i))
 	}
+	for i := range k.group * k.phi {
+		phi = append(phi, load(2*i+1))
+	}
+	holds(c.Context, "sums", acc...)
+	holds(c.Context, "ψ", psi...)
+	holds(c.Context, "φ", phi...)
 	c.Label("round")
 	for _, a := range acc {
-		c.update(c, q, e, a)
+		k.update(c, same, psi, phi, a)
 	}
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("round"))
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 // arithmetic is a loop on registers alone that no comparison of float32 is the same as.
@@ -112,8 +110,8 @@ func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func
 
 on registers alone. The %d operands lie one after another at x; their values matter as in
 DotPeak. It has no result but the time that it takes. Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
-	n := c.Load(c.Param("n"), c.GP64())
-	x := c.Load(c.Param("x"), c.GP64())
+	n := parameter(c, "n", c.GP64())
+	x := parameter(c, "x", c.GP64())
 	load := func(i int) reg.VecVirtual {
 		r := vec()
 		c.VMOVUPS(operand.Mem{Base: x, Disp: i * vectorBytes}, r)
@@ -127,6 +125,8 @@ DotPeak. It has no result but the time that it takes. Requires n > 0.`, name, ar
 		acc = append(acc, load(0))
 	}
 	scratch := vec()
+	holds(c, "operands", operands...)
+	holds(c, "sums", acc...)
 	c.Label("round")
 	for _, a := range acc {
 		k.update(c, operands, a, scratch)

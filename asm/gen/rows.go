@@ -55,7 +55,9 @@ func (c vectors) argument(name string) reg.VecVirtual {
 	if err != nil {
 		panic(err)
 	}
-	return c.broadcast(m.Addr)
+	r := c.broadcast(m.Addr)
+	holds(c.Context, name+" in all lanes", r)
+	return r
 }
 
 // product returns x·y, where y may be in memory.
@@ -129,6 +131,7 @@ func (c vectors) sums() []reg.VecVirtual {
 	for i := 0; i < sumLanes; i += c.lanes {
 		s = append(s, c.zero())
 	}
+	holds(c.Context, "sums of the 32 lanes", s...)
 	return s
 }
 
@@ -156,6 +159,7 @@ rate, spread, epsilon, entry by entry,
 	for i := range 7 {
 		k = append(k, c.broadcast(at(s, i)))
 	}
+	holds(c.Context, "s in all lanes: keep1, new1, keep2, new2, rate, spread, epsilon", k...)
 	keep1, new1, keep2, new2, rate, spread, epsilon := k[0], k[1], k[2], k[3], k[4], k[5], k[6]
 	c.entries(r, n, func(i int) {
 		c.fetch(r[:3], ahead, i)
@@ -188,6 +192,7 @@ func (c vectors) coast() {
 `+roundedApart+adamAhead)
 	r, n, s, ahead := c.params("w", "m", "v"), c.param("n"), c.param("s"), c.param("ahead")
 	rate, epsilon := c.broadcast(at(s, 0)), c.broadcast(at(s, 1))
+	holds(c.Context, "rate and epsilon in all lanes", rate, epsilon)
 	c.entries(r, n, func(i int) {
 		c.fetch(r, ahead, i)
 		w, v := c.load(at(r[0], i)), c.vec()
@@ -221,6 +226,7 @@ entry by entry,
 `+roundedApart)
 	r, n, s := c.params("w", "v", "gradient"), c.param("n"), c.param("s")
 	rate, epsilon := c.broadcast(at(s, 0)), c.broadcast(at(s, 1))
+	holds(c.Context, "rate and epsilon in all lanes", rate, epsilon)
 	c.entries(r, n, func(i int) {
 		w, g := c.load(at(r[0], i)), c.load(at(r[2], i))
 		v := c.product(g, g)
@@ -237,7 +243,8 @@ entry by entry,
 }
 
 func (c vectors) prefetch() {
-	c.begin("PrefetchAVX2", "func(p *float32, lines int)", "asks for so many cache lines, that of p and those after it, to come into L2. Requires lines > 0.")
+	c.begin("PrefetchAVX2", "func(p *float32, lines int)",
+		"prefetches the cache line of p and those after it into L2. Requires lines > 0.")
 	p, n := c.param("p"), c.param("lines")
 	c.loop("line", n, 1, func() {
 		c.PREFETCHT1(operand.Mem{Base: p})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
@@ -85,6 +86,11 @@ func (c vectors) strip32(n int, groups []int) {
 				acc[i] = append(acc[i], accumulator(p))
 			}
 		}
+		// Those of fewer columns are a part of these: the map has the largest group alone.
+		if eights == most {
+			holds(c.Context, "sums of c[i][j]", slices.Concat(acc...)...)
+		}
+		c.Comment(fmt.Sprintf("%d columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes", 8*eights))
 		a := c.rows(c.param("a"), aRow, n)
 		t, pb := c.param("k"), c.GP64()
 		c.MOVQ(b, pb)

@@ -81,12 +81,14 @@ func (c vectors) splitter() splitter {
 	s := splitter{c, c.vec(), c.vec()}
 	c.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol(splitHalfName), 0), s.half)
 	c.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol(splitHighName), 0), s.high)
+	holds(c.Context, "half a unit of bfloat16, and the mask of its bits", s.half, s.high)
 	return s
 }
 
 // split returns the parts of 16 numbers, as the high halves of words; the low halves of low are anything.
 func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
 	high, low = s.vec(), s.vec()
+	holds(s.Context, "high and low parts", high, low)
 	s.VPADDD(s.half, x, high)
 	s.VPANDD(s.high, high, high)
 	s.VSUBPS(high, x, low)
@@ -161,13 +163,13 @@ func splitGemm(c *build.Context) {
 		upper, lower  = reg.R10, reg.R11 // rows of c
 		stride, words = reg.R12, reg.R13
 	)
-	c.Load(c.Param("a"), a)
-	c.Load(c.Param("c"), upper)
-	c.Load(c.Param("cStride"), stride)
+	parameter(c, "a", a)
+	parameter(c, "c", upper)
+	parameter(c, "cStride", stride)
 	c.SHLQ(operand.Imm(2), stride)
 	c.MOVQ(operand.U32(tileBytes), words)
-	strips := c.Load(c.Param("strips"), c.GP64())
-	ahead, step := c.Load(c.Param("ahead"), c.GP64()), c.Load(c.Param("step"), c.GP64())
+	strips := parameter(c, "strips", c.GP64())
+	ahead, step := parameter(c, "ahead", c.GP64()), parameter(c, "step", c.GP64())
 	below := func(of, to reg.Register) { // by the rows of a tile
 		c.MOVQ(stride, to)
 		c.SHLQ(operand.Imm(4), to)
@@ -175,8 +177,8 @@ func splitGemm(c *build.Context) {
 	}
 
 	c.Label("strip")
-	c.Load(c.Param("b"), b)
-	n := c.Load(c.Param("k"), c.GP64())
+	parameter(c, "b", b)
+	n := parameter(c, "k", c.GP64())
 	below(upper, lower)
 	next := c.GP64() // rows of c that the next strip has
 	below(lower, next)
@@ -184,7 +186,7 @@ func splitGemm(c *build.Context) {
 		return strided{of, words, int32(low*splitLow + i*splitTile)}
 	}
 	block := []strided{{upper, stride, 0}, {upper, stride, tileBytes}, {lower, stride, 0}, {lower, stride, tileBytes}}
-	add := c.Load(c.Param("add"), c.GP64())
+	add := parameter(c, "add", c.GP64())
 	c.TESTQ(add, add)
 	c.JEQ(operand.LabelRef("zero"))
 	for t, m := range block {
@@ -195,6 +197,8 @@ func splitGemm(c *build.Context) {
 	for t := range block {
 		zeroTile(c, tile(t))
 	}
+	c.Comment("Accumulate: tmm0–tmm3 hold the quarters of the 32 × 32 sums, tmm4 and tmm5 rows of a, tmm6 and",
+		"tmm7 columns of b: low·high, then high·high, then high·low parts")
 	c.Label("terms")
 	left, right := []tile{4, 5}, []tile{6, 7}
 	load := func(of reg.GPPhysical, low int, into []tile) {

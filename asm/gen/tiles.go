@@ -135,76 +135,122 @@ func tileShapes(c *build.Context) {
 	}
 }
 
-const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, both of
-signed bytes in coarse and fine codes, and counts like the other panels.
+const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates and counts, as
+PanelArgs says, but for words of four signed bytes of coarse and fine codes and other strips: by
 
-	q      [k/16][%[2]d][16]  words of four bytes of the first strip: word t of query i at
-	                  q[t/16*16*%[2]d+16*i+t%%16]; those of the next strip lie qStride words further on
-	e      [k][%[3]d]  words of the panel: word t of candidate j at e[t*%[3]d+j]
-	scores [strips*%[2]d+%[2]d][%[3]d] 64-byte aligned: c + f/254, both sums exact in int32 and rounded to
-	                  float32, 1/254 and the product rounded and then the sum, where c are the
-	                  products of coarse with coarse codes, words t < k/2, and f those of coarse
-	                  with fine and of fine with coarse codes; the last %[2]d rows are scratch
-	add, drop, alive  not used
-	rows, ends, better, undecided, valid, ahead, step as in DotPanel9x48AVX512, but the cache lines
-	                  fetched are eight for every 32 words of a strip, and rows is not nil
+	score[i][j] = coarse[i][j] + fine[i][j]/254
+	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
+	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
 
-It returns the number of pairs appended. Requires k > 0, a multiple of 32, strips > 0.`
+with the coarse codes c, words t < K/2, and the fine codes f, the words after them, of the query and, with a
+prime, of the candidate. Both sums are exact in int32 and rounded to float32; 1/254, the product and the
+sum are rounded. There are no products of fine codes.
+
+	Psi     [K/16][%[2]d][16]: word t of query i of the first strip is Psi[t/16*16*%[2]d+16*i+t%%16]
+	Scores  has %[2]d rows more than there are queries, as scratch memory
+	Ahead   is followed by eight cache lines for every 32 words of a strip
+
+Add, ExitBelow and Active are not used; TruthStart is not nil. K is a multiple of 32. It returns the number
+of pairs in Undecided.`
 
 // tiles emits the panel of codes of two bytes and the ceiling of the matrix unit.
-func tiles(c *build.Context) {
+func tiles(c *build.Context, args panelArgs) {
 	tileShapes(c)
-	int16Panel(c)
+	int16Panel{vectors{c, "AMX", 16, c.ZMM}, args}.emit()
 	int8TilePeak(c)
 }
 
 // int16Panel keeps the coarse and the fine sums of 16 queries and 48 candidates in six tiles; the other two
 // take the operands in turn.
-func int16Panel(c *build.Context) {
-	const vectors, nr = 3, 48
-	p := panel{Context: c, name: "Int16", mr: 1, vectors: vectors, lanes: 16, vec: func() reg.VecVirtual { return c.ZMM() }}
-	name := fmt.Sprintf("Int16Panel%dx%dAMX", tileRows16, nr)
-	function(c, name, "func(q *float32, qStride int, e *float32, k, strips int, scores *float32, add int, drop *float32, alive *uint8, rows *int32, ends *float32, better *int32, undecided *uint64, valid uint64, ahead uintptr, step int) int")
-	doc(c, fmt.Sprintf(int16Doc, name, tileRows16, nr))
+type int16Panel struct {
+	vectors
+	args panelArgs
+}
+
+const (
+	int16Vectors = 3
+	int16NR      = int16Vectors * tileWords
+)
+
+func (c int16Panel) emit() {
+	name := fmt.Sprintf("Int16Panel%dx%d%s", tileRows16, int16NR, c.set)
+	function(c.Context, name, "func()")
+	c.Signature(c.args.signature)
+	doc(c.Context, fmt.Sprintf(int16Doc, name, tileRows16, int16NR))
 	c.Pragma("noescape")
+	at := c.progress(false)
 
-	qAt, stripsLeft, scoresAt := p.state("q"), p.state("strips"), p.state("scores")
-	rowsAt, outAt, aheadAt := p.state("rows"), p.state("undecided"), p.state("ahead")
-
-	// Half of the words of a candidate, in bytes of the panel: where the fine codes begin.
+	c.Comment("Half of the words of the panel, in bytes: where the fine codes begin; and the scratch rows of scores")
 	scratchAt, fineAt := c.AllocLocal(8), c.AllocLocal(8)
-	bytes := c.Load(c.Param("k"), c.GP64())
-	c.IMUL3Q(operand.U32(nr*4/2), bytes, bytes)
+	bytes := field(c.Context, "K", c.GP64())
+	c.IMUL3Q(operand.U32(int16NR*4/2), bytes, bytes)
 	c.MOVQ(bytes, fineAt)
-	scratch := c.Load(c.Param("strips"), c.GP64())
-	c.IMUL3Q(operand.U32(tileRows16*nr*4), scratch, scratch)
-	c.ADDQ(scoresAt, scratch)
+	scratch := field(c.Context, "Strips", c.GP64())
+	c.IMUL3Q(operand.U32(tileRows16*int16NR*4), scratch, scratch)
+	c.ADDQ(at.scores, scratch)
 	c.MOVQ(scratch, scratchAt)
-	configure(c)
+	configure(c.Context)
 
 	c.Label("strip")
-	var (
-		coarseQ, fineQ = reg.R8, reg.R9
-		coarseE, fineE = reg.R10, reg.R11
-		qRow, eRow     = reg.R12, reg.R13
-	)
-	c.MOVQ(qAt, coarseQ)
-	c.Load(c.Param("e"), coarseE)
-	n := c.Load(c.Param("k"), c.GP64())
+	c.accumulate(at, fineAt)
+	c.storeSums(at.scores, scratchAt)
+	left := c.GP64()
+	c.MOVQ(operand.U32(tileRows16), left)
+	holds(c.Context, "queries of the strip left", left)
+	c.Label("row")
+	row := c.finish(at.scores, scratchAt)
+	truthStart := c.GP64()
+	c.MOVQ(at.truthStart, truthStart)
+	c.count([][]reg.VecVirtual{row}, truthStart, at.undecided)
+	c.ADDQ(operand.Imm(4), at.truthStart)
+	c.DECQ(left)
+	c.JNE(operand.LabelRef("row"))
+
+	c.Comment("The next strip")
+	c.SUBQ(operand.U32(tileRows16*int16NR*4), scratchAt)
+	stride := field(c.Context, "PsiStride", c.GP64())
+	c.SHLQ(operand.Imm(2), stride)
+	c.ADDQ(stride, at.psi)
+	c.DECQ(at.stripsLeft)
+	c.JNE(operand.LabelRef("strip"))
+	c.returnPairs(at)
+	release(c.Context)
+	c.end()
+}
+
+// Registers of the matrix unit's addresses, which avo does not allocate; the sums are stored with the same.
+var (
+	coarseQ, fineQ = reg.R8, reg.R9
+	coarseE, fineE = reg.R10, reg.R11
+	qRow, eRow     = reg.R12, reg.R13
+)
+
+// accumulate makes the sums of a strip in tiles 0 to 5.
+func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
+	c.MOVQ(at.psi, coarseQ)
+	field(c.Context, "Phi", coarseE)
+	n := field(c.Context, "K", c.GP64())
 	c.MOVQ(n, fineQ)
-	c.SHLQ(operand.Imm(5), fineQ) // k/2 words of 4 bytes of 16 queries
+	c.SHLQ(operand.Imm(5), fineQ) // K/2 words of 4 bytes of 16 queries
 	c.ADDQ(coarseQ, fineQ)
 	c.MOVQ(fineAt, fineE)
 	c.ADDQ(coarseE, fineE)
 	c.MOVQ(operand.U32(tileBytes), qRow)
-	c.MOVQ(operand.U32(nr*4), eRow)
+	c.MOVQ(operand.U32(int16NR*4), eRow)
 	ahead := c.GP64()
-	c.MOVQ(aheadAt, ahead)
-	step := c.Load(c.Param("step"), c.GP64())
+	c.MOVQ(at.ahead, ahead)
+	step := field(c.Context, "Step", c.GP64())
+	holds(c.Context, "addresses of c and f, then of the stored sums", coarseQ, fineQ)
+	holds(c.Context, "addresses of c' and f'", coarseE, fineE)
+	holds(c.Context, "bytes from row to row of a tile of ψ, and of φ or of sums", qRow, eRow)
+	holds(c.Context, "words left", n)
+	holds(c.Context, "address and step of the prefetches", ahead, step)
+	c.Comment("Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j];",
+		"tmm6 takes words of ψ, tmm7 of φ")
 	coarse, fine := []tile{0, 1, 2}, []tile{3, 4, 5}
 	const a, b = tile(6), tile(7)
 	for t := range tile(6) {
-		zeroTile(c, t)
+		zeroTile(c.Context, t)
 	}
 	c.Label("words")
 	fetch := func() {
@@ -212,21 +258,24 @@ func int16Panel(c *build.Context) {
 		c.ADDQ(step, ahead)
 	}
 	column := func(base reg.GPPhysical, v int) strided { return strided{base, eRow, int32(v * tileBytes)} }
-	strided{fineQ, qRow, 0}.load(c, a)
-	for v := range vectors {
-		column(coarseE, v).load(c, b)
-		multiply(c, fine[v], a, b)
+	c.Comment("fine += f·c'")
+	strided{fineQ, qRow, 0}.load(c.Context, a)
+	for v := range int16Vectors {
+		column(coarseE, v).load(c.Context, b)
+		multiply(c.Context, fine[v], a, b)
 		fetch()
 	}
-	strided{coarseQ, qRow, 0}.load(c, a)
-	for v := range vectors {
-		column(coarseE, v).load(c, b)
-		multiply(c, coarse[v], a, b)
+	c.Comment("coarse += c·c'")
+	strided{coarseQ, qRow, 0}.load(c.Context, a)
+	for v := range int16Vectors {
+		column(coarseE, v).load(c.Context, b)
+		multiply(c.Context, coarse[v], a, b)
 		fetch()
 	}
-	for v := range vectors {
-		column(fineE, v).load(c, b)
-		multiply(c, fine[v], a, b)
+	c.Comment("fine += c·f'")
+	for v := range int16Vectors {
+		column(fineE, v).load(c.Context, b)
+		multiply(c.Context, fine[v], a, b)
 		if v < 2 {
 			fetch()
 		}
@@ -235,62 +284,49 @@ func int16Panel(c *build.Context) {
 		c.ADDQ(operand.U32(tileRows16*tileBytes), r)
 	}
 	for _, r := range []reg.GPPhysical{coarseE, fineE} {
-		c.ADDQ(operand.U32(tileWords*nr*4), r)
+		c.ADDQ(operand.U32(tileWords*int16NR*4), r)
 	}
 	c.SUBQ(operand.Imm(2*tileWords), n)
 	c.JNE(operand.LabelRef("words"))
-	c.MOVQ(ahead, aheadAt)
+	c.MOVQ(ahead, at.ahead)
+}
 
-	c.Comment("sums, in the order of the scores")
+// storeSums stores the coarse sums in the order of the scores, and the fine sums in the scratch rows.
+func (c int16Panel) storeSums(scoresAt, scratchAt operand.Mem) {
+	c.Comment("Store the sums: a tile holds 16 of a row's 48, the scores' order has rows")
 	c.MOVQ(scoresAt, coarseQ)
 	c.MOVQ(scratchAt, fineQ)
-	for v := range vectors {
-		strided{coarseQ, eRow, int32(v * tileBytes)}.store(c, coarse[v])
-		strided{fineQ, eRow, int32(v * tileBytes)}.store(c, fine[v])
+	for v := range tile(int16Vectors) {
+		strided{coarseQ, eRow, int32(v * tileBytes)}.store(c.Context, v)
+		strided{fineQ, eRow, int32(v * tileBytes)}.store(c.Context, int16Vectors+v)
 	}
-	left := c.GP64()
-	c.MOVQ(operand.U32(tileRows16), left)
-	c.Label("row")
-	unit := c.ZMM()
-	c.VBROADCASTSS(operand.NewDataAddr(operand.NewStaticSymbol(fineUnitName), 0), unit)
+}
+
+// finish joins the sums of the next row to scores, stores them and returns them.
+func (c int16Panel) finish(scoresAt, scratchAt operand.Mem) (row []reg.VecVirtual) {
+	c.Comment("Finish a row: score = float32(coarse) + float32(fine)·(1/254)")
+	unit := c.broadcast(operand.NewDataAddr(operand.NewStaticSymbol(fineUnitName), 0))
 	scores, sums := c.GP64(), c.GP64()
 	c.MOVQ(scoresAt, scores)
 	c.MOVQ(scratchAt, sums)
-	var row []reg.VecVirtual
-	for v := range vectors {
-		s, f := c.ZMM(), c.ZMM()
+	var fines []reg.VecVirtual
+	for v := range int16Vectors {
+		s, f := c.vec(), c.vec()
 		c.VCVTDQ2PS(operand.Mem{Base: scores, Disp: v * tileBytes}, s)
 		c.VCVTDQ2PS(operand.Mem{Base: sums, Disp: v * tileBytes}, f)
 		c.VMULPS(unit, f, f)
 		c.VADDPS(f, s, s)
 		c.VMOVAPS(s, operand.Mem{Base: scores, Disp: v * tileBytes})
-		row = append(row, s)
+		row, fines = append(row, s), append(fines, f)
 	}
-	c.ADDQ(operand.U32(nr*4), scores)
+	holds(c.Context, "1/254", unit)
+	holds(c.Context, "scores of a query", row...)
+	holds(c.Context, "fine sums of a query", fines...)
+	c.ADDQ(operand.U32(int16NR*4), scores)
 	c.MOVQ(scores, scoresAt)
-	c.ADDQ(operand.U32(nr*4), sums)
+	c.ADDQ(operand.U32(int16NR*4), sums)
 	c.MOVQ(sums, scratchAt)
-	rows := c.GP64()
-	c.MOVQ(rowsAt, rows)
-	p.count([][]reg.VecVirtual{row}, rows, outAt)
-	c.ADDQ(operand.Imm(4), rowsAt)
-	c.DECQ(left)
-	c.JNE(operand.LabelRef("row"))
-
-	c.SUBQ(operand.U32(tileRows16*nr*4), scratchAt)
-	stride := c.Load(c.Param("qStride"), c.GP64())
-	c.SHLQ(operand.Imm(2), stride)
-	c.ADDQ(stride, qAt)
-	c.DECQ(stripsLeft)
-	c.JNE(operand.LabelRef("strip"))
-	out, start := c.GP64(), c.Load(c.Param("undecided"), c.GP64())
-	c.MOVQ(outAt, out)
-	c.SUBQ(start, out)
-	c.SHRQ(operand.Imm(4), out)
-	c.Store(out, c.ReturnIndex(0))
-	release(c)
-	c.VZEROUPPER()
-	c.RET()
+	return row
 }
 
 const fineUnitName = "fineUnit"
@@ -311,8 +347,8 @@ func tilePeak(c *build.Context, name, operands string, multiply func(c *build.Co
 	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each, on
 tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
 result but the time that it takes. Requires n > 0.`, name, chains, operands))
-	n := c.Load(c.Param("n"), c.GP64())
-	c.Load(c.Param("x"), reg.R8)
+	n := parameter(c, "n", c.GP64())
+	parameter(c, "x", reg.R8)
 	c.MOVQ(operand.U32(tileBytes), reg.R9)
 	configure(c)
 	for t := range tile(8) {
@@ -322,6 +358,7 @@ result but the time that it takes. Requires n > 0.`, name, chains, operands))
 	for t := range tile(chains) {
 		multiply(c, t, 6, 7)
 	}
+	holds(c, "rounds left", n)
 	c.SUBQ(operand.Imm(1), n)
 	c.JNE(operand.LabelRef("round"))
 	release(c)

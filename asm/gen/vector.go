@@ -47,15 +47,15 @@ func (c vectors) broadcast(m operand.Mem) reg.VecVirtual {
 
 // param loads an argument.
 func (c vectors) param(name string) reg.GPVirtual {
-	r := c.GP64()
-	c.Load(c.Param(name), r)
-	return r
+	return parameter(c.Context, name, c.GP64())
 }
 
 // bytes loads a number of float32 numbers, as bytes.
 func (c vectors) bytes(name string) reg.GPVirtual {
-	r := c.param(name)
+	r := c.GP64()
+	c.Load(c.Param(name), r)
 	c.SHLQ(operand.Imm(2), r)
+	holds(c.Context, name+", in bytes", r)
 	return r
 }
 

@@ -56,6 +56,7 @@ var (
 // polynomial returns the polynomial in x with the given coefficients, highest first.
 func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.VecVirtual {
 	p := c.load(k.number(terms[0]))
+	holds(c.Context, "values of polynomials", p)
 	for _, t := range terms[1:] {
 		c.VMULPS(x, p, p)
 		c.VADDPS(k.number(t), p, p)
@@ -63,9 +64,13 @@ func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.
 	return p
 }
 
-// exponential returns exp(x); most and least are the limits of x, in registers so that NaN stays.
+// exponential returns exp(x) = 2ⁿ·exp(v), v = x − n·ln 2, n = round(x/ln 2); most and
+// least are the limits of x, in registers so that NaN stays.
 func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.VecVirtual {
+	c.Comment("exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts")
 	v := c.vec()
+	holds(c.Context, "the limits of exp's argument", most, least)
+	holds(c.Context, "v, what is left of exp's argument", v)
 	c.VMINPS(x, most, v)
 	c.VMAXPS(v, least, v)
 	shifted := c.product(k.number(log2e), v)
@@ -75,10 +80,12 @@ func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.Vec
 	c.VSUBPS(c.product(k.number(ln2High), n), v, v)
 	c.VMULPS(k.number(ln2Low), n, n)
 	c.VSUBPS(n, v, v)
+	c.Comment("exp(v) = 1 + (v + v²·polynomial(v))")
 	p := c.polynomial(k, v, expTerms)
 	c.VMULPS(c.product(v, v), p, p)
 	c.VADDPS(v, p, p)
 	c.VADDPS(k.number(1), p, p)
+	c.Comment("times 2^n, in two halves, since 2^n alone may leave the range")
 	half := n
 	c.VPSUBD(k.bits(math.Float32bits(roundShift)), shifted, shifted)
 	c.VPSRAD(operand.Imm(1), shifted, half)
@@ -99,6 +106,7 @@ it. Requires n > 0, a multiple of 32.`)
 	for i := 0; i < sumLanes; i += c.lanes {
 		most = append(most, c.load(at(lanes, i)))
 	}
+	holds(c.Context, "maxima of the 32 lanes", most...)
 	c.loop("entries", n, sumLanes, func() {
 		for v, m := range most {
 			c.VMAXPS(m, c.load(at(x, v*c.lanes)), m)
@@ -149,7 +157,7 @@ summed in 32 lanes like Exp, every operation rounded; in target·z, z is at leas
 			y := c.vec()
 			c.or(k.bits(1<<31), z, y)
 			e := c.exponential(k, y, most, least)
-			c.Comment("the derivative")
+			c.Comment("the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)")
 			u, d := c.vec(), c.vec()
 			c.VADDPS(k.number(1), e, u)
 			c.chooseBySign(z, e, k.number(1), d)
@@ -158,7 +166,7 @@ summed in 32 lanes like Exp, every operation rounded; in target·z, z is at leas
 			weight := c.load(at(w, v*c.lanes))
 			c.VMULPS(weight, d, d)
 			c.VMOVUPS(d, at(x, v*c.lanes))
-			c.Comment("the loss")
+			c.Comment("the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))")
 			c.VADDPS(k.number(2), e, u)
 			c.VDIVPS(u, e, e)
 			q := c.product(e, e)
@@ -170,7 +178,7 @@ summed in 32 lanes like Exp, every operation rounded; in target·z, z is at leas
 			positive := c.zero()
 			c.VMAXPS(z, positive, positive)
 			c.VADDPS(positive, p, p)
-			bounded := c.load(k.number(-math.MaxFloat32)) // 0·∞ is no number
+			bounded := c.load(k.number(-math.MaxFloat32)) // 0·∞ is NaN
 			c.VMAXPS(z, bounded, bounded)
 			c.VMULPS(target, bounded, bounded)
 			c.VSUBPS(bounded, p, p)

@@ -116,13 +116,13 @@ func (c *checker) check(q query, t truth, got count) error {
 // product, else the sum of the groups' norms.
 func (c *checker) size(x []float32) float64 {
 	var sum float64
-	switch unit := c.tower.Compare.Unit(); {
+	switch group := c.tower.Compare.Group(); {
 	case c.tower.Compare == kernel.Dot:
 		for _, v := range x {
 			sum += float64(v) * float64(v)
 		}
 		return math.Sqrt(sum)
-	case unit == 1:
+	case group == 1:
 		for _, v := range x {
 			sum += math.Abs(float64(v))
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
@@ -149,7 +148,7 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 		return nil, err
 	}
 	m := s.checkpoint.Model
-	if compare := m.Tower(kg.Tail).Compare; compare != kernel.Dot && e.screen != rank.AutoScreen {
+	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
 		return nil, fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out",
 			e.screen, m.Config().Model, compare)
 	}

@@ -19,11 +19,6 @@ import (
 // peakTime is how long one measurement of a ceiling takes.
 const peakTime = 300 * time.Millisecond
 
-// portOperations counts the operations of a term that compete with FMA for its ports, an FMA being
-// two: a subtraction, a mask and another subtraction for L1. The square roots of the pairwise
-// comparisons have no common measure with it.
-var portOperations = map[kernel.Comparison]float64{kernel.Dot: 2, kernel.L1: 6}
-
 // peakRates holds measurements of the processor's rates, in operations and in terms of a comparison a second.
 type peakRates struct {
 	compare    kernel.Comparison
@@ -54,7 +49,7 @@ func (c *peakRates) report(r *metrics.Report, t model.Tower) {
 	}
 	gterms := float64(t.Phi) * float64(r.Candidates) * float64(r.UniqueQueries) / 1e9 / r.Timing.Rank
 	r.FMAGFLOPSAll, r.GtermsAll = stat.Mean(c.fma, nil)/1e9, stat.Mean(c.terms, nil)/1e9
-	r.Share = portOperations[c.compare] * gterms / r.FMAGFLOPSAll
+	r.Share = c.compare.PortOperations() * gterms / r.FMAGFLOPSAll
 	r.ComparisonShare = gterms / r.GtermsAll
 }
 

@@ -72,7 +72,7 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 }
 
 // Terms is the ceiling of a comparison's panels: its operations on registers alone, counted in terms of scores. That
-// of Dot, a multiply-add or two operations a term, is the FMA ceiling. Int8 and Int16 have ceilings of their own.
+// of Dot, a multiply-add or two operations a term, is the FMA ceiling.
 func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	loop, terms := b.Peak(c)
 	return Ceiling{float64(terms), onRegisters(loop, operands32)}

@@ -220,13 +220,13 @@ func conformRows(r *rig) {
 	interval[2*first[6]+1] = math.Inf(1)
 	truths := len(interval) / 2
 	for _, half := range []bool{true, false} {
-		for c := kernel.Dot; c <= kernel.Phase; c++ {
+		for _, c := range kernel.Comparisons() {
 			if half && c != kernel.Dot {
 				continue
 			}
 			rows, ends := up(r, make([]Row, QueryTile)), up(r, make([]float32, 2*truths))
 			a := Prepare{Psi: up(r, psi).At(0), Queries: up(r, queries).At(0), First: up(r, first).At(0), Interval: up(r, interval).At(0), Rows: rows.At(0), Ends: ends.At(0),
-				N: n, Padded: QueryTile, K: k, Compare: int32(c), Relative: 1e-5, Absolute: 1e-7, Centring: 1e-9}
+				N: n, Padded: QueryTile, K: k, Compare: int32(c.Kind()), Relative: 1e-5, Absolute: 1e-7, Centring: 1e-9}
 			if c == kernel.Dot {
 				a.Rounding, a.Subnormal = 1e-4, 1e-8
 			}

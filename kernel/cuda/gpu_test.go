@@ -152,7 +152,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 				r.timedBench(b, "TFLOP/s", work, "half", func() error { return r.screens.Half(r.s, variant, a, s.queries) })
 			})
 		}
-		for c := kernel.Dot; c <= kernel.Phase; c++ {
+		for _, c := range kernel.Comparisons() {
 			b.Run("kernel=single_"+c.String()+"/"+name, func(b *testing.B) {
 				r := openGPU(b)
 				a := r.benchScreen(s.queries, s.candidates, k, false)

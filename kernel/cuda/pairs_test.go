@@ -26,7 +26,7 @@ func conformDecide(r *rig) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	p := newProblem(rng, 6, 50, 70, normals(rng), func(q int) int { return q })
 	truths := len(p.ends) / 2
-	for c := kernel.Dot; c <= kernel.Phase; c++ {
+	for _, c := range kernel.Comparisons() {
 		// Truth t's answer is candidate t; candidate 49 has the parameters of 3; 48 is open for every truth.
 		entity, same, norm, size := make([]int32, 50), make([]int32, 50), norms(p.phi, p.k), make([]float64, 50)
 		for e := range entity {
@@ -62,7 +62,7 @@ func conformDecide(r *rig) {
 			Entity: up(r, entity).At(0), Same: up(r, same).At(0), First: up(r, p.first).At(0), Row: up(r, row).At(0), Interval: up(r, interval).At(0),
 			Answer: up(r, answer).At(0), AnswerSame: up(r, answer).At(0), Better: counts.At(0), Equal: counts.At(int64(4 * truths)),
 			List: up(r, list).At(0), Listed: up(r, []uint32{uint32(len(list))}).At(0), Known: up(r, known).At(0), Rest: rest.At(0), Rested: up(r, []uint32{0}).At(0),
-			Room: 1000, Count: uint32(len(list)), K: int32(p.k), Compare: int32(c), Truths: int32(truths), Relative: kernel.PairError(c, p.k),
+			Room: 1000, Count: uint32(len(list)), K: int32(p.k), Compare: int32(c.Kind()), Truths: int32(truths), Relative: c.PairError(p.k),
 		}
 		require.NoError(r.t, r.stages.Pairs(r.s, a))
 		got := down[int32](r, counts, 2*truths)

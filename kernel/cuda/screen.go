@@ -70,13 +70,11 @@ type Screen struct {
 	Limit      float32
 }
 
-const comparisons = int(kernel.Phase) + 1
-
 // Screens are the counting kernels of a device.
 type Screens struct {
 	device *Device
 	half   [halfVariants]*Kernel
-	single [comparisons]*Kernel
+	single [kernel.NumKinds]*Kernel
 }
 
 // Variants of the tensor-core screen.
@@ -114,7 +112,7 @@ func NewScreens(d *Device) (*Screens, error) {
 			return nil, err
 		}
 	}
-	for i, name := range [comparisons]string{"count_dot", "count_l1", "count_group_norm", "count_phase"} {
+	for i, name := range [kernel.NumKinds]string{"count_dot", "count_l1", "count_group_norm", "count_phase"} {
 		if s.single[i], err = single.Kernel(name, 256, 0); err != nil {
 			return nil, err
 		}
@@ -146,7 +144,7 @@ func HalfError(variant, k int) (relative, absolute float64) {
 
 // Single launches the float32 screen of a comparison.
 func (x *Screens) Single(s *Stream, c kernel.Comparison, a Screen, queries int) error {
-	return x.launch(s, x.single[c], BlockCandidates, a, queries)
+	return x.launch(s, x.single[c.Kind()], BlockCandidates, a, queries)
 }
 
 func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) error {
@@ -162,17 +160,7 @@ func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) 
 }
 
 // SingleError bounds the error of Single's scores over k terms, as kernel.Backend.PanelError does for
-// panels: the kernels add up chains of 128 terms, too, and their root errs by less than 2⁻²².
+// panels: the kernels add up chains of kernel.Chunk terms, too, and their root errs by less than 2⁻²².
 func SingleError(c kernel.Comparison, k int) (relative, absolute float64) {
-	const chain = 128
-	n := min(k, chain)/c.Unit() + (k+chain-1)/chain - 1
-	switch c {
-	case kernel.L1:
-		return kernel.Gamma(n+1, kernel.U32), 0
-	case kernel.GroupNorm:
-		return kernel.Gamma(n+4, kernel.U32) + 0x1p-22*(1+kernel.Gamma(n+4, kernel.U32)), float64(k) * 0x1p-63
-	case kernel.Phase:
-		return kernel.Gamma(n+3, kernel.U32), float64(k) * 0x1p-149
-	}
-	return kernel.Gamma(n, kernel.U32), float64(k) * 0x1p-149
+	return c.PanelError(k, 0x1p-22)
 }

@@ -15,8 +15,8 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 	f := func() *big.Float { return new(big.Float).SetPrec(precision) }
 	score = f()
 	var xx, yy float64
-	for t := 0; t < len(x); t += c.Unit() {
-		for u := range c.Unit() {
+	for t := 0; t < len(x); t += c.Group() {
+		for u := range c.Group() {
 			a, b := float64(x[t+u]), float64(y[t+u])
 			largest := math.Max(math.Abs(a), math.Abs(b))
 			if math.IsNaN(largest) || math.IsInf(largest, 0) || largest > 1e18 && c == kernel.GroupNorm {
@@ -52,7 +52,7 @@ func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure 
 
 // PlainScore returns the score of x and y by the definition, in float64.
 func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
-	for t := 0; t < len(x); t += c.Unit() {
+	for t := 0; t < len(x); t += c.Group() {
 		a, b := float64(x[t]), float64(y[t])
 		switch c {
 		case kernel.Dot:

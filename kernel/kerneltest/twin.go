@@ -40,7 +40,7 @@ func Sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 // Abs32 returns |x|, also of NaN.
 func Abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// twinUpdate adds one unit of terms to a score as the assembly of a tier does.
+// twinUpdate adds the term of a group of coordinates to a score as the assembly of a tier does.
 func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	switch c {
 	case kernel.L1:
@@ -54,38 +54,13 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	return FMA32(q[0], e[0], score)
 }
 
-// TwinScore returns the score of q and e over len(q) terms with the operations of a panel in assembly, which AVX2 and
-// AVX-512 share. It has the bits of Dot, L1, Phase, Int8 and Int16.
+// TwinScore returns the score of q and e in Panels(c) with the operations of the assembly, which AVX2 and AVX-512
+// share. It has the bits of Dot, L1 and Phase.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
-	if c == kernel.Int16 {
-		products := func(x, y []float32) (sum int64) {
-			for t := range x {
-				for shift := 0; shift < 32; shift += 8 {
-					sum += int64(int8(math.Float32bits(x[t])>>shift)) * int64(int8(math.Float32bits(y[t])>>shift))
-				}
-			}
-			return sum
-		}
-		half := len(q) / 2
-		coarse := products(q[:half], e[:half])
-		fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
-		part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
-		return float32(coarse) + part
-	}
-	if c == kernel.Int8 {
-		sum := int32(0)
-		for t := range q {
-			x, y := math.Float32bits(q[t]), math.Float32bits(e[t])
-			for shift := 0; shift < 32; shift += 8 {
-				sum += int32(int8(x>>shift)) * int32(uint8(y>>shift))
-			}
-		}
-		return float32(sum)
-	}
 	var sum float32
 	for from := 0; from < len(q); from += kernel.Chunk {
 		var chain float32
-		for t := from; t < min(from+kernel.Chunk, len(q)); t += c.Unit() {
+		for t := from; t < min(from+kernel.Chunk, len(q)); t += c.Group() {
 			chain = twinUpdate(c, chain, q[t:], e[t:])
 		}
 		if from > 0 {
@@ -94,4 +69,32 @@ func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 		sum = chain
 	}
 	return sum
+}
+
+// TwinInt8 returns the score of q and e, words of four codes, in Int8Panels, bit for bit.
+func TwinInt8(q, e []uint32) float32 {
+	sum := int32(0)
+	for t := range q {
+		for shift := 0; shift < 32; shift += 8 {
+			sum += int32(int8(q[t]>>shift)) * int32(uint8(e[t]>>shift))
+		}
+	}
+	return float32(sum)
+}
+
+// TwinInt16 returns the score of q and e, words of coarse and then of fine codes, in Int16Panels, bit for bit.
+func TwinInt16(q, e []uint32) float32 {
+	products := func(x, y []uint32) (sum int64) {
+		for t := range x {
+			for shift := 0; shift < 32; shift += 8 {
+				sum += int64(int8(x[t]>>shift)) * int64(int8(y[t]>>shift))
+			}
+		}
+		return sum
+	}
+	half := len(q) / 2
+	coarse := products(q[:half], e[:half])
+	fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
+	part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
+	return float32(coarse) + part
 }
