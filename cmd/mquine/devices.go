@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/rank/gpu"
 )
 
 const cudaBackend = "cuda"
@@ -62,56 +62,32 @@ func (g *gpus) check(c compute) error {
 	return nil
 }
 
-// open opens the GPUs that were asked for: by --backend cuda, or by --devices with --backend auto, which computes on the
-// processor if they cannot be used, and says so to log.
-func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
+// open opens the GPUs that were asked for, if any: by --backend cuda, or by --devices with --backend auto, which computes
+// on the processor if they cannot be used, and says so to log. The caller calls close when done.
+func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close func(), err error) {
+	none := func() {}
 	indices := g.indices
 	if c.backend == cudaBackend && len(indices) == 0 {
 		indices = []int{0}
 	}
-	var devices []*cuda.Device
-	for _, i := range indices {
-		d, err := cuda.Open(i)
-		if err != nil {
-			closeDevices(devices)
-			if c.backend == cudaBackend {
-				return nil, err
-			}
-			noteNoGPU(log, err)
-			return nil, nil
-		}
-		devices = append(devices, d)
+	if len(indices) == 0 {
+		return nil, none, nil
 	}
-	return devices, nil
-}
-
-// orProcessor returns the error of GPUs, or with auto gives them back, tells log and returns nil: the processor
-// is to compute.
-func (c compute) orProcessor(ctx context.Context, err error, o *rank.Options, log io.Writer) error {
-	if err == nil || len(o.Devices) == 0 || c.backend != autoBackend || ctx.Err() != nil {
-		return err
+	note := func(err error) {
+		m.clear()
+		printLine(log, "note: the processor computes: %v", err)
 	}
-	noteNoGPU(log, err)
-	closeDevices(o.Devices)
-	o.Devices = nil
-	return nil
-}
-
-func noteNoGPU(log io.Writer, err error) { printLine(log, "note: the processor computes: %v", err) }
-
-func closeDevices(devices []*cuda.Device) {
-	for _, d := range devices {
-		d.Close()
+	opened, err := gpu.Open(indices...)
+	switch {
+	case err != nil && c.backend == cudaBackend:
+		return nil, none, err
+	case err != nil:
+		note(err)
+		return nil, none, nil
+	case c.backend != cudaBackend:
+		opened.OrProcessor(note)
 	}
-}
-
-// deviceNames describes GPUs in a few words.
-func deviceNames(devices []*cuda.Device) string {
-	var list []string
-	for _, d := range devices {
-		list = append(list, fmt.Sprintf("GPU %d (%s)", d.Index, d.Name))
-	}
-	return strings.Join(list, " and ")
+	return opened, opened.Close, nil
 }
 
 // gpuInfo is a GPU in the result of `mquine info`.

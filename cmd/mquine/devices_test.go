@@ -80,9 +80,9 @@ func TestGPUs(t *testing.T) {
 
 	// Tensor cores that round worse than the bands assume are found out, and their ranks not used.
 	t.Setenv("STANDIN_CARELESS", "13")
-	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "GPU 0 (Stand-in) ranks a small test graph by mquine otherwise than the processor")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by mquine differ")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
-	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "note: the processor computes: GPU 0 (Stand-in) ranks a small test graph")
+	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "note: the processor computes: GPU 0 (Stand-in) failed the self-test")
 	assert.Equal(t, want, ranks())
 	o = process(t, append(predict, "--devices", "0")...)
 	assert.Equal(t, predicted, o.stdout)
