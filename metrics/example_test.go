@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"runtime"
 
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model/checkpoint"
@@ -34,12 +32,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	backends, err := kernel.Available() // best first
-	if err != nil {
-		log.Fatal(err)
-	}
-	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test,
-		rank.Options{Backend: backends[0], Threads: runtime.NumCPU()})
+	ranking, err := rank.Run(ctx, c.Model, kg.NewIndex(g), test, rank.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

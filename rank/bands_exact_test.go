@@ -14,6 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in math/big.
@@ -23,13 +25,16 @@ import (
 
 // bandSweeper returns a sweeper with one query, its one truth and one block, for tests of bands alone.
 func bandSweeper(b *kernel.Backend, tower model.Tower) *sweeper {
-	f := &features{tower: tower, nr: b.NR, blockNorms: make([]float64, 1), blockSizes: make([]float64, 1)}
+	f := &features{nr: b.NR, blockNorms: make([]float64, 1), blockSizes: make([]float64, 1)}
+	f.Tower = tower
 	f.screen = &float32Screen{f, b.Panels(tower.Compare)}
 	return &sweeper{
-		run: &run{backend: b}, f: f,
-		queries: make([]query, 1), norms: make([]float64, 1), slacks: make([]model.Slack, 1),
-		rows: []int32{0, 1}, low: make([]float64, 1), high: make([]float64, 1),
-		thresholds: make([]float32, 2), exitBelow: make([]float32, 1),
+		Block: &engine.Block{
+			Job: &engine.Job{Backend: b}, Queries: make([]engine.Query, 1), TargetStart: []int32{0, 1},
+			Vectors: engine.Vectors{Tower: tower, Norms: make([]float64, 1), Slacks: make([]model.Slack, 1)},
+			Low:     make([]float64, 1), High: make([]float64, 1),
+		},
+		f: f, thresholds: make([]float32, 2), exitBelow: make([]float32, 1),
 		coded: make([]codedQuery, 1), fineBands: make([]float64, 1),
 	}
 }
@@ -77,7 +82,7 @@ func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, 
 
 // exactBand is the half-width of section 3 around a score, without the slack.
 func exactBand(s *sweeper, score, relative, absolute, norm float64) *big.Float {
-	tower, u, psi := s.f.tower, kernel.U32, s.norms[0]
+	tower, u, psi := s.f.Tower, kernel.U32, s.Norms[0]
 	if tower.Compare.Distance() {
 		largest := exactly.Quo(exactly.Sum(math.Abs(score), absolute), exactly.Sum(1, -relative))
 		return exactly.Add(exactly.Mul(exactly.Of(relative), largest), exactly.Of(absolute))
@@ -101,21 +106,21 @@ func exactSlack(slack model.Slack, n float64) *big.Float {
 // returns a score.
 func drawBands(rng *rand.Rand, s *sweeper) (score float64) {
 	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
-	s.norms[0], s.f.blockNorms[0], s.f.blockSizes[0] = size(), size(), size()
-	score, s.slacks[0] = rng.NormFloat64()*s.norms[0]*s.f.blockNorms[0], model.Slack{}
+	s.Norms[0], s.f.blockNorms[0], s.f.blockSizes[0] = size(), size(), size()
+	score, s.Slacks[0] = rng.NormFloat64()*s.Norms[0]*s.f.blockNorms[0], model.Slack{}
 	switch rng.IntN(4) {
 	case 0:
 		score = 0
 	case 1: // a large score beside small norms, such as a truth's among small candidates
 		score *= math.Ldexp(1, rng.IntN(80))
-		s.norms[0] *= 0x1p-20
+		s.Norms[0] *= 0x1p-20
 		s.f.blockNorms[0] *= 0x1p-20
 	case 2: // below the normal range of float32
-		s.norms[0], s.f.blockNorms[0] = 0x1p-140*s.norms[0], 0x1p-140*s.f.blockNorms[0]
+		s.Norms[0], s.f.blockNorms[0] = 0x1p-140*s.Norms[0], 0x1p-140*s.f.blockNorms[0]
 		score = 0
 	}
 	if at := rng.IntN(6); at < 3 {
-		s.slacks[0][at] = math.Ldexp(size(), rng.IntN(60)-50)
+		s.Slacks[0][at] = math.Ldexp(size(), rng.IntN(60)-50)
 	}
 	return score
 }
@@ -130,8 +135,8 @@ func TestIntervals(t *testing.T) {
 			for range 5000 {
 				score := drawBands(rng, s)
 				norm, size := s.f.blockNorms[0], s.f.blockSizes[0]
-				slack := exactSlack(s.slacks[0], size)
-				low, high := s.interval(0, score, norm, size)
+				slack := exactSlack(s.Slacks[0], size)
+				low, high := s.Interval(0, score, norm, size)
 				half := exactly.Add(exactBand(s, score, c.PairError(96), 0, norm), slack)
 				contain(&ratio, score, half, half, low, high)
 				score = float64(float32(score))
@@ -162,12 +167,12 @@ func TestEnds(t *testing.T) {
 				if c.Distance() {
 					score = -math.Abs(score)
 				}
-				s.low[0], s.high[0] = score, score
+				s.Low[0], s.High[0] = score, score
 				s.setRowThresholds(0, 0)
 				if math.IsInf(float64(s.thresholds[1]), 0) {
 					continue
 				}
-				slack := exactSlack(s.slacks[0], s.f.blockSizes[0])
+				slack := exactSlack(s.Slacks[0], s.f.blockSizes[0])
 				lo, hi := exactly.Sub(exactly.Of(score), slack), exactly.Add(exactly.Of(score), slack)
 				if c.Distance() {
 					lo = exactly.Sub(exactly.Mul(lo, exactly.Sum(1, relative)), exactly.Of(absolute))
@@ -203,8 +208,8 @@ func TestPairInterval(t *testing.T) {
 				y[0] = 1
 			}
 			b.Pair(c, out, x, y, width, []int32{0})
-			s.norms[0] = fmath.Norm(x)
-			low, high := s.interval(0, out[0], fmath.Norm(y), 0)
+			s.Norms[0] = fmath.Norm(x)
+			low, high := s.Interval(0, out[0], fmath.Norm(y), 0)
 			want := exactly.Sub(exactly.Of(-1), product(lane-1, kernel.U64))
 			var ratio exactly.Ratio
 			ratio.See(exactly.Sub(want, exactly.Of(out[0])), min(out[0]-low, high-out[0]))
@@ -228,22 +233,17 @@ func TestIntervalOfSquares(t *testing.T) {
 		return x
 	}
 	for _, name := range []string{"mquine", "mquade"} {
-		g := randomGraph(rand.New(rand.NewPCG(1, 1)), 2, 1, 0, 0, 0)
-		m := newModel(t, name, 1, g, 1, checkpointKind{fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
+		g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), 2, 1, 0, 0, 0)
+		m := ranktest.Model(t, name, 1, g, 1, ranktest.Kind{Fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
 			ts[0][1] = root(math.Sqrt2*0x1p20) / 2 // half of T; its square is most of φ
 			ts[2][0] = root(math.Sqrt2)
 		}})
 		ranks := []Rank{{Triple: kg.Triple{Head: 0, Tail: 1}, Side: kg.Tail}}
-		b := someBackend(t)
-		r := newRun(m, kg.NewIndex(g), Options{Backend: b}, newPlan(m, ranks))
-		f := newFeatures(r, 2, 2)
-		f.tower = r.plan.passes[0].tower
-		s := newSweeper(r, f, m.NewWorker(b))
-		require.True(t, s.prepare(t.Context(), item{last: 1})) // no candidates are needed
-		score := s.worker.Reference(s.queries[0].Query, 1)
-		middle := s.low[0]/2 + s.high[0]/2
+		s := begin(t, loadAll(t, m, someBackend(t), Float32Screen, ranks, 2), 0, 1)
+		score := s.Worker.Reference(s.Queries[0].Query, 1)
+		middle := s.Low[0]/2 + s.High[0]/2
 		var ratio exactly.Ratio
-		ratio.See(exactly.Sub(exactly.Of(score), exactly.Of(middle)), s.high[0]-middle)
+		ratio.See(exactly.Sub(exactly.Of(score), exactly.Of(middle)), s.High[0]-middle)
 		ratio.Check(t, 0.99)
 	}
 }
@@ -263,17 +263,17 @@ func TestOverflowGuards(t *testing.T) {
 				if c.Distance() {
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
-				s.norms[0], s.f.blockNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
+				s.Norms[0], s.f.blockNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
 				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
 					continue // farther than all that is finite, rightly
 				}
 				if math.IsInf(float64(score), 0) || math.IsNaN(float64(score)) {
 					overflows++
-					assert.True(t, c.MayOverflow(s.norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.True(t, c.MayOverflow(s.Norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
 				}
 				if at < 110 {
-					assert.False(t, c.MayOverflow(s.norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.False(t, c.MayOverflow(s.Norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
 				}
 			}
 			assert.Positive(t, overflows, "%s, %s", b.Tier, c)

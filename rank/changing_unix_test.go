@@ -22,6 +22,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // meddled is a model that calls meddle before it, or one of its workers, reads parameters for the n-th time.
@@ -145,7 +146,7 @@ type changing struct {
 
 func mquineChanging(name string, entities, d int) changing {
 	return changing{name, "model.safetensors", entities, func(t *testing.T, dir string, g *kg.Graph, seed uint64) {
-		m := newModel(t, "mquine", d, g, seed, checkpointKinds[0])
+		m := ranktest.Model(t, "mquine", d, g, seed, ranktest.MatrixKinds[0])
 		width := model.Triangle(m.Config().Dim)
 		copy(m.Tensors()[0][width:2*width], m.Tensors()[0]) // one row twice, which Run compares before it begins
 		err := checkpoint.Save(t.Context(), dir, m, g.Entities, g.Relations, map[string]string{"dataset": "random"})
@@ -196,10 +197,20 @@ func TestChangingCheckpoint(t *testing.T) {
 	}
 }
 
+// CheckChanging is checkChanging of two kinds of checkpoints, for the tests of other engines.
+func CheckChanging(t *testing.T, o Options) {
+	for _, kind := range []changing{
+		mquineChanging("model", 100, 8),
+		{"entity table", "entity_embedding.npy", 60, writeRotateFolder},
+	} {
+		t.Run(kind.name, func(t *testing.T) { checkChanging(t, kind, o) })
+	}
+}
+
 // checkChanging checks that whatever changes the mapped file is an error that names it, and that what does
 // not changes no result.
 func checkChanging(t *testing.T, kind changing, options ...Options) {
-	g := randomGraph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
+	g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
 	index := kg.NewIndex(g)
 	var queries []kg.Query
 	for i, triple := range g.Splits[kg.Test] {
@@ -277,7 +288,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 // A file that is cut after Open is an error of all else that reads it, too.
 func TestChangingCheckpointHash(t *testing.T) {
 	for _, kind := range changingKinds {
-		g := randomGraph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
+		g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
 		dir := filepath.Join(t.TempDir(), "ckpt")
 		kind.write(t, dir, g, 1)
 		c, err := checkpoint.Open(t.Context(), dir)

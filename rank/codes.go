@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // What the screens of dot products in whole numbers share (docs/numerics.md, section 11): vectors in
@@ -66,45 +67,45 @@ type codedQuery struct {
 }
 
 // arrange puts the candidates in ascending order of the largest entry of b, which sets the step of a block.
-func (x *codes) arrange(ctx context.Context, c *crew) error {
-	f, width := x.f, x.f.tower.Phi
-	x.sizes, x.peaks = make([]float64, f.n), make([]float64, f.n)
-	buffers := x.buffers(c)
+func (x *codes) arrange(ctx context.Context, e *cpuEngine) error {
+	f, width := x.f, x.f.Tower.Phi
+	x.sizes, x.peaks = make([]float64, f.N), make([]float64, f.N)
+	buffers := x.buffers(e)
 	const each = 256
-	err := kernel.Parallel(ctx, len(c.sweepers), (f.n+each-1)/each, func(w, item int) {
-		c.run.phases.enter(packPhase)
-		for i := item * each; i < min((item+1)*each, f.n); i++ {
-			x.coordinates.candidate(buffers[w], f.row(int32(i))[:width])
+	err := kernel.Parallel(ctx, e.job.Threads, (f.N+each-1)/each, func(w, item int) {
+		e.job.Phases.Enter(engine.PackPhase)
+		for i := item * each; i < min((item+1)*each, f.N); i++ {
+			x.coordinates.candidate(buffers[w], f.Row(int32(i))[:width])
 			x.sizes[i], x.peaks[i] = norm64(buffers[w])*(1+rotation), largest(buffers[w])
 		}
 	})
 	if err != nil {
 		return err
 	}
-	f.sortBy(x.peaks)
+	f.SortBy(x.peaks)
 	return nil
 }
 
 // buffers returns memory for coordinates, for each goroutine.
-func (x *codes) buffers(c *crew) [][]float64 {
-	buffers := make([][]float64, len(c.sweepers))
+func (x *codes) buffers(e *cpuEngine) [][]float64 {
+	buffers := make([][]float64, e.job.Threads)
 	for w := range buffers {
-		buffers[w] = make([]float64, int8Width(x.f.tower.Phi))
+		buffers[w] = make([]float64, int8Width(x.f.Tower.Phi))
 	}
 	return buffers
 }
 
 // packPanels makes the panels. table is the memory for the codes, by rows, of the panel that begins at a
 // position, used by goroutine w.
-func (x *codes) packPanels(ctx context.Context, c *crew, table func(w, position int) []uint32) error {
+func (x *codes) packPanels(ctx context.Context, e *cpuEngine, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
-	perBlock, buffers := blockPanels*f.nr, x.buffers(c)
-	x.blocks = make([]codeBlock, (f.n+perBlock-1)/perBlock)
+	perBlock, buffers := blockPanels*f.nr, x.buffers(e)
+	x.blocks = make([]codeBlock, (f.N+perBlock-1)/perBlock)
 	terms, lanes := ascending(l.terms), ascending(f.nr)
 	defer func() { x.sizes, x.peaks = nil, nil }()
-	return kernel.Parallel(ctx, len(c.sweepers), len(x.blocks), func(w, block int) {
-		c.run.phases.enter(packPhase)
-		rows := f.order[block*perBlock : min((block+1)*perBlock, f.n)]
+	return kernel.Parallel(ctx, e.job.Threads, len(x.blocks), func(w, block int) {
+		e.job.Phases.Enter(engine.PackPhase)
+		rows := f.Order[block*perBlock : min((block+1)*perBlock, f.N)]
 		b := &x.blocks[block]
 		for _, i := range rows {
 			b.norm, b.step = max(b.norm, x.sizes[i]), max(b.step, x.peaks[i])
@@ -116,7 +117,7 @@ func (x *codes) packPanels(ctx context.Context, c *crew, table func(w, position 
 			memory := table(w, position)
 			for j, i := range some {
 				row := memory[j*l.stride:]
-				x.coordinates.candidate(buffers[w], f.row(i)[:f.tower.Phi])
+				x.coordinates.candidate(buffers[w], f.Row(i)[:f.Tower.Phi])
 				coarse, fine := kernel.Codes(row[:l.len]), kernel.Codes(row[l.fine:l.fine+l.len])
 				code := kernel.CodeInt8(coarse, fine, buffers[w], b.step, l.offset)
 				b.residual = max(b.residual, code.Residual+rotation*x.sizes[i])
@@ -134,11 +135,11 @@ func (x *codes) code(s *sweeper, row int, all, coarse, fine []uint32) {
 	clear(all)
 	q := &s.coded[row]
 	*q = codedQuery{step: 1}
-	if !(s.norms[row] < 0x1p60) { // its thresholds are infinite
+	if !(s.Norms[row] < 0x1p60) { // its thresholds are infinite
 		q.norm, q.size = math.Inf(1), math.Inf(1)
 		return
 	}
-	psi := s.row(row)[:x.f.tower.Phi]
+	psi := s.Row(row)[:x.f.Tower.Phi]
 	x.coordinates.query(s.rotated, psi)
 	q.step = step(largest(s.rotated))
 	code := kernel.CodeInt8(kernel.Codes(coarse), kernel.Codes(fine), s.rotated, q.step, 0)
@@ -154,17 +155,17 @@ func (x *codes) code(s *sweeper, row int, all, coarse, fine []uint32) {
 // reserve makes room for the codes of a block of queries.
 func (x *codes) reserve(s *sweeper) {
 	if len(s.coded) == 0 {
-		s.coded, s.fineBands = make([]codedQuery, len(s.norms)), make([]float64, len(s.norms))
+		s.coded, s.fineBands = make([]codedQuery, len(s.Norms)), make([]float64, len(s.Norms))
 	}
-	if n := int8Width(x.f.tower.Phi); len(s.rotated) != n {
+	if n := int8Width(x.f.Tower.Phi); len(s.rotated) != n {
 		s.rotated = make([]float64, n)
 	}
-	s.codes = s.strips[len(s.norms)*x.layout.terms:]
+	s.codes = s.strips[len(s.Norms)*x.layout.terms:]
 }
 
-// widen sets the thresholds of a row's truths, for scores of codes within band of ψ·φ.
+// widen sets the thresholds of a row's targets, for scores of codes within band of ψ·φ.
 func (x *codes) widen(s *sweeper, row, block int, slack, band float64) {
-	both := s.product(row, 0, band, s.f.blockNorms[block]) * outward
+	both := s.Product(row, 0, band, s.f.blockNorms[block]) * engine.Outward
 	s.widen(row, slack, func(lo, hi float64) (float64, float64) {
 		margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + both + band)
 		return x.units(s, row, block, lo-both-margin, hi+both+margin)
@@ -182,7 +183,7 @@ func (x *codes) units(s *sweeper, row, block int, lo, hi float64) (float64, floa
 
 // centerError bounds the error of ψ·μ, a chain of sums.
 func (x *codes) centerError(s *sweeper, row int) float64 {
-	return float64(x.f.tower.Phi) * kernel.U64 * s.norms[row] * x.coordinates.norm
+	return float64(x.f.Tower.Phi) * kernel.U64 * s.Norms[row] * x.coordinates.norm
 }
 
 // ascending returns 0, 1, 2, … n−1.

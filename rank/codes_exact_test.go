@@ -15,18 +15,20 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // codedSlice returns a sweeper for the queries ψ and the candidates φ of a DistMult model, with a screen of
 // codes. If set is not nil, the coordinates have no weights, and no center unless set gives them one.
 func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32, set func(*coordinates)) *sweeper {
 	n, d := len(phi), len(psi[0])
-	g := randomGraph(rand.New(rand.NewPCG(1, 1)), n+len(psi), 1, 0, 0, 0)
+	g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), n+len(psi), 1, 0, 0, 0)
 	ranks := make([]Rank, len(psi))
 	for i := range ranks {
 		ranks[i] = Rank{Triple: kg.Triple{Head: int32(n + i)}, Side: kg.Tail}
 	}
-	m := newModel(t, "distmult", d, g, 1, checkpointKind{fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
+	m := ranktest.Model(t, "distmult", d, g, 1, ranktest.Kind{Fill: func(_ *rand.Rand, _ model.Config, ts [][]float32) {
 		for e, x := range append(slices.Clone(phi), psi...) {
 			copy(ts[0][e*d:], x)
 		}
@@ -34,12 +36,8 @@ func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]flo
 			ts[1][i] = 1
 		}
 	}})
-	r := newRun(m, kg.NewIndex(g), Options{Backend: b}, newPlan(m, ranks))
-	r.screen = screen
-	f, all := newFeatures(r, d, n), r.plan.passes[0]
-	f.tower = all.tower
-	one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
-	require.NoError(t, f.fill(t.Context(), one, all, 0, n))
+	e := loadAll(t, m, b, screen, ranks, n)
+	f := e.features
 	if f.screen.name() != Float32Screen && set != nil {
 		c := codesOf(f.screen).coordinates
 		for t := range d {
@@ -48,12 +46,29 @@ func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]flo
 		set(c)
 		c.norm, _ = exactly.Norm(exactly.All(c.center)).Float64()
 		c.norm = math.Nextafter(c.norm, math.Inf(1))
-		require.NoError(t, f.screen.arrange(t.Context(), one))
-		require.NoError(t, f.screen.pack(t.Context(), one))
+		require.NoError(t, f.screen.arrange(t.Context(), e))
+		require.NoError(t, f.screen.pack(t.Context(), e))
 	}
-	s := one.member(0)
-	require.True(t, s.prepare(t.Context(), item{first: all.first, last: all.last}))
+	s := begin(t, e, 0, len(e.job.Queries))
 	f.screen.packStrips(s)
+	return s
+}
+
+// loadAll returns the engine for the queries of ranks, with the first n entities as its candidates.
+func loadAll(t *testing.T, m model.Model, b *kernel.Backend, screen Screen, ranks []Rank, n int) *cpuEngine {
+	j := Options{Backend: b, Threads: 1, Candidates: Range{Last: n}}.job(m, newPlan(m, ranks))
+	e := newCPUEngine(j, screen)
+	_, err := e.Load(t.Context(), 0, j.Passes[0], 0, n)
+	require.NoError(t, err)
+	return e
+}
+
+// begin returns a sweeper at a block of queries, with their vectors and intervals.
+func begin(t *testing.T, e *cpuEngine, first, last int) *sweeper {
+	s := e.sweeper(0, engine.NewBlock(e.job, e))
+	s.Begin(first, last)
+	require.NoError(t, s.Compute(t.Context(), s.Worker, e.features.Tower, s.Queries))
+	require.NoError(t, s.BoundTargets(t.Context(), &e.features.Features))
 	return s
 }
 
@@ -87,7 +102,7 @@ func TestCodeNorms(t *testing.T) {
 	random := func(n int) (rows [][]float32) {
 		for i := range n {
 			x := make([]float32, d)
-			if normal(rng, x, math.Exp(rng.NormFloat64())); i%2 == 0 { // spikes in the coordinates
+			if ranktest.Normal(rng, x, math.Exp(rng.NormFloat64())); i%2 == 0 { // spikes in the coordinates
 				for t := range x {
 					x[t] = x[0]
 				}
@@ -145,14 +160,14 @@ func TestCodeNorms(t *testing.T) {
 				fineNorms.See(exactly.Norm(fineBack), q.fineNorm)
 				fineResiduals.See(exactly.Norm(fineRest), q.fineResidual)
 			}
-			for row := range s.queries {
-				psi := s.row(row)[:d]
-				lengths.See(exactly.Norm(exactly.All(psi)), s.norms[row])
+			for row := range s.Queries {
+				psi := s.Row(row)[:d]
+				lengths.See(exactly.Norm(exactly.All(psi)), s.Norms[row])
 				words := s.codes[row*layout.stride:]
 				check(exactCoordinates(x.coordinates, psi, false), words, layout.len, 0, 0, s.coded[row])
 			}
-			for position, i := range f.order[:f.n] {
-				block, phi := position/f.nr/blockPanels, f.row(i)[:d]
+			for position, i := range f.Order[:f.N] {
+				block, phi := position/f.nr/blockPanels, f.Row(i)[:d]
 				if c.set == nil { // else the norms are those of the blocks of other coordinates
 					lengths.See(exactly.Norm(exactly.All(phi)), f.blockNorms[block])
 				}
@@ -346,10 +361,10 @@ func TestCodeEnds(t *testing.T) {
 			outside++
 		}
 
-		s.low[0], s.high[0] = score, score
+		s.Low[0], s.High[0] = score, score
 		s.setRowThresholds(0, 0)
-		center := product(width, kernel.U64, s.norms[0], x.coordinates.norm)
-		rest := exactly.Add(exactBand(s, score, 0, 0, s.f.blockNorms[0]), exactSlack(s.slacks[0], s.f.blockSizes[0]))
+		center := product(width, kernel.U64, s.Norms[0], x.coordinates.norm)
+		rest := exactly.Add(exactBand(s, score, 0, 0, s.f.blockNorms[0]), exactSlack(s.Slacks[0], s.f.blockSizes[0]))
 		fineBand := exactly.Add(product(q.fineNorm, block.fineNorm), product(q.fineResidual, block.norm),
 			exactly.Mul(exactly.Sum(q.size, q.fineResidual), exactly.Of(block.fineResidual)), center)
 		band := exactly.Add(product(q.residual, block.norm), product(q.norm, block.residual), center)
@@ -384,8 +399,8 @@ func TestNormLimits(t *testing.T) {
 	for _, screen := range []Screen{Int8Screen, Int16Screen} {
 		s := codedSlice(t, b, screen, ordinary, ordinary, nil)
 		require.Equal(t, screen, s.f.screen.name())
-		copy(s.row(1), []float32{0x1p60, 0, 0})
-		s.norms[1] = fmath.Norm(s.row(1))
+		copy(s.Row(1), []float32{0x1p60, 0, 0})
+		s.Norms[1] = fmath.Norm(s.Row(1))
 		s.f.screen.packStrips(s)
 		s.setThresholds(0)
 		assert.True(t, s.thresholds[1] < math.MaxFloat32)

@@ -11,6 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // The largest sums of coarse and fine codes, in widths up to the last one that int32 holds, and in one
@@ -21,7 +22,7 @@ func TestCodeWidths(t *testing.T) {
 	}
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	g := randomGraph(rand.New(rand.NewPCG(7, 9)), 20, 1, 1, 1, 30)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 9)), 20, 1, 1, 1, 30)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
 	for _, c := range []struct {
 		d           int // complex numbers
@@ -32,7 +33,7 @@ func TestCodeWidths(t *testing.T) {
 	} {
 		width := 2 * c.d
 		groups := int8Width(width) / spread
-		m := newModel(t, "complex", c.d, g, 1, checkpointKind{fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
+		m := ranktest.Model(t, "complex", c.d, g, 1, ranktest.Kind{Fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
 			for i := range c.d {
 				ts[1][i] = 1
 			}
@@ -73,7 +74,7 @@ func TestEndsOfLargeSums(t *testing.T) {
 	s.coded[0], x.blocks[0] = codedQuery{step: 1, offset: offset}, codeBlock{step: 1}
 	for score := range 32 {
 		truth := float64(score) + 0.5
-		s.low[0], s.high[0] = truth, truth
+		s.Low[0], s.High[0] = truth, truth
 		s.setRowThresholds(0, 0)
 		for sum := score - 20; sum <= score+20; sum++ {
 			rounded := float32(offset + sum)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // The coordinates of the screens of dot products in whole numbers (docs/numerics.md, section 11), in
@@ -115,7 +116,7 @@ func newCoordinates(psi, phi [][]float32, width int) *coordinates {
 		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
 		c.norm += mean[t] * mean[t]
 	}
-	c.norm = math.Sqrt(c.norm) * outward
+	c.norm = math.Sqrt(c.norm) * engine.Outward
 	return c
 }
 
@@ -153,5 +154,5 @@ func norm64(x []float64) float64 {
 	for ; len(x) >= 4; x = x[4:] {
 		a, b, c, d = a+x[0]*x[0], b+x[1]*x[1], c+x[2]*x[2], d+x[3]*x[3]
 	}
-	return math.Sqrt(a+b+c+d) * outward
+	return math.Sqrt(a+b+c+d) * engine.Outward
 }

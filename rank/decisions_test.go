@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -14,17 +13,19 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // Checkpoints made for single decisions of the ranking, which chance hardly ever brings about.
 var decisionKinds = []struct {
-	checkpointKind
+	ranktest.Kind
 	models []string
 }{
 	// Entities without a size: their intervals are points, which touch the truth's. Rows of zeros with other
 	// signs are other parameters, so that they are compared.
-	{checkpointKind{"zeros of both signs", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		normal(rng, ts[1], 0.3)
+	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+		ranktest.Normal(rng, ts[1], 0.3)
 		clear(ts[1][:len(ts[1])/c.Relations]) // one relation too
 		for i := range ts[0] {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
@@ -32,9 +33,9 @@ var decisionKinds = []struct {
 	}}, []string{"transe-l1", "rotate"}},
 	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than their rounding
 	// errors, which grow with the tail.
-	{checkpointKind{"rounding errors of large entities", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+	{ranktest.Kind{Name: "rounding errors of large entities", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
-			normal(rng, x, 0.3)
+			ranktest.Normal(rng, x, 0.3)
 		}
 		d, p := c.Dim, model.Triangle(c.Dim)
 		for i := range ts[3] {
@@ -62,9 +63,9 @@ var decisionKinds = []struct {
 			}
 		}
 	}}, []string{"mquine"}},
-	{checkpointKind{"different rows with one hash", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+	{ranktest.Kind{Name: "different rows with one hash", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
-			normal(rng, x, 0.3)
+			ranktest.Normal(rng, x, 0.3)
 		}
 		width := len(ts[0]) / c.Entities
 		for i := range ts[1] {
@@ -91,7 +92,7 @@ func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
 	seen := map[uint64][]float32{}
 	for range 1 << 20 {
 		b := make([]float32, width)
-		normal(rng, b[:width-1], 0.3)
+		ranktest.Normal(rng, b[:width-1], 0.3)
 		h := before(b)
 		if a, ok := seen[h>>32]; ok {
 			a[width-1] = 0.5
@@ -115,11 +116,11 @@ func oneHash(a, b []float32) bool {
 func TestExactDecisions(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	g := randomGraph(rand.New(rand.NewPCG(7, 10)), 150, 2, 300, 60, 300)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 10)), 150, 2, 300, 60, 300)
 	index, test := kg.NewIndex(g), g.Splits[kg.Test]
 	for _, kind := range decisionKinds {
 		for _, name := range kind.models {
-			m := newModel(t, name, 4, g, 1, kind.checkpointKind)
+			m := ranktest.Model(t, name, 4, g, 1, kind.Kind)
 			score := newBruteScorer(m)
 			if name != "mquine" {
 				score = m.NewWorker(backends[0]).Reference
@@ -127,7 +128,7 @@ func TestExactDecisions(t *testing.T) {
 			want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, score)
 			for _, b := range backends {
 				for _, o := range []Options{
-					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(widestTower(m))},
+					{Threads: 1}, {Threads: 1, FeatureMemory: 50 * featureBytes(engine.WidestTower(m))},
 					{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
 				} {
 					if sameTwin(b, o.Screen) || !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
@@ -136,55 +137,10 @@ func TestExactDecisions(t *testing.T) {
 					o.Backend = b
 					got, err := Run(context.Background(), m, index, test, o)
 					require.NoError(t, err)
-					assert.Equal(t, want, got.Ranks, "%s, %s, %s, %v", kind.name, name, b.Tier, o.Screen)
+					assert.Equal(t, want, got.Ranks, "%s, %s, %s, %v", kind.Name, name, b.Tier, o.Screen)
 				}
 			}
 		}
-	}
-}
-
-// A list keeps the k best of any candidates in any order, and no others than may be among them.
-func TestShortlist(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 11))
-	for range 200 {
-		const n = 150
-		k := []int{1, 2, 5, 40}[rng.IntN(4)]
-		var all []contender // with their final intervals
-		list := shortlist{items: make([]contender, 3), lows: make([]float64, 2), threshold: 7}
-		list.reset(k)
-		narrow := func(c contender) contender {
-			c.low, c.high = c.low+(c.score-c.low)/2, c.high-(c.high-c.score)/2
-			return c
-		}
-		for _, e := range rng.Perm(n) {
-			// Many equal scores; a third of the intervals are points.
-			score := float64(rng.IntN(12))
-			c := contender{entity: int32(e), low: score - float64(rng.IntN(3)), high: score + float64(rng.IntN(3)), score: score}
-			if rng.IntN(3) == 0 {
-				c.low, c.high = score, score
-			}
-			all = append(all, c)
-			list.add(c)
-			if rng.IntN(20) == 0 {
-				for i, c := range list.items {
-					list.items[i] = narrow(c)
-					at := slices.IndexFunc(all, func(o contender) bool { return o.entity == c.entity })
-					all[at] = list.items[i]
-				}
-				list.prune()
-			}
-		}
-		list.prune()
-
-		slices.SortFunc(all, func(a, b contender) int { return cmp.Compare(b.low, a.low) })
-		assert.Equal(t, all[k-1].low, list.threshold)
-		kept := slices.DeleteFunc(slices.Clone(all), func(c contender) bool { return c.high < all[k-1].low })
-		assert.ElementsMatch(t, kept, list.items, "those that k others do not certainly surpass")
-		slices.SortFunc(all, func(a, b contender) int {
-			return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.entity, b.entity))
-		})
-		list.truncate()
-		require.Equal(t, all[:k], list.items)
 	}
 }
 
@@ -192,28 +148,24 @@ func TestShortlist(t *testing.T) {
 func TestBlocksBoundTheirCandidates(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
-	g := randomGraph(rand.New(rand.NewPCG(7, 12)), 3000, 1, 0, 0, 1)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 12)), 3000, 1, 0, 0, 1)
 	ranks := []Rank{{Triple: g.Splits[kg.Test][0], Side: kg.Tail}}
 	for _, c := range []struct {
 		model  string
 		screen Screen
 	}{{"transe-l1", Float32Screen}, {"transe-l2", Int8Screen}} { // sizes and norms in another order than the panels'
-		m := newModel(t, c.model, 8, g, 1, vectorKinds[0])
-		r := newRun(m, kg.NewIndex(g), Options{Backend: backends[0]}, newPlan(m, ranks))
-		r.screen = c.screen
-		f, all := newFeatures(r, widestTower(m), 3000), r.plan.passes[0]
-		f.tower = all.tower
-		one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
-		require.NoError(t, f.fill(context.Background(), one, all, 0, 3000))
+		m := ranktest.Model(t, c.model, 8, g, 1, ranktest.VectorKinds[0])
+		e := loadAll(t, m, backends[0], c.screen, ranks, 3000)
+		f := e.features
 		require.Equal(t, c.screen, f.screen.name())
-		for at, i := range f.order {
+		for at, i := range f.Order {
 			block := at / (blockPanels * f.nr)
 			squares := 0.0
-			for _, v := range f.row(i) {
+			for _, v := range f.Row(i) {
 				squares += float64(v) * float64(v)
 			}
-			sizes, width := make([]float64, 1), f.tower.Phi
-			one.worker(0).Features(kg.Tail, 0, []int32{i}, model.Rows{Values: make([]float32, width), Width: width}, sizes)
+			sizes, width := make([]float64, 1), f.Tower.Phi
+			e.workers.Get(0).Features(kg.Tail, 0, []int32{i}, model.Rows{Values: make([]float32, width), Width: width}, sizes)
 			assert.LessOrEqual(t, math.Sqrt(squares), f.blockNorms[block])
 			assert.LessOrEqual(t, sizes[0], f.blockSizes[block])
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // float32Screen compares the float32 numbers of ψ and φ themselves, by any comparison.
@@ -15,47 +16,47 @@ type float32Screen struct {
 
 func (*float32Screen) name() Screen            { return Float32Screen }
 func (x *float32Screen) panels() kernel.Panels { return x.kernels }
-func (x *float32Screen) terms() int            { return x.f.tower.Phi }
+func (x *float32Screen) terms() int            { return x.f.Tower.Phi }
 
 // arrange puts the candidates in ascending order of ‖φ‖.
-func (x *float32Screen) arrange(context.Context, *crew) error {
-	x.f.sortBy(x.f.norms)
+func (x *float32Screen) arrange(context.Context, *cpuEngine) error {
+	x.f.SortBy(x.f.Norms)
 	return nil
 }
 
-func (x *float32Screen) pack(ctx context.Context, c *crew) error {
+func (x *float32Screen) pack(ctx context.Context, e *cpuEngine) error {
 	f := x.f
-	return kernel.Parallel(ctx, len(c.sweepers), f.panelCount(), func(_, p int) {
-		c.run.phases.enter(packPhase)
+	return kernel.Parallel(ctx, e.job.Threads, f.panelCount(), func(_, p int) {
+		e.job.Phases.Enter(engine.PackPhase)
 		panel, _ := f.panel(p)
-		rows := f.order[p*f.nr : min((p+1)*f.nr, f.n)]
-		kernel.PackRows(panel, kernel.Words(f.rows), f.stride(), rows, f.orderOf, f.nr)
+		rows := f.Order[p*f.nr : min((p+1)*f.nr, f.N)]
+		kernel.PackRows(panel, kernel.Words(f.Rows), f.Stride(), rows, f.Terms, f.nr)
 	})
 }
 
 func (x *float32Screen) packStrips(s *sweeper) {
-	f, mr, width := x.f, x.kernels.MR, x.f.tower.Phi
-	for row := 0; row < len(s.queries); row += mr {
-		n := min(mr, len(s.queries)-row)
-		kernel.PackRows(s.strips[row*width:(row+mr)*width], kernel.Words(s.psi), f.stride(), s.ids[row:row+n], f.orderOf, mr)
+	f, mr, width := x.f, x.kernels.MR, x.f.Tower.Phi
+	for row := 0; row < len(s.Queries); row += mr {
+		n := min(mr, len(s.Queries)-row)
+		kernel.PackRows(s.strips[row*width:(row+mr)*width], kernel.Words(s.Psi), f.Stride(), s.ids[row:row+n], f.Terms, mr)
 	}
 }
 
 func (x *float32Screen) setThresholds(s *sweeper, row, block int, slack float64) {
-	compare := x.f.tower.Compare
-	relative, absolute := s.backend.PanelError(compare, x.f.tower.Phi)
+	compare := x.f.Tower.Compare
+	relative, absolute := s.Job.Backend.PanelError(compare, x.f.Tower.Phi)
 	if compare.Distance() {
 		s.widen(row, slack, func(lo, hi float64) (float64, float64) {
 			margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + absolute)
 			// A distance D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
 			// proves D > X.
-			lo = lo*(1+relative*outward) - absolute
-			hi = hi*(1-relative*outward) + absolute
+			lo = lo*(1+relative*engine.Outward) - absolute
+			hi = hi*(1-relative*engine.Outward) + absolute
 			return lo - margin, hi + margin
 		})
 		return
 	}
-	band := s.product(row, relative, absolute, x.f.blockNorms[block]) * outward
+	band := s.Product(row, relative, absolute, x.f.blockNorms[block]) * engine.Outward
 	s.widen(row, slack, func(lo, hi float64) (float64, float64) {
 		margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + band + absolute)
 		return lo - band - margin, hi + band + margin

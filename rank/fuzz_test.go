@@ -10,12 +10,14 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // FuzzExact compares whole small rankings and predictions, on every tier, with a brute force: graph,
 // model, sizes, kind of parameters, threads and slices are the fuzzer's choice.
 func FuzzExact(f *testing.F) {
-	kinds := append(append([]checkpointKind{}, vectorKinds...), checkpointKinds...)
+	kinds := append(append([]ranktest.Kind{}, ranktest.VectorKinds...), ranktest.MatrixKinds...)
 	for i := range model.Names() {
 		for kind := range kinds {
 			f.Add(uint8(i), uint8(kind), uint8(3*i+kind), uint8(20*i+5*kind), uint8(i+kind), uint8(i), uint8(10*kind), uint64(kind))
@@ -31,12 +33,12 @@ func FuzzExact(f *testing.F) {
 		if matrices {
 			c.Dim = c.Dim%9 + 1
 		} else {
-			how = vectorKinds[int(kind)%len(vectorKinds)]
+			how = ranktest.VectorKinds[int(kind)%len(ranktest.VectorKinds)]
 		}
 		rng := rand.New(rand.NewPCG(seed, 17))
 		n := int(entities)%120 + 6
-		g := randomGraph(rng, n, 3, int(triples)*2, int(triples)%30, int(triples)%13+1)
-		m := newModel(t, c.Model, c.Dim, g, seed, how)
+		g := ranktest.Graph(rng, n, 3, int(triples)*2, int(triples)%30, int(triples)%13+1)
+		m := ranktest.Model(t, c.Model, c.Dim, g, seed, how)
 		score := m.NewWorker(backends[len(backends)-1]).Reference
 		if matrices {
 			score = newBruteScorer(m)
@@ -51,11 +53,11 @@ func FuzzExact(f *testing.F) {
 		}
 		lists := brutePredictions(g, queries, score)
 		for _, b := range backends {
-			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(widestTower(m)), Screen: Screen(seed % 4)}
+			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(engine.WidestTower(m)), Screen: Screen(seed % 4)}
 			got, err := Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
-			require.Equal(t, want, got.Ranks, "%s, %s", how.name, b.Tier)
-			checkPredictions(t, m, index, queries, lists, int(triples)%25+1, seed%2 == 0, o, how.name)
+			require.Equal(t, want, got.Ranks, "%s, %s", how.Name, b.Tier)
+			checkPredictions(t, m, index, queries, lists, int(triples)%25+1, seed%2 == 0, o, how.Name)
 		}
 	})
 }

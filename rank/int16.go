@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // The int16 screen of dot products: coarse and fine codes in the panels, and only the products of fine
@@ -37,19 +38,19 @@ type int16Screen struct{ codes }
 
 func (*int16Screen) name() Screen { return Int16Screen }
 
-func (x *int16Screen) pack(ctx context.Context, c *crew) error {
-	tables := make([][]uint32, len(c.sweepers)) // codes of a panel
+func (x *int16Screen) pack(ctx context.Context, e *cpuEngine) error {
+	tables := make([][]uint32, e.job.Threads) // codes of a panel
 	for w := range tables {
 		tables[w] = make([]uint32, x.f.nr*x.layout.stride)
 	}
-	return x.packPanels(ctx, c, func(w, _ int) []uint32 { return tables[w] })
+	return x.packPanels(ctx, e, func(w, _ int) []uint32 { return tables[w] })
 }
 
 func (x *int16Screen) packStrips(s *sweeper) {
 	x.reserve(s)
 	mr, l := x.kernels.MR, x.layout
-	for first := 0; first < len(s.queries); first += mr {
-		n := min(mr, len(s.queries)-first)
+	for first := 0; first < len(s.Queries); first += mr {
+		n := min(mr, len(s.Queries)-first)
 		for i := range n {
 			row := s.codes[i*l.stride : (i+1)*l.stride]
 			x.code(s, first+i, row, row[:l.len], row[l.fine:l.fine+l.len])
@@ -70,7 +71,7 @@ func (x *int16Screen) band(s *sweeper, row, block int) float64 {
 	// The sums are rounded to float32, the fine one divided, and then their sum is rounded; the float32 number next
 	// to 1/Fine is within a tenth of a unit roundoff.
 	rounding := kernel.U32 * (2*coarse + 3.1*fine) * (1 + 1e-6)
-	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + x.centerError(s, row) + rounding) * outward
+	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + x.centerError(s, row) + rounding) * engine.Outward
 }
 
 // refine leaves everything to float64.

@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"context"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // The scores of the int16 panels are within the band of the exact products of the float32 rows. Without any one of its
@@ -21,7 +21,7 @@ func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const n, queries = 1000, 20
-	plain := func(rng *rand.Rand, x []float32) { normal(rng, x, 0.3) }
+	plain := func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, 0.3) }
 	// Rows that the rotation turns into whole codes of one sign: no residuals, and sums beyond 2²⁴.
 	whole := func(rng *rand.Rand, x []float32) {
 		codes := make([]float64, len(x))
@@ -48,7 +48,7 @@ func TestInt16Band(t *testing.T) {
 			plain(rng, x)
 			x[rng.IntN(len(x))] *= 1e5
 		}, false},
-		{"sizes apart", 20, plain, func(rng *rand.Rand, x []float32) { normal(rng, x, math.Exp(8*rng.NormFloat64())) }, false},
+		{"sizes apart", 20, plain, func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, math.Exp(8*rng.NormFloat64())) }, false},
 		{"far from 0", 8, plain, func(rng *rand.Rand, x []float32) {
 			for i := range x {
 				x[i] = float32(1e4 + rng.NormFloat64()*1e-2)
@@ -58,12 +58,12 @@ func TestInt16Band(t *testing.T) {
 		{"whole codes of queries", 1536, whole, plain, true},
 		{"whole codes of candidates", 1536, plain, whole, true},
 	} {
-		g := randomGraph(rand.New(rand.NewPCG(3, 16)), n+queries, 1, 0, 0, 0)
+		g := ranktest.Graph(rand.New(rand.NewPCG(3, 16)), n+queries, 1, 0, 0, 0)
 		ranks := make([]Rank, queries)
 		for i := range ranks {
 			ranks[i] = Rank{Triple: kg.Triple{Head: int32(n + i), Tail: int32(i)}, Side: kg.Tail}
 		}
-		m := newModel(t, "distmult", c.d, g, 1, checkpointKind{fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
+		m := ranktest.Model(t, "distmult", c.d, g, 1, ranktest.Kind{Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
 			for e := range n + queries {
 				fill := c.phi
 				if e >= n {
@@ -79,12 +79,8 @@ func TestInt16Band(t *testing.T) {
 			if sameTwin(b, Int16Screen) {
 				continue
 			}
-			r := newRun(m, kg.NewIndex(g), Options{Backend: b}, newPlan(m, ranks))
-			r.screen = Int16Screen
-			f, all := newFeatures(r, c.d, n), r.plan.passes[0]
-			f.tower = all.tower
-			one := &crew{run: r, features: f, sweepers: make([]*sweeper, 1), workers: make([]model.Worker, 1)}
-			require.NoError(t, f.fill(context.Background(), one, all, 0, n))
+			e := loadAll(t, m, b, Int16Screen, ranks, n)
+			f := e.features
 			require.Equal(t, Int16Screen, f.screen.name())
 			x := f.screen.(*int16Screen)
 			if c.rotated {
@@ -93,13 +89,12 @@ func TestInt16Band(t *testing.T) {
 				for t := range c.d {
 					x.coordinates.forward[t], x.coordinates.inverse[t] = 1.0/4, 1.0/4
 				}
-				require.NoError(t, x.arrange(t.Context(), one))
-				require.NoError(t, x.pack(t.Context(), one))
+				require.NoError(t, x.arrange(t.Context(), e))
+				require.NoError(t, x.pack(t.Context(), e))
 			}
-			s, mr := one.member(0), x.kernels.MR
-			wrong := 0
-			for first := all.first; first < all.last; first += mr {
-				require.True(t, s.prepare(context.Background(), item{first: first, last: min(first+mr, all.last)}))
+			mr, wrong := x.kernels.MR, 0
+			for first := 0; first < queries; first += mr {
+				s := begin(t, e, first, min(first+mr, queries))
 				x.packStrips(s)
 				call := s.call()
 				for p := range f.panelCount() {
@@ -107,12 +102,12 @@ func TestInt16Band(t *testing.T) {
 					s.setThresholds(block)
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
-					for row := range s.queries {
+					for row := range s.Queries {
 						// A part of the lanes, in turn: sums of big numbers take long.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.coded[row]
 							score := exactSum(q.center, q.step, x.blocks[block].step, float64(s.panel.Scores[row*f.nr+lane]))
-							want := exactDot(s.row(row)[:c.d], f.row(f.order[p*f.nr+lane]))
+							want := exactDot(s.Row(row)[:c.d], f.Row(f.Order[p*f.nr+lane]))
 							miss, _ := score.Sub(score, want).Float64()
 							if !(math.Abs(miss) <= x.band(s, row, block)) {
 								wrong++

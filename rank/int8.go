@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // The int8 screen of dot products: coarse codes in the panels, and fine ones beside them for the pairs
@@ -50,19 +51,19 @@ func (*int8Screen) name() Screen { return Int8Screen }
 // rows returns the rows of coarse and fine codes, [coarse, fine], by position. They use what the
 // panels, of a quarter of a float32 panel's size, leave free.
 func (x *int8Screen) rows() []uint32 {
-	return x.f.panels[(x.f.n+x.f.nr-1)/x.f.nr*x.f.nr*x.layout.terms:]
+	return x.f.panels[(x.f.N+x.f.nr-1)/x.f.nr*x.f.nr*x.layout.terms:]
 }
 
-func (x *int8Screen) pack(ctx context.Context, c *crew) error {
-	return x.packPanels(ctx, c, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
+func (x *int8Screen) pack(ctx context.Context, e *cpuEngine) error {
+	return x.packPanels(ctx, e, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
 }
 
 // packStrips keeps the codes of the queries, [fine, coarse], for pairs with candidates' [coarse, fine].
 func (x *int8Screen) packStrips(s *sweeper) {
 	x.reserve(s)
 	mr, l, terms := x.kernels.MR, x.layout, ascending(x.layout.terms)
-	for first := 0; first < len(s.queries); first += mr {
-		n := min(mr, len(s.queries)-first)
+	for first := 0; first < len(s.Queries); first += mr {
+		n := min(mr, len(s.Queries)-first)
 		table := s.codes[first*l.stride:]
 		for i := range n {
 			row := table[i*l.stride : (i+1)*l.stride]
@@ -74,14 +75,14 @@ func (x *int8Screen) packStrips(s *sweeper) {
 
 // setThresholds also sets the band of fine scores.
 func (x *int8Screen) setThresholds(s *sweeper, row, block int, slack float64) {
-	s.fineBands[row] = (s.product(row, 0, x.fineBand(s, row, block), s.f.blockNorms[block]) + slack) * outward
+	s.fineBands[row] = (s.Product(row, 0, x.fineBand(s, row, block), s.f.blockNorms[block]) + slack) * engine.Outward
 	x.widen(s, row, block, slack, x.band(s, row, block))
 }
 
 // band bounds |ψ·φ − s| for the candidates of a block, with the score s of coarse codes.
 func (x *int8Screen) band(s *sweeper, row, block int) float64 {
 	q, b := &s.coded[row], &x.blocks[block]
-	return (q.residual*b.norm + q.norm*b.residual + x.centerError(s, row)) * outward
+	return (q.residual*b.norm + q.norm*b.residual + x.centerError(s, row)) * engine.Outward
 }
 
 // fineBand is band for fineScore.
@@ -90,7 +91,7 @@ func (x *int8Screen) fineBand(s *sweeper, row, block int) float64 {
 	// The fifth term bounds the rounding of the coarse sum to float32 and has room for fineScore's own roundings;
 	// the last one bounds its final sum.
 	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + x.centerError(s, row) +
-		q.step*b.step*kernel.U32*127*255*float64(int8Width(x.f.tower.Phi)) + kernel.U64*math.Abs(q.center)) * outward
+		q.step*b.step*kernel.U32*127*255*float64(int8Width(x.f.Tower.Phi)) + kernel.U64*math.Abs(q.center)) * engine.Outward
 }
 
 // fineScore joins the panel's score and one of single pairs, of [fine, coarse] with [coarse, fine].
@@ -107,7 +108,7 @@ func (x *int8Screen) refine(s *sweeper, p int, row int32, pairs []uint64, remove
 	for _, c := range s.classes {
 		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
 	}
-	s.backend.PairInt8(s.fineScores, s.codes[int(row)*stride:int(row+1)*stride], x.rows(), stride, s.places)
+	s.Job.Backend.PairInt8(s.fineScores, s.codes[int(row)*stride:int(row+1)*stride], x.rows(), stride, s.places)
 	open := 0
 	for i, c := range s.classes {
 		coarse := s.panel.Scores[int(row)*f.nr+bits.TrailingZeros64(c.lanes)]

@@ -1,67 +1,13 @@
 package rank
 
 import (
+	"context"
 	"slices"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
-
-// knownAnswer is a candidate that some filter removes for a row's query.
-type knownAnswer struct {
-	panel   int32
-	row     uint16
-	lane    uint8
-	filters uint8 // bit f: filter f removes it
-}
-
-// bucketKnown sorts the known answers of the block's queries among the panels of it.
-func (s *sweeper) bucketKnown(it item, count bool) {
-	f, nr := s.f, s.backend.NR
-	s.scratch = s.scratch[:0]
-	panels := it.toPanel - it.fromPanel
-	if cap(s.byPanel) < panels+2 {
-		s.byPanel = make([]int32, panels+2)
-	}
-	s.byPanel = s.byPanel[:panels+2]
-	clear(s.byPanel)
-	starts := s.byPanel[1:]
-	for row, q := range s.queries {
-		known := s.index.Answers(q.Query)
-		var removed [NumFilters]int32
-		for i, e := range known.Entities {
-			filters := filtersOf[known.Splits[i]]
-			for fl := range NumFilters {
-				removed[fl] += int32(filters >> fl & 1)
-			}
-			if e < int32(f.first) || e >= int32(f.first+f.n) {
-				continue
-			}
-			at := f.place[int(e)-f.first]
-			p := at/int32(nr) - int32(it.fromPanel)
-			if p < 0 || p >= int32(panels) {
-				continue
-			}
-			s.scratch = append(s.scratch, knownAnswer{p, uint16(row), uint8(at % int32(nr)), filters})
-			starts[p+1]++
-		}
-		if count {
-			s.countCandidates(q, known, removed)
-		}
-	}
-	// A stable counting sort: starts[p] becomes the first place of panel p, then its end.
-	for p := range panels {
-		starts[p+1] += starts[p]
-	}
-	if cap(s.known) < len(s.scratch) {
-		s.known = make([]knownAnswer, len(s.scratch), 2*len(s.scratch))
-	}
-	s.known = s.known[:len(s.scratch)]
-	for _, k := range s.scratch {
-		s.known[starts[k.panel]] = k
-		starts[k.panel]++
-	}
-	// Every start has moved to its end: s.byPanel, one element before, has the starts.
-}
 
 // filtersOf holds, for every set of splits, the filters that remove an answer known from them.
 var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
@@ -75,37 +21,100 @@ var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
 	return table
 }()
 
-// countCandidates counts what every filter leaves for the truths of q: the truth always stays.
-func (s *sweeper) countCandidates(q query, known kg.Answers, removed [NumFilters]int32) {
-	n := int32(s.model.Config().Entities)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.plan.truths[q.first:q.last] {
-		filters := s.filtersOfAnswer(known, t.answer)
-		for fl := range NumFilters {
-			s.ranks[t.rank].Candidates[fl] = n - removed[fl] + int32(filters>>fl&1)
+// countCandidates counts, for every rank, the candidates that each filter leaves: a target among them always stays.
+func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Rank) error {
+	const each = 64
+	return kernel.Parallel(ctx, j.Threads, (len(j.Queries)+each-1)/each, func(_, item int) {
+		for _, q := range j.Queries[item*each : min((item+1)*each, len(j.Queries))] {
+			known := x.Answers(q.Query)
+			var left [NumFilters]int32
+			for f := range left {
+				left[f] = int32(j.Last - j.First)
+			}
+			for i, e := range known.Entities {
+				if int(e) >= j.First && int(e) < j.Last {
+					addFilters(&left, filtersOf[known.Splits[i]], -1)
+				}
+			}
+			for _, t := range j.Targets[q.First:q.Last] {
+				candidates := &ranks[t.Rank].Candidates
+				*candidates = left
+				i, isKnown := slices.BinarySearch(known.Entities, t.Answer)
+				if isKnown && int(t.Answer) >= j.First && int(t.Answer) < j.Last {
+					addFilters(candidates, filtersOf[known.Splits[i]], 1)
+				}
+			}
+		}
+	})
+}
+
+// addFilters adds n to the counts of the filters in a set.
+func addFilters(counts *[NumFilters]int32, filters uint8, n int32) {
+	for f := range NumFilters {
+		counts[f] += n * int32(filters>>f&1)
+	}
+}
+
+// findKnown lists the known answers of the block's queries among the candidates of f.
+func findKnown(b *engine.Block, f *engine.Features, x *kg.Index) {
+	for row, q := range b.Queries {
+		known := x.Answers(q.Query)
+		for i, e := range known.Entities {
+			if at := f.Position(e); at >= 0 {
+				b.Known = append(b.Known, engine.Known{Row: int32(row), Position: int32(at), Filters: filtersOf[known.Splits[i]]})
+			}
 		}
 	}
 }
 
-// filtersOfAnswer returns the filters that remove e.
-func (s *sweeper) filtersOfAnswer(known kg.Answers, e int32) uint8 {
-	if i, ok := slices.BinarySearch(known.Entities, e); ok {
-		return filtersOf[known.Splits[i]]
+// knownAnswer is a known answer in a panel.
+type knownAnswer struct {
+	panel         int32
+	row           uint16
+	lane, filters uint8
+}
+
+// sortKnown sorts the block's known answers in the panels from ≤ p < to by panel, then by row.
+func (s *sweeper) sortKnown(from, to int) {
+	panels, nr := int32(to-from), int32(s.f.nr)
+	if cap(s.byPanel) < int(panels)+2 {
+		s.byPanel = make([]int32, panels+2)
 	}
-	return 0
+	s.byPanel = s.byPanel[:panels+2]
+	clear(s.byPanel)
+	starts := s.byPanel[1:]
+	s.unsorted = s.unsorted[:0]
+	for _, k := range s.Known {
+		p := k.Position/nr - int32(from)
+		if p < 0 || p >= panels {
+			continue
+		}
+		s.unsorted = append(s.unsorted, knownAnswer{p, uint16(k.Row), uint8(k.Position % nr), k.Filters})
+		starts[p+1]++
+	}
+	// A stable counting sort: starts[p] becomes the first place of panel p, then its end.
+	for p := range panels {
+		starts[p+1] += starts[p]
+	}
+	if cap(s.known) < len(s.unsorted) {
+		s.known = make([]knownAnswer, len(s.unsorted), 2*len(s.unsorted))
+	}
+	s.known = s.known[:len(s.unsorted)]
+	for _, k := range s.unsorted {
+		s.known[starts[k.panel]] = k
+		starts[k.panel]++
+	}
+	// Every start has moved to its end: s.byPanel, one element before, has the starts.
 }
 
 // subtractKnown takes the known answers in a panel back out of the panel's counts. Those that its
 // scores do not decide are left to decide.
-func (s *sweeper) subtractKnown(known []knownAnswer, nr int) {
+func (s *sweeper) subtractKnown(known []knownAnswer) {
 	for _, k := range known {
-		score := s.panel.Scores[int(k.row)*nr+int(k.lane)]
-		for t := s.rows[k.row]; t < s.rows[k.row+1]; t++ {
+		score := s.panel.Scores[int(k.row)*s.f.nr+int(k.lane)]
+		for t := s.TargetStart[k.row]; t < s.TargetStart[k.row+1]; t++ {
 			if score > s.thresholds[2*t+1] {
-				b := &s.tally[t].better
-				b[Train] -= int32(k.filters >> Train & 1)
-				b[All] -= int32(k.filters >> All & 1)
+				addFilters(&s.Counts[t].Better, k.filters, -1)
 			}
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // largeGraph has enough entities for several blocks of panels on every tier, one query with more
@@ -21,7 +23,7 @@ import (
 // training knows, loops, and entities that no triple has.
 func largeGraph() *kg.Graph {
 	rng := rand.New(rand.NewPCG(17, 8))
-	g := randomGraph(rng, 1700, 3, 600, 20, 25)
+	g := ranktest.Graph(rng, 1700, 3, 600, 20, 25)
 	for e := range int32(1080) {
 		split := kg.Test
 		if e%2 == 0 {
@@ -36,16 +38,16 @@ func largeGraph() *kg.Graph {
 }
 
 // largeKinds fill the entities' rows on top of normal relations.
-var largeKinds = []checkpointKind{
-	{"norms over six orders of magnitude", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+var largeKinds = []ranktest.Kind{
+	{Name: "norms over six orders of magnitude", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		width := len(ts[0]) / c.Entities
 		for e := range c.Entities {
-			normal(rng, ts[0][e*width:(e+1)*width], math.Pow(10, 6*rng.Float64()-3))
+			ranktest.Normal(rng, ts[0][e*width:(e+1)*width], math.Pow(10, 6*rng.Float64()-3))
 		}
 	}},
-	{"one ulp apart", vectorKinds[1].fill}, // more pending candidates than wait at a time
-	{"few distinct rows", vectorKinds[2].fill},
-	{"any bits", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+	{Name: "one ulp apart", Fill: ranktest.VectorKinds[1].Fill}, // more pending candidates than wait at a time
+	{Name: "few distinct rows", Fill: ranktest.VectorKinds[2].Fill},
+	{Name: "any bits", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for i := range ts[0] {
 			for {
 				ts[0][i] = math.Float32frombits(rng.Uint32())
@@ -55,8 +57,8 @@ var largeKinds = []checkpointKind{
 			}
 		}
 	}},
-	{"collapsed", vectorKinds[8].fill},
-	{"small, then large and aligned", func(rng *rand.Rand, c model.Config, ts [][]float32) {
+	{Name: "collapsed", Fill: ranktest.VectorKinds[8].Fill},
+	{Name: "small, then large and aligned", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		// Rounding errors of the large ones add up, and the small ones stand in the first panels.
 		width := len(ts[0]) / c.Entities
 		for i, x := range ts {
@@ -73,13 +75,13 @@ var largeKinds = []checkpointKind{
 	}},
 }
 
-// newLargeModel is newModel with relations of ordinary size, unless the kind has its own.
-func newLargeModel(t *testing.T, name string, d int, g *kg.Graph, kind checkpointKind) model.Model {
-	return newModel(t, name, d, g, 3, checkpointKind{kind.name, func(rng *rand.Rand, c model.Config, ts [][]float32) {
+// newLargeModel is ranktest.Model with relations of ordinary size, unless the kind has its own.
+func newLargeModel(t *testing.T, name string, d int, g *kg.Graph, kind ranktest.Kind) model.Model {
+	return ranktest.Model(t, name, d, g, 3, ranktest.Kind{Name: kind.Name, Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts[1:] {
-			normal(rng, x, 0.3)
+			ranktest.Normal(rng, x, 0.3)
 		}
-		kind.fill(rng, c, ts)
+		kind.Fill(rng, c, ts)
 	}})
 }
 
@@ -105,7 +107,7 @@ func TestExactLarge(t *testing.T) {
 			for i, b := range backends {
 				o := Options{Backend: b, Threads: i + 1}
 				if i == 1 {
-					o.FeatureMemory = 700 * featureBytes(widestTower(m))
+					o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
 				}
 				got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 				require.NoError(t, err)
@@ -117,12 +119,12 @@ func TestExactLarge(t *testing.T) {
 					}
 					return wrong
 				}
-				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.name, c.name, b.Tier, len(want))
+				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier, len(want))
 				for _, o.Screen = range []Screen{Int8Screen, Int16Screen} {
 					if m.Tower(kg.Tail).Compare == kernel.Dot && !sameTwin(b, o.Screen) {
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.name, c.name, b.Tier, o.Screen, len(want))
+						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier, o.Screen, len(want))
 					}
 				}
 			}
@@ -167,11 +169,11 @@ func TestPredictLarge(t *testing.T) {
 				}
 				o := Options{Backend: b, Threads: i + 1}
 				if i == 1 {
-					o.FeatureMemory = 700 * featureBytes(widestTower(m))
+					o.FeatureMemory = 700 * featureBytes(engine.WidestTower(m))
 				}
 				got, err := Predict(context.Background(), m, index, queries, 5, false, o)
 				require.NoError(t, err)
-				assert.Equal(t, want, got, "%s, %s, %s", kind.name, name, b.Tier)
+				assert.Equal(t, want, got, "%s, %s, %s", kind.Name, name, b.Tier)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,13 +65,13 @@ func TestMemory(t *testing.T) {
 	predicting := func(entities, queries, k int) prepare {
 		return func(t *testing.T) ([]proc.Need, func() error) {
 			m, x, o := numbered(t, "distmult", 8, entities), emptyIndex(entities), memoryOptions(t)
-			asked, distinct := make([]kg.Query, queries), make([]query, queries)
+			asked := make([]kg.Query, queries)
 			for i := range asked {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
-				distinct[i].Query = asked[i]
 			}
-			listed := o.Threads * predictBlock(o.Backend, m.Tower(kg.Tail), k, queries, o.Threads)
-			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, distinct, k, listed, false)...)
+			panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
+			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, queries, o.Threads)
+			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, k, listed, false)...)
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
 		}
 	}
@@ -102,12 +103,12 @@ func TestTooLittleMemory(t *testing.T) {
 	assert.Equal(t, 1, slices)
 
 	proctest.Leave(t, bytes+bytes/8+sliceReserve+1<<20)
-	fitted, err := Fit(m, len(asked), o)
+	fitted, err := Fit(t.Context(), m, len(asked), o)
 	require.NoError(t, err)
 	assert.EqualValues(t, DefaultFeatureMemory, fitted.FeatureMemory, "it fits as it is")
 
 	proctest.Leave(t, bytes+sliceReserve)
-	fitted, err = Fit(m, len(asked), o)
+	fitted, err = Fit(t.Context(), m, len(asked), o)
 	require.NoError(t, err)
 	least, slices := Memory(m, fitted)
 	assert.Equal(t, 2, slices)
@@ -142,9 +143,32 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 		"fb15k-237": {38, 14_541, 20_466}, "wn18rr": {35, 40_943, 3134}, "yago3-10": {18, 123_182, 5000},
 	} {
 		m, o := numbered(t, "mquine", c.dim, c.entities), memoryOptions(t)
-		fitted, err := Fit(m, c.triples, o)
+		fitted, err := Fit(t.Context(), m, c.triples, o)
 		require.NoError(t, err, name)
 		_, slices := Memory(m, fitted)
 		assert.Equal(t, 1, slices, name)
 	}
+}
+
+// The zero value of Options is the best tier, all processors and both sides; a negative number of threads is an error.
+func TestDefaultOptions(t *testing.T) {
+	m := numbered(t, "distmult", 4, 30)
+	o, err := Fit(t.Context(), m, 10, Options{})
+	require.NoError(t, err)
+	best, err := kernel.Best()
+	require.NoError(t, err)
+	assert.Equal(t, best, o.Backend.Tier)
+	assert.Equal(t, runtime.GOMAXPROCS(0), o.Threads)
+	assert.Equal(t, []kg.Side{kg.Tail, kg.Head}, o.Sides)
+
+	x := kg.NewIndex(&kg.Graph{Entities: numberedVocabulary(30), Relations: kg.NewVocabulary("r")})
+	want, err := Run(t.Context(), m, x, someTriples(5, 30), memoryOptions(t))
+	require.NoError(t, err)
+	got, err := Run(t.Context(), m, x, someTriples(5, 30), Options{})
+	require.NoError(t, err)
+	assert.Equal(t, want.Ranks, got.Ranks)
+	_, err = Predict(t.Context(), m, x, []kg.Query{{}}, 3, false, Options{})
+	require.NoError(t, err)
+	_, err = Run(t.Context(), m, x, nil, Options{Threads: -1})
+	assert.ErrorContains(t, err, "rank: Options asks for -1 threads")
 }

@@ -7,69 +7,51 @@ import (
 
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
-
-// query is a distinct query with its truths, truths[first:last] of the plan.
-type query struct {
-	kg.Query
-	first, last int32
-}
-
-// truth is one true answer of a query; rank is its place in the result.
-type truth struct {
-	answer, rank int32
-}
-
-// pass is a run of queries whose candidates have the same features: all of them, unless the
-// features depend on the side or the relation.
-type pass struct {
-	side        kg.Side
-	relation    int32
-	tower       model.Tower
-	first, last int // queries
-}
-
-type plan struct {
-	queries []query
-	truths  []truth
-	passes  []pass
-	unique  int // distinct (anchor, relation) pairs over both sides
-}
-
-// maxTruths bounds the truths of one row of a tile, whose counting cannot be interrupted. A query
-// with more truths takes several rows.
-const maxTruths = 512
 
 // newPlan groups the queries of ranks. Queries of one relation stand together, so that a worker
 // prepares its matrices once.
-func newPlan(m model.Model, ranks []Rank) *plan {
-	p := &plan{truths: make([]truth, len(ranks))}
-	for i := range p.truths {
+func newPlan(m model.Model, ranks []Rank) engine.Plan {
+	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
+	for i := range p.Targets {
 		_, answer := ranks[i].Triple.Query(ranks[i].Side)
-		p.truths[i] = truth{answer, int32(i)}
+		p.Targets[i] = engine.Target{Answer: answer, Rank: int32(i)}
 	}
-	at := func(t truth) kg.Query {
-		q, _ := ranks[t.rank].Triple.Query(ranks[t.rank].Side)
+	at := func(t engine.Target) kg.Query {
+		q, _ := ranks[t.Rank].Triple.Query(ranks[t.Rank].Side)
 		return q
 	}
 	order := queryOrder(m)
-	slices.SortFunc(p.truths, func(x, y truth) int {
-		return cmp.Or(order(at(x), at(y)), cmp.Compare(x.rank, y.rank))
+	slices.SortFunc(p.Targets, func(x, y engine.Target) int {
+		return cmp.Or(order(at(x), at(y)), cmp.Compare(x.Rank, y.Rank))
 	})
-	for i, t := range p.truths {
+	for i, t := range p.Targets {
 		q := at(t)
-		n := len(p.queries)
-		same := n > 0 && p.queries[n-1].Query == q
-		if same && int32(i)-p.queries[n-1].first < maxTruths {
-			p.queries[n-1].last++
+		n := len(p.Queries)
+		same := n > 0 && p.Queries[n-1].Query == q
+		if same && int32(i)-p.Queries[n-1].First < engine.MostTargets {
+			p.Queries[n-1].Last++
 			continue
 		}
 		if !same {
-			p.unique++
+			p.Unique++
 		}
-		p.queries = append(p.queries, query{q, int32(i), int32(i) + 1})
+		p.Queries = append(p.Queries, engine.Query{Query: q, First: int32(i), Last: int32(i) + 1})
 	}
-	p.passes = newPasses(m, p.queries)
+	p.Passes = newPasses(m, p.Queries)
+	return p
+}
+
+// newPredictionPlan is a plan for queries in queryOrder without doubles. Each has one target, whose interval is the
+// threshold of its list.
+func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
+	p := engine.Plan{Queries: make([]engine.Query, len(queries)), Targets: make([]engine.Target, len(queries))}
+	for i, q := range queries {
+		p.Queries[i] = engine.Query{Query: q, First: int32(i), Last: int32(i) + 1}
+		p.Targets[i].Answer = -1
+	}
+	p.Passes = newPasses(m, p.Queries)
 	return p
 }
 
@@ -85,18 +67,18 @@ func checkTowers(m model.Model) error {
 }
 
 // newPasses splits queries in queryOrder into runs with the same features.
-func newPasses(m model.Model, queries []query) []pass {
-	var passes []pass
+func newPasses(m model.Model, queries []engine.Query) []engine.Pass {
+	var passes []engine.Pass
 	for i, q := range queries {
 		tower := m.Tower(q.Side)
 		if n := len(passes); n > 0 {
 			last := &passes[n-1]
-			if last.tower == tower && tower.Features.Shares(last.side == q.Side, last.relation == q.Relation) {
-				last.last++
+			if last.Tower == tower && tower.Features.Shares(last.Side == q.Side, last.Relation == q.Relation) {
+				last.Last++
 				continue
 			}
 		}
-		passes = append(passes, pass{q.Side, q.Relation, tower, i, i + 1})
+		passes = append(passes, engine.Pass{Side: q.Side, Relation: q.Relation, Tower: tower, First: i, Last: i + 1})
 	}
 	return passes
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // The ten best answers of 2,000 queries at the size of FB15k-237. The checkpoints are random.
@@ -17,7 +18,7 @@ func BenchmarkPredict(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)
 	rng := rand.New(rand.NewPCG(31, 1))
-	g := randomGraph(rng, 14_541, 237, 272_115, 17_535, 0)
+	g := ranktest.Graph(rng, 14_541, 237, 272_115, 17_535, 0)
 	index := kg.NewIndex(g)
 	queries := make([]kg.Query, 2_000)
 	for i := range queries {
@@ -28,7 +29,7 @@ func BenchmarkPredict(b *testing.B) {
 		dim   int
 	}{{"mquine", 38}, {"complex", 500}, {"transe-l1", 1000}, {"rotate", 500}} {
 		b.Run(shape.model, func(b *testing.B) {
-			m := newModel(b, shape.model, shape.dim, g, 1, vectorKinds[0])
+			m := ranktest.Model(b, shape.model, shape.dim, g, 1, ranktest.VectorKinds[0])
 			o := Options{Backend: backends[0], Threads: runtime.GOMAXPROCS(0)}
 			for b.Loop() {
 				_, err := Predict(context.Background(), m, index, queries, 10, false, o)

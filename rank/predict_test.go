@@ -12,6 +12,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // Every list is what sorting all candidates by the brute force's scores gives.
@@ -19,21 +21,21 @@ func TestPredict(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(3, 1))
-	g := randomGraph(rng, 130, 3, 400, 20, 20)
+	g := ranktest.Graph(rng, 130, 3, 400, 20, 20)
 	index := kg.NewIndex(g)
 	var queries []kg.Query
 	for i := range 37 {
 		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(130))})
 	}
-	for _, kind := range checkpointKinds {
-		m := newModel(t, "mquine", 7, g, 11, kind)
+	for _, kind := range ranktest.MatrixKinds {
+		m := ranktest.Model(t, "mquine", 7, g, 11, kind)
 		all := brutePredictions(g, queries, newBruteScorer(m))
 		for _, k := range []int{1, 10, 200} {
 			for _, filter := range []bool{false, true} {
 				for _, b := range backends {
 					for _, o := range []Options{{Threads: 1}, {Threads: 3, FeatureMemory: 50 * featureBytes(56)}} {
 						o.Backend = b
-						checkPredictions(t, m, index, queries, all, k, filter, o, kind.name)
+						checkPredictions(t, m, index, queries, all, k, filter, o, kind.Name)
 					}
 				}
 			}
@@ -48,15 +50,15 @@ func TestPredictMany(t *testing.T) {
 	require.NoError(t, err)
 	const entities = 1_900
 	rng := rand.New(rand.NewPCG(3, 2))
-	g := randomGraph(rng, entities, 3, 30_000, 20, 20)
+	g := ranktest.Graph(rng, entities, 3, 30_000, 20, 20)
 	index := kg.NewIndex(g)
 	queries := make([]kg.Query, 220)
 	for i := range queries {
 		queries[i] = kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(i + 1))}
 	}
 	tied := []string{"one ulp apart", "few distinct rows", "small integers", "huge and tiny norms"}
-	for _, kind := range vectorKinds {
-		if !slices.Contains(tied, kind.name) || testing.Short() && kind.name != tied[1] {
+	for _, kind := range ranktest.VectorKinds {
+		if !slices.Contains(tied, kind.Name) || testing.Short() && kind.Name != tied[1] {
 			continue
 		}
 		for i, name := range model.Names() {
@@ -64,7 +66,7 @@ func TestPredictMany(t *testing.T) {
 			if name == "mquine" || name == "mquade" {
 				d = 3
 			}
-			m := newModel(t, name, d, g, 12, kind)
+			m := ranktest.Model(t, name, d, g, 12, kind)
 			all := brutePredictions(g, queries, m.NewWorker(backends[0]).Reference)
 			for j, ask := range []struct {
 				k       int
@@ -73,8 +75,8 @@ func TestPredictMany(t *testing.T) {
 				memory  int // candidates
 			}{{1, false, 2, 0}, {15, true, 3, 700}, {400, false, 1, 700}, {entities + 1, true, 2, 0}} {
 				o := Options{Backend: backends[(i+j)%len(backends)], Threads: ask.threads,
-					FeatureMemory: int64(ask.memory) * featureBytes(widestTower(m))}
-				checkPredictions(t, m, index, queries, all, ask.k, ask.filter, o, kind.name)
+					FeatureMemory: int64(ask.memory) * featureBytes(engine.WidestTower(m))}
+				checkPredictions(t, m, index, queries, all, ask.k, ask.filter, o, kind.Name)
 			}
 		}
 	}

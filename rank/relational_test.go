@@ -13,6 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
 // projected is a model whose candidates depend on the relation and, unless u is v, on the side, as TransR's
@@ -78,7 +79,7 @@ func TestRelationalTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(21, 1))
-	g := randomGraph(rng, 130, 4, 300, 20, 40)
+	g := ranktest.Graph(rng, 130, 4, 300, 20, 40)
 	index := kg.NewIndex(g)
 	small := func(n int) []float32 {
 		x := make([]float32, n)
@@ -135,7 +136,7 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 
 // No comparison takes vectors of two widths yet: that is an error, and not a wrong rank.
 func TestTowerWidths(t *testing.T) {
-	g := randomGraph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
+	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}
 	o := Options{Backend: someBackend(t), Threads: 1}
 	_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], o)

@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Filter says which known answers, other than the truth itself, leave the candidates.
+// Filter says which known answers, other than the target itself, leave the candidates.
 type Filter uint8
 
 const (
@@ -62,6 +62,33 @@ type Rank struct {
 	// Side is the side that was asked for.
 	Side          kg.Side
 	Better, Equal [NumFilters]int32
-	// Candidates counts the candidates that a filter leaves, the truth included.
+	// Candidates counts the candidates that a filter leaves, the target included if it is one.
 	Candidates [NumFilters]int32
+}
+
+func (r *Rank) add(better, equal [NumFilters]int32) {
+	for f := range NumFilters {
+		r.Better[f] += better[f]
+		r.Equal[f] += equal[f]
+	}
+}
+
+// Add adds to ranks the counts of a shard: the same queries among other candidates (Options.Candidates).
+func Add(ranks, shard []Rank) error {
+	if len(ranks) != len(shard) {
+		return fmt.Errorf("rank: a shard of %d queries cannot be added to %d: rank the same triples and sides", len(shard), len(ranks))
+	}
+	for i := range ranks {
+		if ranks[i].Triple != shard[i].Triple || ranks[i].Side != shard[i].Side {
+			return fmt.Errorf("rank: query %d of a shard is %v on the %v side, not %v on the %v side: rank the same triples and sides",
+				i, shard[i].Triple, shard[i].Side, ranks[i].Triple, ranks[i].Side)
+		}
+	}
+	for i := range ranks {
+		ranks[i].add(shard[i].Better, shard[i].Equal)
+		for f := range NumFilters {
+			ranks[i].Candidates[f] += shard[i].Candidates[f]
+		}
+	}
+	return nil
 }

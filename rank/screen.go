@@ -7,6 +7,7 @@ import (
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
 )
 
 // Screen is the arithmetic of the first stage of dot products. It changes no rank.
@@ -38,11 +39,11 @@ type screen interface {
 	panels() kernel.Panels
 	terms() int
 	// arrange puts the candidates in the order of the panels (features.order), pack makes the panels.
-	arrange(ctx context.Context, c *crew) error
-	pack(ctx context.Context, c *crew) error
+	arrange(ctx context.Context, e *cpuEngine) error
+	pack(ctx context.Context, e *cpuEngine) error
 	// packStrips packs ψ of the block's queries.
 	packStrips(s *sweeper)
-	// setThresholds sets the thresholds of a row's truths for a block of panels.
+	// setThresholds sets the thresholds of a row's targets for a block of panels.
 	setThresholds(s *sweeper, row, block int, slack float64)
 	// refine decides what it can of a row's classes in panel p, by more exact scores than the panel's, and
 	// tells whether any are left.
@@ -61,15 +62,15 @@ func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeForma
 
 // chooseScreen chooses the screen for the candidates of f, in a pass, and for one in whole numbers the
 // coordinates.
-func (f *features) chooseScreen(c *crew, p pass) screen {
+func (f *features) chooseScreen(e *cpuEngine, p engine.Pass) screen {
 	const fewest = 64 // queries that are worth the preparation
-	width, b, asked := f.tower.Phi, c.run.backend, c.run.screen
-	inFloat32 := &float32Screen{f, b.Panels(f.tower.Compare)}
-	formats := asked.codeFormats(f.tower, b)
-	if len(formats) == 0 || asked == AutoScreen && p.last-p.first < fewest {
+	width, b, asked := f.Tower.Phi, e.job.Backend, e.screen
+	inFloat32 := &float32Screen{f, b.Panels(f.Tower.Compare)}
+	formats := asked.codeFormats(f.Tower, b)
+	if len(formats) == 0 || asked == AutoScreen && p.Last-p.First < fewest {
 		return inFloat32
 	}
-	pairs, small := f.samplePairs(c, p)
+	pairs, small := f.samplePairs(e, p)
 	if !small {
 		return inFloat32
 	}
@@ -85,46 +86,47 @@ func (f *features) chooseScreen(c *crew, p pass) screen {
 
 // sample is a sample of ψ and φ.
 type sample struct {
-	psi    [][]float32
-	truths []float64 // the float64 scores of the first truths of the queries
-	phi    [][]float32
-	rows   []int32 // of the candidates
+	psi     [][]float32
+	targets []float64 // the float64 scores of the first targets of the queries
+	phi     [][]float32
+	rows    []int32 // of the candidates
 }
 
 // samplePairs draws queries of a pass and candidates; small is false if a norm is not far from where
 // anything could overflow.
-func (f *features) samplePairs(c *crew, p pass) (pairs sample, small bool) {
+func (f *features) samplePairs(e *cpuEngine, p engine.Pass) (pairs sample, small bool) {
 	const queries, candidates = 128, 1024
-	for _, n := range f.norms[:f.n] {
+	for _, n := range f.Norms[:f.N] {
 		if !(n < 0x1p60) {
 			return pairs, false
 		}
 	}
-	for i := 0; i < f.n; i += (f.n + candidates - 1) / candidates {
-		pairs.rows, pairs.phi = append(pairs.rows, int32(i)), append(pairs.phi, f.row(int32(i)))
+	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
+		pairs.rows, pairs.phi = append(pairs.rows, int32(i)), append(pairs.phi, f.Row(int32(i)))
 	}
-	s := c.member(0)
-	for i := p.first; i < p.last; i += (p.last - p.first + queries - 1) / queries {
-		q := c.run.plan.queries[i]
-		x := make([]float32, f.stride())
-		s.worker.Queries(q.Side, q.Relation, []int32{q.Anchor},
-			model.Rows{Values: x, Width: f.tower.Psi, Stride: f.stride()}, s.slacks)
+	w, phi := e.workers.Get(0), kernel.AlignedFloat32(f.Stride())
+	sizes, slacks, scores := make([]float64, 1), make([]model.Slack, 1), make([]float64, 1)
+	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
+		q := e.job.Queries[i]
+		x := make([]float32, f.Stride())
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, model.Rows{Values: x, Width: f.Tower.Psi, Stride: f.Stride()}, slacks)
 		if !(fmath.Norm(x) < 0x1p60) {
 			return pairs, false
 		}
-		s.feature(q, c.run.plan.truths[q.first].answer)
-		s.backend.Pair(kernel.Dot, s.scores, x, s.phi, f.stride(), s.ids[:1])
-		pairs.psi, pairs.truths = append(pairs.psi, x), append(pairs.truths, s.scores[0])
+		target := e.job.Targets[q.First].Answer
+		w.Features(q.Side, q.Relation, []int32{target}, model.Rows{Values: phi, Width: f.Tower.Phi, Stride: f.Stride()}, sizes)
+		e.job.Backend.Pair(kernel.Dot, scores, x, phi, f.Stride(), []int32{0})
+		pairs.psi, pairs.targets = append(pairs.psi, x), append(pairs.targets, scores[0])
 	}
 	return pairs, true
 }
 
 // decidesMost returns the first format that decides nearly all pairs of a sample, or nil: those whose scores
-// are far enough from the truth's.
+// are far enough from the target's.
 func (f *features) decidesMost(
 	formats []*codeFormat, coordinates *coordinates, pairs sample, b *kernel.Backend,
 ) *codeFormat {
-	width := f.tower.Phi
+	width := f.Tower.Phi
 	n := int8Width(width)
 	x, coarse, fine := make([]float64, n), make([]uint8, n), make([]uint8, n)
 	code := func() kernel.Int8Code { return kernel.CodeInt8(coarse, fine, x, step(largest(x)), 0) }
@@ -137,10 +139,10 @@ func (f *features) decidesMost(
 	for i, row := range pairs.psi {
 		coordinates.query(x, row[:width])
 		q := code()
-		b.Pair(kernel.Dot, scores, row, f.rows, f.stride(), pairs.rows)
+		b.Pair(kernel.Dot, scores, row, f.Rows, f.Stride(), pairs.rows)
 		for j, score := range scores {
 			for k, format := range formats {
-				if math.Abs(score-pairs.truths[i]) <= format.sampleBand(q, coded[j], norms[j]) {
+				if math.Abs(score-pairs.targets[i]) <= format.sampleBand(q, coded[j], norms[j]) {
 					undecided[k]++
 				}
 			}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/rank/gpu"
 )
 
 const cudaBackend = "cuda"
@@ -27,7 +26,7 @@ type gpus struct {
 // addWithDevices adds the flags of compute, with GPUs among the backends.
 func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	c.setDefaults()
-	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is a GPU where there is one, else the best instruction set; cuda are GPUs alone",
+	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is the best instruction set, or --devices; cuda requires GPUs",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(deviceList{&g.indices}, "devices", "`numbers` of the GPUs that share the candidates, as mquine info lists them (default 0)")
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
@@ -63,62 +62,32 @@ func (g *gpus) check(c compute) error {
 	return nil
 }
 
-// open opens the GPUs that shall compute: none, where the backend is another, or auto on a machine
-// without one that can be used, which log is told unless nobody asked for one and there is none.
-func (g *gpus) open(c compute, log io.Writer) ([]*cuda.Device, error) {
-	if c.backend != cudaBackend && c.backend != autoBackend {
-		return nil, nil
-	}
-	asked := len(g.indices) > 0 || os.Getenv(cuda.LibraryEnv) != ""
+// open opens the GPUs that were asked for, if any: by --backend cuda, or by --devices with --backend auto, which computes
+// on the processor if they cannot be used, and says so to log. The caller calls close when done.
+func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close func(), err error) {
+	none := func() {}
 	indices := g.indices
-	if len(indices) == 0 {
+	if c.backend == cudaBackend && len(indices) == 0 {
 		indices = []int{0}
 	}
-	var devices []*cuda.Device
-	for _, i := range indices {
-		d, err := cuda.Open(i)
-		if err != nil {
-			closeDevices(devices)
-			if c.backend == cudaBackend {
-				return nil, err
-			}
-			if none := errors.Is(err, cuda.ErrNoDriver) || errors.Is(err, cuda.ErrNoGPU); asked || !none {
-				noteNoGPU(log, err)
-			}
-			return nil, nil
-		}
-		devices = append(devices, d)
+	if len(indices) == 0 {
+		return nil, none, nil
 	}
-	return devices, nil
-}
-
-// orProcessor returns the error of GPUs, or with auto gives them back, tells log and returns nil: the processor
-// is to compute.
-func (c compute) orProcessor(ctx context.Context, err error, o *rank.Options, log io.Writer) error {
-	if err == nil || len(o.Devices) == 0 || c.backend != autoBackend || ctx.Err() != nil {
-		return err
+	note := func(err error) {
+		m.clear()
+		printLine(log, "note: the processor computes: %v", err)
 	}
-	noteNoGPU(log, err)
-	closeDevices(o.Devices)
-	o.Devices = nil
-	return nil
-}
-
-func noteNoGPU(log io.Writer, err error) { printLine(log, "note: the processor computes: %v", err) }
-
-func closeDevices(devices []*cuda.Device) {
-	for _, d := range devices {
-		d.Close()
+	opened, err := gpu.Open(indices...)
+	switch {
+	case err != nil && c.backend == cudaBackend:
+		return nil, none, err
+	case err != nil:
+		note(err)
+		return nil, none, nil
+	case c.backend != cudaBackend:
+		opened.OrProcessor(note)
 	}
-}
-
-// deviceNames describes GPUs in a few words.
-func deviceNames(devices []*cuda.Device) string {
-	var list []string
-	for _, d := range devices {
-		list = append(list, fmt.Sprintf("GPU %d (%s)", d.Index, d.Name))
-	}
-	return strings.Join(list, " and ")
+	return opened, opened.Close, nil
 }
 
 // gpuInfo is a GPU in the result of `mquine info`.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/text"
-	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
 	"github.com/mquine/mquine/metrics"
@@ -64,11 +63,12 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	devices, err := e.openDevices(log)
+	meter := newMeter(log)
+	engine, closeEngine, err := e.openEngine(log, meter)
 	if err != nil {
 		return err
 	}
-	defer closeDevices(devices)
+	defer closeEngine()
 
 	loading := time.Now()
 	t, err := e.load(ctx, log)
@@ -78,8 +78,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	defer t.close()
 	loaded := time.Since(loading)
 
-	r, err := e.rank(ctx, log, t, rank.Options{
-		Sides: e.sides.List(), Backend: backend, Devices: devices, Threads: e.threads, Screen: e.screen,
+	r, err := e.rank(ctx, log, meter, t, rank.Options{
+		Sides: e.sides.List(), Backend: backend, Engine: engine, Threads: e.threads, Screen: e.screen,
 	})
 	if err != nil {
 		return err
@@ -101,20 +101,19 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openDevices opens the GPUs to compute with. They have neither the screens nor the ceilings of the processor.
-func (e *evaluation) openDevices(log io.Writer) ([]*cuda.Device, error) {
-	asked := e.backend == cudaBackend || len(e.gpus.indices) > 0
-	switch {
-	case e.screen == rank.AutoScreen && !e.peak:
-		return e.gpus.open(e.compute, log)
-	case asked && e.peak:
-		return nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: " +
-			"leave it out, or set --backend to an instruction set")
-	case asked:
-		return nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: "+
-			"leave it out, or set --backend to an instruction set", e.screen)
+// openEngine opens the GPUs to compute with, which have neither the screens nor the ceilings of the processor.
+func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
+	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
+		switch {
+		case e.peak:
+			return nil, nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: " +
+				"leave it out, or leave out the GPUs")
+		case e.screen != rank.AutoScreen:
+			return nil, nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: "+
+				"leave it out, or leave out the GPUs", e.screen)
+		}
 	}
-	return nil, nil
+	return e.gpus.open(e.compute, log, meter)
 }
 
 // task is what an evaluation ranks.
@@ -177,15 +176,13 @@ type ranked struct {
 	peak    *peakRates // nil if it was not asked for
 }
 
-// rank ranks, falls back to the processor if GPUs that nobody asked for fail, and checks that the checkpoint did not
-// change meanwhile.
-func (e *evaluation) rank(ctx context.Context, log io.Writer, t *task, options rank.Options) (*ranked, error) {
-	m, meter := t.checkpoint.Model, newMeter(log)
+// rank ranks and checks that the checkpoint did not change meanwhile.
+func (e *evaluation) rank(
+	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
+) (*ranked, error) {
+	m := t.checkpoint.Model
 	options.Progress = meter.ranking
-	if err := e.orProcessor(ctx, rank.CheckDevices(ctx, m, options), &options, log); err != nil {
-		return nil, err
-	}
-	options, err := rank.Fit(m, len(t.triples), options)
+	options, err := rank.Fit(ctx, m, len(t.triples), options)
 	if err != nil {
 		return nil, err
 	}
@@ -198,12 +195,6 @@ func (e *evaluation) rank(ctx context.Context, log io.Writer, t *task, options r
 		return nil, err
 	}
 	ranking, err := rank.Run(ctx, m, t.index, t.triples, options)
-	if err != nil && len(options.Devices) > 0 {
-		meter.clear()
-		if err = e.orProcessor(ctx, err, &options, log); err == nil {
-			ranking, err = rank.Run(ctx, m, t.index, t.triples, options)
-		}
-	}
 	meter.clear()
 	if err != nil {
 		return nil, err
@@ -222,8 +213,8 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 		Model: c.Model, Dim: c.Dim, CheckpointSHA256: t.sha256,
 		Tier: r.options.Backend.Tier.String(), Threads: e.threads, Machine: machine(),
 	}
-	if len(r.options.Devices) > 0 {
-		report.Tier, report.Machine = cudaBackend, report.Machine+", "+deviceNames(r.options.Devices)
+	if r.Stats.Engine != "" {
+		report.Tier, report.Machine = cudaBackend, report.Machine+", "+r.Stats.Engine
 	}
 	report.SetStats(r.Stats)
 	r.peak.report(report, t.checkpoint.Model.Tower(r.options.Sides[0]))
@@ -271,8 +262,8 @@ func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
 	}
 	memory += ", " + humanize.IBytes(uint64(t.graph.Bytes()+t.index.Bytes())) + " of graph and index"
 	on := o.Backend.Tier.String()
-	if len(o.Devices) > 0 {
-		on = deviceNames(o.Devices)
+	if o.Engine != nil {
+		on = o.Engine.String()
 	}
 	printLine(w, "with %s, d = %d, on %s with %s: %s", c.Model, c.Dim, on, text.Plural(o.Threads, "thread"), memory)
 }

@@ -100,7 +100,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	}
 	options := rank.Options{Backend: backend, Threads: i.threads}
 	if i.kind == clusteredKind {
-		if options, err = rank.Fit(m, len(test), options); err != nil {
+		if options, err = rank.Fit(ctx, m, len(test), options); err != nil {
 			return err
 		}
 	}

@@ -102,11 +102,12 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	if err != nil {
 		return err
 	}
-	devices, err := p.gpus.open(p.compute, log)
+	meter := newMeter(log)
+	engine, closeEngine, err := p.gpus.open(p.compute, log, meter)
 	if err != nil {
 		return err
 	}
-	defer closeDevices(devices)
+	defer closeEngine()
 	s, err := p.inputs.open(ctx, log)
 	if err != nil {
 		return err
@@ -128,22 +129,15 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	if err != nil {
 		return err
 	}
-	meter := newMeter(log)
 	index := kg.NewIndex(s.graph)
-	options := rank.Options{Backend: backend, Devices: devices, Threads: p.threads, Progress: meter.ranking}
-	if err := p.orProcessor(ctx, rank.CheckDevices(ctx, s.checkpoint.Model, options), &options, log); err != nil {
+	options := rank.Options{Backend: backend, Engine: engine, Threads: p.threads, Progress: meter.ranking}
+	if options, err = options.Resolve(ctx, s.checkpoint.Model); err != nil {
 		return err
 	}
-	if len(options.Devices) > 0 {
-		printLine(log, "on %s", deviceNames(options.Devices))
+	if options.Engine != nil {
+		printLine(log, "on %v", options.Engine)
 	}
 	lists, err := rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
-	if err != nil && len(options.Devices) > 0 {
-		meter.clear()
-		if err = p.orProcessor(ctx, err, &options, log); err == nil {
-			lists, err = rank.Predict(ctx, s.checkpoint.Model, index, queries, p.k, p.filterKnown, options)
-		}
-	}
 	meter.clear()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,7 +66,8 @@ func TestImportsPointDown(t *testing.T) {
 			}
 			if rest, ours := strings.CutPrefix(imported, module); ours {
 				if strings.HasSuffix(rest, "test") { // kernel/kerneltest, internal/proc/proctest
-					assert.True(t, strings.HasSuffix(path, "_test.go"), "%s imports %s: only tests may", rel, imported)
+					test := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test")
+					assert.True(t, test, "%s imports %s: only tests may", rel, imported)
 				}
 				to := strings.Split(rest, "/")[0]
 				assert.True(t, to == folder || to == "internal" || slices.Contains(allowed, to), "%s imports %s: imports point down only", rel, imported)
@@ -75,4 +77,16 @@ func TestImportsPointDown(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Greater(t, files, 50)
+}
+
+// Only who imports rank/gpu loads CUDA's driver: rankings, measures and training do without.
+func TestRankingLoadsNoDriver(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "./rank", "./metrics", "./train/...", "./model/...", "./kg/...")
+	list.Dir = filepath.Join("..", "..")
+	deps, err := list.Output()
+	require.NoError(t, err)
+	require.Contains(t, string(deps), module+"rank\n")
+	for _, driver := range []string{"github.com/ebitengine/purego", module + "kernel/cuda", module + "rank/gpu"} {
+		assert.NotContains(t, strings.Fields(string(deps)), driver)
+	}
 }

@@ -1,4 +1,4 @@
-package rank
+package gpu
 
 import (
 	"context"
@@ -7,55 +7,61 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/cuda"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
 )
 
-// CheckDevices ranks and predicts for a small graph, by a checkpoint of m's class and width that is made
-// here, on each of o.Devices and on the backend, and returns an error if anything differs: what
-// docs/numerics.md, section 10, assumes of a card does not hold then, and it must not rank. Most
-// candidates lie around a few rows, from half a row to its last bits away from them, so that
-// scores differ by as much as any excess of rounding.
-func CheckDevices(ctx context.Context, m model.Model, o Options) error {
-	if len(o.Devices) == 0 {
-		return nil
+// Test ranks and predicts for a small graph, by a checkpoint of m's class and width that is made here, on each GPU and on
+// the backend, and returns an error if anything differs: the GPU then rounds worse than docs/numerics.md, section 10,
+// assumes, and must not rank. A class is tested once. Most candidates lie around a few rows, from half a row to its last
+// bits away from them, so that scores differ by as much as any excess of rounding.
+func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := m.Config()
+	class := fmt.Sprint(c.Model, c.Dim, c.Hyper)
+	if e.failed != nil || e.untested || e.passed[class] {
+		return e.failed
 	}
-	p, err := newProbe(m.Config())
+	p, err := newProbe(c)
 	if err != nil {
 		return err
 	}
-	o.Sides, o.Progress, o.FeatureMemory = nil, nil, 0
-	devices := o.Devices
-	o.Devices = nil
+	o := rank.Options{Backend: backend, Threads: threads}
 	wantRanks, wantBest, err := p.results(ctx, o)
 	if err != nil {
 		return err
 	}
-	for _, d := range devices {
-		o.Devices = []*cuda.Device{d}
+	for _, d := range e.devices {
+		one := New(d)
+		one.untested = true
+		o.Engine = one
 		ranks, best, err := p.results(ctx, o)
 		if err != nil {
 			return err
 		}
 		if !slices.Equal(ranks, wantRanks) || !slices.EqualFunc(best, wantBest, slices.Equal) {
-			return fmt.Errorf("GPU %d (%s) ranks a small test graph by %s otherwise than the processor, so its arithmetic is not what this program knows: take the processor with --backend %s",
-				d.Index, d.Name, m.Config().Model, o.Backend.Tier)
+			return fmt.Errorf("%s failed the self-test: its ranks of a small graph by %s differ from the processor's: "+
+				"rank on the processor, with --backend %s", one, c.Model, backend.Tier)
 		}
 	}
+	e.passed[class] = true
 	return nil
 }
 
-// probe is what CheckDevices ranks.
+// probe is what Test ranks.
 type probe struct {
 	graph *kg.Graph
 	model model.Model
 }
 
 // results are the ranks of the test split and the best candidates of its queries.
-func (p *probe) results(ctx context.Context, o Options) ([]Rank, [][]Prediction, error) {
+func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]rank.Prediction, error) {
 	index, triples := kg.NewIndex(p.graph), p.graph.Splits[kg.Test]
-	ranking, err := Run(ctx, p.model, index, triples, o)
+	ranking, err := rank.Run(ctx, p.model, index, triples, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +71,7 @@ func (p *probe) results(ctx context.Context, o Options) ([]Rank, [][]Prediction,
 		queries = append(queries, q)
 	}
 	const k = 10
-	best, err := Predict(ctx, p.model, index, queries, k, false, o)
+	best, err := rank.Predict(ctx, p.model, index, queries, k, false, o)
 	return ranking.Ranks, best, err
 }
 

@@ -1,4 +1,4 @@
-package rank
+package engine
 
 import (
 	"cmp"
@@ -6,29 +6,32 @@ import (
 	"slices"
 )
 
-// contender is a candidate that may be among a query's best, with an interval for its reference
+// Contender is a candidate that may be among a query's best, with an interval for its reference
 // score minus the query's constant.
-type contender struct {
-	entity    int32
-	stage     stage
-	low, high float64
-	score     float64 // the reference score, if that is its stage
+type Contender struct {
+	Entity    int32
+	Stage     Stage
+	Low, High float64
+	Score     float64 // the reference score, if that is its stage
 }
 
-// stage is the arithmetic that a contender's interval is of.
-type stage uint8
+// Stage is the arithmetic that gave a contender its interval.
+type Stage uint8
 
 const (
-	screened  stage = iota // float32
-	rescored               // float64 from the features
-	reference              // score is known as well
+	// Screened is float32.
+	Screened Stage = iota
+	// Rescored is float64 from the features.
+	Rescored
+	// Referenced means that the reference score is known.
+	Referenced
 )
 
 // shortlist finds the k best of any number of candidates in memory for 2k: it keeps those that k
 // others do not certainly surpass. threshold is what the k-th best is certain to reach.
 type shortlist struct {
 	k         int
-	items     []contender
+	items     []Contender
 	lows      []float64 // a heap of the k largest lower ends so far, the least first
 	threshold float64
 }
@@ -46,12 +49,12 @@ func (l *shortlist) reset(k int) {
 }
 
 // add takes a candidate in, unless it is certainly not among the k best.
-func (l *shortlist) add(c contender) {
-	if c.high < l.threshold {
+func (l *shortlist) add(c Contender) {
+	if c.High < l.threshold {
 		return
 	}
 	l.items = append(l.items, c)
-	l.count(c.low)
+	l.count(c.Low)
 }
 
 // count takes a lower end into account for the threshold.
@@ -88,15 +91,15 @@ func (l *shortlist) count(low float64) {
 func (l *shortlist) prune() {
 	l.lows = l.lows[:0]
 	for _, c := range l.items {
-		l.count(c.low)
+		l.count(c.Low)
 	}
-	l.items = slices.DeleteFunc(l.items, func(c contender) bool { return c.high < l.threshold })
+	l.items = slices.DeleteFunc(l.items, func(c Contender) bool { return c.High < l.threshold })
 }
 
 // truncate sorts contenders with known scores, the best first, and keeps k.
 func (l *shortlist) truncate() {
-	slices.SortFunc(l.items, func(a, b contender) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.entity, b.entity))
+	slices.SortFunc(l.items, func(a, b Contender) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))
 	})
 	l.items = l.items[:min(len(l.items), l.k)]
 }

@@ -1,4 +1,4 @@
-package rank
+package engine
 
 import (
 	"context"
@@ -16,8 +16,8 @@ func labels(ctx context.Context) map[string]string {
 }
 
 func TestPhasesAreLabelsWhereTheCallerHasLabels(t *testing.T) {
-	require.Nil(t, newPhases(t.Context()))
-	p := newPhases(pprof.WithLabels(t.Context(), pprof.Labels("command", "mquine eval")))
+	require.Nil(t, NewPhases(t.Context()))
+	p := NewPhases(pprof.WithLabels(t.Context(), pprof.Labels("command", "mquine eval")))
 	for i, name := range phaseNames {
 		require.Equal(t, map[string]string{"command": "mquine eval", "phase": name}, labels(p[i]))
 	}
@@ -28,10 +28,10 @@ func BenchmarkEnterPhase(b *testing.B) {
 	for name, ctx := range map[string]context.Context{
 		"no": b.Context(), "yes": pprof.WithLabels(b.Context(), pprof.Labels("command", "mquine eval")),
 	} {
-		p := newPhases(ctx)
+		p := NewPhases(ctx)
 		b.Run("labels="+name, func(b *testing.B) {
 			for b.Loop() {
-				p.enter(kernelPhase)
+				p.Enter(KernelPhase)
 			}
 		})
 	}

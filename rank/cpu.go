@@ -1,0 +1,108 @@
+package rank
+
+import (
+	"context"
+	"math"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// cpuEngine counts on the processor. It holds one slice of the candidates at a time, and is these candidates.
+type cpuEngine struct {
+	job      *engine.Job
+	screen   Screen // asked for
+	used     Screen
+	loaded   bool
+	features *features
+	workers  *engine.Workers // of Load
+	sweepers []*sweeper      // by goroutine
+}
+
+func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
+	return &cpuEngine{
+		job: j, screen: screen, features: newFeatures(j, cpuSlice(j)),
+		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
+	}
+}
+
+// cpuSlice is the number of candidates whose features are in memory at a time.
+func cpuSlice(j *engine.Job) int {
+	nr := j.Backend.NR
+	n := int(min(j.FeatureMemory/featureBytes(engine.WidestTower(j.Model)), math.MaxInt32)) / nr * nr
+	return max(1, min(max(n, nr), j.Last-j.First))
+}
+
+func (e *cpuEngine) Slices() (size, buffers int) { return cpuSlice(e.job), 1 }
+
+func (e *cpuEngine) Room() (queries, entries int) {
+	queries, entries, _ = blockSizes(e.job.Model, e.job.Backend, e.screen)
+	return queries, entries
+}
+
+// blockSizes returns the most queries in a block, and the most entries of their ψ, by rows and
+// packed.
+func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, entries, strips int) {
+	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
+	for _, t := range towers {
+		n := b.Panels(t.Compare).QueryBlock(t.Phi)
+		strips = max(strips, n*t.Phi)
+		for _, c := range screen.codeFormats(t, b) {
+			n = max(n, c.panels(b).QueryBlock(c.layout(t.Phi).terms))
+		}
+		queries, entries = max(queries, n), max(entries, n*engine.PairPad(t.Phi))
+	}
+	for _, t := range towers {
+		for _, c := range screen.codeFormats(t, b) {
+			strips = max(strips, c.strips(c.layout(t.Phi), queries, c.panels(b).MR))
+		}
+	}
+	return queries, entries, strips
+}
+
+// Load makes φ of the candidates, chooses a screen for them and packs their panels.
+func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int) (engine.Candidates, error) {
+	f := e.features
+	if err := f.Fill(ctx, e.job, e.workers, p, first, n); err != nil {
+		return nil, err
+	}
+	f.screen = f.chooseScreen(e, p)
+	if !e.loaded {
+		e.used, e.loaded = f.screen.name(), true
+	} else if e.used != f.screen.name() {
+		e.used = AutoScreen
+	}
+	if err := f.screen.arrange(ctx, e); err != nil {
+		return nil, err
+	}
+	f.OrderTerms()
+	f.boundBlocks()
+	return e, f.screen.pack(ctx, e)
+}
+
+func (e *cpuEngine) Features() *engine.Features { return &e.features.Features }
+func (e *cpuEngine) QueryBlock() int            { return e.features.queryBlock() }
+func (e *cpuEngine) Strip() int                 { return e.features.screen.panels().MR }
+func (e *cpuEngine) MostParts() int             { return e.features.panelCount() }
+
+func (e *cpuEngine) Count(ctx context.Context, worker int, b *engine.Block) error {
+	return e.sweeper(worker, b).count(ctx)
+}
+
+func (e *cpuEngine) Contend(ctx context.Context, worker int, b *engine.Block, lists *engine.Lists) error {
+	return e.sweeper(worker, b).contend(ctx, lists)
+}
+
+// sweeper returns a goroutine's scratch memory, for a block.
+func (e *cpuEngine) sweeper(worker int, b *engine.Block) *sweeper {
+	if e.sweepers[worker] == nil {
+		e.sweepers[worker] = newSweeper(e.job, e.features, e.screen)
+	}
+	s := e.sweepers[worker]
+	s.Block = b
+	return s
+}
+
+func (*cpuEngine) Close() error { return nil }

@@ -1,0 +1,402 @@
+//go:build linux && (amd64 || arm64) && !nocuda
+
+package gpu
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda"
+	"github.com/mquine/mquine/kernel/cuda/standin"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// openDevices opens n devices of the stand-in.
+func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
+	driver.Set("devices", int64(n))
+	var devices []*cuda.Device
+	for i := range n {
+		d, err := cuda.Open(i)
+		require.NoError(t, err)
+		t.Cleanup(d.Close)
+		devices = append(devices, d)
+	}
+	return devices
+}
+
+// trusted returns an engine without a self-test.
+func trusted(devices ...*cuda.Device) *Engine {
+	e := New(devices...)
+	e.untested = true
+	return e
+}
+
+// Every kind of checkpoint has the CPU's ranks, on one device and on two, with all candidates in
+// memory and slice by slice.
+func TestDevicesExact(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 7))
+	g := ranktest.Graph(rng, 150, 4, 600, 60, 60)
+	index := kg.NewIndex(g)
+	checked := 0
+	check := func(m model.Model, kind, name string, d int) {
+		checked++
+		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 2})
+		require.NoError(t, err)
+		for i, o := range []rank.Options{
+			{Threads: 2, Engine: trusted(devices[:1]...)},
+			{Threads: 1, Engine: trusted(devices...), FeatureMemory: 35 * candidateBytes(pad(engine.WidestTower(m)))},
+		} {
+			if i > 0 && (testing.Short() || checked%4 != 1) {
+				break
+			}
+			o.Backend = backends[0]
+			got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
+			require.NoError(t, err)
+			require.Equal(t, want.Ranks, got.Ranks, "%s, %s d = %d, %v", kind, name, d, o.Engine)
+		}
+	}
+	for _, kind := range ranktest.MatrixKinds {
+		check(ranktest.Model(t, "mquine", 7, g, 7, kind), kind.Name, "mquine", 7)
+	}
+	check(ranktest.Model(t, "mquade", 12, g, 12, ranktest.MatrixKinds[0]), "random", "mquade", 12)
+	for _, kind := range ranktest.VectorKinds {
+		for i, c := range ranktest.VectorConfigs(9, g) {
+			if testing.Short() && i > 1 {
+				break
+			}
+			check(ranktest.ModelOf(t, c, 9, kind), kind.Name, c.Model, 9)
+		}
+	}
+	bytes, _, streams := driver.Held()
+	assert.Zero(t, bytes, "device memory is left")
+	assert.Zero(t, streams, "streams are left")
+}
+
+// Tensor cores as bad as assumed pass the test by every class, and ones that add with ten bits do not.
+func TestSelfTest(t *testing.T) {
+	driver := standin.Use(t)
+	device := openDevices(t, driver, 1)[0]
+	best, err := kernel.Available()
+	require.NoError(t, err)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 12)), 20, 2, 20, 20, 20)
+	names := model.Names()
+	if testing.Short() {
+		names = []string{"mquine", "rotate"}
+	}
+	good := New(device)
+	for _, name := range names {
+		m := ranktest.Model(t, name, 8, g, 7, ranktest.VectorKinds[0])
+		require.NoError(t, good.Test(t.Context(), m, best[0], 2), name)
+	}
+	m := ranktest.Model(t, "mquine", 8, g, 7, ranktest.VectorKinds[0])
+	for _, c := range []struct {
+		model string
+		d     int
+	}{{"mquine", 8}, {"mquade", 12}, {"complex", 100}, {"distmult", 200}, {"transe-l2", 60}} {
+		if testing.Short() && c.model != "mquine" {
+			break
+		}
+		driver.Set("careless", 13)
+		err = New(device).Test(t.Context(), ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0]), best[0], 2)
+		assert.ErrorContains(t, err, "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by "+c.model+" differ")
+		driver.Reset("careless")
+	}
+	driver.Set("fail_launch", 1)
+	assert.NoError(t, good.Test(t.Context(), m, best[0], 2), "a class is tested once")
+	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
+}
+
+// GPUs that fail their test, or later, leave the ranking to the processor if they may, which is noted once; else their
+// error is the ranking's.
+func TestFallback(t *testing.T) {
+	driver := standin.Use(t)
+	driver.Set("devices", 1)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 14)), 60, 2, 200, 20, 20)
+	m, index := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0]), kg.NewIndex(g)
+	want, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 2})
+	require.NoError(t, err)
+	queries := []kg.Query{{Anchor: 3}}
+	lists, err := rank.Predict(t.Context(), m, index, queries, 5, false, rank.Options{Threads: 2})
+	require.NoError(t, err)
+	for _, fault := range []struct {
+		name     string
+		value    int64
+		untested bool // fails while it ranks
+		want     string
+	}{
+		{"careless", 13, false, "failed the self-test"}, {"fail_launch", 4, true, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+		{"lose", 3, true, "the GPU is lost to this process"},
+	} {
+		strict, err := Open(0)
+		require.NoError(t, err)
+		strict.untested = fault.untested
+		driver.Set(fault.name, fault.value)
+		_, err = rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 2, Engine: strict})
+		assert.ErrorContains(t, err, fault.want)
+		driver.Reset(fault.name)
+		strict.Close()
+
+		e, err := Open(0)
+		require.NoError(t, err)
+		var notes []error
+		e.OrProcessor(func(err error) { notes = append(notes, err) })
+		e.untested = fault.untested
+		o := rank.Options{Threads: 2, Engine: e}
+		driver.Set(fault.name, fault.value)
+		got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], o)
+		driver.Reset(fault.name)
+		require.NoError(t, err)
+		assert.Equal(t, want.Ranks, got.Ranks)
+		assert.Empty(t, got.Stats.Engine)
+		predicted, err := rank.Predict(t.Context(), m, index, queries, 5, false, o)
+		require.NoError(t, err)
+		assert.Equal(t, lists, predicted)
+		require.Len(t, notes, 1)
+		assert.ErrorContains(t, notes[0], fault.want)
+	}
+	fresh, err := Open(0)
+	require.NoError(t, err)
+	defer fresh.Close()
+	got, err := rank.Run(t.Context(), m, index, g.Splits[kg.Test], rank.Options{Threads: 2, Engine: fresh})
+	require.NoError(t, err)
+	assert.Equal(t, "GPU 0 (Stand-in)", got.Stats.Engine)
+	assert.Equal(t, want.Ranks, got.Ranks)
+	_, err = Open(0, 1)
+	assert.ErrorContains(t, err, "there is no GPU 1")
+}
+
+// Targets among the candidates of another device or another slice, and more of them than a device makes
+// the features of at a time.
+func TestDevicesConstruct(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 10))
+	g := ranktest.Graph(rng, 150, 2, 200, 20, 40)
+	index := kg.NewIndex(g)
+	for _, name := range []string{"mquine", "mquade"} {
+		m := ranktest.Model(t, name, 5, g, 7, ranktest.MatrixKinds[0])
+		o := rank.Options{Backend: backends[0], Threads: 2}
+		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		e := trusted(devices...)
+		e.farTargets = 7
+		o.Engine, o.FeatureMemory = e, 70*candidateBytes(pad(engine.WidestTower(m)))
+		got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		require.Equal(t, want.Ranks, got.Ranks, name)
+	}
+}
+
+// Which models a device makes the features of.
+func TestConstructs(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 11)), 150, 2, 20, 20, 20)
+	const tooLarge = 20
+	for _, c := range []struct {
+		model string
+		d     int
+		want  bool
+	}{{"mquine", tooLarge - 1, true}, {"mquade", 6, true}, {"mquine", tooLarge, false}, {"distmult", 7, false}, {"mquine", cuda.MaxTowerDim + 1, false}} {
+		m := ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0])
+		driver.Reset("memory")
+		if c.d == tooLarge { // one byte less than twice its parameters
+			bytes := 0
+			for _, x := range m.Tensors() {
+				bytes += 4 * len(x)
+			}
+			driver.Set("memory", int64(2*bytes-1))
+		}
+		_, ok, err := constructs(m, devices)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, ok, "%s d = %d", c.model, c.d)
+	}
+}
+
+// Candidates that do not fit in a device's memory come slice by slice, through two buffers: the same
+// ranks and predictions.
+func TestDevicesStream(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 12))
+	const entities, fit = 1000, 700
+	g := ranktest.Graph(rng, entities, 2, 2000, 10, 10)
+	index := kg.NewIndex(g)
+	for _, c := range []struct {
+		model   string
+		d       int
+		kind    ranktest.Kind
+		devices int
+	}{{"mquine", 4, ranktest.MatrixKinds[0], 1}, {"complex", 5, ranktest.VectorKinds[0], 1}, {"rotate", 5, ranktest.VectorKinds[0], 2}} {
+		m := ranktest.Model(t, c.model, c.d, g, 7, c.kind)
+		k := pad(engine.WidestTower(m))
+		o := rank.Options{Backend: backends[0], Threads: 2}
+		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		queries := []kg.Query{{Side: kg.Tail, Relation: 0, Anchor: 3}, {Side: kg.Head, Relation: 1, Anchor: 4}}
+		lists, err := rank.Predict(context.Background(), m, index, queries, 20, true, o)
+		require.NoError(t, err)
+
+		e := trusted(devices[:c.devices]...)
+		o.Engine = e
+		j := &engine.Job{Model: m, Last: entities, Threads: 2, FeatureMemory: rank.DefaultFeatureMemory}
+		whole, err := e.slice(j)
+		require.NoError(t, err)
+		require.Equal(t, slicing{entities, 1, whole.constructs, whole.kappa}, whole)
+		far := 0
+		if whole.constructs {
+			far = e.farTargets
+		}
+		held := (2*e.workerBytes(k, far) + int64(fit/c.devices+2*cuda.CandidateTile)*candidateBytes(k)) * 16 / 15
+		driver.Set("memory", held)
+		x, err := e.slice(j)
+		require.NoError(t, err)
+		require.Equal(t, 2, x.buffers, c.model)
+		require.Less(t, x.size, entities, c.model)
+		got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		require.Equal(t, want.Ranks, got.Ranks, c.model)
+		predicted, err := rank.Predict(context.Background(), m, index, queries, 20, true, o)
+		require.NoError(t, err)
+		require.Equal(t, lists, predicted, c.model)
+
+		driver.Set("memory", held/8)
+		var full *cuda.MemoryError
+		_, err = rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
+		require.ErrorAs(t, err, &full, c.model)
+		driver.Reset("memory")
+		bytes, _, streams := driver.Held()
+		require.Zero(t, bytes, "device memory is left")
+		require.Zero(t, streams, "streams are left")
+	}
+}
+
+// The ranks of ranges of the candidates, one counted by two devices slice by slice, one by a device and one by the
+// processor, add up.
+func TestDevicesShards(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 2)
+	rng := rand.New(rand.NewPCG(7, 17))
+	g := ranktest.Graph(rng, 150, 3, 600, 60, 40)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	for _, c := range []struct {
+		model string
+		kind  ranktest.Kind
+	}{{"mquine", ranktest.MatrixKinds[2]}, {"complex", ranktest.VectorKinds[2]}, {"rotate", ranktest.VectorKinds[1]}} {
+		m := ranktest.Model(t, c.model, 5, g, 3, c.kind)
+		want, err := rank.Run(t.Context(), m, index, test, rank.Options{Threads: 2})
+		require.NoError(t, err)
+		var sum []rank.Rank
+		for i, o := range []rank.Options{
+			{Candidates: rank.Range{First: 0, Last: 63}, Engine: trusted(devices...),
+				FeatureMemory: 50 * candidateBytes(pad(engine.WidestTower(m)))},
+			{Candidates: rank.Range{First: 63, Last: 101}, Engine: trusted(devices[0])},
+			{Candidates: rank.Range{First: 101, Last: 150}},
+		} {
+			o.Threads = 2
+			part, err := rank.Run(t.Context(), m, index, test, o)
+			require.NoError(t, err)
+			if i == 0 {
+				sum = part.Ranks
+			} else {
+				require.NoError(t, rank.Add(sum, part.Ranks))
+			}
+		}
+		require.Equal(t, want.Ranks, sum, "%s, %s", c.model, c.kind.Name)
+	}
+}
+
+// Lists that are too short for all candidates: the same ranks, in more launches.
+func TestDeviceListOverflow(t *testing.T) {
+	driver := standin.Use(t)
+	devices := openDevices(t, driver, 1)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 9))
+	g := ranktest.Graph(rng, 700, 2, 300, 10, 30)
+	e := trusted(devices...)
+	e.listRoom = cuda.CandidateTile * 60
+	for _, kind := range []ranktest.Kind{ranktest.MatrixKinds[2], ranktest.MatrixKinds[len(ranktest.MatrixKinds)-1]} { // one ulp apart, collapsed
+		m := ranktest.Model(t, "mquine", 3, g, 3, kind)
+		o := rank.Options{Backend: backends[0], Threads: 1}
+		want, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		o.Engine = e
+		got, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
+		require.NoError(t, err)
+		assert.Equal(t, want.Ranks, got.Ranks, kind.Name)
+		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fitted", kind.Name)
+	}
+}
+
+// A device that fails at any point ends the ranking with its error, and gives back what it held.
+func TestDeviceFaults(t *testing.T) {
+	driver := standin.Use(t)
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	rng := rand.New(rand.NewPCG(7, 7))
+	g := ranktest.Graph(rng, 60, 2, 200, 20, 20)
+	index := kg.NewIndex(g)
+	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
+	memory := int64(0) // all candidates at once, or three slices through two buffers
+	run := func(devices []*cuda.Device) error {
+		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+		return err
+	}
+	devices := openDevices(t, driver, 1)
+	require.NoError(t, run(devices))
+	for i, fault := range []struct{ name, want string }{
+		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+		{"fail_alloc", "is out of memory"}, {"fail_launch", "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+	} {
+		if i == 2 {
+			memory = 40 * candidateBytes(pad(engine.WidestTower(m)))
+			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+			require.Equal(t, 3, slices)
+		}
+		failures := 0
+		for n := int64(1); ; n++ {
+			driver.Set(fault.name, n)
+			err := run(devices)
+			driver.Reset(fault.name)
+			bytes, _, streams := driver.Held()
+			require.Zero(t, bytes, "%s %d", fault.name, n)
+			require.Zero(t, streams, "%s %d", fault.name, n)
+			if err == nil {
+				break
+			}
+			assert.ErrorContains(t, err, fault.want)
+			failures++
+		}
+		assert.GreaterOrEqual(t, failures, 4, fault.name)
+	}
+	driver.Set("lose", 2)
+	err = run(devices)
+	assert.ErrorContains(t, err, "the GPU is lost to this process")
+	assert.Equal(t, err, run(devices), "and stays lost")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	fresh, err := cuda.Open(0)
+	require.NoError(t, err)
+	defer fresh.Close()
+	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
+	assert.Error(t, err)
+}

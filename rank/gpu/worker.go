@@ -1,0 +1,463 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/cuda"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// worker is one goroutine's work on one device.
+type worker struct {
+	*ranking
+	// What is counted: a block of queries against the device's part of a buffer.
+	part  *part
+	f     *engine.Features
+	block *engine.Block
+
+	stream *stream
+	in     *cuda.Pinned // what goes to the device, in parts
+	out    *cuda.Pinned // what comes back
+	used   int64        // bytes of in that copies are still to read
+	span   int          // candidates of a launch whose list did not overflow
+	single bool         // the block goes through the float32 screen
+
+	psi, halves, scales, sizes, rows, pairRows, first, row        *cuda.Memory
+	thresholds, interval, answer, same, counts, list, rest, known *cuda.Memory
+	// Where the device makes φ and ψ: the block's queries, and targets that are not among its candidates.
+	asked, far, farPhi, farNorms, farSizes *cuda.Memory
+	memory                                 []*cuda.Memory
+}
+
+const (
+	// knownChunk is the number of known answers that go to a device at a time.
+	knownChunk = 1 << 15
+	// restChunk is the number of pairs that come back at a time.
+	restChunk = 1 << 15
+)
+
+// Where the counters lie in counts, in numbers of 4 bytes.
+const (
+	betterAt = 0
+	equalAt  = engine.NumFilters * engine.BlockTargets
+	listedAt = 2 * engine.NumFilters * engine.BlockTargets
+	restedAt = listedAt + 1
+	countsN  = restedAt + 1
+)
+
+// newWorker reserves a worker's memory for parts like p; close it also after an error.
+func newWorker(r *ranking, p *part) (w *worker, err error) {
+	w = &worker{ranking: r, span: math.MaxInt32}
+	if w.stream, err = newStream(p.device); err != nil {
+		return w, err
+	}
+	k := pad(engine.WidestTower(r.job.Model))
+	rows, targets := int64(blockQueries), int64(engine.BlockTargets)
+	pair := int64(unsafe.Sizeof(cuda.Pair{}))
+	in := rows*4 + targets*12 + 1024
+	far := int64(0)
+	if p.towers != nil {
+		far = int64(r.farTargets)
+		in += rows*int64(unsafe.Sizeof(cuda.Query{})) + targets*(pair+4) + targets/far*32
+	} else {
+		in += rows*(4*int64(k)+int64(unsafe.Sizeof(cuda.PairRow{}))) + targets*16
+	}
+	if w.in, err = p.device.Pin(max(in, knownChunk*int64(unsafe.Sizeof(cuda.Known{})))); err != nil {
+		return w, err
+	}
+	if w.out, err = p.device.Pin(max(4*int64(countsN), restChunk*(pair+16))); err != nil {
+		return w, err
+	}
+	for _, m := range w.pieces(k, int(far)) {
+		if *m.to, err = p.device.Alloc(m.bytes); err != nil {
+			return w, err
+		}
+		w.memory = append(w.memory, *m.to)
+	}
+	return w, nil
+}
+
+// piece is device memory to be reserved.
+type piece struct {
+	to    **cuda.Memory
+	bytes int64
+}
+
+// pieces are the memory of a worker, whose device makes φ of so many far targets at a time.
+func (w *worker) pieces(k, farTargets int) []piece {
+	rows, targets, far, width := int64(blockQueries), int64(engine.BlockTargets), int64(farTargets), int64(k)
+	pair, room := int64(unsafe.Sizeof(cuda.Pair{})), int64(w.listRoom)
+	return []piece{
+		{&w.psi, 4 * rows * width}, {&w.halves, 2 * rows * width}, {&w.scales, 4 * rows}, {&w.sizes, 24 * rows},
+		{&w.rows, rows * int64(unsafe.Sizeof(cuda.Row{}))}, {&w.pairRows, rows * int64(unsafe.Sizeof(cuda.PairRow{}))},
+		{&w.first, 4 * (rows + 1)}, {&w.row, 4 * targets}, {&w.thresholds, 8 * targets}, {&w.interval, 16 * targets},
+		{&w.answer, 4 * targets}, {&w.same, 4 * targets},
+		{&w.counts, 4 * int64(countsN)}, {&w.list, room * pair}, {&w.rest, room * pair},
+		{&w.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
+		{&w.asked, rows * int64(unsafe.Sizeof(cuda.Query{}))},
+		{&w.far, 4 * far}, {&w.farPhi, 4 * far * width}, {&w.farNorms, 8 * far}, {&w.farSizes, 8 * far},
+	}
+}
+
+// workerBytes is the device memory of a worker.
+func (e *Engine) workerBytes(k, farTargets int) (sum int64) {
+	w := worker{ranking: &ranking{Engine: e}}
+	for _, p := range w.pieces(k, farTargets) {
+		sum += p.bytes
+	}
+	return sum
+}
+
+// close waits for what is under way and gives everything back.
+func (w *worker) close() {
+	w.stream.close()
+	for _, m := range w.memory {
+		_ = m.Free()
+	}
+	_ = w.in.Free()
+	_ = w.out.Free()
+}
+
+// wait waits for all that was asked of the stream, or returns its first error.
+func (w *worker) wait(ctx context.Context) error {
+	w.used = 0
+	return w.stream.wait(ctx)
+}
+
+// put copies n values that fill writes to device memory.
+func put[T any](w *worker, dst *cuda.Memory, n int, fill func([]T)) {
+	w.used = send(w.stream, dst, w.in, w.used, n, fill)
+}
+
+// send brings the block's queries and targets to the device. Errors are those of the next wait.
+func (w *worker) send() {
+	w.sendQueries()
+	targets := w.block.Targets
+	put(w, w.answer, len(targets), func(v []int32) {
+		for t := range v {
+			v[t] = targets[t].Answer
+		}
+	})
+	put(w, w.same, len(targets), func(v []int32) {
+		for t := range v {
+			v[t] = w.job.Rep(targets[t].Answer)
+		}
+	})
+	if w.constructs {
+		w.scoreTargets()
+	} else {
+		w.sendIntervals(w.block.Low, w.block.High)
+	}
+	w.prepareRows()
+}
+
+// padded is a number of queries in whole tiles.
+func padded(n int) int { return (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile }
+
+// sendQueries brings the block's queries, with the numbers of their targets.
+func (w *worker) sendQueries() {
+	b := w.block
+	n, rows, targets, k := len(b.Queries), padded(len(b.Queries)), len(b.Targets), w.part.k
+	w.single = !w.part.half || w.part.useSingle.Load()
+	put(w, w.first, rows+1, func(v []int32) {
+		copy(v, b.TargetStart[:n+1])
+		for i := n; i <= rows; i++ {
+			v[i] = int32(targets)
+		}
+	})
+	put(w, w.row, targets, func(v []int32) { copy(v, b.Rows) })
+	w.stream.zero(w.psi, int64(4*n*k), int64(4*(rows-n)*k))
+	if w.constructs {
+		w.constructPsi()
+	} else {
+		w.sendPsi()
+	}
+	if w.single {
+		return
+	}
+	w.stream.zero(w.halves, int64(2*n*k), int64(2*(rows-n)*k))
+	launch(w.stream, w.part.stages.Quantise, cuda.Quantise{
+		Rows: w.psi.At(0), Factor: w.part.inverse.At(0), Out: w.halves.At(0), Scales: w.scales.At(0),
+		Sizes: w.sizes.At(0), N: int32(n), Width: int32(w.f.Tower.Phi), Stride: int32(k), K: int32(k),
+	})
+}
+
+// sendPsi copies ψ.
+func (w *worker) sendPsi() {
+	b, k := w.block, w.part.k
+	put(w, w.psi, len(b.Queries)*k, func(v []float32) {
+		for i := range b.Queries {
+			permute(v[i*k:(i+1)*k], b.Row(i), w.f.Terms)
+		}
+	})
+	put(w, w.pairRows, len(b.Queries), func(v []cuda.PairRow) {
+		for i := range v {
+			v[i] = cuda.PairRow{Norm: b.Norms[i], Slack: b.Slacks[i]}
+		}
+	})
+}
+
+// sendIntervals copies the targets' intervals.
+func (w *worker) sendIntervals(low, high []float64) {
+	put(w, w.interval, 2*len(w.block.Targets), func(v []float64) {
+		for t := range len(v) / 2 {
+			v[2*t], v[2*t+1] = low[t], high[t]
+		}
+	})
+}
+
+// constructPsi makes ψ on the device.
+func (w *worker) constructPsi() {
+	p, queries := w.part, w.block.Queries
+	put(w, w.asked, len(queries), func(v []cuda.Query) {
+		for i, q := range queries {
+			v[i] = cuda.Query{Anchor: q.Anchor, Relation: q.Relation}
+			if q.Side == kg.Head {
+				v[i].Side = 1
+			}
+		}
+	})
+	launch(w.stream, p.towers.Queries, cuda.ConstructQueries{
+		Entities: p.tensors[0].At(0), Head: p.tensors[1].At(0), Tail: p.tensors[2].At(0), Cross: p.tensors[3].At(0),
+		Queries: w.asked.At(0), Out: w.psi.At(0), Rows: w.pairRows.At(0), Kappa: w.kappa,
+		N: int32(len(queries)), Dim: int32(w.job.Model.Config().Dim), K: int32(p.k),
+	})
+}
+
+// scoreTargets makes the targets' intervals on the device, and φ of those that are not among its
+// candidates.
+func (w *worker) scoreTargets() {
+	p, targets := w.part, w.block.Targets
+	var near, far []cuda.Pair
+	for t, target := range targets {
+		if at, ok := w.position(target.Answer); ok {
+			near = append(near, cuda.Pair{Truth: uint32(t), Other: uint32(at)})
+		} else {
+			far = append(far, cuda.Pair{Truth: uint32(t), Other: uint32(len(far) % w.farTargets)})
+		}
+	}
+	a := w.decide(0)
+	a.Scored = w.interval.At(0)
+	score := func(list []cuda.Pair) {
+		a.Count = uint32(len(list))
+		put(w, w.list, len(list), func(v []cuda.Pair) { copy(v, list) })
+		launch(w.stream, p.stages.Truths, a)
+	}
+	score(near)
+	a.Phi, a.Norms, a.Sizes = w.farPhi.At(0), w.farNorms.At(0), w.farSizes.At(0)
+	for ; len(far) > 0; far = far[min(w.farTargets, len(far)):] {
+		list := far[:min(w.farTargets, len(far))]
+		put(w, w.far, len(list), func(v []int32) {
+			for i, pair := range list {
+				v[i] = targets[pair.Truth].Answer
+			}
+		})
+		launch(w.stream, p.towers.Features, cuda.Construct{
+			Entities: p.tensors[0].At(0), Entity: w.far.At(0), Out: a.Phi, Norms: a.Norms, Sizes: a.Sizes,
+			N: int32(len(list)), Dim: int32(w.job.Model.Config().Dim), K: int32(p.k),
+		})
+		score(list)
+	}
+}
+
+// position returns the place of an entity among the part's candidates.
+func (w *worker) position(entity int32) (at int, ok bool) {
+	position := w.f.Position(entity)
+	at = position - w.part.first
+	return at, position >= 0 && at >= 0 && at < w.part.n
+}
+
+// prepareRows makes what the screen knows about the queries.
+func (w *worker) prepareRows() {
+	p, c := w.part, w.f.Tower.Compare
+	a := cuda.Prepare{
+		Psi: w.psi.At(0), Queries: w.pairRows.At(0), First: w.first.At(0), Interval: w.interval.At(0), Rows: w.rows.At(0),
+		Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)), Padded: int32(padded(len(w.block.Queries))), K: int32(p.k),
+		Compare: int32(c.Kind()), Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
+	}
+	a.Rounding, a.Subnormal = c.InputError(w.f.Tower.Phi)
+	if w.single {
+		a.Relative, a.Absolute = cuda.SingleError(c, p.k)
+		a.Relative *= engine.Outward
+	} else {
+		a.Relative, a.Absolute = cuda.HalfError(p.device.HalfVariant(), p.k)
+		a.Centre, a.Scales, a.Sizes = p.centre.At(0), w.scales.At(0), w.sizes.At(0)
+	}
+	launch(w.stream, p.stages.Rows, a)
+}
+
+// decide is the argument of the float64 stage for candidates from a position of the part on.
+func (w *worker) decide(from int) cuda.Decide {
+	p, c := w.part, w.f.Tower.Compare
+	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
+	a := cuda.Decide{
+		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.pairRows.At(0), Norms: at(p.norms, 8), Sizes: at(p.sizes, 8),
+		Entity: at(p.entity, 4), Same: at(p.same, 4), First: w.first.At(0), Row: w.row.At(0), Interval: w.interval.At(0),
+		Answer: w.answer.At(0), AnswerSame: w.same.At(0),
+		Better: w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
+		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
+		Rest: w.rest.At(0), Rested: w.counts.At(4 * int64(restedAt)),
+		Room: uint32(w.listRoom), Count: uint32(w.listRoom), K: int32(p.k), Compare: int32(c.Kind()),
+		Truths: int32(len(w.block.Targets)), Relative: c.PairError(p.k),
+	}
+	a.Rounding, a.Subnormal = c.InputError(w.f.Tower.Phi)
+	return a
+}
+
+// screen begins the screening of n of the part's candidates from a position on.
+func (w *worker) screen(from, n, capacity int) {
+	p := w.part
+	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
+	blocks := int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.Block{}))
+	a := cuda.Screen{
+		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.rows.At(0), Blocks: p.blocksSingle.At(blocks),
+		First: w.first.At(0), Ends: w.thresholds.At(0), Better: w.counts.At(4 * int64(betterAt)),
+		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Capacity: uint32(capacity),
+		K: int32(p.k), Candidates: int32(n), Limit: float32(w.f.Tower.Compare.Limit()),
+	}
+	w.stream.zero(w.counts, 0, w.counts.Bytes())
+	queries := len(w.block.Queries)
+	if w.single {
+		w.stream.do(func(s *cuda.Stream) error { return p.screens.Single(s, w.f.Tower.Compare, a, queries) })
+		return
+	}
+	a.Psi, a.Phi, a.Scales, a.Blocks = w.halves.At(0), at(p.halves, 2*p.k), at(p.scales, 4), p.blocksHalf.At(blocks)
+	w.stream.do(func(s *cuda.Stream) error { return p.screens.Half(s, p.device.HalfVariant(), a, queries) })
+}
+
+// narrower returns the number of candidates to screen instead of n, whose list overflowed.
+func narrower(n, queries, listed int) (int, error) {
+	if n <= cuda.CandidateTile {
+		return 0, fmt.Errorf("rank: %d candidates and %d queries left %d undecided pairs, more than there are", n, queries, listed)
+	}
+	return max(cuda.CandidateTile, n/2/cuda.CandidateTile*cuda.CandidateTile), nil
+}
+
+// count counts the part's candidates for every target of the block.
+func (w *worker) count(ctx context.Context) error {
+	p, b := w.part, w.block
+	for from := 0; from < p.n; {
+		n := min(w.span, p.n-from)
+		w.screen(from, n, w.listRoom)
+		launch(w.stream, p.stages.Pairs, w.decide(from))
+		counts, listed, rested, err := w.counted(ctx)
+		if err != nil {
+			return err
+		}
+		if most := max(listed, rested); most > w.listRoom { // nothing of this launch counts
+			if w.span, err = narrower(n, len(b.Queries), most); err != nil {
+				return err
+			}
+			continue
+		}
+		if !w.single && float64(listed) > tooMany*float64(len(b.Targets))*float64(n) && n > cuda.CandidateTile {
+			p.useSingle.Store(true)
+		}
+		itself := 0
+		for t, target := range b.Targets {
+			b.Counts[t].Add(counts[betterAt+t], counts[equalAt+t])
+			if at, ok := w.position(target.Answer); ok && at >= from && at < from+n {
+				itself++
+			}
+		}
+		w.job.Progress.Undecided.Add(int64(listed - itself))
+		err = w.rested(ctx, rested, func(pair cuda.Pair) {
+			w.leave(pair.Truth, p.first+from+int(pair.Other), [engine.NumFilters]int8{1, 1, 1})
+		})
+		if err != nil {
+			return err
+		}
+		from += n
+	}
+	return nil
+}
+
+// counted returns the counters that a launch leaves, with the lengths of its two lists.
+func (w *worker) counted(ctx context.Context) (counts []int32, listed, rested int, err error) {
+	w.stream.copyFrom(w.out, 0, w.counts, 0, w.counts.Bytes())
+	if err := w.wait(ctx); err != nil {
+		return nil, 0, 0, err
+	}
+	counts = cuda.View[int32](w.out, 0, countsN)
+	return counts, int(uint32(counts[listedAt])), int(uint32(counts[restedAt])), nil
+}
+
+// leave leaves a candidate to its reference score: so many of it for each filter.
+func (w *worker) leave(target uint32, position int, left [engine.NumFilters]int8) {
+	b := w.block
+	b.Pending = append(b.Pending, engine.Pending{
+		Row: b.Rows[target], Target: int32(target), Entity: w.job.Rep(w.f.Entity(position)), Left: left,
+	})
+}
+
+// rested calls f for each of the n pairs that the float64 stage left.
+func (w *worker) rested(ctx context.Context, n int, f func(cuda.Pair)) error {
+	const size = int64(unsafe.Sizeof(cuda.Pair{}))
+	for at := 0; at < n; at += restChunk {
+		m := min(restChunk, n-at)
+		w.stream.copyFrom(w.out, 0, w.rest, int64(at)*size, int64(m)*size)
+		if err := w.wait(ctx); err != nil {
+			return err
+		}
+		for _, p := range cuda.View[cuda.Pair](w.out, 0, m) {
+			f(p)
+		}
+		if w.block.DecideMany(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// subtractKnown takes the known answers among the part's candidates out of the counts of every filter that
+// removes them.
+func (w *worker) subtractKnown(ctx context.Context) error {
+	p, b := w.part, w.block
+	known := make([]cuda.Known, 0, len(b.Known))
+	for _, k := range b.Known {
+		if at := int(k.Position) - p.first; at >= 0 && at < p.n {
+			known = append(known, cuda.Known{Row: uint32(k.Row), Position: uint32(at), Filters: uint32(k.Filters)})
+		}
+	}
+	for chunk := knownChunk; len(known) > 0; {
+		n := min(chunk, len(known))
+		a := w.decide(0)
+		a.Count = uint32(n)
+		w.stream.zero(w.counts, 0, w.counts.Bytes())
+		put(w, w.known, n, func(v []cuda.Known) { copy(v, known) })
+		launch(w.stream, p.stages.Known, a)
+		counts, _, rested, err := w.counted(ctx)
+		if err != nil {
+			return err
+		}
+		if rested > w.listRoom {
+			chunk = max(1, n/2)
+			continue
+		}
+		targets := len(b.Targets)
+		for t := range targets {
+			for f := range engine.NumFilters {
+				b.Counts[t].Better[f] -= counts[betterAt+f*targets+t]
+				b.Counts[t].Equal[f] -= counts[equalAt+f*targets+t]
+			}
+		}
+		err = w.rested(ctx, rested, func(pair cuda.Pair) {
+			k := known[pair.Other]
+			var left [engine.NumFilters]int8
+			for f := range left {
+				left[f] = -int8(k.Filters >> f & 1)
+			}
+			w.leave(pair.Truth, p.first+int(k.Position), left)
+		})
+		if err != nil {
+			return err
+		}
+		known = known[n:]
+	}
+	return nil
+}

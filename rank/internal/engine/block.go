@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mquine/mquine/internal/fmath"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+)
+
+const (
+	// MostTargets bounds the targets of a query: one with more becomes several. The kernels cannot be interrupted while
+	// they count them.
+	MostTargets = 512
+	// blockTargets bounds the targets of a block of queries and with them the scratch memory, but for one query more.
+	blockTargets = 4096
+	// BlockTargets is the most targets of a block.
+	BlockTargets = blockTargets + MostTargets
+	// mostPending bounds the candidates that wait for their reference scores.
+	mostPending = 1 << 16
+)
+
+// Block is a block of queries against a slice of the candidates: what the stages of a ranking hand on to each other. It
+// is one goroutine's memory, used for block after block.
+type Block struct {
+	Job *Job
+	// Worker makes ψ, single φ and reference scores.
+	Worker model.Worker
+
+	// What is asked, from Begin.
+	Queries     []Query
+	Targets     []Target // of the queries, numbered from the block's first
+	Rows        []int32  // the row of each target
+	TargetStart []int32  // the first target of each row, and the number of all from then on
+	// Part of Parts is the share of the candidates to count.
+	Part, Parts int
+	// Known lists what filters remove among the candidates, by row.
+	Known []Known
+
+	// What an engine that needs them computes first.
+	Vectors
+	Low, High []float64 // bounds of the targets' reference scores
+
+	// What an engine finds.
+	Counts  []Counts
+	Pending []Pending
+
+	phi       []float32 // of one candidate
+	entity    [1]int32
+	size      [1]float64
+	score     [1]float64
+	reference []float64 // of the targets, where scored
+	scored    []bool
+}
+
+// Pending is a pair that only reference scores can decide: a target, and a candidate that stands for all those
+// with the same parameters.
+type Pending struct {
+	Row, Target, Entity int32
+	// Left is the number of candidates to count for each filter; negative, to take out of the counts.
+	Left [NumFilters]int8
+}
+
+// NewBlock reserves memory for blocks of an engine.
+func NewBlock(j *Job, e Engine) *Block {
+	queries, entries := e.Room()
+	return &Block{
+		Job: j, Worker: j.Model.NewWorker(j.Backend), Vectors: NewVectors(queries, entries),
+		Rows: make([]int32, BlockTargets), TargetStart: make([]int32, queries+1),
+		Low: make([]float64, BlockTargets), High: make([]float64, BlockTargets), Counts: make([]Counts, BlockTargets),
+		phi:       kernel.AlignedFloat32(PairPad(WidestTower(j.Model))),
+		reference: make([]float64, BlockTargets), scored: make([]bool, BlockTargets),
+	}
+}
+
+// SplitQueries returns the ends of the blocks of at most n queries that a pass makes.
+func (j *Job) SplitQueries(p Pass, n int) (ends []int) {
+	for at := p.First; at < p.Last; {
+		to := at + 1
+		for to < p.Last && to-at < n && j.Queries[to].Last-j.Queries[at].First <= blockTargets {
+			to++
+		}
+		ends = append(ends, to)
+		at = to
+	}
+	return ends
+}
+
+// Begin takes up the queries first ≤ i < last of the job.
+func (b *Block) Begin(first, last int) {
+	b.Queries = b.Job.Queries[first:last]
+	base := b.Queries[0].First
+	b.Targets = b.Job.Targets[base:b.Queries[len(b.Queries)-1].Last]
+	for i, q := range b.Queries {
+		for t := q.First; t < q.Last; t++ {
+			b.Rows[t-base] = int32(i)
+		}
+		b.TargetStart[i] = q.First - base
+	}
+	for i := len(b.Queries); i < len(b.TargetStart); i++ {
+		b.TargetStart[i] = int32(len(b.Targets))
+	}
+	b.Part, b.Parts, b.Known = 0, 1, b.Known[:0]
+	clear(b.Counts[:len(b.Targets)])
+	clear(b.scored[:len(b.Targets)])
+	b.Pending = b.Pending[:0]
+}
+
+// BoundTargets computes the intervals of the targets, whose φ may be among the candidates. ψ must be computed.
+func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
+	for t, target := range b.Targets {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		row := int(b.Rows[t])
+		if i := int(target.Answer) - f.First; i >= 0 && i < f.N {
+			score := b.pairScore(row, f.Rows, int32(i))
+			b.Low[t], b.High[t] = b.Interval(row, score, f.Norms[i], f.Sizes[i])
+			continue
+		}
+		size := b.feature(b.Queries[row], target.Answer)
+		score := b.pairScore(row, b.phi, 0)
+		b.Low[t], b.High[t] = b.Interval(row, score, fmath.Norm(b.phi[:b.Tower.Phi]), size)
+	}
+	return nil
+}
+
+// feature writes φ of a candidate of q to b.phi, padded with zeros, and returns its size.
+func (b *Block) feature(q Query, e int32) (size float64) {
+	clear(b.phi)
+	b.entity[0] = e
+	phi := model.Rows{Values: b.phi, Width: b.Tower.Phi, Stride: b.Stride()}
+	b.Worker.Features(q.Side, q.Relation, b.entity[:], phi, b.size[:])
+	return b.size[0]
+}
+
+// pairScore is the float64 score of the query of row and row i of table.
+func (b *Block) pairScore(row int, table []float32, i int32) float64 {
+	b.entity[0] = i
+	b.Job.Backend.Pair(b.Tower.Compare, b.score[:], b.Row(row), table, b.Stride(), b.entity[:])
+	return b.score[0]
+}
+
+// DecideMany decides the pending pairs if there are many.
+func (b *Block) DecideMany(ctx context.Context) {
+	if len(b.Pending) > mostPending {
+		b.Decide(ctx)
+	}
+}
+
+// Decide decides the pending pairs by reference scores, each computed once for a query. It stops where ctx ends.
+func (b *Block) Decide(ctx context.Context) {
+	if len(b.Pending) == 0 {
+		return
+	}
+	start := time.Now()
+	defer func() { b.Job.Progress.Deciding.Add(int64(time.Since(start))) }()
+	slices.SortFunc(b.Pending, func(x, y Pending) int {
+		return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.Entity, y.Entity), cmp.Compare(x.Target, y.Target))
+	})
+	row, entity, score := int32(-1), int32(-1), 0.0
+	for i, p := range b.Pending {
+		if i%16 == 0 && ctx.Err() != nil {
+			return
+		}
+		q := b.Queries[p.Row].Query
+		if p.Row != row || p.Entity != entity {
+			row, entity = p.Row, p.Entity
+			score = b.Worker.Reference(q, entity)
+		}
+		if !b.scored[p.Target] {
+			b.reference[p.Target], b.scored[p.Target] = b.Worker.Reference(q, b.Targets[p.Target].Answer), true
+		}
+		b.Job.Progress.Referenced.Add(int64(p.Left[0]))
+		switch want := b.reference[p.Target]; {
+		case score > want:
+			add(&b.Counts[p.Target].Better, p.Left)
+		case score == want:
+			add(&b.Counts[p.Target].Equal, p.Left)
+		}
+	}
+	b.Pending = b.Pending[:0]
+}
+
+func add(counts *[NumFilters]int32, n [NumFilters]int8) {
+	for f, v := range n {
+		counts[f] += int32(v)
+	}
+}

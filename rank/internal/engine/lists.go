@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/mquine/mquine/kg"
+)
+
+// Lists find the K best candidates of each query of a block: engines add contenders, and the lists narrow their
+// intervals by stages where they need the room.
+type Lists struct {
+	K int
+	// Index tells which answers are known, and with FilterKnown those are left out.
+	Index       *kg.Index
+	FilterKnown bool
+
+	block    *Block
+	features *Features
+	lists    []shortlist // by row
+	rows     []int32     // of the contenders to rescore
+	scores   []float64
+}
+
+// Kept is the list of a query between slices of the candidates.
+type Kept struct{ list shortlist }
+
+// Open begins the lists of a block whose queries have had kept[row] as their lists so far, against the candidates of f.
+func (l *Lists) Open(b *Block, f *Features, kept []Kept) {
+	l.block, l.features = b, f
+	for len(l.lists) < len(b.Queries) {
+		l.lists = append(l.lists, shortlist{})
+	}
+	for row := range b.Queries {
+		list := &l.lists[row]
+		list.reset(l.K)
+		if before := &kept[row].list; len(before.items) > 0 {
+			list.items, list.threshold = append(list.items, before.items...), before.threshold
+			list.prune()
+		}
+	}
+}
+
+// Keep saves the lists for the next slice of the candidates.
+func (l *Lists) Keep(kept []Kept) {
+	for row := range l.block.Queries {
+		list := l.narrowed(row)
+		kept[row].list = shortlist{items: slices.Clone(list.items), threshold: list.threshold}
+	}
+}
+
+// Best returns the best candidates of a row by reference scores, the best first and equal ones by identifier, in memory
+// that the next call of Open uses again.
+func (l *Lists) Best(ctx context.Context, row int) ([]Contender, error) {
+	list := l.narrowed(row)
+	err := l.decide(ctx, row, list)
+	return list.items, err
+}
+
+// narrowed returns a list whose contenders have no wider intervals than those of float64 scores.
+func (l *Lists) narrowed(row int) *shortlist {
+	list := &l.lists[row]
+	list.prune()
+	l.rescore(row, list)
+	list.prune()
+	return list
+}
+
+// Threshold is a score that at least K candidates of a row reach for certain, or −Inf. A contender below it is not
+// among the best.
+func (l *Lists) Threshold(row int) float64 { return l.lists[row].threshold }
+
+// Add adds a candidate of the slice to the list of a row, unless it is known and such are left out.
+func (l *Lists) Add(ctx context.Context, row int, c Contender) error {
+	if l.FilterKnown {
+		known := l.Index.Answers(l.block.Queries[row].Query)
+		if _, isKnown := slices.BinarySearch(known.Entities, c.Entity); isKnown {
+			return nil
+		}
+	}
+	list := &l.lists[row]
+	list.add(c)
+	if !list.full() {
+		return nil
+	}
+	return l.shrink(ctx, row, list)
+}
+
+// shrink makes room in a list, by stages: in the end the reference chooses k.
+func (l *Lists) shrink(ctx context.Context, row int, list *shortlist) error {
+	if list.prune(); list.roomy() {
+		return nil
+	}
+	l.rescore(row, list)
+	if list.prune(); list.roomy() {
+		return nil
+	}
+	err := l.decide(ctx, row, list)
+	list.prune()
+	return err
+}
+
+// rescore gives screened contenders the narrower interval of their float64 score.
+func (l *Lists) rescore(row int, list *shortlist) {
+	b, f := l.block, l.features
+	l.share(list.items)
+	l.rows = l.rows[:0]
+	for _, c := range list.items {
+		if c.Stage == Screened {
+			l.rows = append(l.rows, c.Entity-int32(f.First))
+		}
+	}
+	if len(l.rows) == 0 {
+		return
+	}
+	l.scores = slices.Grow(l.scores[:0], len(l.rows))[:len(l.rows)]
+	b.Job.Backend.Pair(f.Tower.Compare, l.scores, b.Row(row), f.Rows, f.Stride(), l.rows)
+	n := 0
+	for i := range list.items {
+		c := &list.items[i]
+		if c.Stage == Screened {
+			local := l.rows[n]
+			c.Low, c.High = b.Interval(row, l.scores[n], f.Norms[local], f.Sizes[local])
+			c.Stage = Rescored
+			n++
+		}
+	}
+}
+
+// decide orders the contenders of a list by their reference scores and keeps the best k.
+func (l *Lists) decide(ctx context.Context, row int, list *shortlist) error {
+	l.share(list.items)
+	j, q := l.block.Job, l.block.Queries[row].Query
+	for i := range list.items {
+		if i%16 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c := &list.items[i]
+		if c.Stage == Referenced {
+			continue
+		}
+		if i > 0 && j.Rep(list.items[i-1].Entity) == j.Rep(c.Entity) {
+			c.Score = list.items[i-1].Score
+		} else {
+			c.Score = l.block.Worker.Reference(q, j.Rep(c.Entity))
+		}
+		c.Stage = Referenced
+	}
+	list.truncate()
+	return nil
+}
+
+// share puts candidates with the same parameters side by side, and gives all of them what is
+// known of one.
+func (l *Lists) share(items []Contender) {
+	j := l.block.Job
+	if j.Representatives == nil {
+		return
+	}
+	slices.SortFunc(items, func(a, b Contender) int {
+		return cmp.Or(cmp.Compare(j.Rep(a.Entity), j.Rep(b.Entity)), cmp.Compare(b.Stage, a.Stage))
+	})
+	for i := 1; i < len(items); i++ {
+		if c, known := &items[i], items[i-1]; j.Rep(c.Entity) == j.Rep(known.Entity) {
+			known.Entity = c.Entity
+			*c = known
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"math"
+
+	"github.com/mquine/mquine/internal/fmath"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+)
+
+// Outward covers the rounding errors in computing a band.
+const Outward = 1 + 1e-9
+
+// Vectors are ψ of the queries of a block, by row, and what their error bands need (docs/numerics.md). Every interval
+// bounds the reference score minus the constant of its query.
+type Vectors struct {
+	Tower  model.Tower
+	Psi    []float32 // rows of Stride() entries, padded with zeros
+	Norms  []float64 // upper bounds of ‖ψ‖
+	Slacks []model.Slack
+
+	anchors []int32 // of some queries of one relation and side
+}
+
+// NewVectors reserves memory for up to n queries, with ψ of so many entries in all.
+func NewVectors(n, entries int) Vectors {
+	return Vectors{
+		Psi: kernel.AlignedFloat32(entries), Norms: make([]float64, n), Slacks: make([]model.Slack, n),
+		anchors: make([]int32, 0, vectorBatch),
+	}
+}
+
+// Stride is the length of a row: the width padded to kernel.PairWidth.
+func (v *Vectors) Stride() int { return PairPad(v.Tower.Phi) }
+
+// Row returns ψ of a row, padded with zeros.
+func (v *Vectors) Row(i int) []float32 { return v.Psi[i*v.Stride() : (i+1)*v.Stride()] }
+
+// Compute makes ψ of queries.
+func (v *Vectors) Compute(ctx context.Context, w model.Worker, tower model.Tower, queries []Query) error {
+	v.Tower = tower
+	clear(v.Psi)
+	for first, last := 0, 0; first < len(queries); first = last {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		q := queries[first]
+		v.anchors = v.anchors[:0]
+		for last < len(queries) && len(v.anchors) < vectorBatch &&
+			queries[last].Side == q.Side && queries[last].Relation == q.Relation {
+			v.anchors = append(v.anchors, queries[last].Anchor)
+			last++
+		}
+		psi := model.Rows{Values: v.Psi[first*v.Stride():], Width: tower.Psi, Stride: v.Stride()}
+		w.Queries(q.Side, q.Relation, v.anchors, psi, v.Slacks[first:])
+		for i := first; i < last; i++ {
+			v.Norms[i] = fmath.Norm(v.Row(i)[:tower.Phi])
+		}
+	}
+	return nil
+}
+
+// Interval bounds a candidate given its float64 score, its ‖φ‖ and its size.
+func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float64) {
+	relative := v.Tower.Compare.PairError(v.Stride())
+	return v.Around(row, score, relative, 0, norm, size)
+}
+
+// Around bounds candidates of at most the given norm and size whose score was computed with the
+// given error. A score that is infinite or NaN bounds nothing.
+func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
+	var band float64
+	if v.Tower.Compare.Distance() {
+		// |D − D̂| ≤ relative·D + absolute, so D ≤ (D̂ + absolute)/(1 − relative).
+		band = relative*(math.Abs(score)+absolute)/(1-relative) + absolute
+	} else {
+		band = v.Product(row, relative, absolute, norm)
+	}
+	band = (band+v.Slack(row, size))*Outward + 2*kernel.U64*math.Abs(score)
+	if !(band < math.Inf(1)) {
+		return math.Inf(-1), math.Inf(1)
+	}
+	return score - band, score + band
+}
+
+// Product is the band of a sum of products: the computation's own error, relative·‖ψ‖‖φ‖ +
+// absolute, and that of the rounding of ψ and φ to float32, unless the slack includes it.
+func (v *Vectors) Product(row int, relative, absolute, norm float64) float64 {
+	product := v.Norms[row] * norm
+	if !(product < math.Inf(1)) {
+		return math.Inf(1)
+	}
+	input, tiny := v.Tower.Compare.InputError(v.Tower.Phi)
+	return (relative+input)*product + (absolute + tiny*(v.Norms[row]+norm+1))
+}
+
+// Slack is the model's slack for candidates of at most the given size, or +Inf if ψ is not finite.
+func (v *Vectors) Slack(row int, size float64) float64 {
+	if slack := v.Slacks[row].At(size); slack < math.Inf(1) && v.Norms[row] < math.Inf(1) {
+		return slack
+	}
+	return math.Inf(1)
+}

@@ -1,0 +1,83 @@
+package rank
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/rank/internal/engine"
+	"github.com/mquine/mquine/rank/internal/ranktest"
+)
+
+// The ranks of ranges of the candidates, added, are those of all candidates, whatever counts each range; the ranks of
+// ranges of the triples stand one after another; and the best of ranges are among the best of each.
+func TestShards(t *testing.T) {
+	backends, err := kernel.Available()
+	require.NoError(t, err)
+	const entities = 150
+	rng := rand.New(rand.NewPCG(7, 15))
+	g := ranktest.Graph(rng, entities, 3, 600, 60, 40)
+	index, test := kg.NewIndex(g), g.Splits[kg.Test]
+	for i, name := range []string{"mquine", "distmult", "complex", "transe-l1", "rotate", "protate"} {
+		kinds := ranktest.VectorKinds
+		if name == "mquine" {
+			kinds = ranktest.MatrixKinds
+		}
+		for _, kind := range []ranktest.Kind{kinds[0], kinds[1], kinds[2]} {
+			m := ranktest.Model(t, name, 6, g, uint64(i), kind)
+			whole := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[0]).Reference)
+			cuts := []int{0, 1 + rng.IntN(40), 41 + rng.IntN(60), entities}
+			var sum []Rank
+			for k := range len(cuts) - 1 {
+				o := Options{
+					Backend: backends[k%len(backends)], Threads: 1 + k, Candidates: Range{cuts[k], cuts[k+1]},
+					Screen: []Screen{Float32Screen, Int8Screen, Int16Screen}[k],
+				}
+				if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
+					o.Screen = AutoScreen
+				}
+				if k == 2 { // in slices
+					o.FeatureMemory = 20 * featureBytes(engine.WidestTower(m))
+				}
+				half := len(test) / 2
+				first, err := Run(t.Context(), m, index, test[:half], o)
+				require.NoError(t, err)
+				second, err := Run(t.Context(), m, index, test[half:], o)
+				require.NoError(t, err)
+				part := slices.Concat(first.Ranks[:half], second.Ranks[:len(test)-half], first.Ranks[half:], second.Ranks[len(test)-half:])
+				if k == 0 {
+					sum = part
+				} else {
+					require.NoError(t, Add(sum, part))
+				}
+			}
+			assert.Equal(t, whole, sum, "%s, %s", name, kind.Name)
+		}
+	}
+}
+
+func TestShardErrors(t *testing.T) {
+	g := ranktest.Graph(rand.New(rand.NewPCG(7, 16)), 20, 2, 60, 10, 10)
+	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
+	for _, r := range []Range{{-1, 5}, {5, 5}, {7, 3}, {0, 21}} {
+		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Candidates: r})
+		assert.ErrorContains(t, err, "are no range of the model's 20 entities")
+	}
+	ranks := []Rank{{Triple: kg.Triple{Head: 1}}}
+	assert.ErrorContains(t, Add(ranks, nil), "a shard of 0 queries cannot be added to 1")
+	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 2}}}), "query 0 of a shard is")
+	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}), "rank the same triples and sides")
+
+	// Predictions are restricted to the range.
+	all, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
+	require.NoError(t, err)
+	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{Candidates: Range{4, 11}})
+	require.NoError(t, err)
+	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Entity < 4 || p.Entity >= 11 })
+	assert.Equal(t, want, some[0])
+}

@@ -1,0 +1,105 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/rank/internal/engine"
+)
+
+// fakeEngine loads numbers of slices into buffers.
+type fakeEngine struct {
+	engine.Engine
+	buffers int
+	loads   chan int // the first candidate of each
+	busy    []atomic.Bool
+	fail    int // the first candidate whose load fails
+}
+
+type fakeCandidates struct {
+	engine.Candidates
+	first, buffer int
+}
+
+func (e *fakeEngine) Slices() (size, buffers int) { return 10, e.buffers }
+
+func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, first, _ int) (engine.Candidates, error) {
+	if first == e.fail {
+		return nil, errors.New("cannot load")
+	}
+	if e.busy[buffer].Swap(true) {
+		return nil, errors.New("the buffer is in use")
+	}
+	e.loads <- first
+	return fakeCandidates{first: first, buffer: buffer}, nil
+}
+
+// While the candidates of a slice are counted the next is loaded where there is a second buffer, and no more.
+func TestSlicesAreLoadedAhead(t *testing.T) {
+	for _, buffers := range []int{1, 2} {
+		e := &fakeEngine{buffers: buffers, loads: make(chan int, 10), busy: make([]atomic.Bool, buffers), fail: -1}
+		j := &engine.Job{First: 5, Last: 38, Plan: engine.Plan{Passes: make([]engine.Pass, 2)}}
+		var counted, loaded []int
+		err := eachSlice(t.Context(), j, e, new(Stats), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
+			counted = append(counted, c.(fakeCandidates).first)
+			for want := min(len(counted)-1+buffers, 8); len(loaded) < want; { // those so far, and those ahead
+				select {
+				case first := <-e.loads:
+					loaded = append(loaded, first)
+				case <-time.After(time.Minute):
+					return errors.New("the next slice waits for this one")
+				}
+			}
+			time.Sleep(time.Millisecond)
+			assert.Empty(t, e.loads, "a slice without a buffer of its own")
+			e.busy[c.(fakeCandidates).buffer].Store(false)
+			return nil
+		})
+		require.NoError(t, err)
+		want := []int{5, 15, 25, 35, 5, 15, 25, 35}
+		assert.Equal(t, want, counted)
+		assert.Equal(t, want, loaded)
+	}
+}
+
+// The first error of a load or of the work on a slice ends all, and so does the end of the context.
+func TestSlicesEndWithTheFirstError(t *testing.T) {
+	j := &engine.Job{Last: 100, Plan: engine.Plan{Passes: make([]engine.Pass, 1)}}
+	newEngine := func(fail int) *fakeEngine {
+		return &fakeEngine{buffers: 2, loads: make(chan int, 10), busy: make([]atomic.Bool, 2), fail: fail}
+	}
+	e := newEngine(30)
+	var counted []int
+	err := eachSlice(t.Context(), j, e, new(Stats), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
+		counted = append(counted, c.(fakeCandidates).first)
+		e.busy[c.(fakeCandidates).buffer].Store(false)
+		return nil
+	})
+	assert.EqualError(t, err, "cannot load")
+	assert.True(t, slices.IsSorted(counted) && len(counted) <= 3, "%v", counted)
+
+	broken := errors.New("cannot count")
+	err = eachSlice(t.Context(), j, newEngine(-1), new(Stats), func(ctx context.Context, _ engine.Pass, _ engine.Candidates) error {
+		return parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
+			if item == 7 {
+				return broken
+			}
+			return nil
+		})
+	})
+	assert.ErrorIs(t, err, broken)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	err = eachSlice(ctx, j, newEngine(-1), new(Stats), func(context.Context, engine.Pass, engine.Candidates) error {
+		cancel()
+		return ctx.Err()
+	})
+	assert.ErrorIs(t, err, context.Canceled)
+}
