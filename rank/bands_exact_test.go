@@ -35,7 +35,7 @@ func bandSweeper(b *kernel.Backend, tower model.Tower) *sweeper {
 			Low:     make([]float64, 1), High: make([]float64, 1),
 		},
 		f: f, thresholds: make([]float32, 2), exitBelow: make([]float32, 1),
-		coded: make([]codedQuery, 1), fineBands: make([]float64, 1),
+		codeScratch: codeScratch{coded: make([]codedQuery, 1), fineBands: make([]float64, 1)},
 	}
 }
 

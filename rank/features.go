@@ -16,7 +16,7 @@ type features struct {
 	blockSizes []float64
 }
 
-// blockPanels is the number of panels that share one pair of thresholds per truth.
+// blockPanels is the number of panels that share one pair of thresholds per target.
 const blockPanels = 16
 
 // featureBytes is the memory for one candidate's features.

@@ -10,7 +10,7 @@ import (
 )
 
 // The int8 screen of dot products: coarse codes in the panels, and fine ones beside them for the pairs
-// that these leave, many times what float32 leaves. So it serves where few candidates score close to a truth.
+// that these leave, many times what float32 leaves. So it serves where few candidates score close to a target.
 var int8Format = codeFormat{
 	screen: Int8Screen,
 	fast:   (*kernel.Backend).FastInt8,

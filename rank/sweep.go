@@ -25,22 +25,29 @@ type sweeper struct {
 	known, unsorted []knownAnswer
 	byPanel         []int32
 
-	// With codes.
+	codeScratch
+	undecided
+
+	ids []int32 // 0, 1, 2, …
+}
+
+// codeScratch is what screens in whole numbers keep of a block of queries.
+type codeScratch struct {
 	coded      []codedQuery
 	codes      []uint32  // fine and coarse codes, [row][int8Stride], with Int8Screen
 	fineBands  []float64 // of the rows, over the block of panels
 	fineScores []int32
 	places     []int32 // positions of the rescored rows
 	rotated    []float64
+}
 
-	// Of the undecided lanes of a row.
+// undecided is what the stages after a panel keep of the lanes that it left for a row.
+type undecided struct {
 	classes []class
 	rescore []int32 // rows of features to score in float64
 	scores  []float64
 	// Pairs that coarse codes, and the stage before float64, left since the last count.
 	leftCoarse, left64 int64
-
-	ids []int32 // 0, 1, 2, …
 }
 
 func newSweeper(j *engine.Job, f *features, screen Screen) *sweeper {
@@ -49,8 +56,9 @@ func newSweeper(j *engine.Job, f *features, screen Screen) *sweeper {
 	return &sweeper{
 		f: f, strips: kernel.AlignedWords(strips), thresholds: make([]float32, 2*engine.BlockTargets),
 		exitBelow: make([]float32, block), panel: b.NewPanelScratch(block, engine.BlockTargets),
-		better: make([]int32, engine.BlockTargets), fineScores: make([]int32, b.NR),
-		rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR), ids: ascending(max(block, b.NR)),
+		better: make([]int32, engine.BlockTargets), codeScratch: codeScratch{fineScores: make([]int32, b.NR)},
+		undecided: undecided{rescore: make([]int32, 0, b.NR), scores: make([]float64, b.NR)},
+		ids:       ascending(max(block, b.NR)),
 	}
 }
 
