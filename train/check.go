@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // check compares the log and the checkpoints with the state. An epoch writes them before the state, so that after a
@@ -47,17 +48,17 @@ func (r *Run) checkOptions(line string) error {
 	if r.progress.epoch == 0 {
 		return nil
 	}
-	before, err := readLine(line)
+	before, err := recipe.ParseLine(line)
 	if err != nil {
 		return fmt.Errorf("%s was trained by another version of mquine: %w", r.Dir, err)
 	}
-	if before.Epochs != r.Config.Epochs {
-		if err := r.checkExtension(before.Epochs, r.Config.Epochs); err != nil {
+	if before.Epochs != r.Recipe.Epochs {
+		if err := r.checkExtension(before.Epochs, r.Recipe.Epochs); err != nil {
 			return err
 		}
-		before.Epochs = r.Config.Epochs
+		before.Epochs = r.Recipe.Epochs
 	}
-	if d := r.Config.differences(before); d != "" {
+	if d := r.Recipe.Differences(before); d != "" {
 		return fmt.Errorf("%s was changed after the training began: %s; set it back, or start a new training in "+
 			"another folder", r.path(configName), d)
 	}
@@ -101,7 +102,7 @@ func (r *Run) readLog(ctx context.Context) error {
 // checkBest says that the best checkpoint is missing, which cannot be made again, or that it is of another epoch.
 func (r *Run) checkBest() error {
 	p := &r.progress
-	if r.Config.ValidEvery == 0 {
+	if r.Recipe.ValidEvery == 0 {
 		return nil
 	}
 	metadata, err := r.checkpointMetadata(bestName)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
@@ -17,15 +18,15 @@ import (
 // of a search keeps its epochs too, by which trials are compared. Extend rewrites config.yaml.
 func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
-	if _, err := r.read(ctx); err != nil || epochs == r.Config.Epochs {
+	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
 		return err
 	}
 	if search := searchOf(r.Dir); search != "" {
 		return fmt.Errorf("%s is a trial of the search in %s, all of which have %d epochs: copy it to another "+
 			"folder, and give that one more epochs",
-			r.Dir, search, r.Config.Epochs)
+			r.Dir, search, r.Recipe.Epochs)
 	}
-	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
+	if err := r.checkExtension(r.Recipe.Epochs, epochs); err != nil {
 		return err
 	}
 	if r.lock, err = lock(r.path(configName)); err != nil {
@@ -39,11 +40,11 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	if err := r.checkExtension(r.Config.Epochs, epochs); err != nil {
+	if err := r.checkExtension(r.Recipe.Epochs, epochs); err != nil {
 		return err
 	}
-	r.Config.Epochs = epochs
-	text, err := configText(data, r.Config)
+	r.Recipe.Epochs = epochs
+	text, err := configText(data, r.Recipe)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 
 // checkExtension says why a run that has trained so far with a number of epochs cannot go on with another.
 func (r *Run) checkExtension(from, to int) error {
-	c := &r.Config
+	c := &r.Recipe
 	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // the validation of the last epoch
 	if outOfTurn && r.progress.epoch == from-1 {
 		best, err := r.checkpointMetadata(bestName)
@@ -65,7 +66,7 @@ func (r *Run) checkExtension(from, to int) error {
 		}
 	}
 	switch {
-	case c.Decay != noDecay:
+	case c.Decay != recipe.NoDecay:
 		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: start one with --epochs %d",
 			r.Dir, from, c.Decay, to, to)
 	case r.progress.stopped != "":

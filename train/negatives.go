@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // degreePower is the power of the degree to which the distribution degree draws entities.
@@ -20,9 +21,9 @@ type sampler struct {
 	cumulated []float64
 }
 
-func newSampler(c *Config, entities int, triples []kg.Triple, known *kg.Index) *sampler {
+func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.Index) *sampler {
 	s := &sampler{entities: entities, known: known}
-	if c.Distribution == degreeDistribution {
+	if c.Distribution == recipe.Degree {
 		weights := make([]float64, entities)
 		for _, t := range triples {
 			weights[t.Head]++

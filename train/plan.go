@@ -11,26 +11,24 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/train/internal/setting"
 )
 
 // options are the keys of search.yaml.
-func (p *Plan) options() []Option {
-	return []Option{
-		{dataKey, "the data set: its name, or its folder", (*dataName)(&p.Data)},
-		{"seed", "seed of the search", (*seed)(&p.Seed)},
-		{"rungs", "number of rungs", whole(&p.Rungs, 0, math.MaxInt32)},
-		{"trials", "most trials; 0 for no limit", whole(&p.Trials, 0, math.MaxInt32)},
-		{"budget", "time that a run of the search takes; 0s for no limit", (*budget)(&p.Budget)},
+func (p *Plan) options() []setting.Setting {
+	return []setting.Setting{
+		{Key: dataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
+		{Key: "seed", Help: "seed of the search", Value: setting.Seed(&p.Seed)},
+		{Key: "rungs", Help: "number of rungs", Value: setting.Whole(&p.Rungs, 0, math.MaxInt32)},
+		{Key: "trials", Help: "most trials; 0 for no limit", Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
+		{Key: "budget", Help: "time that a run of the search takes; 0s for no limit", Value: (*budget)(&p.Budget)},
 	}
 }
 
 // yaml writes search.yaml.
 func (p *Plan) yaml() ([]byte, error) {
 	text, err := dataLine(p.Data)
-	for _, o := range p.options()[1:] {
-		text = fmt.Appendf(text, "# %s\n%s: %s\n", o.Help, o.Key, o.Value)
-	}
+	text = append(text, setting.YAML(p.options()[1:], func(o setting.Setting) string { return o.Value.String() })...)
 	if len(p.Fingerprint) == 0 {
 		return text, err
 	}
@@ -46,39 +44,22 @@ const fingerprintKey = "fingerprint"
 
 // read reads search.yaml, which has all of the options. name is the file's, for messages.
 func (p *Plan) read(r io.Reader, name string) error {
-	root, err := readMapping(r, name)
+	root, err := setting.ReadMapping(r, name)
 	if err != nil {
 		return err
 	}
 	options, given := p.options(), map[string]bool{}
-	var keys []string
-	for _, o := range options {
-		keys = append(keys, o.Key)
-	}
-	if root != nil {
-		err = eachPair(root, name, func(key, value *yaml.Node) error {
-			if key.Value == fingerprintKey {
-				if value.Kind != yaml.MappingNode {
-					return fmt.Errorf("%s:%d: %s needs a line for each part of the data set: restore the file", name, value.Line, key.Value)
-				}
-				p.Fingerprint = map[string]string{}
-				return eachPair(value, name, func(part, summary *yaml.Node) error {
-					p.Fingerprint[part.Value] = summary.Value
-					return nil
-				})
-			}
-			i := slices.Index(keys, key.Value)
-			if i < 0 {
-				return fmt.Errorf("%s:%d: unknown key %.80q: the nearest is %s",
-					name, key.Line, key.Value, text.Nearest(key.Value, keys, 1)[0])
-			}
-			if value.Kind != yaml.ScalarNode {
-				return fmt.Errorf("%s:%d: %s needs a single value", name, value.Line, key.Value)
-			}
-			given[key.Value] = true
-			return set(options[i], value, name)
-		})
-	}
+	err = setting.EachPair(root, name, func(key, value *yaml.Node) error {
+		if key.Value == fingerprintKey {
+			return p.readFingerprint(value, name)
+		}
+		o, err := setting.Find(options, key, name, fingerprintKey)
+		if err != nil {
+			return err
+		}
+		given[key.Value] = true
+		return o.Read(value, name)
+	})
 	if err != nil {
 		return err
 	}
@@ -88,6 +69,18 @@ func (p *Plan) read(r io.Reader, name string) error {
 		}
 	}
 	return nil
+}
+
+func (p *Plan) readFingerprint(value *yaml.Node, name string) error {
+	if value.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: %s needs a line for each part of the data set: restore the file",
+			name, value.Line, fingerprintKey)
+	}
+	p.Fingerprint = map[string]string{}
+	return setting.EachPair(value, name, func(part, summary *yaml.Node) error {
+		p.Fingerprint[part.Value] = summary.Value
+		return nil
+	})
 }
 
 // dataName is the name or the folder of a data set.

@@ -42,7 +42,7 @@ func TestPlanErrors(t *testing.T) {
 		"":                                      "x.yaml: data is missing (the data set: its name, or its folder): restore the file",
 		"data: umls\nseed: 1\n":                 "x.yaml: rungs is missing (number of rungs): restore the file",
 		whole + "seed: 2\n":                     "x.yaml:6: seed is set a second time, after line 2",
-		whole + "budgte: 2h\n":                  `x.yaml:6: unknown key "budgte": the nearest is budget`,
+		whole + "budgte: 2h\n":                  `x.yaml:6: unknown option "budgte": the nearest is budget`,
 		"data: [umls]\n":                        "x.yaml:1: data needs a single value",
 		"data:\n":                               `x.yaml:1: data "": must be the name of a data set, or its folder`,
 		"seed: -1\n":                            `x.yaml:1: seed "-1": must be a whole number from 0 to 2⁶⁴ − 1`,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -31,13 +32,13 @@ func (r *Run) plot() error {
 		}
 	}
 	losses := []series{{"total", total}}
-	if r.Config.ZSamples > 0 || r.Config.Regulariser != noRegulariser {
+	if r.Recipe.ZSamples > 0 || r.Recipe.Regulariser != model.NoPenalty {
 		losses = append(losses, series{"fit", fit})
 	}
-	if r.Config.ZSamples > 0 {
+	if r.Recipe.ZSamples > 0 {
 		losses = append(losses, series{"Z-samples", z})
 	}
-	if r.Config.Regulariser != noRegulariser {
+	if r.Recipe.Regulariser != model.NoPenalty {
 		losses = append(losses, series{"regulariser", regulariser})
 	}
 	if err := r.writePlot(lossPlotName, "loss", losses); err != nil {
@@ -58,7 +59,7 @@ type series struct {
 }
 
 func (r *Run) writePlot(file, title string, lines []series) error {
-	title = fmt.Sprintf("%s, d = %d, %s: %s", r.Config.Model, r.Config.Dim, r.Graph.Name, title)
+	title = fmt.Sprintf("%s, d = %d, %s: %s", r.Recipe.Model, r.Recipe.Dim, r.Graph.Name, title)
 	return writePlot(r.path(file), title, lines, file == lossPlotName)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // litterName is a temporary name of package atomicfile.
@@ -45,8 +46,8 @@ func contentsOf(t testing.TB, dir string) map[string]string {
 }
 
 // small is a configuration that trains in no time.
-func small(epochs int) Config {
-	c := Default()
+func small(epochs int) recipe.Recipe {
+	c := recipe.Default()
 	c.Dim, c.Batch, c.Epochs = 4, 128, epochs
 	return c
 }
@@ -317,7 +318,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	assert.Equal(t, fileDigest(t, want, outputs[0]), fileDigest(t, dir, outputs[0]))
 
 	c := small(2)
-	c.Decay = cosineDecay
+	c.Decay = recipe.CosineDecay
 	falls := trainIn(t, data, c, machineOf(t, 1))
 	change(t, filepath.Join(falls, configName), "\nepochs: 2\n", "\nepochs: 3\n")
 	assert.ErrorContains(t, resume(t, falls), "the learning rate of "+falls+" falls to 0 over its 2 epochs")

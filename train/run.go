@@ -19,6 +19,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // The files of a run.
@@ -52,14 +53,13 @@ const (
 // error: a run ends with those bytes or not at all.
 type Run struct {
 	Dir    string
-	Config Config
+	Recipe recipe.Recipe
 	Graph  *kg.Graph
 	// Notes tells what could not be checked. One sentence each.
 	Notes []string
 
 	lock     *os.File    // nil in a finished run
 	data     fingerprint // of the data set that it is trained on; nil if the state does not tell
-	metric   metric
 	trainer  *Trainer
 	progress progress
 	log      []Epoch
@@ -79,8 +79,8 @@ type progress struct {
 
 // Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
 // exist, and appears with its configuration in it.
-func Create(dir, data string, g *kg.Graph, c Config) error {
-	if err := c.checkOn(g); err != nil {
+func Create(dir, data string, g *kg.Graph, c recipe.Recipe) error {
+	if err := c.CheckData(g); err != nil {
 		return err
 	}
 	text, err := configText(data, c)
@@ -91,7 +91,7 @@ func Create(dir, data string, g *kg.Graph, c Config) error {
 }
 
 // configText is what config.yaml holds.
-func configText(data string, c Config) ([]byte, error) {
+func configText(data string, c recipe.Recipe) ([]byte, error) {
 	text, err := dataLine(data)
 	return append(text, c.YAML()...), err
 }
@@ -169,10 +169,10 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err := r.checkData(); err != nil {
 		return err
 	}
-	if err := r.Config.checkOn(r.Graph); err != nil {
+	if err := r.Recipe.CheckData(r.Graph); err != nil {
 		return err
 	}
-	if r.trainer, err = NewTrainer(ctx, r.Config, r.Graph, m); err != nil {
+	if r.trainer, err = NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
 		return err
 	}
 	if err := r.restore(); err != nil {
@@ -223,7 +223,7 @@ func (r *Run) read(ctx context.Context) (data string, err error) {
 // readConfig reads the configuration and returns the name of the data set.
 func (r *Run) readConfig(ctx context.Context) (data string, err error) {
 	path := r.path(configName)
-	r.Config = Default()
+	r.Recipe = recipe.Default()
 	file, err := input.Open(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -232,15 +232,14 @@ func (r *Run) readConfig(ctx context.Context) (data string, err error) {
 		return "", err
 	}
 	defer file.Close()
-	others, err := r.Config.Read(file, path, dataKey)
+	others, err := r.Recipe.Read(file, path, dataKey)
 	if err != nil {
 		return "", err
 	}
 	if others[dataKey] == "" {
 		return "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
 	}
-	r.metric, err = parseMetric(r.Config.StopMetric)
-	return others[dataKey], err
+	return others[dataKey], nil
 }
 
 func (r *Run) path(name ...string) string {
@@ -249,7 +248,7 @@ func (r *Run) path(name ...string) string {
 
 // Finished says why a finished run ended, and is empty while there are epochs to come.
 func (r *Run) Finished() string {
-	if r.progress.stopped == "" && r.progress.epoch >= r.Config.Epochs {
+	if r.progress.stopped == "" && r.progress.epoch >= r.Recipe.Epochs {
 		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
 	}
 	return r.progress.stopped
@@ -275,7 +274,7 @@ func (r *Run) sweep() {
 // Train makes the epochs that are missing, and calls report after each, when it is safely on the
 // disk. When ctx is cancelled, the current epoch is lost and nothing else.
 func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
-	return r.trainTo(ctx, r.Config.Epochs, report)
+	return r.trainTo(ctx, r.Recipe.Epochs, report)
 }
 
 // trainTo is Train up to an epoch.
@@ -286,7 +285,7 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 		if err != nil {
 			return r.explain(err)
 		}
-		c := &r.Config
+		c := &r.Recipe
 		r.progress.epoch, r.progress.steps = e.Epoch, r.trainer.optimiser.step
 		if c.ValidEvery > 0 && (e.Epoch%c.ValidEvery == 0 || e.Epoch == c.Epochs) {
 			if err := r.validate(ctx, &e); err != nil {
@@ -295,7 +294,7 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 		}
 		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
 		if c.Patience > 0 && r.progress.waited >= c.Patience {
-			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %s in %d validations", e.Epoch, c.StopMetric, c.Patience)
+			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations", e.Epoch, &c.StopMetric, c.Patience)
 		}
 		r.log = append(r.log, e)
 		if err := r.keep(ctx, e); err != nil {
@@ -321,7 +320,7 @@ func (r *Run) validate(ctx context.Context, e *Epoch) (err error) {
 	}
 	e.ValidSeconds = time.Since(start).Seconds()
 	p := &r.progress
-	if m := r.metric.of(e.Valid); p.bestEpoch == 0 || m > p.best {
+	if m := e.Valid.Of(r.Recipe.StopMetric); p.bestEpoch == 0 || m > p.best {
 		p.best, p.bestEpoch, p.waited, e.Best = m, e.Epoch, 0, true
 	} else {
 		p.waited++
@@ -355,7 +354,7 @@ func (r *Run) save(ctx context.Context, name string) error {
 	}
 	dir := r.path(name)
 	metadata := map[string]string{
-		"dataset": r.Graph.Name, "epoch": fmt.Sprint(r.progress.epoch), "training": r.Config.line(),
+		"dataset": r.Graph.Name, "epoch": fmt.Sprint(r.progress.epoch), "training": r.Recipe.Line(),
 	}
 	write := checkpoint.Save
 	if _, err := os.Stat(dir); err == nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,6 +17,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // familiesFolder writes a small graph and returns its folder.
@@ -46,51 +46,54 @@ func fileDigest(t testing.TB, path ...string) string {
 }
 
 // recipes reach every source of randomness and every kind of state.
-var recipes = map[string]func(*Config){
-	"softmax over all": func(c *Config) { c.Average, c.ZSamples = 0.6, 2 },
-	"paper":            func(c *Config) { paperRows[4].apply(c); c.NegativeCount, c.ZSamples = 20, 6 },
-	"shared": func(c *Config) {
-		c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Distribution = sharedNegatives, 30, true, degreeDistribution
-		c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = adagradOptimiser, 0.05, true, 3, true, 0.5
-		c.Warmup, c.Decay = 1, cosineDecay
-		c.Regulariser, c.RegWarmup = n3Regulariser, 2
+var recipes = map[string]func(*recipe.Recipe){
+	"softmax over all": func(c *recipe.Recipe) { c.Average, c.ZSamples = 0.6, 2 },
+	"paper": func(c *recipe.Recipe) {
+		applyPaper("codex-s", c)
+		c.InitCross, c.NegativeCount, c.ZSamples = recipe.IdentityCross, 20, 6
 	},
-	"shared, fused": func(c *Config) {
-		c.Negatives, c.NegativeCount, c.ZSamples, c.AnchorNegatives = sharedNegatives, 30, 3, true
-		c.Regulariser, c.EntityDropout = duraRegulariser, 0.1
+	"shared": func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Distribution = recipe.SharedNegatives, 30, true, recipe.Degree
+		c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = recipe.Adagrad, 0.05, true, 3, true, 0.5
+		c.Warmup, c.Decay = 1, recipe.CosineDecay
+		c.Regulariser, c.RegWarmup = model.N3, 2
 	},
-	"kvsall": func(c *Config) {
-		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = kvsAllNegatives, bceLoss, 4, 0.1, 2
+	"shared, fused": func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.ZSamples, c.AnchorNegatives = recipe.SharedNegatives, 30, 3, true
+		c.Regulariser, c.EntityDropout = model.Dura, 0.1
+	},
+	"kvsall": func(c *recipe.Recipe) {
+		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = recipe.KvsAll, recipe.BCE, 4, 0.1, 2
 		c.AnswerWeights, c.EntityDropout = true, 0.1
 	},
-	"bernoulli": func(c *Config) {
-		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 9, bernoulliDistribution, marginLoss
-		c.Optimiser, c.LearningRate, c.Decay, c.Model = sgdOptimiser, 0.1, linearDecay, "mquade"
+	"bernoulli": func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 9, recipe.Bernoulli, recipe.Margin
+		c.Optimiser, c.LearningRate, c.Decay, c.Model = recipe.SGD, 0.1, recipe.LinearDecay, "mquade"
 	},
 }
 
 func init() {
 	for _, name := range model.Names() {
-		recipes[name] = func(c *Config) {
-			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = name, sharedNegatives, 30, 3
+		recipes[name] = func(c *recipe.Recipe) {
+			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = name, recipe.SharedNegatives, 30, 3
 		}
 	}
 	backends, err := kernel.Available()
 	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
-		recipes["bf16x2"] = func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Products = sharedNegatives, 30, splitProducts
+		recipes["bf16x2"] = func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.SplitBF16
 		}
 	}
 }
 
-func recipe(change func(*Config)) Config {
-	c := Default()
+func recipeOf(change func(*recipe.Recipe)) recipe.Recipe {
+	c := recipe.Default()
 	change(&c)
 	c.Dim, c.Batch, c.Epochs = 9, 128, 3
 	return c
 }
 
-func create(t testing.TB, dir, data string, c Config) error {
+func create(t testing.TB, dir, data string, c recipe.Recipe) error {
 	t.Helper()
 	return Create(dir, data, openGraph(t, data), c)
 }
@@ -103,7 +106,7 @@ func openGraph(t testing.TB, data string) *kg.Graph {
 }
 
 // trainIn runs a training from the start and returns its folder.
-func trainIn(t testing.TB, data string, c Config, m Machine) string {
+func trainIn(t testing.TB, data string, c recipe.Recipe, m Machine) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
@@ -120,14 +123,14 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	data := familiesFolder(t)
 	for name, change := range recipes {
 		t.Run(name, func(t *testing.T) {
-			want := trainIn(t, data, recipe(change), machineOf(t, 1))
+			want := trainIn(t, data, recipeOf(change), machineOf(t, 1))
 			for _, threads := range []int{2, 3, 4} {
-				got := trainIn(t, data, recipe(change), machineOf(t, threads))
+				got := trainIn(t, data, recipeOf(change), machineOf(t, threads))
 				for _, file := range outputs {
 					assert.Equal(t, fileDigest(t, want, file), fileDigest(t, got, file), "%d threads, %s", threads, file)
 				}
 			}
-			c := recipe(change)
+			c := recipeOf(change)
 			c.Seed++
 			other := trainIn(t, data, c, machineOf(t, 1))
 			assert.NotEqual(t, fileDigest(t, want, outputs[0]), fileDigest(t, other, outputs[0]), "another seed")
@@ -140,9 +143,9 @@ func TestResume(t *testing.T) {
 	data := familiesFolder(t)
 	for name, change := range recipes {
 		t.Run(name, func(t *testing.T) {
-			want := trainIn(t, data, recipe(change), machineOf(t, 2))
+			want := trainIn(t, data, recipeOf(change), machineOf(t, 2))
 			dir := filepath.Join(t.TempDir(), "run")
-			require.NoError(t, create(t, dir, data, recipe(change)))
+			require.NoError(t, create(t, dir, data, recipeOf(change)))
 			for stop := 2; ; stop += 3 {
 				ctx, cancel := context.WithCancel(t.Context())
 				m := machineOf(t, 2)
@@ -175,12 +178,12 @@ func TestResume(t *testing.T) {
 // A run that is given more epochs ends as one that had them from the start.
 func TestExtend(t *testing.T) {
 	data := familiesFolder(t)
-	of := func(epochs int, change func(*Config)) Config {
-		c := recipe(change)
+	of := func(epochs int, change func(*recipe.Recipe)) recipe.Recipe {
+		c := recipeOf(change)
 		c.Epochs = epochs
 		return c
 	}
-	average := func(c *Config) { c.Average = 0.6 }
+	average := func(c *recipe.Recipe) { c.Average = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
 	require.NoError(t, Extend(t.Context(), dir, 4))
@@ -198,12 +201,12 @@ func TestExtend(t *testing.T) {
 
 	require.NoError(t, Extend(t.Context(), dir, 4), "done")
 	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" has 4 epochs already: give it more than that")
-	falls := trainIn(t, data, of(2, func(c *Config) { c.Decay = cosineDecay }), machineOf(t, 1))
+	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
 	assert.EqualError(t, Extend(t.Context(), falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
 	// At this rate nothing moves, and no validation is better than the first.
-	early := trainIn(t, data, of(9, func(c *Config) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
+	early := trainIn(t, data, of(9, func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
 	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
-	patient := trainIn(t, data, of(3, func(c *Config) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
+	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
 	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
 	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not the folder of a training")
 }
@@ -211,7 +214,7 @@ func TestExtend(t *testing.T) {
 // What is held out has no influence on the parameters.
 func TestHeldOutIsNotUsed(t *testing.T) {
 	for name, change := range recipes {
-		c := recipe(change)
+		c := recipeOf(change)
 		g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1, Entities: 120, Train: 500, Valid: 20, Test: 20})
 		require.NoError(t, err)
 		train := func() string {
@@ -232,7 +235,7 @@ func TestHeldOutIsNotUsed(t *testing.T) {
 func TestAverage(t *testing.T) {
 	g := openGraph(t, familiesFolder(t))
 	trainer := func(average float64) *Trainer {
-		c := recipe(func(c *Config) { c.Average = average })
+		c := recipeOf(func(c *recipe.Recipe) { c.Average = average })
 		tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
 		require.NoError(t, err)
 		return tr
@@ -266,7 +269,7 @@ func TestAverage(t *testing.T) {
 }
 
 func TestEarlyStop(t *testing.T) {
-	c := recipe(func(c *Config) {})
+	c := recipeOf(func(c *recipe.Recipe) {})
 	c.Epochs, c.Patience, c.LearningRate = 50, 2, 0 // nothing changes, so the first epoch is the best
 	dir := trainIn(t, familiesFolder(t), c, machineOf(t, 2))
 	r, err := OpenRun(t.Context(), dir, machineOf(t, 2))
@@ -278,11 +281,11 @@ func TestEarlyStop(t *testing.T) {
 }
 
 func TestBlowUp(t *testing.T) {
-	for _, change := range []func(*Config){
-		func(c *Config) { c.Optimiser, c.LearningRate = sgdOptimiser, 1000 },
-		func(c *Config) { c.Optimiser, c.LearningRate, c.Regulariser = sgdOptimiser, 1000, n3Regulariser },
+	for _, change := range []func(*recipe.Recipe){
+		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate = recipe.SGD, 1000 },
+		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate, c.Regulariser = recipe.SGD, 1000, model.N3 },
 	} {
-		c := recipe(change)
+		c := recipeOf(change)
 		dir := filepath.Join(t.TempDir(), "run")
 		require.NoError(t, create(t, dir, familiesFolder(t), c))
 		r, err := OpenRun(t.Context(), dir, machineOf(t, 2))
@@ -299,116 +302,31 @@ func TestBlowUp(t *testing.T) {
 
 func TestCreateRefuses(t *testing.T) {
 	dir, g := t.TempDir(), randomGraph(5, 1, 20, 1)
-	require.ErrorContains(t, Create(dir, "x", g, Default()), "exists already")
-	c := Default()
-	c.ZSamples, c.Negatives = 3, independentNegatives
+	require.ErrorContains(t, Create(dir, "x", g, recipe.Default()), "exists already")
+	c := recipe.Default()
+	c.ZSamples, c.Negatives = 3, recipe.IndependentNegatives
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")
-	for want, change := range map[string]func(*Config){
-		"loss: margin takes one answer": func(c *Config) { c.Loss = marginLoss },
-		"distribution: bernoulli draws": func(c *Config) { c.Distribution = bernoulliDistribution },
-		"set subsampling to false":      func(c *Config) { c.Subsampling = true },
+	for want, change := range map[string]func(*recipe.Recipe){
+		"loss: margin takes one answer": func(c *recipe.Recipe) { c.Loss = recipe.Margin },
+		"distribution: bernoulli draws": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
+		"set subsampling to false":      func(c *recipe.Recipe) { c.Subsampling = true },
 	} {
-		c := Default()
-		c.Negatives = kvsAllNegatives
+		c := recipe.Default()
+		c.Negatives = recipe.KvsAll
 		require.NoError(t, c.Check())
 		change(&c)
 		require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), want)
 	}
-	c = Default()
-	c.Negatives, c.Distribution, c.Regulariser = independentNegatives, bernoulliDistribution, duraRegulariser
+	c = recipe.Default()
+	c.Negatives, c.Distribution, c.Regulariser = recipe.IndependentNegatives, recipe.Bernoulli, model.Dura
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura takes both queries of a positive")
 	g.Splits[kg.Valid] = nil
-	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, Default()), "has no validation triples: set valid_every to 0")
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no validation triples: set valid_every to 0")
 	g.Splits[kg.Train] = nil
-	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, Default()), "has no train split")
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no train split")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Empty(t, entries)
 	_, err = OpenRun(t.Context(), dir, machineOf(t, 1))
 	require.ErrorContains(t, err, "it has no config.yaml")
-}
-
-func TestConfigFile(t *testing.T) {
-	read := func(text string) (Config, error) {
-		c := Default()
-		_, err := c.Read(strings.NewReader(text), "x.yaml")
-		return c, err
-	}
-	for _, change := range recipes {
-		c := recipe(change)
-		got, err := read(string(c.YAML()))
-		require.NoError(t, err)
-		assert.Equal(t, c, got)
-	}
-	c, err := read("dim: 7 # small\n\nfilter: true\nlearning_rate: 1e-2\n")
-	require.NoError(t, err)
-	assert.Equal(t, 7, c.Dim)
-	assert.True(t, c.Filter)
-	assert.Equal(t, 0.01, c.LearningRate)
-	_, err = read("")
-	require.NoError(t, err)
-
-	for text, want := range map[string]string{
-		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
-		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
-		"dim: [7]":                  "x.yaml:1: dim needs a single value",
-		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 32768`,
-		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
-		"filter: maybe":             `x.yaml:1: filter "maybe": must be true or false`,
-		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,
-		"stop_metric: mrr":          `x.yaml:1: stop_metric "mrr": metric "mrr": give `,
-		"- dim":                     "x.yaml:1: a configuration is a list of lines",
-		"dim: 7\n\tx: 3":            "x.yaml:2: this is not YAML: found a tab character",
-		"dim: \x1b":                 "x.yaml: this is not YAML: control characters are not allowed",
-		"clip: -1":                  `x.yaml:1: clip "-1": must be a number of at least 0`,
-		"data: [a]":                 "x.yaml:1: data needs a single value",
-		"dim:":                      `x.yaml:1: dim "": must be a whole number`,
-	} {
-		_, err := read(text)
-		assert.ErrorContains(t, err, want)
-	}
-}
-
-func TestPresets(t *testing.T) {
-	c, err := Preset("paper", "fb15k-237")
-	require.NoError(t, err)
-	assert.Equal(t, 38, c.Dim)
-	other, err := Preset("paper:yago3-10", "fb15k-237")
-	require.NoError(t, err)
-	assert.Equal(t, []any{18, 4096, 32.0, 512, 64, 1.0, 5e-3}, []any{other.Dim, other.Batch, other.Gamma, other.NegativeCount, other.ZSamples, other.Adversarial, other.LambdaReg})
-	for _, r := range paperRows {
-		c, err := Preset("paper", r.dataset)
-		require.NoError(t, err)
-		require.NoError(t, c.Check(), r.dataset)
-	}
-	_, err = Preset("paper", "umls")
-	require.ErrorContains(t, err, `preset paper has no row for data set "umls": take one of its rows by name, as in paper:fb15k-237; they are fb15k-237, wn18, wn18rr, yago3-10, codex-s, codex-m, codex-l`)
-	best, err := Preset("best", "codex-s")
-	require.NoError(t, err)
-	require.NoError(t, best.Check())
-	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `take one of its rows by name, as in best:codex-m`)
-	_, err = Preset("papre", "umls")
-	require.ErrorContains(t, err, "the presets are paper and best")
-}
-
-// Whatever stands in a file, reading it ends with a configuration or with one sentence.
-func FuzzConfigFile(f *testing.F) {
-	f.Add("dim: 7\nloss: paper\n")
-	f.Add("# nothing\n")
-	f.Add("a: &a 1\ndim: *a\n<<: {}\n")
-	f.Add(string(new(Config).YAML()))
-	f.Fuzz(func(t *testing.T, text string) {
-		c := Default()
-		if _, err := c.Read(strings.NewReader(text), "x.yaml"); err != nil {
-			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "x.yaml") {
-				t.Errorf("%q", err)
-			}
-			return
-		}
-		again := Default()
-		if _, err := again.Read(strings.NewReader(string(c.YAML())), "y.yaml"); err != nil || again != c {
-			t.Errorf("%v: %+v", err, c)
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -14,11 +15,14 @@ import (
 	"github.com/mquine/mquine/internal/text"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/internal/setting"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // Space is a configuration with some options left open, for a Search to choose.
 type Space struct {
-	fixed Config
+	fixed recipe.Recipe
 	open  []dimension // in the order of the options
 }
 
@@ -52,43 +56,46 @@ const useTrial uint64 = 1 << 32
 
 // ReadSpace reads a space from a YAML file: a mapping of options to a value, to {choice: [a, b]} or
 // to {min: a, max: b, scale: log}. What it leaves out is fixed as in base. name is that of the file, for messages.
-func ReadSpace(r io.Reader, name string, base Config) (*Space, error) {
+func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
-	root, err := readMapping(r, name)
+	root, err := setting.ReadMapping(r, name)
 	if err != nil {
 		return nil, err
 	}
-	if root != nil {
-		err = eachPair(root, name, func(key, value *yaml.Node) error { return s.read(key, value, name) })
-	}
+	err = setting.EachPair(root, name, func(key, value *yaml.Node) error { return s.read(key, value, name) })
 	if err != nil {
 		return nil, err
 	}
 	if len(s.open) == 0 {
-		return nil, fmt.Errorf("%s: every option has a single value, so there is nothing to search: leave one open, as in \"dropout: {min: 0, max: 0.5}\"", name)
+		return nil, fmt.Errorf("%s: every option has a single value, so there is nothing to search: leave one open, "+
+			"as in \"dropout: {min: 0, max: 0.5}\"", name)
 	}
-	keys := s.fixed.keys()
-	slices.SortFunc(s.open, func(a, b dimension) int { return slices.Index(keys, a.key) - slices.Index(keys, b.key) })
+	place := map[string]int{}
+	for i, o := range s.fixed.Options() {
+		place[o.Key] = i
+	}
+	slices.SortFunc(s.open, func(a, b dimension) int { return cmp.Compare(place[a.key], place[b.key]) })
 	return s, nil
 }
 
 func (s *Space) read(key, value *yaml.Node, name string) error {
-	o, err := s.fixed.optionOf(key, name)
+	o, err := setting.Find(s.fixed.Options(), key, name)
 	if err != nil {
 		return err
 	}
 	if value.Kind == yaml.ScalarNode {
-		return set(o, value, name)
+		return o.Read(value, name)
 	}
 	if value.Kind != yaml.MappingNode {
-		return fmt.Errorf("%s:%d: %s needs a value, {choice: [a, b]} or {min: a, max: b, scale: log}", name, value.Line, o.Key)
+		return fmt.Errorf("%s:%d: %s needs a value, {choice: [a, b]} or {min: a, max: b, scale: log}",
+			name, value.Line, o.Key)
 	}
 	if slices.Contains(settled, o.Key) {
 		return fmt.Errorf("%s:%d: %s needs a single value: trials must agree in it", name, value.Line, o.Key)
 	}
 	d := dimension{key: o.Key}
 	given := map[string]bool{}
-	err = eachPair(value, name, func(key, value *yaml.Node) error {
+	err = setting.EachPair(value, name, func(key, value *yaml.Node) error {
 		given[key.Value] = true
 		return d.read(s.fixed, key, value, name)
 	})
@@ -113,8 +120,8 @@ func (s *Space) read(key, value *yaml.Node, name string) error {
 }
 
 // read reads a key of an open option.
-func (d *dimension) read(c Config, key, value *yaml.Node, name string) error {
-	o, _ := c.option(d.key) // of a copy
+func (d *dimension) read(c recipe.Recipe, key, value *yaml.Node, name string) error {
+	o := c.Option(d.key) // of a copy
 	bad := func(n *yaml.Node, format string, args ...any) error {
 		return fmt.Errorf("%s:%d: %s: %s", name, n.Line, d.key, fmt.Sprintf(format, args...))
 	}
@@ -127,7 +134,7 @@ func (d *dimension) read(c Config, key, value *yaml.Node, name string) error {
 			if v.Kind != yaml.ScalarNode {
 				return bad(v, "a choice is a single value")
 			}
-			if err := set(o, v, name); err != nil {
+			if err := o.Read(v, name); err != nil {
 				return err
 			}
 			text := o.Value.String()
@@ -144,17 +151,14 @@ func (d *dimension) read(c Config, key, value *yaml.Node, name string) error {
 		if value.Kind != yaml.ScalarNode {
 			return bad(value, "%s needs a single value", key.Value)
 		}
-		if err := set(o, value, name); err != nil {
+		if err := o.Read(value, name); err != nil {
 			return err
 		}
-		switch v := o.Value.(type) {
-		case *integer:
-			*end, d.whole = float64(*v.value), true
-		case *real:
-			*end = *v.value
-		default:
+		number, ok := o.Value.(setting.Number)
+		if !ok {
 			return bad(key, "it has no range: give a list of values, as in {choice: [a, b]}")
 		}
+		*end, d.whole = number.Number()
 	case scaleKey:
 		if value.Value != linearScale && value.Value != logScale {
 			return bad(value, "scale %.80q: choose from %s and %s", value.Value, linearScale, logScale)
@@ -171,7 +175,7 @@ func (s *Space) CheckBackend(b *kernel.Backend) error { return s.fixed.CheckBack
 
 // YAML writes the space as ReadSpace reads it, with all options.
 func (s *Space) YAML() []byte {
-	return s.fixed.yaml(func(o Option) string {
+	return setting.YAML(s.fixed.Options(), func(o recipe.Option) string {
 		i := slices.IndexFunc(s.open, func(d dimension) bool { return d.key == o.Key })
 		if i < 0 {
 			return o.Value.String()
@@ -215,13 +219,13 @@ func (d dimension) draw(rng *rand.Rand) string {
 }
 
 // draw returns a configuration for a trial. The same seed, trial and try give the same one.
-func (s *Space) draw(seed uint64, trial, try int) Config {
+func (s *Space) draw(seed uint64, trial, try int) recipe.Recipe {
 	c := s.fixed
 	pcg := rand.NewPCG(0, 0)
 	rng := rand.New(pcg)
 	for i, d := range s.open {
 		stream(pcg, seed, useTrial, trial, try, i)
-		o, _ := c.option(d.key)
+		o := c.Option(d.key)
 		if err := o.Value.Set(d.draw(rng)); err != nil {
 			panic(err) // the ends and the choices are values of the option
 		}
@@ -238,11 +242,66 @@ func (s *Space) Open() []string {
 	return keys
 }
 
-func (s *Space) Values(c Config) []string {
+func (s *Space) Values(c recipe.Recipe) []string {
 	values := make([]string, len(s.open))
 	for i, d := range s.open {
-		o, _ := c.option(d.key)
+		o := c.Option(d.key)
 		values[i] = o.Value.String()
 	}
 	return values
+}
+
+// CheckMemory is train.CheckMemory of the largest recipe of the space.
+func (s *Space) CheckMemory(g *kg.Graph, m Machine) error {
+	// Those that do not fit together are never drawn.
+	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
+	if err := CheckMemory(g, m, recipes...); err != nil {
+		return fmt.Errorf("the space has configurations that do not fit: %w", err)
+	}
+	return nil
+}
+
+// memoryKeys are the options on which the memory depends: it grows with each number of them.
+var memoryKeys = []string{
+	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "average",
+}
+
+// corners lists configurations of the space with one among them that needs the most memory.
+func (s *Space) corners() []recipe.Recipe {
+	corners := []recipe.Recipe{s.fixed}
+	for _, d := range s.open {
+		if !slices.Contains(memoryKeys, d.key) {
+			continue
+		}
+		var next []recipe.Recipe
+		for _, c := range corners {
+			for _, text := range d.extremes() {
+				o := c.Option(d.key)
+				if err := o.Value.Set(text); err != nil {
+					panic(err) // the ends and the choices are values of the option
+				}
+				next = append(next, c)
+			}
+		}
+		corners = next
+	}
+	return corners
+}
+
+// extremes returns the largest number, or all words.
+func (d dimension) extremes() []string {
+	if d.choices == nil {
+		return []string{strconv.FormatFloat(d.max, 'f', -1, 64)}
+	}
+	largest, most := "", math.Inf(-1)
+	for _, text := range d.choices {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return d.choices
+		}
+		if x > most {
+			largest, most = text, x
+		}
+	}
+	return []string{largest}
 }

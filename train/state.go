@@ -69,7 +69,7 @@ func (t *Trainer) stateTensors() []safetensors.Float32 {
 func (r *Run) writeState(ctx context.Context) error {
 	p := &r.progress
 	metadata := map[string]string{
-		formatKey: stateFormat, optionsKey: r.Config.line(),
+		formatKey: stateFormat, optionsKey: r.Recipe.Line(),
 		"epoch": strconv.Itoa(p.epoch), "steps": strconv.Itoa(p.steps),
 		"best": strconv.FormatFloat(p.best, 'g', -1, 64), "best_epoch": strconv.Itoa(p.bestEpoch),
 		"waited": strconv.Itoa(p.waited), "finished": p.stopped,
@@ -192,9 +192,9 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 		p.stopped = f
 	}
 	switch since := p.epoch - p.bestEpoch; {
-	case p.epoch > r.Config.Epochs:
+	case p.epoch > r.Recipe.Epochs:
 		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it back, or to more than that",
-			r.path(stateName), p.epoch, r.path(configName), r.Config.Epochs)
+			r.path(stateName), p.epoch, r.path(configName), r.Recipe.Epochs)
 	case p.epoch == 0 && p.steps > 0:
 		return bad("steps", "0 before the first epoch")
 	case since < 0:

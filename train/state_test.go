@@ -25,7 +25,7 @@ func TestDamagedState(t *testing.T) {
 	require.NoError(t, err)
 	header := 8 + int(binary.LittleEndian.Uint64(whole))
 	// A bit of every byte of the header, which has the counts, and of every 61st byte of the tensors.
-	r := &Run{Dir: dir, Config: c}
+	r := &Run{Dir: dir, Recipe: c}
 	require.NoError(t, r.readState(t.Context()))
 	for at := 0; at < len(whole); {
 		bit := byte(1 << (at % 8))

@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // Machine is what a training runs on. Neither the number of threads nor Progress changes what comes out.
@@ -49,7 +50,7 @@ type Epoch struct {
 	LearningRate     float64 `json:"learning_rate"`
 	Seconds          float64 `json:"seconds"`
 	TriplesPerSecond float64 `json:"triples_per_second"`
-	Valid            []Score `json:"valid,omitempty"`
+	Valid            Scores  `json:"valid,omitempty"`
 	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
 	// ProcessorSeconds are those of all threads, validation included; 0 where the system does not tell.
 	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
@@ -58,7 +59,7 @@ type Epoch struct {
 
 // Trainer trains one model. It belongs to one goroutine.
 type Trainer struct {
-	config  Config
+	config  recipe.Recipe
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
@@ -78,7 +79,7 @@ type Trainer struct {
 }
 
 // NewTrainer prepares the training of a model on the training split of g, from the start.
-func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer, error) {
+func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if len(all) == 0 {
 		return nil, fmt.Errorf("data set %s has no training triples", g.Name)
 	}
-	if err := c.CheckMemory(g, m); err != nil {
+	if err := CheckMemory(g, m, c); err != nil {
 		return nil, err
 	}
 	t := &Trainer{config: c, machine: m, graph: g, known: kg.NewIndex(g)}
@@ -106,10 +107,10 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 			t.triples = append(t.triples, triple)
 		}
 	}
-	if c.Negatives == kvsAllNegatives {
+	if c.Negatives == recipe.KvsAll {
 		t.queries = distinctQueries(t.triples)
 	}
-	trainable, err := model.Begin(ctx, c.sized(g.Entities.Len(), g.Relations.Len()), c.start(), c.Seed)
+	trainable, err := model.Begin(ctx, c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start(), c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -131,20 +132,6 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 		}
 	}
 	return t, nil
-}
-
-// modelConfig returns the configuration of the model, for a data set of the given sizes.
-func (c *Config) modelConfig(entities, relations int) (model.Config, error) {
-	return model.StartConfig(c.sized(entities, relations), c.start())
-}
-
-func (c *Config) sized(entities, relations int) model.Config {
-	return model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
-}
-
-// start returns what the options choose about the parameters with which the training begins.
-func (c *Config) start() model.Start {
-	return model.Start{Gamma: c.Gamma, Deviation: c.InitDeviation, Cross: c.InitCross == identityCross}
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.
@@ -326,7 +313,7 @@ type blownUp string
 func (b blownUp) Error() string { return string(b) }
 
 // Validate ranks the validation split, on both sides and under every filter.
-func (t *Trainer) Validate(ctx context.Context) ([]Score, error) {
+func (t *Trainer) Validate(ctx context.Context) (Scores, error) {
 	triples, err := t.graph.Triples(kg.Valid)
 	if err != nil {
 		return nil, err

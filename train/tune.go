@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // Search looks for the best configuration of a space by random search with asynchronous successive
@@ -18,7 +20,7 @@ type Search struct {
 	rungs []int // epochs, ascending
 	limit int   // of trials; 0 for none
 
-	configs []Config           // of trial i+1
+	recipes []recipe.Recipe    // of trial i+1
 	reached []map[int]*outcome // by epochs, of trial i+1
 }
 
@@ -32,7 +34,7 @@ type outcome struct {
 type Job struct {
 	Trial  int // from 1
 	Epochs int
-	Config Config
+	Recipe recipe.Recipe
 }
 
 // halving is how many trials of a rung there are for one of the next, and how many times as many epochs.
@@ -40,7 +42,7 @@ const halving = 3
 
 // Rungs returns the epochs of at most n rungs: the last has all epochs, each other a third of the next,
 // rounded up to a validated epoch.
-func Rungs(c Config, n int) ([]int, error) {
+func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
 		return nil, errors.New("valid_every is 0: trials are compared by the validation split, so set it to 1 or more")
 	}
@@ -66,10 +68,10 @@ func (s *Search) Next() (Job, bool, error) {
 	if job, ok := s.promotion(false); ok {
 		return job, true, nil
 	}
-	if s.limit == 0 || len(s.configs) < s.limit {
+	if s.limit == 0 || len(s.recipes) < s.limit {
 		c, ok, err := s.draw()
 		if ok || err != nil {
-			return Job{len(s.configs) + 1, s.rungs[0], c}, ok, err
+			return Job{len(s.recipes) + 1, s.rungs[0], c}, ok, err
 		}
 	}
 	// With no trial to come, a third is rounded up, so that one goes all the way.
@@ -80,22 +82,22 @@ func (s *Search) Next() (Job, bool, error) {
 // draws is how often a configuration is drawn that fits together and is new.
 const draws = 1000
 
-func (s *Search) draw() (Config, bool, error) {
+func (s *Search) draw() (recipe.Recipe, bool, error) {
 	var reason error
 	for try := range draws {
-		c := s.space.draw(s.seed, len(s.configs)+1, try)
+		c := s.space.draw(s.seed, len(s.recipes)+1, try)
 		if err := c.Check(); err != nil {
 			reason = err
 			continue
 		}
-		if !slices.Contains(s.configs, c) {
+		if !slices.Contains(s.recipes, c) {
 			return c, true, nil
 		}
 	}
-	if len(s.configs) == 0 {
-		return Config{}, false, fmt.Errorf("no configuration of the space can be trained, in %d draws: %w", draws, reason)
+	if len(s.recipes) == 0 {
+		return recipe.Recipe{}, false, fmt.Errorf("no configuration of the space can be trained, in %d draws: %w", draws, reason)
 	}
-	return Config{}, false, nil
+	return recipe.Recipe{}, false, nil
 }
 
 // promotion looks for a trial that is to go on, from the highest rung down.
@@ -121,7 +123,7 @@ func (s *Search) promotion(roundUp bool) (Job, bool) {
 		}
 		for _, i := range trials[:best/halving] {
 			if s.reached[i][next] == nil && !s.reached[i][here].failed {
-				return Job{i + 1, next, s.configs[i]}, true
+				return Job{i + 1, next, s.recipes[i]}, true
 			}
 		}
 	}
@@ -131,8 +133,8 @@ func (s *Search) promotion(roundUp bool) (Job, bool) {
 // Report records how the job that Next returned ended: the validation metric, of which more is better, or
 // that the training failed, after which it goes no further.
 func (s *Search) Report(job Job, value float64, failed bool) {
-	if job.Trial > len(s.configs) {
-		s.configs = append(s.configs, job.Config)
+	if job.Trial > len(s.recipes) {
+		s.recipes = append(s.recipes, job.Recipe)
 		s.reached = append(s.reached, map[int]*outcome{})
 	}
 	s.reached[job.Trial-1][job.Epochs] = &outcome{value, failed}

@@ -13,11 +13,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/train/recipe"
 )
 
 func space(t testing.TB, text string) *Space {
 	t.Helper()
-	s, err := ReadSpace(strings.NewReader(text), "x.yaml", Default())
+	s, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
 	require.NoError(t, err)
 	return s
 }
@@ -88,14 +90,14 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	s := NewSearch(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 4@1 5@1 6@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	seen := map[string]bool{}
-	for _, c := range s.configs {
+	for _, c := range s.recipes {
 		seen[fmt.Sprint(c.Dim, c.Loss)] = true
 	}
 	assert.Len(t, seen, 6)
 
 	s = NewSearch(space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n"), 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
-	for _, c := range s.configs {
+	for _, c := range s.recipes {
 		assert.NoError(t, c.Check())
 	}
 	s = NewSearch(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
@@ -104,10 +106,10 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 }
 
 func TestSearchSeeds(t *testing.T) {
-	configs := func(seed uint64, text string) []Config {
+	configs := func(seed uint64, text string) []recipe.Recipe {
 		s := NewSearch(space(t, text), seed, []int{1}, 0)
 		searched(t, s, 5, func(int, int) float64 { return 0 })
-		return s.configs
+		return s.recipes
 	}
 	text := "dropout: {min: 0, max: 0.5}\nlearning_rate: {min: 1e-4, max: 1, scale: log}\n"
 	assert.Equal(t, configs(1, text), configs(1, text))
@@ -131,11 +133,11 @@ func TestRungs(t *testing.T) {
 		{1, 1, 3, []int{1}},
 		{1_000_000, 1, 2, []int{333334, 1_000_000}},
 	} {
-		got, err := Rungs(Config{Epochs: test.epochs, ValidEvery: test.every}, test.n)
+		got, err := Rungs(recipe.Recipe{Epochs: test.epochs, ValidEvery: test.every}, test.n)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, got, test)
 	}
-	_, err := Rungs(Config{Epochs: 3}, 3)
+	_, err := Rungs(recipe.Recipe{Epochs: 3}, 3)
 	assert.ErrorContains(t, err, "valid_every is 0")
 }
 
@@ -150,7 +152,7 @@ learning_rate: {min: 1e-4, max: 1, scale: log}
 `)
 	assert.Equal(t, []string{"dim", "batch", "loss", "dropout", "learning_rate"}, s.Open())
 	const n = 20_000
-	dims, losses := map[int]int{}, map[string]int{}
+	dims, losses := map[int]int{}, map[recipe.Loss]int{}
 	small, low, tenth := 0, 0, 0
 	for trial := range n {
 		c := s.draw(1, trial, 0)
@@ -212,7 +214,7 @@ func TestReadSpace(t *testing.T) {
 		"":                                           "x.yaml: every option has a single value",
 		"- dim":                                      "x.yaml:1: a configuration is a list of lines",
 	} {
-		_, err := ReadSpace(strings.NewReader(text), "x.yaml", Default())
+		_, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
 		assert.ErrorContains(t, err, want, text)
 	}
 }
@@ -223,14 +225,14 @@ func FuzzReadSpace(f *testing.F) {
 	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")
 	f.Add("clip: {choice: [inf, 1]}\na: &a {min: 1, max: 2}\ndim: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ReadSpace(strings.NewReader(text), "x.yaml", Default())
+		s, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "x.yaml") {
 				t.Errorf("%q", err)
 			}
 			return
 		}
-		again, err := ReadSpace(strings.NewReader(string(s.YAML())), "y.yaml", Default())
+		again, err := ReadSpace(strings.NewReader(string(s.YAML())), "y.yaml", recipe.Default())
 		if err != nil {
 			t.Fatalf("%v, of %s", err, s.YAML())
 		}
@@ -307,13 +309,13 @@ func TestTuning(t *testing.T) {
 		assert.LessOrEqual(t, trial.Value, best.Value)
 	}
 	assert.Equal(t, 5, best.Epochs)
-	c := Default()
+	c := recipe.Default()
 	file, err := os.Open(filepath.Join(dir, bestConfigName))
 	require.NoError(t, err)
 	defer file.Close()
 	_, err = c.Read(file, bestConfigName)
 	require.NoError(t, err)
-	assert.Equal(t, s.Config(best.Trial), c)
+	assert.Equal(t, s.Recipe(best.Trial), c)
 	run := trainIn(t, s.Plan.Data, c, machineOf(t, 2))
 	for _, model := range outputs[:2] {
 		assert.Equal(t, fileDigest(t, run, model), fileDigest(t, s.RunDir(best.Trial), model))
@@ -352,7 +354,7 @@ func TestTuningFailures(t *testing.T) {
 	ranked := s.Ranked()
 	require.Len(t, ranked, 2)
 	assert.Empty(t, ranked[0].Failed)
-	assert.Equal(t, 0.1, s.Config(ranked[0].Trial).LearningRate)
+	assert.Equal(t, 0.1, s.Recipe(ranked[0].Trial).LearningRate)
 	assert.Contains(t, ranked[1].Failed, "training blew up in epoch ")
 	require.NoError(t, s.Close())
 }
@@ -380,7 +382,7 @@ func TestOpenTuningRefuses(t *testing.T) {
 		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
 		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not what this search does next"},
 		{spaceName, "dim: 3\n", "nothing to search"},
-		{searchName, "data: x\nsed: 3\n", `search.yaml:2: unknown key "sed": the nearest is seed`},
+		{searchName, "data: x\nsed: 3\n", `search.yaml:2: unknown option "sed": the nearest is seed`},
 	} {
 		restore := change(test.file, test.text)
 		err := open()

@@ -19,6 +19,7 @@ import (
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // The files of a tuning.
@@ -92,7 +93,7 @@ func CreateTuning(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := job.Config.checkOn(g); err != nil {
+	if err := job.Recipe.CheckData(g); err != nil {
 		return err
 	}
 	p.Fingerprint = fingerprintOf(g)
@@ -143,7 +144,7 @@ func (t *Tuning) open(ctx context.Context) error {
 		return err
 	}
 	defer file.Close()
-	if t.Space, err = ReadSpace(file, t.path(spaceName), Default()); err != nil {
+	if t.Space, err = ReadSpace(file, t.path(spaceName), recipe.Default()); err != nil {
 		return err
 	}
 	if t.Graph, err = kg.Open(ctx, t.Plan.Data, kg.ReportProgress(t.machine.Reading)); err != nil {
@@ -187,7 +188,7 @@ func (t *Tuning) readTrials(ctx context.Context) error {
 			return fmt.Errorf("%s:%d: trial %d with %d epochs is not what this search does next: restore the file, %s and %s",
 				path, line, trial.Trial, trial.Epochs, searchName, spaceName)
 		}
-		drawn := t.options(job.Config)
+		drawn := t.options(job.Recipe)
 		for _, key := range t.Space.Open() {
 			if is, want := trial.Options[key], drawn[key]; !bytes.Equal(is, want) {
 				return fmt.Errorf("%s:%d: trial %d has %s %s, and this search gives it %s: restore the file, %s and %s",
@@ -213,13 +214,13 @@ func (t *Tuning) checkFixed(ctx context.Context, job Job) error {
 	if _, err := run.readConfig(ctx); err != nil {
 		return err
 	}
-	run.Config.Epochs = job.Config.Epochs // where they differ, it matters when the trial goes on
+	run.Recipe.Epochs = job.Recipe.Epochs // where they differ, it matters when the trial goes on
 	return t.checkConfig(run, job)
 }
 
 // checkConfig says how a trial's configuration differs from the one that the search gives it.
 func (t *Tuning) checkConfig(run *Run, job Job) error {
-	d := run.Config.differences(job.Config)
+	d := run.Recipe.Differences(job.Recipe)
 	if d == "" {
 		return nil
 	}
@@ -229,7 +230,7 @@ func (t *Tuning) checkConfig(run *Run, job Job) error {
 }
 
 // options returns the options of a trial that the space leaves open, as in trials.jsonl.
-func (t *Tuning) options(c Config) map[string]json.RawMessage {
+func (t *Tuning) options(c recipe.Recipe) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}
 	for i, text := range t.Space.Values(c) {
 		value := json.RawMessage(text)
@@ -274,7 +275,7 @@ func (t *Tuning) train(ctx context.Context, job Job) (trial Trial, err error) {
 	}
 	dir := t.RunDir(job.Trial)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := Create(dir, t.Plan.Data, t.Graph, job.Config); err != nil {
+		if err := Create(dir, t.Plan.Data, t.Graph, job.Recipe); err != nil {
 			return trial, err
 		}
 	}
@@ -289,7 +290,7 @@ func (t *Tuning) train(ctx context.Context, job Job) (trial Trial, err error) {
 	if t.Begin != nil {
 		t.Begin(job, run)
 	}
-	trial = Trial{Trial: job.Trial, Epochs: job.Epochs, Options: t.options(job.Config), Metric: job.Config.StopMetric}
+	trial = Trial{Trial: job.Trial, Epochs: job.Epochs, Options: t.options(job.Recipe), Metric: job.Recipe.StopMetric.String()}
 	var blown blownUp
 	if err := run.trainTo(ctx, job.Epochs, func(Epoch) {}); errors.As(err, &blown) {
 		trial.Failed = blown.Error()
@@ -320,14 +321,14 @@ func (r *Run) bestUpTo(epoch int) (best int, value float64, err error) {
 	}
 	for _, e := range r.log[:epoch] {
 		if e.Best {
-			best, value = e.Epoch, r.metric.of(e.Valid)
+			best, value = e.Epoch, e.Valid.Of(r.Recipe.StopMetric)
 		}
 	}
 	return best, value, nil
 }
 
-// Config returns the configuration of a trial, and RunDir its folder.
-func (t *Tuning) Config(trial int) Config { return t.search.configs[trial-1] }
+// recipe.Recipe returns the configuration of a trial, and RunDir its folder.
+func (t *Tuning) Recipe(trial int) recipe.Recipe { return t.search.recipes[trial-1] }
 
 func (t *Tuning) RunDir(trial int) string { return t.path(fmt.Sprintf("trial-%03d", trial)) }
 
@@ -353,7 +354,7 @@ func (t *Tuning) write() error {
 		return err
 	}
 	if best := t.Ranked()[0]; best.Failed == "" {
-		c := t.Config(best.Trial)
+		c := t.Recipe(best.Trial)
 		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
 			best.Trial, text.Escape(t.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
 		if err := atomicfile.WriteBytes(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {

@@ -51,7 +51,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	s := openTuning(t, dir, machineOf(t, 1))
 	job, _, err := s.search.Next()
 	require.NoError(t, err)
-	require.NoError(t, Create(s.RunDir(1), s.Plan.Data, s.Graph, job.Config))
+	require.NoError(t, Create(s.RunDir(1), s.Plan.Data, s.Graph, job.Recipe))
 	require.NoError(t, s.Close())
 	require.NoError(t, resume(t, s.RunDir(1)))
 	require.NoError(t, search(t, dir))

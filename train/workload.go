@@ -10,6 +10,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // workload is what a step computes: queries, feature rows, and which are scored against which.
@@ -65,7 +66,7 @@ func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pai
 
 // preparer makes workloads.
 type preparer struct {
-	config  *Config
+	config  *recipe.Recipe
 	seed    uint64
 	threads int
 	triples []kg.Triple
@@ -101,7 +102,7 @@ type zPair struct {
 	weight float64
 }
 
-func newPreparer(c *Config, g *kg.Graph, triples []kg.Triple, known *kg.Index, threads int) (*preparer, error) {
+func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.Index, threads int) (*preparer, error) {
 	n := g.Entities.Len()
 	p := &preparer{
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
@@ -124,7 +125,7 @@ func newPreparer(c *Config, g *kg.Graph, triples []kg.Triple, known *kg.Index, t
 			p.scratch[i].z = p.z.NewSampler()
 		}
 	}
-	if c.Distribution == bernoulliDistribution {
+	if c.Distribution == recipe.Bernoulli {
 		p.headShare = headShares(triples, g.Relations.Len())
 	}
 	if c.Subsampling {
@@ -316,10 +317,10 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 func (p *preparer) addBlocks(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
-	case allNegatives, kvsAllNegatives:
+	case recipe.AllNegatives, recipe.KvsAll:
 		w.rows = p.sampler.shared(w.rows, len(p.rowOf), nil, nil)
 		w.blocks = append(w.blocks, block{0, w.main, 0, len(w.rows)})
-	case sharedNegatives:
+	case recipe.SharedNegatives:
 		for side, queries := range [...][2]int{{0, tails}, {tails, w.main}} {
 			if queries[0] == queries[1] {
 				continue
@@ -346,7 +347,7 @@ func (p *preparer) addBlocks(tails, epoch, step int) {
 // draw draws the main queries' own negatives, and Z-samples.
 func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 	w, c := &p.work, p.config
-	if c.Negatives != independentNegatives && p.z == nil {
+	if c.Negatives != recipe.IndependentNegatives && p.z == nil {
 		return nil
 	}
 	for len(p.own) < w.main {
@@ -357,7 +358,7 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		d := &p.scratch[worker]
 		q := w.queries[i]
 		candidates := d.candidates[:0]
-		if c.Negatives == independentNegatives {
+		if c.Negatives == recipe.IndependentNegatives {
 			stream(d.pcg, p.seed, useIndependent, epoch, step, i)
 			p.own[i] = p.sampler.independent(slices.Grow(p.own[i][:0], c.NegativeCount), q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
 			candidates = append(candidates, p.own[i]...)
@@ -409,7 +410,7 @@ func (p *preparer) row(e int32) int32 {
 // addPairs lists the pairs of the main queries.
 func (p *preparer) addPairs() {
 	w := &p.work
-	if p.config.Negatives == independentNegatives { // there may be many
+	if p.config.Negatives == recipe.IndependentNegatives { // there may be many
 		pairs := w.main
 		for _, own := range p.own[:w.main] {
 			pairs += len(own)
@@ -418,10 +419,10 @@ func (p *preparer) addPairs() {
 	}
 	w.pairs = append(w.pairs, 0)
 	for i := range w.main {
-		if !p.config.oneBlock() {
+		if p.config.Negatives.Drawn() {
 			w.pairRows = append(w.pairRows, p.row(w.answers[i]))
 		}
-		if p.config.Negatives == independentNegatives {
+		if p.config.Negatives == recipe.IndependentNegatives {
 			for _, e := range p.own[i] {
 				w.pairRows = append(w.pairRows, p.row(e))
 			}

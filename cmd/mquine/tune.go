@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 func newTuneCommand() *cobra.Command {
@@ -127,9 +128,9 @@ func (t *tuning) check(cmd *cobra.Command) error {
 
 // create makes the folder of the search and returns it.
 func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Backend) (dir string, err error) {
-	base := train.Default()
+	base := recipe.Default()
 	if t.preset != "" {
-		if base, err = train.Preset(t.preset, t.plan.Data); err != nil {
+		if base, err = recipe.Preset(t.preset, t.plan.Data); err != nil {
 			return "", err
 		}
 	}
@@ -231,7 +232,7 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 				value = "failed"
 			}
 			row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.3g", trial.ProcessorMinutes)}
-			for _, text := range s.Space.Values(s.Config(trial.Trial)) {
+			for _, text := range s.Space.Values(s.Recipe(trial.Trial)) {
 				row = append(row, text)
 			}
 			table.AppendRow(row)
@@ -274,7 +275,7 @@ func (l *tuningLog) begin(job train.Job, r *train.Run) {
 	l.job, l.training.run = job, r
 	l.meter.nextLine = lineEvery
 	var options []string
-	for i, value := range l.search.Space.Values(job.Config) {
+	for i, value := range l.search.Space.Values(job.Recipe) {
 		options = append(options, l.search.Space.Open()[i]+" "+value)
 	}
 	from := ""
