@@ -3,7 +3,6 @@ package train
 import (
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -160,25 +159,6 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	_, err = Clustered(t.Context(), big, g, Options{Seed: 1, Backend: m.Backend, Threads: 2})
 	assert.ErrorContains(t, err, "making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
-}
-
-// A search is refused for the largest of its trainings.
-func TestSearchRefused(t *testing.T) {
-	g := scattered(graphSize{5003, 11, 64})
-	m := Machine{Backend: bestBackend(t), Threads: 2}
-	check := func(text string) error {
-		space, err := ReadSpace(strings.NewReader(text), "space.yaml", recipe.Default())
-		require.NoError(t, err)
-		return space.CheckMemory(g, m)
-	}
-	proctest.Leave(t, 1<<30)
-	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
-	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
-	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
-		"the space has configurations that do not fit: training mquine, d = 256, on scattered needs about ")
-	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\naverage: {min: 0, max: 0.9}"), " average 6")
-	assert.ErrorContains(t, check("negatives: {choice: [all, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
-		"negatives of a step 40 GiB")
 }
 
 // Trainings of the documented recipes are not refused where they run.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -20,7 +21,7 @@ func preparerOf(t *testing.T, change func(*recipe.Recipe)) (*preparer, []kg.Trip
 	c := recipe.Default()
 	c.Dim, c.Batch = 2, 40
 	change(&c)
-	tr := trainerFor(t, c, randomGraph(15, 2, 120, 8), machineOf(t, 2).Backend, 2)
+	tr := trainerFor(t, c, traintest.RandomGraph(15, 2, 120, 8), machineOf(t, 2).Backend, 2)
 	return tr.preparer, tr.triples
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -101,7 +102,7 @@ func TestLearningRate(t *testing.T) {
 func TestClip(t *testing.T) {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, recipe.SGD, 1, 1e-3, 0
-	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
+	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
 	var before []float32
 	for _, tensor := range tr.model.Tensors() {
 		before = append(before, tensor...)
@@ -130,7 +131,7 @@ func TestDropout(t *testing.T) {
 func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Dropout, c.EntityDropout = 5, 12, ofQuery, ofAnchor
-	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
+	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
 	s := tr.stepper
 	drop := dropout{0.3, 1, useDropout}
 	pcg := rand.NewPCG(0, 0)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,27 +14,9 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/initial"
+	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
-
-// randomGraph has repeated triples, loops, a relation that is rare and many known answers.
-func randomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
-	rng := rand.New(rand.NewPCG(seed, 5))
-	g := &kg.Graph{Name: "random", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	for e := range entities {
-		g.Entities.Add(string(rune('a' + e)))
-	}
-	for r := range relations {
-		g.Relations.Add(string(rune('A' + r)))
-	}
-	for s, n := range []int{triples, 6, 6} {
-		for range n {
-			r := min(rng.Int32N(int32(relations)), rng.Int32N(int32(relations)))
-			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: rng.Int32N(int32(entities)), Relation: r, Tail: rng.Int32N(int32(entities))})
-		}
-	}
-	return g
-}
 
 // scorer returns the scores of a model by its reference, in float64, without γ. The parameters must
 // not change between its calls.
@@ -397,7 +378,7 @@ func TestGradients(t *testing.T) {
 }
 
 func checkAllGradients(t *testing.T, c recipe.Recipe) {
-	g := randomGraph(8, 3, 40, 3)
+	g := traintest.RandomGraph(8, 3, 40, 3)
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	for _, b := range backends {
@@ -430,7 +411,7 @@ func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 
 // λ_reg rises by as much in each epoch of its warm-up.
 func TestRegWarmup(t *testing.T) {
-	g := randomGraph(8, 3, 40, 3)
+	g := traintest.RandomGraph(8, 3, 40, 3)
 	penalty := func(warmup, epoch int) float64 {
 		c := recipe.Default()
 		c.Dim, c.Batch, c.Regulariser, c.RegWarmup = 3, 14, model.Dura, warmup
@@ -457,7 +438,7 @@ func TestKvsAllWorkload(t *testing.T) {
 }
 
 func checkKvsAllWorkload(t *testing.T, weighted bool) {
-	g := randomGraph(12, 3, 60, 3)
+	g := traintest.RandomGraph(12, 3, 60, 3)
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Negatives, c.AnswerWeights = 3, 7, recipe.KvsAll, weighted
 	backends, err := kernel.Available()

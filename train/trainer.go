@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train/internal/stream"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -149,7 +150,7 @@ func distinctQueries(triples []kg.Triple) []kg.Query {
 	return queries
 }
 
-// items returns the number of triples, or of queries, of an epoch, and steps that of its steps.
+// items returns the number of triples, or of queries, of an epoch.
 func (t *Trainer) items() int {
 	if t.queries != nil {
 		return len(t.queries)
@@ -157,7 +158,8 @@ func (t *Trainer) items() int {
 	return len(t.triples)
 }
 
-func (t *Trainer) steps() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
+// StepsPerEpoch returns the number of steps of an epoch.
+func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
 
 // prepare makes the workload of a step from triples or queries, which it is given by number.
 func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
@@ -187,6 +189,9 @@ func (t *Trainer) Model() model.Model {
 // Done returns the number of epochs done.
 func (t *Trainer) Done() int { return t.epoch }
 
+// Triples returns the number of distinct training triples.
+func (t *Trainer) Triples() int { return len(t.triples) }
+
 // Epoch makes one pass over the training triples. After an error the trainer is of no more use.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
@@ -195,11 +200,11 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		t.order[i] = int32(i)
 	}
 	pcg := rand.NewPCG(0, 0)
-	stream(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
+	stream.Seed(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
 	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
 
 	var sum Loss // of the items
-	steps := t.steps()
+	steps := t.StepsPerEpoch()
 	for step := range steps {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))
@@ -220,7 +225,7 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		for k, v := range tensor {
 			if v-v != 0 {
 				width := t.optimiser.tables[i].width
-				return Epoch{}, blownUp(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
+				return Epoch{}, DivergedError(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
 					t.epoch+1, t.optimiser.tables[i].name, k/width, v))
 			}
 		}
@@ -241,7 +246,7 @@ func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, erro
 		return Loss{}, err
 	}
 	used := t.stepper.begin(w)
-	t.optimiser.begin(t.steps())
+	t.optimiser.begin(t.StepsPerEpoch())
 	if err := t.optimiser.catchUp(ctx, used); err != nil {
 		return Loss{}, err
 	}
@@ -303,14 +308,14 @@ func (t *Trainer) blowUp(step int, l Loss) error {
 		}
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
-	return blownUp(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
-		t.epoch+1, step+1, t.steps(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
+	return DivergedError(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
+		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// blownUp is the error of a training whose numbers went out of range: what the options have done.
-type blownUp string
+// DivergedError says that the numbers of a training went out of range, which is the options' doing.
+type DivergedError string
 
-func (b blownUp) Error() string { return string(b) }
+func (d DivergedError) Error() string { return string(d) }
 
 // Validate ranks the validation split, on both sides and under every filter.
 func (t *Trainer) Validate(ctx context.Context) (Scores, error) {

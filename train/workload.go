@@ -10,6 +10,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/train/internal/stream"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -279,7 +280,7 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 	asksTail := asksHead
 	if p.headShare != nil {
 		rng := p.scratch[0].rng
-		stream(p.scratch[0].pcg, p.seed, useSides, epoch, step, 0)
+		stream.Seed(p.scratch[0].pcg, p.seed, useSides, epoch, step, 0)
 		heads := make([]bool, len(w.positives))
 		for i, t := range w.positives {
 			heads[i] = rng.Float64() < p.headShare[t.Relation]
@@ -325,7 +326,7 @@ func (p *preparer) addBlocks(tails, epoch, step int) {
 			if queries[0] == queries[1] {
 				continue
 			}
-			stream(p.scratch[0].pcg, p.seed, useShared, epoch, step, side)
+			stream.Seed(p.scratch[0].pcg, p.seed, useShared, epoch, step, side)
 			first := len(w.rows)
 			w.rows = p.sampler.shared(w.rows, p.config.NegativeCount, p.taken, p.scratch[0].rng)
 			if p.config.AnchorNegatives {
@@ -359,7 +360,7 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		q := w.queries[i]
 		candidates := d.candidates[:0]
 		if c.Negatives == recipe.IndependentNegatives {
-			stream(d.pcg, p.seed, useIndependent, epoch, step, i)
+			stream.Seed(d.pcg, p.seed, useIndependent, epoch, step, i)
 			p.own[i] = p.sampler.independent(slices.Grow(p.own[i][:0], c.NegativeCount), q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
 			candidates = append(candidates, p.own[i]...)
 		} else {
@@ -368,7 +369,7 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		}
 		d.candidates = candidates
 		if p.z != nil {
-			stream(d.pcg, p.seed, useZ, epoch, step, i)
+			stream.Seed(d.pcg, p.seed, useZ, epoch, step, i)
 			p.zTriples[i], _ = d.z.Sample(p.zTriples[i][:0], q, candidates, c.ZSamples, d.rng)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
+	trainrun "github.com/mquine/mquine/train/run"
 )
 
 func newTrainCommand() *cobra.Command {
@@ -171,7 +172,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	dir := t.resume
 	if dir != "" && cmd.Flags().Changed(epochsFlag) {
-		if err := train.Extend(ctx, dir, t.given.Epochs); err != nil {
+		if err := trainrun.Extend(ctx, dir, t.given.Epochs); err != nil {
 			return err
 		}
 	}
@@ -193,13 +194,13 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		if err := train.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}, c); err != nil {
 			return err
 		}
-		if err := train.Create(dir, t.data, g, c); err != nil {
+		if err := trainrun.Create(dir, t.data, g, c); err != nil {
 			return err
 		}
 	}
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
-	r, err := train.OpenRun(ctx, dir, train.Machine{
+	r, err := trainrun.Open(ctx, dir, train.Machine{
 		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
 	})
 	reading.clear()
@@ -220,7 +221,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 }
 
 // describeBest names the best epoch of a run.
-func describeBest(r *train.Run) string {
+func describeBest(r *trainrun.Run) string {
 	epoch, value := r.Best()
 	if epoch == 0 {
 		return "nothing was validated"
@@ -236,12 +237,12 @@ func describeBest(r *train.Run) string {
 type trainingLog struct {
 	meter  *meter
 	log    io.Writer
-	run    *train.Run
+	run    *trainrun.Run
 	start  time.Time
 	before int // epochs when it began
 }
 
-func (l *trainingLog) begin(r *train.Run, dir string) {
+func (l *trainingLog) begin(r *trainrun.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
 	c := r.Recipe
 	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,

@@ -1,4 +1,4 @@
-package train
+package run
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
+	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -60,7 +61,7 @@ func (r *Run) checkOptions(line string) error {
 	}
 	if d := r.Recipe.Differences(before); d != "" {
 		return fmt.Errorf("%s was changed after the training began: %s; set it back, or start a new training in "+
-			"another folder", r.path(configName), d)
+			"another folder", r.path(ConfigFile), d)
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (r *Run) readLog(ctx context.Context) error {
 	line, last := 0, 0
 	for text := range bytes.Lines(data) {
 		line++
-		var e Epoch
+		var e train.Epoch
 		if err := json.Unmarshal(text, &e); err != nil {
 			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or remove it", path, line)
 		}

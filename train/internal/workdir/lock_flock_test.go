@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package train
+package workdir
 
 import (
 	"os"
@@ -17,15 +17,15 @@ import (
 func TestLockOfReplacedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	file, err := lock(path)
+	l, err := Acquire(path)
 	require.NoError(t, err)
-	defer file.Close()
-	assert.True(t, isAt(file, path))
-	_, err = lock(path)
+	require.NoError(t, l.Check())
+	_, err = Acquire(path)
 	assert.ErrorContains(t, err, "another process is at work")
 
 	require.NoError(t, atomicfile.WriteBytes(path, nil))
-	assert.False(t, isAt(file, path))
+	assert.ErrorContains(t, l.Check(), path+" was removed or replaced")
 	require.NoError(t, os.Remove(path))
-	assert.False(t, isAt(file, path))
+	assert.ErrorContains(t, l.Check(), path+" was removed or replaced")
+	require.NoError(t, l.Close())
 }

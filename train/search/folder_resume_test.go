@@ -1,4 +1,4 @@
-package train
+package search
 
 import (
 	"context"
@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/run"
 )
 
 const resumeSpace = "dim: 4\nbatch: 128\nepochs: 6\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
@@ -16,8 +19,8 @@ const resumeSpace = "dim: 4\nbatch: 128\nepochs: 6\nlearning_rate: {min: 1e-3, m
 // searchOfThree makes a search of three trials and stops it after some jobs.
 func searchOfThree(t *testing.T, jobs int) string {
 	t.Helper()
-	dir := createTuning(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 3})
-	s := openTuning(t, dir, machineOf(t, 1))
+	dir := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 3})
+	s := openFolder(t, dir, machineOf(t, 1))
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -32,9 +35,9 @@ func searchOfThree(t *testing.T, jobs int) string {
 	return dir
 }
 
-func search(t *testing.T, dir string) error {
+func goOn(t *testing.T, dir string) error {
 	t.Helper()
-	s, err := OpenTuning(t.Context(), dir, machineOf(t, 1))
+	s, err := Open(t.Context(), dir, machineOf(t, 1))
 	if err != nil {
 		return err
 	}
@@ -46,27 +49,27 @@ func search(t *testing.T, dir string) error {
 // if nothing had happened.
 func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	alone, dir := searchOfThree(t, 0), searchOfThree(t, 0)
-	require.NoError(t, search(t, alone))
+	require.NoError(t, goOn(t, alone))
 	// The first trial was begun and not reported when it was taken on.
-	s := openTuning(t, dir, machineOf(t, 1))
+	s := openFolder(t, dir, machineOf(t, 1))
 	job, _, err := s.search.Next()
 	require.NoError(t, err)
-	require.NoError(t, Create(s.RunDir(1), s.Plan.Data, s.Graph, job.Recipe))
+	require.NoError(t, run.Create(s.RunDir(1), s.Plan.Data, s.Graph, job.Recipe))
 	require.NoError(t, s.Close())
-	require.NoError(t, resume(t, s.RunDir(1)))
-	require.NoError(t, search(t, dir))
+	require.NoError(t, takeOn(t, s.RunDir(1)))
+	require.NoError(t, goOn(t, dir))
 	assert.Equal(t, withoutTime(t, alone), withoutTime(t, dir))
-	s = openTuning(t, dir, machineOf(t, 1))
+	s = openFolder(t, dir, machineOf(t, 1))
 	defer s.Close()
-	r, err := OpenRun(t.Context(), s.RunDir(1), machineOf(t, 1))
+	r, err := run.Open(t.Context(), s.RunDir(1), machineOf(t, 1))
 	require.NoError(t, err)
-	assert.InDelta(t, (r.log[0].ProcessorSeconds+r.log[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
+	assert.InDelta(t, (r.Log()[0].ProcessorSeconds+r.Log()[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
 
 	// Without its log, it cannot be told.
 	dir = searchOfThree(t, 0)
 	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
-	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", logName)))
-	assert.ErrorContains(t, search(t, dir),
+	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
+	assert.ErrorContains(t, goOn(t, dir),
 		"trial-001/log.jsonl does not have the epochs up to 2, by which the search compares: restore it")
 }
 
@@ -76,19 +79,19 @@ func TestExtendRefusesTrials(t *testing.T) {
 	trial := filepath.Join(dir, "trial-001")
 	want := " is a trial of the search in " + dir + ", all of which have 6 epochs: " +
 		"copy it to another folder, and give that one more epochs"
-	assert.EqualError(t, Extend(t.Context(), trial, 9), trial+want)
-	require.NoError(t, Extend(t.Context(), trial, 6))
+	assert.EqualError(t, run.Extend(t.Context(), trial, 9), trial+want)
+	require.NoError(t, run.Extend(t.Context(), trial, 6))
 	t.Chdir(trial)
-	assert.EqualError(t, Extend(t.Context(), ".", 9), "."+want)
+	assert.EqualError(t, run.Extend(t.Context(), ".", 9), "."+want)
 	other := filepath.Join(t.TempDir(), "trial-001")
 	require.NoError(t, os.CopyFS(other, os.DirFS(trial)))
-	require.NoError(t, Extend(t.Context(), other, 9))
-	require.NoError(t, resume(t, other))
-	require.NoError(t, search(t, dir))
+	require.NoError(t, run.Extend(t.Context(), other, 9))
+	require.NoError(t, takeOn(t, other))
+	require.NoError(t, goOn(t, dir))
 }
 
 // A search does not go on with another space or another data set.
-func TestTuningWithOthers(t *testing.T) {
+func TestFolderWithOthers(t *testing.T) {
 	dir := searchOfThree(t, 2)
 	space := filepath.Join(dir, spaceName)
 	for _, test := range []struct{ old, text, want string }{
@@ -97,33 +100,33 @@ func TestTuningWithOthers(t *testing.T) {
 		{"\nbatch: 128\n", "\nbatch: 64\n",
 			`trial-001/config\.yaml is not what this search makes of trial 1 \(batch is 128 and was 64\): restore it`},
 	} {
-		undo := change(t, space, test.old, test.text)
-		err := search(t, dir)
+		undo := traintest.Change(t, space, test.old, test.text)
+		err := goOn(t, dir)
 		require.Error(t, err)
 		assert.Regexp(t, test.want, err.Error())
 		undo()
 	}
-	s := openTuning(t, dir, machineOf(t, 1))
+	s := openFolder(t, dir, machineOf(t, 1))
 	data := s.Graph.Dir
 	require.NoError(t, s.Close())
-	first, _, _ := strings.Cut(contentsOf(t, data)["valid.txt"], "\n")
-	undo := change(t, filepath.Join(data, "valid.txt"), first+"\n", "")
-	assert.EqualError(t, search(t, dir), "the data set in "+data+" is not the one with which "+dir+
+	first, _, _ := strings.Cut(traintest.Contents(t, data)["valid.txt"], "\n")
+	undo := traintest.Change(t, filepath.Join(data, "valid.txt"), first+"\n", "")
+	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" is not the one with which "+dir+
 		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
 	undo()
 
 	// Searches of earlier versions do not tell their data set.
-	text := contentsOf(t, dir)[searchName]
-	change(t, filepath.Join(dir, searchName), text[strings.Index(text, "# the data set: sizes"):], "")
-	require.NoError(t, search(t, dir))
+	text := traintest.Contents(t, dir)[run.SearchFile]
+	traintest.Change(t, filepath.Join(dir, run.SearchFile), text[strings.Index(text, "# the data set: sizes"):], "")
+	require.NoError(t, goOn(t, dir))
 }
 
 // The folder of a search that is removed under it does not come back in part.
 func TestSearchRemoved(t *testing.T) {
 	dir := searchOfThree(t, 0)
-	s := openTuning(t, dir, machineOf(t, 1))
+	s := openFolder(t, dir, machineOf(t, 1))
 	defer s.Close()
 	s.End = func(Trial) { require.NoError(t, os.RemoveAll(dir)) }
-	assert.EqualError(t, s.Run(t.Context()), filepath.Join(dir, searchName)+gone)
+	assert.EqualError(t, s.Run(t.Context()), filepath.Join(dir, run.SearchFile)+traintest.Gone)
 	assert.NoDirExists(t, dir)
 }

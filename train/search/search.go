@@ -1,4 +1,4 @@
-package train
+package search
 
 import (
 	"cmp"

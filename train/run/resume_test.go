@@ -1,7 +1,6 @@
-package train
+package run
 
 import (
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,107 +12,61 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/traintest"
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// litterName is a temporary name of package atomicfile.
-const litterName = ".model.safetensors.0123456789abcdef.mquine-tmp"
-
-// writeAll makes files with their folders.
-func writeAll(t testing.TB, dir string, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(name), 0o600))
-	}
-}
-
-// contentsOf returns the files below a folder with their contents.
-func contentsOf(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		files[filepath.ToSlash(name)] = string(text)
-		return err
-	}))
-	return files
-}
-
-// small is a configuration that trains in no time.
-func small(epochs int) recipe.Recipe {
-	c := recipe.Default()
-	c.Dim, c.Batch, c.Epochs = 4, 128, epochs
-	return c
-}
-
 const elsewhere = ", or start a new training in another folder"
-
-// gone is the error about a folder that was removed during the work.
-const gone = " was removed or replaced during the work on its folder, so nothing more is written there: " +
-	"restore it and go on with --resume, or start again"
 
 // resume opens the run in a folder and trains it to its end.
 func resume(t testing.TB, dir string) error {
 	t.Helper()
-	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return r.Train(t.Context(), func(Epoch) {})
+	return r.Train(t.Context(), func(train.Epoch) {})
 }
 
 // Resuming removes temporary files of killed processes and nothing else, whatever its name.
 func TestResumeKeepsHiddenFiles(t *testing.T) {
-	data := familiesFolder(t)
-	dir := trainIn(t, data, small(1), machineOf(t, 1))
+	data := traintest.FamiliesFolder(t)
+	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
 	hidden := []string{".git/HEAD", ".notes", ".ssh/id", ".last.bak/x",
 		"last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
-	litter := []string{litterName, "last/" + litterName, "best/" + litterName + "/half"}
-	writeAll(t, dir, append(hidden, litter...)...)
+	litter := []string{traintest.Litter, "last/" + traintest.Litter, "best/" + traintest.Litter + "/half"}
+	traintest.WriteFiles(t, dir, append(hidden, litter...)...)
 	require.NoError(t, Extend(t.Context(), dir, 2))
 	require.NoError(t, resume(t, dir))
-	files := contentsOf(t, dir)
+	files := traintest.Contents(t, dir)
 	for _, name := range hidden {
 		assert.Equal(t, name, files[name])
 	}
 	for _, name := range litter {
 		assert.NotContains(t, files, name)
 	}
-
-	search := createTuning(t, tuningSpace, Plan{Seed: 3, Rungs: 1, Trials: 1})
-	writeAll(t, search, append([]string{".git/HEAD", ".gitignore"}, litterName)...)
-	require.NoError(t, openTuning(t, search, machineOf(t, 1)).Close())
-	files = contentsOf(t, search)
-	assert.Contains(t, files, ".git/HEAD")
-	assert.Contains(t, files, ".gitignore")
-	assert.NotContains(t, files, litterName)
 }
 
 // A checkpoint whose folder is a symbolic link stays where the user has put it, and nothing else there is touched.
 func TestResumeThroughLinks(t *testing.T) {
-	data := familiesFolder(t)
-	want := trainIn(t, data, small(3), machineOf(t, 1))
-	dir := trainIn(t, data, small(1), machineOf(t, 1))
+	data := traintest.FamiliesFolder(t)
+	want := trainIn(t, data, traintest.Small(3), machineOf(t, 1))
+	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
 	home := filepath.Join(t.TempDir(), "home")
 	require.NoError(t, os.Rename(filepath.Join(dir, lastName), home))
 	require.NoError(t, os.Symlink(home, filepath.Join(dir, lastName)))
-	writeAll(t, home, ".bashrc", ".ssh/id", "notes")
+	traintest.WriteFiles(t, home, ".bashrc", ".ssh/id", "notes")
 	require.NoError(t, Extend(t.Context(), dir, 3))
 	require.NoError(t, resume(t, dir))
 	for _, file := range []string{".bashrc", ".ssh/id", "notes"} {
-		assert.Equal(t, file, contentsOf(t, home)[file])
+		assert.Equal(t, file, traintest.Contents(t, home)[file])
 	}
 	link, err := os.Readlink(filepath.Join(dir, lastName))
 	require.NoError(t, err)
 	assert.Equal(t, home, link)
-	assert.Equal(t, fileDigest(t, want, outputs[0]), fileDigest(t, home, "model.safetensors"))
+	assert.Equal(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, home, "model.safetensors"))
 }
 
 // replaceAll puts files into a folder, in the place of all that is there.
@@ -130,10 +83,10 @@ func replaceAll(t testing.TB, dir string, files map[string]string) {
 // A state that is missing beside anything trained is an error that changes nothing. With nothing trained, the
 // training starts.
 func TestResumeWithoutState(t *testing.T) {
-	data := familiesFolder(t)
+	data := traintest.FamiliesFolder(t)
 	for _, epochs := range []int{1, 3} {
-		whole := trainIn(t, data, small(epochs), machineOf(t, 1))
-		all := contentsOf(t, whole)
+		whole := trainIn(t, data, traintest.Small(epochs), machineOf(t, 1))
+		all := traintest.Contents(t, whole)
 		for _, left := range []string{"last/", "best/", "log.jsonl", ""} {
 			dir := filepath.Join(t.TempDir(), "run")
 			files := maps.Clone(all)
@@ -143,7 +96,7 @@ func TestResumeWithoutState(t *testing.T) {
 			replaceAll(t, dir, files)
 			if left == "" {
 				require.NoError(t, resume(t, dir))
-				assert.Equal(t, all[outputs[0]], contentsOf(t, dir)[outputs[0]])
+				assert.Equal(t, all[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
 				continue
 			}
 			want := filepath.Join(dir, stateName) + " is missing, and " + filepath.Join(dir, left) +
@@ -151,7 +104,7 @@ func TestResumeWithoutState(t *testing.T) {
 				"trained; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
-			assert.Equal(t, files, contentsOf(t, dir), "nothing is changed")
+			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
 		assert.ErrorContains(t, resume(t, whole), "the training cannot go on without its state")
@@ -160,17 +113,17 @@ func TestResumeWithoutState(t *testing.T) {
 
 // A kill between any two files of any epoch leaves a folder that goes on to the same bytes.
 func TestKilledBetweenFiles(t *testing.T) {
-	data := familiesFolder(t)
-	c := small(4)
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(4)
 	c.Average = 0.5
 	want := trainIn(t, data, c, machineOf(t, 1))
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
 	steps := []map[string]string{} // the folder after each epoch
-	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
-	steps = append(steps, contentsOf(t, dir))
-	require.NoError(t, r.Train(t.Context(), func(Epoch) { steps = append(steps, contentsOf(t, dir)) }))
+	steps = append(steps, traintest.Contents(t, dir))
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) { steps = append(steps, traintest.Contents(t, dir)) }))
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
@@ -187,7 +140,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 			replaceAll(t, dir, files)
 			require.NoError(t, resume(t, dir), "epoch %d, %d files written", epoch+1, written)
 			for _, file := range outputs {
-				assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file),
+				assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file),
 					"epoch %d, %d files written: %s", epoch+1, written, file)
 			}
 		}
@@ -219,52 +172,42 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 // The folders of earlier versions go on to the same bytes, with a note about what cannot be checked, which the next
 // epoch ends.
 func TestResumeOldState(t *testing.T) {
-	data := familiesFolder(t)
-	want := trainIn(t, data, small(4), machineOf(t, 1))
-	dir := trainIn(t, data, small(2), machineOf(t, 1))
+	data := traintest.FamiliesFolder(t)
+	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
+	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
 	writeOldState(t, dir, nil)
 	require.NoError(t, Extend(t.Context(), dir, 4))
-	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
 	assert.Contains(t, r.Notes[0], "of an earlier version, does not tell the data set")
-	require.NoError(t, r.trainTo(t.Context(), 3, func(Epoch) {}))
+	require.NoError(t, r.TrainTo(t.Context(), 3, func(train.Epoch) {}))
 	require.NoError(t, r.Close())
-	r, err = OpenRun(t.Context(), dir, machineOf(t, 1))
+	r, err = Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	assert.Empty(t, r.Notes)
-	require.NoError(t, r.Train(t.Context(), func(Epoch) {}))
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
 	for _, file := range outputs {
-		assert.Equal(t, fileDigest(t, want, file), fileDigest(t, dir, file), file)
+		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
 	// Its checkpoint records the options, which are compared.
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
-	change(t, filepath.Join(dir, configName), "seed: 1", "seed: 2")
+	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
 		"config.yaml was changed after the training began: seed is 2 and was 1; set it back")
 }
 
-// change replaces a text of a file, which it has, and returns what puts it back.
-func change(t testing.TB, path, old, text string) (undo func()) {
-	t.Helper()
-	before, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Contains(t, string(before), old)
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(before), old, text, 1)), 0o600))
-	return func() { require.NoError(t, os.WriteFile(path, before, 0o600)) }
-}
-
 // A run does not go on with another data set, and says which part is another.
 func TestResumeWithOtherData(t *testing.T) {
-	data := familiesFolder(t)
-	dir := trainIn(t, data, small(1), machineOf(t, 1))
+	data := traintest.FamiliesFolder(t)
+	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
 	require.NoError(t, Extend(t.Context(), dir, 2))
-	before := contentsOf(t, data)
+	before := traintest.Contents(t, data)
 	lines := func(name string) []string { return strings.SplitAfter(strings.TrimSuffix(before[name], "\n"), "\n") }
-	labels := slices.Clone(openGraph(t, data).Entities.Labels())
+	labels := slices.Clone(traintest.OpenGraph(t, data).Entities.Labels())
 	slices.Reverse(labels)
 	for _, test := range []struct{ name, text, want string }{
 		{"train.txt", strings.Join(lines("train.txt")[:250], ""), "the train split has 250 triples and had 500"},
@@ -288,15 +231,15 @@ func TestResumeWithOtherData(t *testing.T) {
 	// The same data in another place are the same.
 	other := filepath.Join(t.TempDir(), "families")
 	require.NoError(t, os.Rename(data, other))
-	change(t, filepath.Join(dir, configName), data, other)
+	traintest.Change(t, filepath.Join(dir, ConfigFile), data, other)
 	require.NoError(t, resume(t, dir))
 }
 
 // A run does not go on with other options, and says which.
 func TestResumeWithOtherOptions(t *testing.T) {
-	data := familiesFolder(t)
-	dir := trainIn(t, data, small(2), machineOf(t, 1))
-	config := filepath.Join(dir, configName)
+	data := traintest.FamiliesFolder(t)
+	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
+	config := filepath.Join(dir, ConfigFile)
 	require.NoError(t, Extend(t.Context(), dir, 3))
 	for _, test := range []struct{ old, text, want string }{
 		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 and was 1"},
@@ -304,43 +247,43 @@ func TestResumeWithOtherOptions(t *testing.T) {
 		{"\noptimiser: adam\n", "\noptimiser: sgd\n", "optimiser is sgd and was adam"},
 		{"\nvalid_every: 1\n", "\nvalid_every: 2\n", "valid_every is 2 and was 1"},
 	} {
-		undo := change(t, config, test.old, test.text)
+		undo := traintest.Change(t, config, test.old, test.text)
 		assert.EqualError(t, resume(t, dir), config+" was changed after the training began: "+test.want+
 			"; set it back"+elsewhere)
 		undo()
 	}
-	undo := change(t, config, "\nepochs: 3\n", "\nepochs: 1\n")
+	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 1\n")
 	assert.ErrorContains(t, resume(t, dir), "has 2 epochs done, and epochs in "+config+" is 1")
 	undo()
-	change(t, config, "\nepochs: 3\n", "\nepochs: 4\n")
+	traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 4\n")
 	require.NoError(t, resume(t, dir))
-	want := trainIn(t, data, small(4), machineOf(t, 1))
-	assert.Equal(t, fileDigest(t, want, outputs[0]), fileDigest(t, dir, outputs[0]))
+	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
+	assert.Equal(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, dir, outputs[0]))
 
-	c := small(2)
+	c := traintest.Small(2)
 	c.Decay = recipe.CosineDecay
 	falls := trainIn(t, data, c, machineOf(t, 1))
-	change(t, filepath.Join(falls, configName), "\nepochs: 2\n", "\nepochs: 3\n")
+	traintest.Change(t, filepath.Join(falls, ConfigFile), "\nepochs: 2\n", "\nepochs: 3\n")
 	assert.ErrorContains(t, resume(t, falls), "the learning rate of "+falls+" falls to 0 over its 2 epochs")
 
 	// Before the first epoch is done, the options are the user's to change.
 	fresh := filepath.Join(t.TempDir(), "fresh")
-	require.NoError(t, create(t, fresh, data, small(1)))
-	r, err := OpenRun(t.Context(), fresh, machineOf(t, 1))
+	require.NoError(t, create(t, fresh, data, traintest.Small(1)))
+	r, err := Open(t.Context(), fresh, machineOf(t, 1))
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	change(t, filepath.Join(fresh, configName), "\nseed: 1\n", "\nseed: 7\n")
+	traintest.Change(t, filepath.Join(fresh, ConfigFile), "\nseed: 1\n", "\nseed: 7\n")
 	require.NoError(t, resume(t, fresh))
 }
 
 // The log and the checkpoints are of the epoch of the state.
 func TestResumeComparesFiles(t *testing.T) {
-	data := familiesFolder(t)
-	c := small(3)
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(3)
 	c.LearningRate = 0 // the first epoch is the best
 	dir := trainIn(t, data, c, machineOf(t, 1))
-	first := contentsOf(t, trainIn(t, data, small(1), machineOf(t, 1)))
-	files := contentsOf(t, dir)
+	first := traintest.Contents(t, trainIn(t, data, traintest.Small(1), machineOf(t, 1)))
+	files := traintest.Contents(t, dir)
 	lines := strings.SplitAfter(files[logName], "\n")
 	model, state := "/model.safetensors", filepath.Join(dir, stateName)
 	for _, test := range []struct{ name, text, want string }{
@@ -358,7 +301,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		replaceAll(t, dir, changed)
 		assert.ErrorContains(t, resume(t, dir), test.want)
 		assert.ErrorContains(t, Extend(t.Context(), dir, 9), test.want)
-		assert.Equal(t, changed, contentsOf(t, dir))
+		assert.Equal(t, changed, traintest.Contents(t, dir))
 	}
 	replaceAll(t, dir, files)
 
@@ -372,33 +315,33 @@ func TestResumeComparesFiles(t *testing.T) {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	require.NoError(t, resume(t, dir))
-	assert.Equal(t, files[outputs[0]], contentsOf(t, dir)[outputs[0]])
+	assert.Equal(t, files[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, resume(t, dir))
-	assert.Equal(t, 2, strings.Count(contentsOf(t, dir)[logName], "\n"))
+	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
 }
 
 // A folder that is removed under a training does not come back in part.
 func TestFolderRemovedDuringTraining(t *testing.T) {
-	data := familiesFolder(t)
+	data := traintest.FamiliesFolder(t)
 	for _, put := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "run")
-		require.NoError(t, create(t, dir, data, small(5)))
-		r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+		require.NoError(t, create(t, dir, data, traintest.Small(5)))
+		r, err := Open(t.Context(), dir, machineOf(t, 1))
 		require.NoError(t, err)
-		err = r.Train(t.Context(), func(e Epoch) {
+		err = r.Train(t.Context(), func(e train.Epoch) {
 			if e.Epoch == 2 {
 				require.NoError(t, os.RemoveAll(dir))
 				if put {
-					require.NoError(t, create(t, dir, data, small(5)))
+					require.NoError(t, create(t, dir, data, traintest.Small(5)))
 				}
 			}
 		})
-		assert.EqualError(t, err, filepath.Join(dir, configName)+gone)
+		assert.EqualError(t, err, filepath.Join(dir, ConfigFile)+traintest.Gone)
 		require.NoError(t, r.Close())
 		if put {
-			assert.Equal(t, []string{configName}, slices.Collect(maps.Keys(contentsOf(t, dir))))
+			assert.Equal(t, []string{ConfigFile}, slices.Collect(maps.Keys(traintest.Contents(t, dir))))
 		} else {
 			assert.NoDirExists(t, dir)
 		}
@@ -408,16 +351,16 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 // A run that was killed while it kept its last epoch, which is validated only for being the last, takes no more
 // epochs before that one is done: trained again, it would not be validated, and best/ would be of no validated epoch.
 func TestExtendAfterKillInLastEpoch(t *testing.T) {
-	data := familiesFolder(t)
-	c := small(3)
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(3)
 	c.ValidEvery, c.Patience = 2, 0
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
 	var steps []map[string]string
-	var last Epoch
-	r, err := OpenRun(t.Context(), dir, machineOf(t, 1))
+	var last train.Epoch
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
-	require.NoError(t, r.Train(t.Context(), func(e Epoch) { steps, last = append(steps, contentsOf(t, dir)), e }))
+	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) { steps, last = append(steps, traintest.Contents(t, dir)), e }))
 	require.NoError(t, r.Close())
 	require.True(t, last.Best, "the last epoch is the best, so that it is in best/")
 

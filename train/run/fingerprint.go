@@ -1,4 +1,4 @@
-package train
+package run
 
 import (
 	"crypto/sha256"
@@ -13,10 +13,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// fingerprint tells a data set from others: for each split that the data set has and each vocabulary, the number of
+// Fingerprint tells a data set from others: for each split that the data set has and each vocabulary, the number of
 // its entries and the SHA-256 of the entries in their order, such as "1592 e3b0c4…". The splits are hashed as labels
 // and the vocabularies as they are numbered, so that the part that differs is the file that was changed.
-type fingerprint map[string]string
+type Fingerprint map[string]string
 
 // dataParts are the parts of a data set, in the order in which a difference is reported.
 var dataParts = []struct{ key, name, entries string }{
@@ -27,8 +27,9 @@ var dataParts = []struct{ key, name, entries string }{
 	{"relations", "relation vocabulary", "labels"},
 }
 
-func fingerprintOf(g *kg.Graph) fingerprint {
-	f := fingerprint{}
+// FingerprintOf returns the fingerprint of a data set.
+func FingerprintOf(g *kg.Graph) Fingerprint {
+	f := Fingerprint{}
 	for s := range kg.NumSplits {
 		if g.Has(s) {
 			f[s.String()] = summary(len(g.Splits[s]), labelsOf(g, g.Splits[s]))
@@ -68,9 +69,9 @@ func summary(n int, labels iter.Seq[string]) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// check says how the data set in the folder where, whose fingerprint is now, differs from the one that had the
+// Check says how the data set in the folder where, whose fingerprint is now, differs from the one that had the
 // fingerprint f when began, a training or a search, began.
-func (f fingerprint) check(now fingerprint, where, began string) error {
+func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
 		return fmt.Errorf("the data set in %s is not the one with which %s began: %s; restore it, or start again in "+
 			"another folder",

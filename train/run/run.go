@@ -1,4 +1,4 @@
-package train
+package run
 
 import (
 	"context"
@@ -6,25 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
-	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/proc"
-	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
 )
 
 // The files of a run.
 const (
-	configName     = "config.yaml"
 	logName        = "log.jsonl"
 	stateName      = "state.safetensors"
 	bestName       = "best"
@@ -34,9 +31,6 @@ const (
 
 	// parametersName is the file of a checkpoint that has its metadata.
 	parametersName = "model.safetensors"
-
-	// dataKey is the key of config.yaml for the data set.
-	dataKey = "data"
 )
 
 // Run is a training in a folder, where it can be taken up again after any interruption:
@@ -58,11 +52,11 @@ type Run struct {
 	// Notes tells what could not be checked. One sentence each.
 	Notes []string
 
-	lock     *os.File    // nil in a finished run
-	data     fingerprint // of the data set that it is trained on; nil if the state does not tell
-	trainer  *Trainer
+	lock     *workdir.Lock // nil in a finished run
+	data     Fingerprint   // of the data set that it is trained on; nil if the state does not tell
+	trainer  *train.Trainer
 	progress progress
-	log      []Epoch
+	log      []train.Epoch
 }
 
 // stoppedEarly begins progress.stopped.
@@ -77,56 +71,9 @@ type progress struct {
 	stopped      string // why, if the training stopped early
 }
 
-// Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
-// exist, and appears with its configuration in it.
-func Create(dir, data string, g *kg.Graph, c recipe.Recipe) error {
-	if err := c.CheckData(g); err != nil {
-		return err
-	}
-	text, err := configText(data, c)
-	if err != nil {
-		return err
-	}
-	return createFolder(dir, map[string][]byte{configName: text})
-}
-
-// configText is what config.yaml holds.
-func configText(data string, c recipe.Recipe) ([]byte, error) {
-	text, err := dataLine(data)
-	return append(text, c.YAML()...), err
-}
-
-// dataLine writes the name or the folder of a data set as lines of YAML.
-func dataLine(data string) (line []byte, err error) {
-	if strings.ContainsRune(data, filepath.Separator) {
-		if data, err = filepath.Abs(data); err != nil {
-			return nil, err
-		}
-	}
-	name, err := json.Marshal(data) // a string of JSON is one of YAML, which takes no control characters
-	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", dataKey, text.JSON(name)), err
-}
-
-// createFolder makes a folder, which appears with its files in it and must not exist.
-func createFolder(dir string, files map[string][]byte) error {
-	err := atomicfile.Folder(dir, func(temporary string) error {
-		for name, data := range files {
-			if err := atomicfile.WriteBytes(filepath.Join(temporary, name), data); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder",
-			exists.Path)
-	}
-	return err
-}
-
-// OpenRun opens the run in a folder, at the epoch that it has come to, and keeps other processes from
+// Open opens the run in a folder, at the epoch that it has come to, and keeps other processes from
 // it until it is closed. A run that is finished already can be opened too.
-func OpenRun(ctx context.Context, dir string, m Machine) (*Run, error) {
+func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -136,15 +83,12 @@ func OpenRun(ctx context.Context, dir string, m Machine) (*Run, error) {
 
 // Close lets other processes work in the folder.
 func (r *Run) Close() error {
-	if r.lock == nil {
-		return nil
-	}
-	err := r.lock.Close()
+	l := r.lock
 	r.lock = nil
-	return err
+	return l.Close()
 }
 
-func (r *Run) open(ctx context.Context, m Machine) error {
+func (r *Run) open(ctx context.Context, m train.Machine) error {
 	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
 	if _, err := r.read(ctx); err != nil {
 		return err
@@ -153,7 +97,7 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 		return r.check(ctx)
 	}
 	var err error
-	if r.lock, err = lock(r.path(configName)); err != nil {
+	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
 		return err
 	}
 	data, err := r.read(ctx) // it may have gone on before the lock
@@ -172,7 +116,7 @@ func (r *Run) open(ctx context.Context, m Machine) error {
 	if err := r.Recipe.CheckData(r.Graph); err != nil {
 		return err
 	}
-	if r.trainer, err = NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
+	if r.trainer, err = train.NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
 		return err
 	}
 	if err := r.restore(); err != nil {
@@ -198,13 +142,13 @@ func (r *Run) hasLast() bool {
 
 // checkData compares the data set with the one of the epochs so far.
 func (r *Run) checkData() error {
-	now := fingerprintOf(r.Graph)
+	now := FingerprintOf(r.Graph)
 	if r.progress.epoch > 0 {
 		if r.data == nil {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was "+
 				"trained on, so that it cannot be compared; the next epoch's will",
 				r.path(stateName)))
-		} else if err := r.data.check(now, r.Graph.Dir, r.Dir); err != nil {
+		} else if err := r.data.Check(now, r.Graph.Dir, r.Dir); err != nil {
 			return err
 		}
 	}
@@ -214,32 +158,10 @@ func (r *Run) checkData() error {
 
 // read reads the configuration and how far the run has come, and returns the name of the data set.
 func (r *Run) read(ctx context.Context) (data string, err error) {
-	if data, err = r.readConfig(ctx); err != nil {
+	if r.Recipe, data, err = ReadRecipe(ctx, r.Dir); err != nil {
 		return "", err
 	}
 	return data, r.readState(ctx)
-}
-
-// readConfig reads the configuration and returns the name of the data set.
-func (r *Run) readConfig(ctx context.Context) (data string, err error) {
-	path := r.path(configName)
-	r.Recipe = recipe.Default()
-	file, err := input.Open(ctx, path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s is not the folder of a training: it has no %s", r.Dir, configName)
-	case err != nil:
-		return "", err
-	}
-	defer file.Close()
-	others, err := r.Recipe.Read(file, path, dataKey)
-	if err != nil {
-		return "", err
-	}
-	if others[dataKey] == "" {
-		return "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, dataKey)
-	}
-	return others[dataKey], nil
 }
 
 func (r *Run) path(name ...string) string {
@@ -258,7 +180,7 @@ func (r *Run) Finished() string {
 // has been validated.
 func (r *Run) Epoch() int           { return r.progress.epoch }
 func (r *Run) Best() (int, float64) { return r.progress.bestEpoch, r.progress.best }
-func (r *Run) Triples() int         { return len(r.trainer.triples) }
+func (r *Run) Triples() int         { return r.trainer.Triples() }
 
 // sweep removes the temporary files of killed processes. A checkpoint's folder that is a symbolic link leads to a
 // place that is not the run's to tidy.
@@ -273,12 +195,12 @@ func (r *Run) sweep() {
 
 // Train makes the epochs that are missing, and calls report after each, when it is safely on the
 // disk. When ctx is cancelled, the current epoch is lost and nothing else.
-func (r *Run) Train(ctx context.Context, report func(Epoch)) error {
-	return r.trainTo(ctx, r.Recipe.Epochs, report)
+func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
+	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
 // trainTo is Train up to an epoch.
-func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
+func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		before := proc.ProcessorTime()
 		e, err := r.trainer.Epoch(ctx)
@@ -286,7 +208,7 @@ func (r *Run) trainTo(ctx context.Context, last int, report func(Epoch)) error {
 			return r.explain(err)
 		}
 		c := &r.Recipe
-		r.progress.epoch, r.progress.steps = e.Epoch, r.trainer.optimiser.step
+		r.progress.epoch, r.progress.steps = e.Epoch, e.Epoch*r.trainer.StepsPerEpoch()
 		if c.ValidEvery > 0 && (e.Epoch%c.ValidEvery == 0 || e.Epoch == c.Epochs) {
 			if err := r.validate(ctx, &e); err != nil {
 				return err
@@ -313,7 +235,7 @@ func (r *Run) explain(err error) error {
 	return fmt.Errorf("%w; %s is the checkpoint of epoch %d", err, r.path(lastName), r.progress.epoch)
 }
 
-func (r *Run) validate(ctx context.Context, e *Epoch) (err error) {
+func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	start := time.Now()
 	if e.Valid, err = r.trainer.Validate(ctx); err != nil {
 		return err
@@ -329,7 +251,7 @@ func (r *Run) validate(ctx context.Context, e *Epoch) (err error) {
 }
 
 // keep writes all files of an epoch, the state last.
-func (r *Run) keep(ctx context.Context, e Epoch) error {
+func (r *Run) keep(ctx context.Context, e train.Epoch) error {
 	if err := r.save(ctx, lastName); err != nil {
 		return err
 	}
@@ -349,7 +271,7 @@ func (r *Run) keep(ctx context.Context, e Epoch) error {
 
 // save writes the checkpoint last or best.
 func (r *Run) save(ctx context.Context, name string) error {
-	if err := checkLocked(r.lock, r.path(configName)); err != nil {
+	if err := r.lock.Check(); err != nil {
 		return err
 	}
 	dir := r.path(name)
@@ -375,8 +297,27 @@ func (r *Run) writeLog() error {
 	})
 }
 
+// BestUpTo returns the best epoch up to the given one, with its metric. A run that mquine train --resume has taken
+// beyond tells it by its log.
+func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
+	if r.progress.epoch <= epoch {
+		return r.progress.bestEpoch, r.progress.best, nil
+	}
+	if len(r.log) == 0 || r.log[0].Epoch != 1 {
+		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or "+
+			"move the folder elsewhere, and the search trains the trial again",
+			r.path(logName), epoch)
+	}
+	for _, e := range r.log[:epoch] {
+		if e.Best {
+			best, value = e.Epoch, e.Valid.Of(r.Recipe.StopMetric)
+		}
+	}
+	return best, value, nil
+}
+
 // Log returns the epochs that are done.
-func (r *Run) Log() []Epoch { return r.log }
+func (r *Run) Log() []train.Epoch { return r.log }
 
 // Model returns the model of the last epoch, or the initial one.
 func (r *Run) Model() model.Model { return r.trainer.Model() }

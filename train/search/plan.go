@@ -1,4 +1,4 @@
-package train
+package search
 
 import (
 	"errors"
@@ -12,12 +12,25 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mquine/mquine/train/internal/setting"
+	"github.com/mquine/mquine/train/run"
 )
+
+// Plan is how a space is searched.
+type Plan struct {
+	Data   string
+	Seed   uint64
+	Rungs  int
+	Trials int           // at most; 0 for no limit
+	Budget time.Duration // 0 for no limit; kept for the reader, who counts it
+	// Fingerprint has the sizes and hashes of the data set, as Create found it. Searches of earlier versions
+	// have none.
+	Fingerprint run.Fingerprint
+}
 
 // options are the keys of search.yaml.
 func (p *Plan) options() []setting.Setting {
 	return []setting.Setting{
-		{Key: dataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
+		{Key: run.DataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
 		{Key: "seed", Help: "seed of the search", Value: setting.Seed(&p.Seed)},
 		{Key: "rungs", Help: "number of rungs", Value: setting.Whole(&p.Rungs, 0, math.MaxInt32)},
 		{Key: "trials", Help: "most trials; 0 for no limit", Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
@@ -27,7 +40,7 @@ func (p *Plan) options() []setting.Setting {
 
 // yaml writes search.yaml.
 func (p *Plan) yaml() ([]byte, error) {
-	text, err := dataLine(p.Data)
+	text, err := run.DataLine(p.Data)
 	text = append(text, setting.YAML(p.options()[1:], func(o setting.Setting) string { return o.Value.String() })...)
 	if len(p.Fingerprint) == 0 {
 		return text, err

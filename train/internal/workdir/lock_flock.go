@@ -1,20 +1,17 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package train
+package workdir
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// lock keeps other processes from working in the folder of a file, until the returned file is closed
-// or the process ends, however it ends. The file may be replaced by the process that has the lock, before
-// it lets go. A file system without locks is worked on without.
+// lock opens and locks a file.
 func lock(path string) (*os.File, error) {
 	// Opened for writing, because NFS has no exclusive locks on files that are open for reading.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -31,7 +28,7 @@ func lock(path string) (*os.File, error) {
 		err = unix.EWOULDBLOCK
 	}
 	switch {
-	case err == nil || slices.ContainsFunc([]error{unix.ENOLCK, unix.ENOSYS, unix.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) }):
+	case err == nil || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP):
 		return file, nil
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = fmt.Errorf("another process is at work in %s: wait until it ends, or stop it", filepath.Dir(path))

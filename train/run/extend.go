@@ -1,4 +1,4 @@
-package train
+package run
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -29,7 +30,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	if err := r.checkExtension(r.Recipe.Epochs, epochs); err != nil {
 		return err
 	}
-	if r.lock, err = lock(r.path(configName)); err != nil {
+	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -48,7 +49,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(r.path(configName), text)
+	return atomicfile.WriteBytes(r.path(ConfigFile), text)
 }
 
 // checkExtension says why a run that has trained so far with a number of epochs cannot go on with another.

@@ -1,4 +1,4 @@
-package train
+package search
 
 import (
 	"bytes"
@@ -10,64 +10,52 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/workdir"
 	"github.com/mquine/mquine/train/recipe"
+	"github.com/mquine/mquine/train/run"
 )
 
-// The files of a tuning.
+// The files of a search, beside run.SearchFile.
 const (
-	searchName     = "search.yaml"
 	spaceName      = "space.yaml"
 	trialsName     = "trials.jsonl"
 	bestConfigName = "best.yaml"
 	trialsPlotName = "trials.svg"
 )
 
-// Tuning is a Search in a folder, where it can be taken up again after any interruption:
+// Folder is a Search in a folder, where it can be taken up again after any interruption:
 //
 //	search.yaml    the data set and the Plan
 //	space.yaml     the space, with all options
 //	trials.jsonl   a Trial a line, for each rung that a trial has come to
 //	trials.svg     a plot of them
 //	best.yaml      the configuration of the best trial
-//	trial-001, …   the folder of each trial's Run
+//	trial-001, …   the folder of each trial's run.Run
 //
 // All trials train for the epochs of the space: a rung is a place to stop and to compare. So a trial
 // that goes on is resumed, and one that comes to the last rung is what a training with its configuration is.
-type Tuning struct {
+type Folder struct {
 	Dir   string
 	Plan  Plan
 	Space *Space
 	Graph *kg.Graph
 	Rungs []int
 	// Begin and End, if not nil, are called before and after a job; the run shows what is done already.
-	Begin func(Job, *Run)
+	Begin func(Job, *run.Run)
 	End   func(Trial)
 
-	machine Machine
-	lock    *os.File
+	machine train.Machine
+	lock    *workdir.Lock
 	search  *Search
 	trials  []Trial
-}
-
-// Plan is how a space is searched.
-type Plan struct {
-	Data   string
-	Seed   uint64
-	Rungs  int
-	Trials int           // at most; 0 for no limit
-	Budget time.Duration // 0 for no limit; kept for the reader, who counts it
-	// Fingerprint has the sizes and hashes of the data set, as CreateTuning found it. Searches of earlier versions
-	// have none.
-	Fingerprint map[string]string
 }
 
 // Trial is what is known of a trial at a rung: a line of trials.jsonl.
@@ -83,8 +71,8 @@ type Trial struct {
 	Failed           string  `json:"failed,omitempty"`  // why it goes no further
 }
 
-// CreateTuning makes the folder of a new tuning, which must not exist.
-func CreateTuning(dir string, g *kg.Graph, s *Space, p Plan) error {
+// Create makes the folder of a new search, which must not exist.
+func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	rungs, err := Rungs(s.fixed, p.Rungs)
 	if err != nil {
 		return err
@@ -96,17 +84,17 @@ func CreateTuning(dir string, g *kg.Graph, s *Space, p Plan) error {
 	if err := job.Recipe.CheckData(g); err != nil {
 		return err
 	}
-	p.Fingerprint = fingerprintOf(g)
+	p.Fingerprint = run.FingerprintOf(g)
 	plan, err := p.yaml()
 	if err != nil {
 		return err
 	}
-	return createFolder(dir, map[string][]byte{searchName: plan, spaceName: s.YAML()})
+	return workdir.Create(dir, map[string][]byte{run.SearchFile: plan, spaceName: s.YAML()})
 }
 
-// OpenTuning opens the tuning in a folder, and keeps other processes from it until it is closed.
-func OpenTuning(ctx context.Context, dir string, m Machine) (*Tuning, error) {
-	t := &Tuning{Dir: filepath.Clean(dir), machine: m}
+// Open opens the search in a folder, and keeps other processes from it until it is closed.
+func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
+	t := &Folder{Dir: filepath.Clean(dir), machine: m}
 	if err := t.open(ctx); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -114,29 +102,26 @@ func OpenTuning(ctx context.Context, dir string, m Machine) (*Tuning, error) {
 }
 
 // Close lets other processes work in the folder.
-func (t *Tuning) Close() error {
-	if t.lock == nil {
-		return nil
-	}
-	err := t.lock.Close()
+func (t *Folder) Close() error {
+	l := t.lock
 	t.lock = nil
-	return err
+	return l.Close()
 }
 
-func (t *Tuning) path(name string) string { return filepath.Join(t.Dir, name) }
+func (t *Folder) path(name string) string { return filepath.Join(t.Dir, name) }
 
-func (t *Tuning) open(ctx context.Context) error {
-	plan, err := input.ReadFile(ctx, t.path(searchName))
+func (t *Folder) open(ctx context.Context) error {
+	plan, err := input.ReadFile(ctx, t.path(run.SearchFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is not the folder of a search: it has no %s", t.Dir, searchName)
+		return fmt.Errorf("%s is not the folder of a search: it has no %s", t.Dir, run.SearchFile)
 	case err != nil:
 		return err
 	}
-	if t.lock, err = lock(t.path(searchName)); err != nil {
+	if t.lock, err = workdir.Acquire(t.path(run.SearchFile)); err != nil {
 		return err
 	}
-	if err := t.Plan.read(bytes.NewReader(plan), t.path(searchName)); err != nil {
+	if err := t.Plan.read(bytes.NewReader(plan), t.path(run.SearchFile)); err != nil {
 		return err
 	}
 	file, err := input.Open(ctx, t.path(spaceName))
@@ -151,7 +136,7 @@ func (t *Tuning) open(ctx context.Context) error {
 		return err
 	}
 	if f := t.Plan.Fingerprint; f != nil {
-		if err := fingerprint(f).check(fingerprintOf(t.Graph), t.Graph.Dir, t.Dir); err != nil {
+		if err := f.Check(run.FingerprintOf(t.Graph), t.Graph.Dir, t.Dir); err != nil {
 			return err
 		}
 	}
@@ -164,7 +149,7 @@ func (t *Tuning) open(ctx context.Context) error {
 }
 
 // readTrials makes the search again from its results.
-func (t *Tuning) readTrials(ctx context.Context) error {
+func (t *Folder) readTrials(ctx context.Context) error {
 	path := t.path(trialsName)
 	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,13 +171,13 @@ func (t *Tuning) readTrials(ctx context.Context) error {
 		}
 		if !ok || job.Trial != trial.Trial || job.Epochs != trial.Epochs {
 			return fmt.Errorf("%s:%d: trial %d with %d epochs is not what this search does next: restore the file, %s and %s",
-				path, line, trial.Trial, trial.Epochs, searchName, spaceName)
+				path, line, trial.Trial, trial.Epochs, run.SearchFile, spaceName)
 		}
 		drawn := t.options(job.Recipe)
 		for _, key := range t.Space.Open() {
 			if is, want := trial.Options[key], drawn[key]; !bytes.Equal(is, want) {
 				return fmt.Errorf("%s:%d: trial %d has %s %s, and this search gives it %s: restore the file, %s and %s",
-					path, line, trial.Trial, key, is, want, searchName, spaceName)
+					path, line, trial.Trial, key, is, want, run.SearchFile, spaceName)
 			}
 		}
 		if err := t.checkFixed(ctx, job); err != nil {
@@ -206,31 +191,32 @@ func (t *Tuning) readTrials(ctx context.Context) error {
 
 // checkFixed compares the options of a trial that the space fixes, which trials.jsonl does not have, with those in
 // the trial's folder, unless that was removed.
-func (t *Tuning) checkFixed(ctx context.Context, job Job) error {
-	run := &Run{Dir: t.RunDir(job.Trial)}
-	if _, err := os.Stat(run.path(configName)); errors.Is(err, fs.ErrNotExist) {
+func (t *Folder) checkFixed(ctx context.Context, job Job) error {
+	dir := t.RunDir(job.Trial)
+	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if _, err := run.readConfig(ctx); err != nil {
+	there, _, err := run.ReadRecipe(ctx, dir)
+	if err != nil {
 		return err
 	}
-	run.Recipe.Epochs = job.Recipe.Epochs // where they differ, it matters when the trial goes on
-	return t.checkConfig(run, job)
+	there.Epochs = job.Recipe.Epochs // where they differ, it matters when the trial goes on
+	return t.checkRecipe(there, job)
 }
 
-// checkConfig says how a trial's configuration differs from the one that the search gives it.
-func (t *Tuning) checkConfig(run *Run, job Job) error {
-	d := run.Recipe.Differences(job.Recipe)
+// checkRecipe says how the recipe in a trial's folder differs from the one that the search gives it.
+func (t *Folder) checkRecipe(there recipe.Recipe, job Job) error {
+	d := there.Differences(job.Recipe)
 	if d == "" {
 		return nil
 	}
 	return fmt.Errorf("%s is not what this search makes of trial %d (%s): restore it, %s and %s; or move the folder "+
 		"elsewhere, and the search trains the trial again",
-		run.path(configName), job.Trial, d, searchName, spaceName)
+		filepath.Join(t.RunDir(job.Trial), run.ConfigFile), job.Trial, d, run.SearchFile, spaceName)
 }
 
 // options returns the options of a trial that the space leaves open, as in trials.jsonl.
-func (t *Tuning) options(c recipe.Recipe) map[string]json.RawMessage {
+func (t *Folder) options(c recipe.Recipe) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}
 	for i, text := range t.Space.Values(c) {
 		value := json.RawMessage(text)
@@ -244,7 +230,7 @@ func (t *Tuning) options(c recipe.Recipe) map[string]json.RawMessage {
 
 // Run makes the jobs of the search until there is none, or until ctx is cancelled, when the current
 // epoch is lost and nothing else.
-func (t *Tuning) Run(ctx context.Context) error {
+func (t *Folder) Run(ctx context.Context) error {
 	for {
 		job, ok, err := t.search.Next()
 		if err != nil || !ok {
@@ -269,38 +255,40 @@ func (t *Tuning) Run(ctx context.Context) error {
 }
 
 // train trains a trial up to the rung of the job.
-func (t *Tuning) train(ctx context.Context, job Job) (trial Trial, err error) {
-	if err := checkLocked(t.lock, t.path(searchName)); err != nil {
+func (t *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
+	if err := t.lock.Check(); err != nil {
 		return trial, err
 	}
 	dir := t.RunDir(job.Trial)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := Create(dir, t.Plan.Data, t.Graph, job.Recipe); err != nil {
+		if err := run.Create(dir, t.Plan.Data, t.Graph, job.Recipe); err != nil {
 			return trial, err
 		}
 	}
-	run, err := OpenRun(ctx, dir, t.machine)
+	r, err := run.Open(ctx, dir, t.machine)
 	if err != nil {
 		return trial, err
 	}
-	defer func() { err = errors.Join(err, run.Close()) }()
-	if err := t.checkConfig(run, job); err != nil {
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := t.checkRecipe(r.Recipe, job); err != nil {
 		return trial, err
 	}
 	if t.Begin != nil {
-		t.Begin(job, run)
+		t.Begin(job, r)
 	}
-	trial = Trial{Trial: job.Trial, Epochs: job.Epochs, Options: t.options(job.Recipe), Metric: job.Recipe.StopMetric.String()}
-	var blown blownUp
-	if err := run.trainTo(ctx, job.Epochs, func(Epoch) {}); errors.As(err, &blown) {
-		trial.Failed = blown.Error()
+	trial = Trial{
+		Trial: job.Trial, Epochs: job.Epochs, Options: t.options(job.Recipe), Metric: job.Recipe.StopMetric.String(),
+	}
+	var diverged train.DivergedError
+	if err := r.TrainTo(ctx, job.Epochs, func(train.Epoch) {}); errors.As(err, &diverged) {
+		trial.Failed = diverged.Error()
 	} else if err != nil {
 		return trial, err
 	}
-	if trial.BestEpoch, trial.Value, err = run.bestUpTo(job.Epochs); err != nil {
+	if trial.BestEpoch, trial.Value, err = r.BestUpTo(job.Epochs); err != nil {
 		return trial, err
 	}
-	for _, e := range run.log {
+	for _, e := range r.Log() {
 		if e.Epoch <= job.Epochs {
 			trial.ProcessorMinutes += e.ProcessorSeconds / 60
 		}
@@ -308,48 +296,14 @@ func (t *Tuning) train(ctx context.Context, job Job) (trial Trial, err error) {
 	return trial, nil
 }
 
-// bestUpTo returns the best epoch up to the given one, with its metric. A run that mquine train --resume has taken
-// beyond tells it by its log.
-func (r *Run) bestUpTo(epoch int) (best int, value float64, err error) {
-	if r.progress.epoch <= epoch {
-		return r.progress.bestEpoch, r.progress.best, nil
-	}
-	if len(r.log) == 0 || r.log[0].Epoch != 1 {
-		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or "+
-			"move the folder elsewhere, and the search trains the trial again",
-			r.path(logName), epoch)
-	}
-	for _, e := range r.log[:epoch] {
-		if e.Best {
-			best, value = e.Epoch, e.Valid.Of(r.Recipe.StopMetric)
-		}
-	}
-	return best, value, nil
-}
+// Recipe returns the recipe of a trial, and RunDir its folder.
+func (t *Folder) Recipe(trial int) recipe.Recipe { return t.search.recipes[trial-1] }
 
-// recipe.Recipe returns the configuration of a trial, and RunDir its folder.
-func (t *Tuning) Recipe(trial int) recipe.Recipe { return t.search.recipes[trial-1] }
-
-func (t *Tuning) RunDir(trial int) string { return t.path(fmt.Sprintf("trial-%03d", trial)) }
-
-var trialName = regexp.MustCompile(`^trial-\d{3,}$`)
-
-// searchOf returns the folder of the search that the run in a folder is a trial of, or "" if it is none.
-func searchOf(dir string) string {
-	absolute, err := filepath.Abs(dir)
-	if err != nil || !trialName.MatchString(filepath.Base(absolute)) {
-		return ""
-	}
-	parent := filepath.Dir(absolute)
-	if _, err := os.Stat(filepath.Join(parent, searchName)); err != nil {
-		return ""
-	}
-	return parent
-}
+func (t *Folder) RunDir(trial int) string { return run.TrialDir(t.Dir, trial) }
 
 // write writes the plot, the best configuration and the trials. The trials come last: a search that is
 // killed before it does their last job again, and with it the other files.
-func (t *Tuning) write() error {
+func (t *Folder) write() error {
 	if err := t.plot(); err != nil {
 		return err
 	}
@@ -374,7 +328,7 @@ func (t *Tuning) write() error {
 
 // Ranked returns the trials, each as it is at the last rung that it came to, the best first and
 // those that failed last.
-func (t *Tuning) Ranked() []Trial {
+func (t *Folder) Ranked() []Trial {
 	var ranked []Trial
 	for _, trial := range t.trials {
 		ranked = slices.DeleteFunc(ranked, func(x Trial) bool { return x.Trial == trial.Trial })

@@ -1,4 +1,4 @@
-package train
+package search
 
 import (
 	"cmp"
@@ -13,10 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mquine/mquine/internal/text"
-
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/internal/setting"
+	"github.com/mquine/mquine/train/internal/stream"
 	"github.com/mquine/mquine/train/recipe"
 )
 
@@ -224,7 +225,7 @@ func (s *Space) draw(seed uint64, trial, try int) recipe.Recipe {
 	pcg := rand.NewPCG(0, 0)
 	rng := rand.New(pcg)
 	for i, d := range s.open {
-		stream(pcg, seed, useTrial, trial, try, i)
+		stream.Seed(pcg, seed, useTrial, trial, try, i)
 		o := c.Option(d.key)
 		if err := o.Value.Set(d.draw(rng)); err != nil {
 			panic(err) // the ends and the choices are values of the option
@@ -252,10 +253,10 @@ func (s *Space) Values(c recipe.Recipe) []string {
 }
 
 // CheckMemory is train.CheckMemory of the largest recipe of the space.
-func (s *Space) CheckMemory(g *kg.Graph, m Machine) error {
+func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// Those that do not fit together are never drawn.
 	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
-	if err := CheckMemory(g, m, recipes...); err != nil {
+	if err := train.CheckMemory(g, m, recipes...); err != nil {
 		return fmt.Errorf("the space has configurations that do not fit: %w", err)
 	}
 	return nil

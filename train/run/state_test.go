@@ -1,4 +1,4 @@
-package train
+package run
 
 import (
 	"crypto/sha256"
@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/internal/traintest"
 )
 
 // A state with a bit flipped anywhere is refused.
 func TestDamagedState(t *testing.T) {
-	c := small(1)
+	c := traintest.Small(1)
 	c.Dim = 2
-	dir := trainIn(t, familiesFolder(t), c, machineOf(t, 1))
+	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 1))
 	path := filepath.Join(dir, stateName)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -53,10 +54,10 @@ func TestDamagedState(t *testing.T) {
 
 // Counts that cannot be together are refused, also in a state of an earlier version, which has no SHA-256.
 func TestStateCounts(t *testing.T) {
-	c := small(4)
+	c := traintest.Small(4)
 	c.LearningRate = 0 // the first epoch is the best
-	dir := trainIn(t, familiesFolder(t), c, machineOf(t, 1))
-	files := contentsOf(t, dir)
+	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 1))
+	files := traintest.Contents(t, dir)
 	require.NoError(t, Extend(t.Context(), dir, 6))
 	writeOldState(t, dir, nil)
 	require.NoError(t, resume(t, dir))
@@ -64,7 +65,7 @@ func TestStateCounts(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"epoch", "-1", `metadata "epoch" is "-1", and must be a whole number from 0`},
 		{"epoch", "1.5", `metadata "epoch" is "1.5", and must be a whole number from 0`},
-		{"epoch", "7", "has 7 epochs done, and epochs in " + filepath.Join(dir, configName) + " is 6"},
+		{"epoch", "7", "has 7 epochs done, and epochs in " + filepath.Join(dir, ConfigFile) + " is 6"},
 		{"epoch", "2", fmt.Sprintf(waited, "3", 1)},
 		{"epoch", "0", `metadata "steps" is "16", and must be 0 before the first epoch`},
 		{"steps", "0", `metadata "steps" is 0, and 4 epochs on this data set have 16`},
@@ -83,19 +84,19 @@ func TestStateCounts(t *testing.T) {
 	} {
 		replaceAll(t, dir, files)
 		writeOldState(t, dir, map[string]string{test.key: test.value})
-		change(t, filepath.Join(dir, configName), "\nepochs: 4\n", "\nepochs: 6\n")
-		before := contentsOf(t, dir)
+		traintest.Change(t, filepath.Join(dir, ConfigFile), "\nepochs: 4\n", "\nepochs: 6\n")
+		before := traintest.Contents(t, dir)
 		assert.ErrorContains(t, resume(t, dir), test.want)
-		assert.Equal(t, before, contentsOf(t, dir))
+		assert.Equal(t, before, traintest.Contents(t, dir))
 	}
 }
 
 // Each part of a data set changes the fingerprint of that part alone, and nothing else does.
 func TestFingerprint(t *testing.T) {
-	g := func() *kg.Graph { return randomGraph(7, 3, 40, 1) }
-	same := fingerprintOf(g())
-	assert.Equal(t, same, fingerprintOf(g()))
-	require.NoError(t, same.check(fingerprintOf(g()), "there", "it"))
+	g := func() *kg.Graph { return traintest.RandomGraph(7, 3, 40, 1) }
+	same := FingerprintOf(g())
+	assert.Equal(t, same, FingerprintOf(g()))
+	require.NoError(t, same.Check(FingerprintOf(g()), "there", "it"))
 	// The format, independently.
 	var text strings.Builder
 	for _, triple := range g().Splits[kg.Train] {
@@ -113,11 +114,11 @@ func TestFingerprint(t *testing.T) {
 	} {
 		other := g()
 		change(other)
-		now := fingerprintOf(other)
+		now := FingerprintOf(other)
 		for _, part := range dataParts {
 			assert.Equal(t, part.key == key, same[part.key] != now[part.key], "%s in %s", key, part.key)
 		}
-		assert.ErrorContains(t, same.check(now, "there", "it"), "the data set in there is not the one with which it")
-		assert.ErrorContains(t, now.check(same, "there", "it"), "; restore it, or start again in another folder")
+		assert.ErrorContains(t, same.Check(now, "there", "it"), "the data set in there is not the one with which it")
+		assert.ErrorContains(t, now.Check(same, "there", "it"), "; restore it, or start again in another folder")
 	}
 }
