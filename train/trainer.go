@@ -195,14 +195,7 @@ func (t *Trainer) Triples() int { return len(t.triples) }
 // Epoch makes one pass over the training triples. After an error the trainer is of no more use.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
-	t.order = resize(t.order, t.items())
-	for i := range t.order {
-		t.order[i] = int32(i)
-	}
-	pcg := rand.NewPCG(0, 0)
-	stream.Seed(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
-	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
-
+	t.shuffle()
 	var sum Loss // of the items
 	steps := t.StepsPerEpoch()
 	for step := range steps {
@@ -215,20 +208,17 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		sum.add(loss, float64(last-first))
 		if t.machine.Progress != nil {
 			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
-			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.triples), sum.over(float64(last)), time.Since(start)})
+			t.machine.Progress(Progress{
+				Epoch: t.epoch + 1, Epochs: t.config.Epochs, Done: done, Total: len(t.triples),
+				Loss: sum.over(float64(last)), Elapsed: time.Since(start),
+			})
 		}
 	}
 	if err := t.optimiser.flush(ctx); err != nil {
 		return Epoch{}, err
 	}
-	for i, tensor := range t.model.Tensors() {
-		for k, v := range tensor {
-			if v-v != 0 {
-				width := t.optimiser.tables[i].width
-				return Epoch{}, DivergedError(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
-					t.epoch+1, t.optimiser.tables[i].name, k/width, v))
-			}
-		}
+	if err := t.checkFinite(); err != nil {
+		return Epoch{}, err
 	}
 	t.epoch++
 	t.takeAverage()
@@ -237,6 +227,31 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		Epoch: t.epoch, Loss: sum.over(float64(len(t.order))), LearningRate: t.optimiser.rate,
 		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
 	}, nil
+}
+
+// shuffle puts the items into the order of the epoch.
+func (t *Trainer) shuffle() {
+	t.order = resize(t.order, t.items())
+	for i := range t.order {
+		t.order[i] = int32(i)
+	}
+	pcg := rand.NewPCG(0, 0)
+	stream.Seed(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
+	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
+}
+
+// checkFinite says that a parameter is infinite or NaN.
+func (t *Trainer) checkFinite() error {
+	for i, tensor := range t.model.Tensors() {
+		for k, v := range tensor {
+			if v-v != 0 {
+				table := &t.optimiser.tables[i]
+				return DivergedError(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; "+
+					"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, v))
+			}
+		}
+	}
+	return nil
 }
 
 // step makes a step on triples or queries, given by number.
@@ -308,7 +323,8 @@ func (t *Trainer) blowUp(step int, l Loss) error {
 		}
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
-	return DivergedError(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
+	return DivergedError(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v "+
+		"(fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
@@ -323,7 +339,8 @@ func (t *Trainer) Validate(ctx context.Context) (Scores, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := rank.Run(ctx, t.Model(), t.known, triples, rank.Options{Backend: t.machine.Backend, Threads: t.machine.Threads})
+	options := rank.Options{Backend: t.machine.Backend, Threads: t.machine.Threads}
+	r, err := rank.Run(ctx, t.Model(), t.known, triples, options)
 	if err != nil {
 		return nil, err
 	}

@@ -361,7 +361,8 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		candidates := d.candidates[:0]
 		if c.Negatives == recipe.IndependentNegatives {
 			stream.Seed(d.pcg, p.seed, useIndependent, epoch, step, i)
-			p.own[i] = p.sampler.independent(slices.Grow(p.own[i][:0], c.NegativeCount), q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
+			own := slices.Grow(p.own[i][:0], c.NegativeCount)
+			p.own[i] = p.sampler.independent(own, q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
 			candidates = append(candidates, p.own[i]...)
 		} else {
 			b := w.blockOf(i)

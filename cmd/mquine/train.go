@@ -226,7 +226,7 @@ func describeBest(r *trainrun.Run) string {
 	if epoch == 0 {
 		return "nothing was validated"
 	}
-	text := fmt.Sprintf("the best is epoch %d, %v %.4f on the validation split", epoch, &r.Recipe.StopMetric, value)
+	text := fmt.Sprintf("the best is epoch %d, %v %.4f on the validation split", epoch, r.Recipe.StopMetric, value)
 	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
 		text += ", but its checkpoint was removed meanwhile"
 	}

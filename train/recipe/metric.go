@@ -21,7 +21,7 @@ var (
 	defaultMetric = Metric{"mrr", rank.BothSides, rank.All}
 )
 
-func (m *Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
+func (m Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
 
 // Type is the word for the kind of value in help texts.
 func (m *Metric) Type() string { return "metric" }

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Extend gives the run in a folder another number of epochs, more than are done, so that OpenRun goes on
-// with a finished one. The parameters are then those of a training that had that number from the start.
+// Extend gives the run in a folder another number of epochs, more than are done, so that Open goes on with a
+// finished one. The parameters are then those of a training that had that number from the start.
 // Where they would not be, it is an error: a learning rate that falls towards the last epoch, a run that
 // has stopped early, or one whose patience would count the validation of an epoch that was the last. A trial
 // of a search keeps its epochs too, by which trials are compared. Extend rewrites config.yaml.
@@ -62,21 +62,21 @@ func (r *Run) checkExtension(from, to int) error {
 			return err
 		}
 		if best["epoch"] == strconv.Itoa(from) {
-			return fmt.Errorf("%s was stopped while it wrote epoch %d, its last: finish it with mquine train --resume %[1]s, "+
-				"and give it more epochs then", r.Dir, from)
+			return fmt.Errorf("%s was stopped while it wrote epoch %d, its last: "+
+				"finish it with mquine train --resume %[1]s, and give it more epochs then", r.Dir, from)
 		}
 	}
 	switch {
 	case c.Decay != recipe.NoDecay:
-		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: start one with --epochs %d",
-			r.Dir, from, c.Decay, to, to)
+		return fmt.Errorf("the learning rate of %s falls to 0 over its %d epochs (decay: %s), and %d make another training: "+
+			"start one with --epochs %d", r.Dir, from, c.Decay, to, to)
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s has %s: it takes no more epochs", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
 		return fmt.Errorf("%s has %d epochs already: give it more than that", r.Dir, r.progress.epoch)
 	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:
-		return fmt.Errorf("%s was validated out of turn after epoch %d, the last (valid_every: %d), which patience would count: start another training with --epochs %d",
-			r.Dir, from, c.ValidEvery, to)
+		return fmt.Errorf("%s was validated out of turn after epoch %d, the last (valid_every: %d), "+
+			"which patience would count: start another training with --epochs %d", r.Dir, from, c.ValidEvery, to)
 	}
 	return nil
 }

@@ -41,7 +41,9 @@ func (r *Run) plot() error {
 		return nil
 	}
 	return r.writePlot(metricPlotName, "MRR, validation split, filter all, realistic ties", []lineplot.Line{
-		{Name: "tail", Points: metrics[rank.TailSide]}, {Name: "head", Points: metrics[rank.HeadSide]}, {Name: "both", Points: metrics[rank.BothSides]},
+		{Name: "tail", Points: metrics[rank.TailSide]},
+		{Name: "head", Points: metrics[rank.HeadSide]},
+		{Name: "both", Points: metrics[rank.BothSides]},
 	})
 }
 

@@ -1,3 +1,4 @@
+// Package run keeps trainings in folders, where they can be taken up again after any interruption.
 package run
 
 import (
@@ -216,7 +217,8 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 		}
 		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
 		if c.Patience > 0 && r.progress.waited >= c.Patience {
-			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations", e.Epoch, &c.StopMetric, c.Patience)
+			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
+				e.Epoch, c.StopMetric, c.Patience)
 		}
 		r.log = append(r.log, e)
 		if err := r.keep(ctx, e); err != nil {

@@ -149,7 +149,8 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 		return fmt.Errorf("%s: metadata %q is %.80q, and must be %s: %s",
 			r.path(stateName), key, metadata[key], want, lost)
 	}
-	for key, value := range map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited} {
+	counts := map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited}
+	for key, value := range counts {
 		if *value, err = strconv.Atoi(metadata[key]); err != nil || *value < 0 {
 			return bad(key, "a whole number from 0")
 		}
@@ -193,7 +194,8 @@ func (r *Run) restore() (err error) {
 			return fmt.Errorf("%w: it is not the state of this configuration and data set", err)
 		}
 		if len(values) != len(t.Values) {
-			return fmt.Errorf("%s: tensor %q has %d entries, and the configuration and the data set need %d", r.path(stateName), t.Name, len(values), len(t.Values))
+			return fmt.Errorf("%s: tensor %q has %d entries, and the configuration and the data set need %d",
+				r.path(stateName), t.Name, len(values), len(t.Values))
 		}
 		copy(t.Values, values)
 	}

@@ -94,63 +94,63 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 
 // Open opens the search in a folder, and keeps other processes from it until it is closed.
 func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
-	t := &Folder{Dir: filepath.Clean(dir), machine: m}
-	if err := t.open(ctx); err != nil {
-		return nil, errors.Join(err, t.Close())
+	f := &Folder{Dir: filepath.Clean(dir), machine: m}
+	if err := f.open(ctx); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	return t, nil
+	return f, nil
 }
 
 // Close lets other processes work in the folder.
-func (t *Folder) Close() error {
-	l := t.lock
-	t.lock = nil
+func (f *Folder) Close() error {
+	l := f.lock
+	f.lock = nil
 	return l.Close()
 }
 
-func (t *Folder) path(name string) string { return filepath.Join(t.Dir, name) }
+func (f *Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-func (t *Folder) open(ctx context.Context) error {
-	plan, err := input.ReadFile(ctx, t.path(run.SearchFile))
+func (f *Folder) open(ctx context.Context) error {
+	plan, err := input.ReadFile(ctx, f.path(run.SearchFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is not the folder of a search: it has no %s", t.Dir, run.SearchFile)
+		return fmt.Errorf("%s is not the folder of a search: it has no %s", f.Dir, run.SearchFile)
 	case err != nil:
 		return err
 	}
-	if t.lock, err = workdir.Acquire(t.path(run.SearchFile)); err != nil {
+	if f.lock, err = workdir.Acquire(f.path(run.SearchFile)); err != nil {
 		return err
 	}
-	if err := t.Plan.read(bytes.NewReader(plan), t.path(run.SearchFile)); err != nil {
+	if err := f.Plan.read(bytes.NewReader(plan), f.path(run.SearchFile)); err != nil {
 		return err
 	}
-	file, err := input.Open(ctx, t.path(spaceName))
+	file, err := input.Open(ctx, f.path(spaceName))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if t.Space, err = ReadSpace(file, t.path(spaceName), recipe.Default()); err != nil {
+	if f.Space, err = ReadSpace(file, f.path(spaceName), recipe.Default()); err != nil {
 		return err
 	}
-	if t.Graph, err = kg.Open(ctx, t.Plan.Data, kg.ReportProgress(t.machine.Reading)); err != nil {
+	if f.Graph, err = kg.Open(ctx, f.Plan.Data, kg.ReportProgress(f.machine.Reading)); err != nil {
 		return err
 	}
-	if f := t.Plan.Fingerprint; f != nil {
-		if err := f.Check(run.FingerprintOf(t.Graph), t.Graph.Dir, t.Dir); err != nil {
+	if before := f.Plan.Fingerprint; before != nil {
+		if err := before.Check(run.FingerprintOf(f.Graph), f.Graph.Dir, f.Dir); err != nil {
 			return err
 		}
 	}
-	if t.Rungs, err = Rungs(t.Space.fixed, t.Plan.Rungs); err != nil {
+	if f.Rungs, err = Rungs(f.Space.fixed, f.Plan.Rungs); err != nil {
 		return err
 	}
-	t.search = NewSearch(t.Space, t.Plan.Seed, t.Rungs, t.Plan.Trials)
-	atomicfile.Sweep(t.Dir)
-	return t.readTrials(ctx)
+	f.search = NewSearch(f.Space, f.Plan.Seed, f.Rungs, f.Plan.Trials)
+	atomicfile.Sweep(f.Dir)
+	return f.readTrials(ctx)
 }
 
 // readTrials makes the search again from its results.
-func (t *Folder) readTrials(ctx context.Context) error {
-	path := t.path(trialsName)
+func (f *Folder) readTrials(ctx context.Context) error {
+	path := f.path(trialsName)
 	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -165,34 +165,34 @@ func (t *Folder) readTrials(ctx context.Context) error {
 		if err := json.Unmarshal(text, &trial); err != nil {
 			return fmt.Errorf("%s:%d: this is not the line of a trial: restore the file", path, line)
 		}
-		job, ok, err := t.search.Next()
+		job, ok, err := f.search.Next()
 		if err != nil {
 			return err
 		}
 		if !ok || job.Trial != trial.Trial || job.Epochs != trial.Epochs {
-			return fmt.Errorf("%s:%d: trial %d with %d epochs is not what this search does next: restore the file, %s and %s",
-				path, line, trial.Trial, trial.Epochs, run.SearchFile, spaceName)
+			return fmt.Errorf("%s:%d: trial %d with %d epochs is not what this search does next: "+
+				"restore the file, %s and %s", path, line, trial.Trial, trial.Epochs, run.SearchFile, spaceName)
 		}
-		drawn := t.options(job.Recipe)
-		for _, key := range t.Space.Open() {
+		drawn := f.options(job.Recipe)
+		for _, key := range f.Space.Open() {
 			if is, want := trial.Options[key], drawn[key]; !bytes.Equal(is, want) {
 				return fmt.Errorf("%s:%d: trial %d has %s %s, and this search gives it %s: restore the file, %s and %s",
 					path, line, trial.Trial, key, is, want, run.SearchFile, spaceName)
 			}
 		}
-		if err := t.checkFixed(ctx, job); err != nil {
+		if err := f.checkFixed(ctx, job); err != nil {
 			return err
 		}
-		t.search.Report(job, trial.Value, trial.Failed != "")
-		t.trials = append(t.trials, trial)
+		f.search.Report(job, trial.Value, trial.Failed != "")
+		f.trials = append(f.trials, trial)
 	}
 	return nil
 }
 
 // checkFixed compares the options of a trial that the space fixes, which trials.jsonl does not have, with those in
 // the trial's folder, unless that was removed.
-func (t *Folder) checkFixed(ctx context.Context, job Job) error {
-	dir := t.RunDir(job.Trial)
+func (f *Folder) checkFixed(ctx context.Context, job Job) error {
+	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -201,83 +201,83 @@ func (t *Folder) checkFixed(ctx context.Context, job Job) error {
 		return err
 	}
 	there.Epochs = job.Recipe.Epochs // where they differ, it matters when the trial goes on
-	return t.checkRecipe(there, job)
+	return f.checkRecipe(there, job)
 }
 
 // checkRecipe says how the recipe in a trial's folder differs from the one that the search gives it.
-func (t *Folder) checkRecipe(there recipe.Recipe, job Job) error {
+func (f *Folder) checkRecipe(there recipe.Recipe, job Job) error {
 	d := there.Differences(job.Recipe)
 	if d == "" {
 		return nil
 	}
 	return fmt.Errorf("%s is not what this search makes of trial %d (%s): restore it, %s and %s; or move the folder "+
 		"elsewhere, and the search trains the trial again",
-		filepath.Join(t.RunDir(job.Trial), run.ConfigFile), job.Trial, d, run.SearchFile, spaceName)
+		filepath.Join(f.RunDir(job.Trial), run.ConfigFile), job.Trial, d, run.SearchFile, spaceName)
 }
 
 // options returns the options of a trial that the space leaves open, as in trials.jsonl.
-func (t *Folder) options(c recipe.Recipe) map[string]json.RawMessage {
+func (f *Folder) options(c recipe.Recipe) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}
-	for i, text := range t.Space.Values(c) {
+	for i, text := range f.Space.Values(c) {
 		value := json.RawMessage(text)
 		if !json.Valid(value) { // a word
 			value = strconv.AppendQuote(nil, text)
 		}
-		options[t.Space.open[i].key] = value
+		options[f.Space.open[i].key] = value
 	}
 	return options
 }
 
 // Run makes the jobs of the search until there is none, or until ctx is cancelled, when the current
 // epoch is lost and nothing else.
-func (t *Folder) Run(ctx context.Context) error {
+func (f *Folder) Run(ctx context.Context) error {
 	for {
-		job, ok, err := t.search.Next()
+		job, ok, err := f.search.Next()
 		if err != nil || !ok {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		trial, err := t.train(ctx, job)
+		trial, err := f.train(ctx, job)
 		if err != nil {
 			return err
 		}
-		t.search.Report(job, trial.Value, trial.Failed != "")
-		t.trials = append(t.trials, trial)
-		if err := t.write(); err != nil {
+		f.search.Report(job, trial.Value, trial.Failed != "")
+		f.trials = append(f.trials, trial)
+		if err := f.write(); err != nil {
 			return err
 		}
-		if t.End != nil {
-			t.End(trial)
+		if f.End != nil {
+			f.End(trial)
 		}
 	}
 }
 
 // train trains a trial up to the rung of the job.
-func (t *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
-	if err := t.lock.Check(); err != nil {
+func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
+	if err := f.lock.Check(); err != nil {
 		return trial, err
 	}
-	dir := t.RunDir(job.Trial)
+	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := run.Create(dir, t.Plan.Data, t.Graph, job.Recipe); err != nil {
+		if err := run.Create(dir, f.Plan.Data, f.Graph, job.Recipe); err != nil {
 			return trial, err
 		}
 	}
-	r, err := run.Open(ctx, dir, t.machine)
+	r, err := run.Open(ctx, dir, f.machine)
 	if err != nil {
 		return trial, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := t.checkRecipe(r.Recipe, job); err != nil {
+	if err := f.checkRecipe(r.Recipe, job); err != nil {
 		return trial, err
 	}
-	if t.Begin != nil {
-		t.Begin(job, r)
+	if f.Begin != nil {
+		f.Begin(job, r)
 	}
 	trial = Trial{
-		Trial: job.Trial, Epochs: job.Epochs, Options: t.options(job.Recipe), Metric: job.Recipe.StopMetric.String(),
+		Trial: job.Trial, Epochs: job.Epochs, Options: f.options(job.Recipe), Metric: job.Recipe.StopMetric.String(),
 	}
 	var diverged train.DivergedError
 	if err := r.TrainTo(ctx, job.Epochs, func(train.Epoch) {}); errors.As(err, &diverged) {
@@ -297,40 +297,40 @@ func (t *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 }
 
 // Recipe returns the recipe of a trial, and RunDir its folder.
-func (t *Folder) Recipe(trial int) recipe.Recipe { return t.search.recipes[trial-1] }
+func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial-1] }
 
-func (t *Folder) RunDir(trial int) string { return run.TrialDir(t.Dir, trial) }
+func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 
 // write writes the plot, the best configuration and the trials. The trials come last: a search that is
 // killed before it does their last job again, and with it the other files.
-func (t *Folder) write() error {
-	if err := t.plot(); err != nil {
+func (f *Folder) write() error {
+	if err := f.plot(); err != nil {
 		return err
 	}
-	if best := t.Ranked()[0]; best.Failed == "" {
-		c := t.Recipe(best.Trial)
+	if best := f.Ranked()[0]; best.Failed == "" {
+		c := f.Recipe(best.Trial)
 		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
-			best.Trial, text.Escape(t.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
-		if err := atomicfile.WriteBytes(t.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
+			best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
+		if err := atomicfile.WriteBytes(f.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
 			return err
 		}
 	}
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	encoder.SetEscapeHTML(false)
-	for _, trial := range t.trials {
+	for _, trial := range f.trials {
 		if err := encoder.Encode(trial); err != nil {
 			return err
 		}
 	}
-	return atomicfile.WriteBytes(t.path(trialsName), lines.Bytes())
+	return atomicfile.WriteBytes(f.path(trialsName), lines.Bytes())
 }
 
 // Ranked returns the trials, each as it is at the last rung that it came to, the best first and
 // those that failed last.
-func (t *Folder) Ranked() []Trial {
+func (f *Folder) Ranked() []Trial {
 	var ranked []Trial
-	for _, trial := range t.trials {
+	for _, trial := range f.trials {
 		ranked = slices.DeleteFunc(ranked, func(x Trial) bool { return x.Trial == trial.Trial })
 		ranked = append(ranked, trial)
 	}

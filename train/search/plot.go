@@ -9,16 +9,16 @@ import (
 )
 
 // plot draws the metric of every trial by the rungs that it has come to, the best few in colour.
-func (t *Folder) plot() error {
+func (f *Folder) plot() error {
 	const coloured = 3
 	points := map[int]plotter.XYs{}
-	for _, trial := range t.trials {
+	for _, trial := range f.trials {
 		if trial.Failed == "" {
 			points[trial.Trial] = append(points[trial.Trial], plotter.XY{X: float64(trial.Epochs), Y: trial.Value})
 		}
 	}
 	var best, others []lineplot.Line
-	for _, trial := range t.Ranked() {
+	for _, trial := range f.Ranked() {
 		switch xy := points[trial.Trial]; {
 		case xy == nil:
 		case len(best) < coloured:
@@ -30,6 +30,6 @@ func (t *Folder) plot() error {
 	if best == nil {
 		return nil
 	}
-	title := fmt.Sprintf("%s: %s of %d trials, validation split", t.Graph.Name, t.trials[0].Metric, len(t.Ranked()))
-	return lineplot.Write(t.path(trialsPlotName), title, append(others, best...), false)
+	title := fmt.Sprintf("%s: %s of %d trials, validation split", f.Graph.Name, f.trials[0].Metric, len(f.Ranked()))
+	return lineplot.Write(f.path(trialsPlotName), title, append(others, best...), false)
 }

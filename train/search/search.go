@@ -1,3 +1,5 @@
+// Package search looks for the best options of a training among those that a space leaves open, by the validation split
+// alone.
 package search
 
 import (
@@ -95,7 +97,8 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 		}
 	}
 	if len(s.recipes) == 0 {
-		return recipe.Recipe{}, false, fmt.Errorf("no configuration of the space can be trained, in %d draws: %w", draws, reason)
+		return recipe.Recipe{}, false, fmt.Errorf("no configuration of the space can be trained, in %d draws: %w",
+			draws, reason)
 	}
 	return recipe.Recipe{}, false, nil
 }
