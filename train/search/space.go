@@ -121,53 +121,64 @@ func (s *Space) read(key, value *yaml.Node, name string) error {
 }
 
 // read reads a key of an open option.
-func (d *dimension) read(c recipe.Recipe, key, value *yaml.Node, name string) error {
-	o := c.Option(d.key) // of a copy
-	bad := func(n *yaml.Node, format string, args ...any) error {
-		return fmt.Errorf("%s:%d: %s: %s", name, n.Line, d.key, fmt.Sprintf(format, args...))
-	}
+func (d *dimension) read(base recipe.Recipe, key, value *yaml.Node, name string) error {
+	o := base.Option(d.key) // of a copy
 	switch keys := []string{choiceKey, minKey, maxKey, scaleKey}; key.Value {
 	case choiceKey:
-		if value.Kind != yaml.SequenceNode || len(value.Content) == 0 {
-			return bad(value, "choice needs a list of values, as in {choice: [a, b]}")
-		}
-		for _, v := range value.Content {
-			if v.Kind != yaml.ScalarNode {
-				return bad(v, "a choice is a single value")
-			}
-			if err := o.Read(v, name); err != nil {
-				return err
-			}
-			text := o.Value.String()
-			if slices.Contains(d.choices, text) {
-				return bad(v, "choice %s is given twice", text)
-			}
-			d.choices = append(d.choices, text)
-		}
-	case minKey, maxKey:
-		end := &d.min
-		if key.Value == maxKey {
-			end = &d.max
-		}
-		if value.Kind != yaml.ScalarNode {
-			return bad(value, "%s needs a single value", key.Value)
-		}
-		if err := o.Read(value, name); err != nil {
-			return err
-		}
-		number, ok := o.Value.(setting.Number)
-		if !ok {
-			return bad(key, "it has no range: give a list of values, as in {choice: [a, b]}")
-		}
-		*end, d.whole = number.Number()
+		return d.readChoices(o, value, name)
+	case minKey:
+		return d.readEnd(&d.min, o, key, value, name)
+	case maxKey:
+		return d.readEnd(&d.max, o, key, value, name)
 	case scaleKey:
 		if value.Value != linearScale && value.Value != logScale {
-			return bad(value, "scale %.80q: choose from %s and %s", value.Value, linearScale, logScale)
+			return d.bad(value, name, "scale %.80q: choose from %s and %s", value.Value, linearScale, logScale)
 		}
 		d.log = value.Value == logScale
+		return nil
 	default:
-		return bad(key, "unknown key %.80q: the nearest is %s", key.Value, text.Nearest(key.Value, keys, 1)[0])
+		return d.bad(key, name, "unknown key %.80q: the nearest is %s", key.Value, text.Nearest(key.Value, keys, 1)[0])
 	}
+}
+
+// bad is an error about a part of an open option.
+func (d *dimension) bad(at *yaml.Node, name, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s: %s", name, at.Line, d.key, fmt.Sprintf(format, args...))
+}
+
+func (d *dimension) readChoices(o recipe.Option, list *yaml.Node, name string) error {
+	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+		return d.bad(list, name, "choice needs a list of values, as in {choice: [a, b]}")
+	}
+	for _, v := range list.Content {
+		if v.Kind != yaml.ScalarNode {
+			return d.bad(v, name, "a choice is a single value")
+		}
+		if err := o.Read(v, name); err != nil {
+			return err
+		}
+		text := o.Value.String()
+		if slices.Contains(d.choices, text) {
+			return d.bad(v, name, "choice %s is given twice", text)
+		}
+		d.choices = append(d.choices, text)
+	}
+	return nil
+}
+
+// readEnd reads an end of a range.
+func (d *dimension) readEnd(end *float64, o recipe.Option, key, value *yaml.Node, name string) error {
+	if value.Kind != yaml.ScalarNode {
+		return d.bad(value, name, "%s needs a single value", key.Value)
+	}
+	if err := o.Read(value, name); err != nil {
+		return err
+	}
+	number, ok := o.Value.(setting.Number)
+	if !ok {
+		return d.bad(key, name, "it has no range: give a list of values, as in {choice: [a, b]}")
+	}
+	*end, d.whole = number.Number()
 	return nil
 }
 
