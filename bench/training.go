@@ -16,6 +16,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // products multiplies the matrices of a training step: the scores of a batch of queries against
@@ -252,7 +253,7 @@ func randomMatrix(rows, cols int) linalg.Matrix {
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	var list []Benchmark
-	add := func(family string, z int, products string) {
+	add := func(family string, z int, products recipe.Products) {
 		if _, err := kg.DataDir(); z > 0 && err != nil {
 			return // random graphs have no patterns
 		}
@@ -275,20 +276,20 @@ func trainingSteps(s *suite) []Benchmark {
 			},
 		})
 	}
-	add("TrainStep", 0, "float32")
-	add("TrainStep", 32, "float32")
+	add("TrainStep", 0, recipe.Float32)
+	add("TrainStep", 32, recipe.Float32)
 	if s.backends[0].Features.Has(kernel.FeatureBF16) {
-		add("SplitTrainStep", 0, "bf16x2")
+		add("SplitTrainStep", 0, recipe.SplitBF16)
 	}
 	return list
 }
 
-func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int, products string) error {
+func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int, products recipe.Products) error {
 	const d, batch, negatives = 38, 1024, 1024
 	const steps = 16 // of a round
 	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
-	c := train.Default()
-	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter, c.Products = d, batch, "shared", negatives, 0, z, z > 0, products
+	c := recipe.Default()
+	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter, c.Products = d, batch, recipe.SharedNegatives, negatives, 0, z, z > 0, products
 	fma := newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())
 	before := fma.sample()
 	var stop context.CancelFunc
@@ -328,7 +329,7 @@ func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g 
 	}
 	perStep := b.Elapsed().Seconds() / float64(len(times))
 	b.ReportMetric(operations/perStep/1e9, "GFLOP/s")
-	b.ReportMetric(100*median(shares), map[string]string{"float32": "pct-peak", "bf16x2": "pct-fma"}[products])
+	b.ReportMetric(100*median(shares), map[recipe.Products]string{recipe.Float32: "pct-peak", recipe.SplitBF16: "pct-fma"}[products])
 	b.ReportMetric(100*median(clockShares), "pct-clock")
 	b.ReportMetric(1e3*median(times), "cpu-ms/step")
 	b.ReportMetric(batch/perStep, "triples/s")

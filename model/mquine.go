@@ -47,7 +47,7 @@ var (
 	}
 )
 
-// matrixStart is of both models: MQuadE takes MQuinE's recipes, and has no cross matrix to begin.
+// matrixStart is for both models: MQuadE takes MQuinE's recipes, and has no cross matrix to begin.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
 // maxMatrixDim keeps one call of a d × d kernel short.

@@ -35,10 +35,10 @@ type Starting struct {
 // Deviates tells whether the deviation of a Start changes where training begins.
 func (s Starting) Deviates() bool { return s.SpreadByHyper || s.Scaled != "" }
 
-// marginStart is of distances, which begin as in the RotatE code.
+// marginStart is for distances, which begin as in the RotatE code.
 var marginStart = Starting{Hyper: func(s Start) map[string]float64 { return map[string]float64{Gamma: s.Gamma} }}
 
-// uniformStart is of dot products of vectors: uniform numbers of the deviation, and no margin.
+// uniformStart is for dot products of vectors: uniform numbers of the deviation, and no margin.
 var uniformStart = Starting{
 	Hyper: func(s Start) map[string]float64 {
 		return map[string]float64{Gamma: 0, EmbeddingRange: math.Sqrt(3) * s.Deviation}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // comparer scores queries against features, and takes the gradients of the scores back to both. It belongs to a pool
@@ -32,11 +33,11 @@ type dotProducts struct {
 	product *linalg.Product
 }
 
-func newComparer(c *Config, b *linalg.Backend, t model.Training, threads int) comparer {
+func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
 	switch {
 	case t.Distance != nil:
 		return newDistances(*t.Distance, b, threads)
-	case c.Products == splitProducts:
+	case c.Products == recipe.SplitBF16:
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}
 	return &dotProducts{b, b.NewProduct(threads)}

@@ -1,6 +1,10 @@
 package train
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/mquine/mquine/train/internal/stream"
+)
 
 // dropout sets entries of vectors to zero, each with the same probability, and scales the others up, so that the mean
 // stays. The same use by the same query of the same step drops the same entries again, also of a gradient.
@@ -14,7 +18,7 @@ func (d *dropout) apply(x []float32, pcg *rand.PCG, epoch, step, query int) {
 	if d.probability == 0 {
 		return
 	}
-	stream(pcg, d.seed, d.use, epoch, step, query)
+	stream.Seed(pcg, d.seed, d.use, epoch, step, query)
 	const bits = 16
 	limit := uint64(d.probability * (1 << bits))
 	scale := float32(1 / (1 - float64(limit)/(1<<bits)))

@@ -6,11 +6,12 @@ import (
 	"github.com/mquine/mquine/internal/fmath"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // objective is the loss of a query. It belongs to one goroutine.
 type objective struct {
-	config  *Config
+	config  *recipe.Recipe
 	backend *linalg.Backend
 	p       []float32 // weights of the negatives
 	answers []int32
@@ -26,14 +27,14 @@ const excluded = -1e30
 // stands in neg and pos plus the constant c.
 func (o *objective) take(pos float32, neg []float32, c, weight float64) (loss, dPos float64) {
 	switch f := o.config; f.Loss {
-	case softmaxLoss:
+	case recipe.Softmax:
 		if f.Smoothing > 0 {
 			return o.smoothedCrossEntropy(pos, neg, weight)
 		}
 		return o.crossEntropy(pos, neg, weight)
-	case marginLoss:
+	case recipe.Margin:
 		return o.marginRanking(pos, neg, weight)
-	case bceLoss:
+	case recipe.BCE:
 		o.weigh(neg, 0, weight*f.LambdaNeg)
 		return o.logistic(pos, neg, c+f.Gamma, f.Smoothing, weight)
 	}
@@ -56,7 +57,7 @@ func (o *objective) takeAll(scores []float32, known kg.Answers, c, weight float6
 	}
 	negatives := len(scores) - len(o.answers)
 	each := weight / float64(len(o.answers))
-	if f.Loss == bceLoss {
+	if f.Loss == recipe.BCE {
 		o.backend.Scale(o.p, float32(weight*f.LambdaNeg/float64(max(negatives, 1))))
 		loss = o.backend.Logistic(scores, o.p, float32(c+f.Gamma), float32(f.Smoothing))
 		for k, e := range o.answers {

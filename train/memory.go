@@ -3,8 +3,6 @@ package train
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strconv"
 
 	"github.com/dustin/go-humanize"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // What is counted here is certain to be allocated, so that nothing is refused that would succeed. What depends on
@@ -23,89 +22,29 @@ const (
 	perTriple = 12 + 2*5
 )
 
-// CheckMemory says whether a training with the options needs more memory than the machine and its limits leave.
-func (c *Config) CheckMemory(g *kg.Graph, m Machine) error {
-	needs, err := c.memory(newCensus(g), m)
-	if err != nil {
-		return err
-	}
-	advice := "lower dim or batch"
-	if !c.oneBlock() {
-		advice = "lower dim, batch or negative_count"
-	}
-	work := fmt.Sprintf("training %s, d = %d, on %s", c.Model, c.Dim, g.Name)
-	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
-}
-
-// CheckMemory is that of the largest configuration of the space.
-func (s *Space) CheckMemory(g *kg.Graph, m Machine) error {
-	var largest Config
-	var most int64
+// CheckMemory says whether the largest training of the recipes needs more memory than the machine and its limits leave.
+func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
+	var largest *recipe.Recipe
+	var needs []proc.Need
 	census := newCensus(g)
-	for _, c := range s.corners() {
-		if c.Check() != nil {
-			continue // it is never drawn
-		}
-		needs, err := c.memory(census, m)
+	for i := range recipes {
+		n, err := memoryOf(&recipes[i], census, m)
 		if err != nil {
 			return err
 		}
-		if n := proc.Total(needs); n > most {
-			largest, most = c, n
+		if largest == nil || proc.Total(n) > proc.Total(needs) {
+			largest, needs = &recipes[i], n
 		}
 	}
-	if most == 0 {
-		return nil // as a search will tell
+	if largest == nil {
+		return nil
 	}
-	if err := largest.CheckMemory(g, m); err != nil {
-		return fmt.Errorf("the space has configurations that do not fit: %w", err)
+	advice := "lower dim or batch"
+	if largest.Negatives.Drawn() {
+		advice = "lower dim, batch or negative_count"
 	}
-	return nil
-}
-
-// memoryKeys are the options on which the memory depends: it grows with each number of them.
-var memoryKeys = []string{
-	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "average",
-}
-
-// corners lists configurations of the space with one among them that needs the most memory.
-func (s *Space) corners() []Config {
-	corners := []Config{s.fixed}
-	for _, d := range s.open {
-		if !slices.Contains(memoryKeys, d.key) {
-			continue
-		}
-		var next []Config
-		for _, c := range corners {
-			for _, text := range d.extremes() {
-				o, _ := c.option(d.key)
-				if err := o.Value.Set(text); err != nil {
-					panic(err) // the ends and the choices are values of the option
-				}
-				next = append(next, c)
-			}
-		}
-		corners = next
-	}
-	return corners
-}
-
-// extremes returns the largest number, or all words.
-func (d dimension) extremes() []string {
-	if d.choices == nil {
-		return []string{strconv.FormatFloat(d.max, 'f', -1, 64)}
-	}
-	largest, most := "", math.Inf(-1)
-	for _, text := range d.choices {
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return d.choices
-		}
-		if x > most {
-			largest, most = text, x
-		}
-	}
-	return []string{largest}
+	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim, g.Name)
+	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
 }
 
 // census is what the memory of a training depends on in a data set.
@@ -137,9 +76,9 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memory lists what a training allocates beside the data set.
-func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
-	config, err := c.modelConfig(s.entities, s.relations)
+// memoryOf lists what a training allocates beside the data set.
+func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
+	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +89,9 @@ func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	parameters := parameterBytes(list)
 	needs := []proc.Need{{For: "parameters", Bytes: parameters}}
 	switch c.Optimiser {
-	case adamOptimiser:
+	case recipe.Adam:
 		needs = append(needs, proc.Need{For: "optimiser", Bytes: 2 * parameters})
-	case adagradOptimiser:
+	case recipe.Adagrad:
 		needs = append(needs, proc.Need{For: "optimiser", Bytes: parameters})
 	}
 	if c.Average > 0 {
@@ -162,7 +101,7 @@ func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	if err != nil {
 		return nil, err
 	}
-	needs = append(needs, c.stepMemory(s, bare, m.Threads)...)
+	needs = append(needs, stepMemory(c, s, bare, m.Threads)...)
 	needs = append(needs, proc.Need{For: "training triples and their index", Bytes: perTriple * int64(s.triples)})
 	if c.ValidEvery > 0 {
 		validation := rank.LeastMemory(bare, s.valid, rank.Options{Backend: m.Backend, Threads: m.Threads})
@@ -189,8 +128,8 @@ func perRelation(list []model.Parameter) (n int) {
 }
 
 // stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
-func (c *Config) stepMemory(s *census, m model.Trainable, threads int) []proc.Need {
-	n, towers, tables := c.stepSize(s, threads), m.Training(), tablesOf(m)
+func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
+	n, towers, tables := stepSizeOf(c, s, threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
 	features := float64(stride(towers.Width)) * (n.rows + n.blockRows + 2*n.queries)
 	gradients := n.groups * relation
@@ -215,12 +154,12 @@ type stepSize struct {
 	scores, pairs              float64
 }
 
-func (c *Config) stepSize(s *census, threads int) (n stepSize) {
+func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 	n.queries = 2 * float64(min(c.Batch, s.triples))
 	switch {
-	case c.Negatives == kvsAllNegatives:
+	case c.Negatives == recipe.KvsAll:
 		n.queries = float64(min(c.Batch, s.anchors))
-	case c.Distribution == bernoulliDistribution:
+	case c.Distribution == recipe.Bernoulli:
 		n.queries /= 2
 	}
 	for _, triples := range s.perRelation {
@@ -229,22 +168,22 @@ func (c *Config) stepSize(s *census, threads int) (n stepSize) {
 		n.groups += 2 * max(queries/2/groupSize, 1-math.Exp(-queries/2))
 		n.relations += 1 - math.Exp(-queries)
 	}
-	if c.Negatives == kvsAllNegatives { // which draws queries, not triples
+	if c.Negatives == recipe.KvsAll { // which draws queries, not triples
 		n.groups, n.relations = n.queries/groupSize, 1
 	}
 
 	switch drawn := min(c.NegativeCount, s.entities); c.Negatives {
-	case allNegatives, kvsAllNegatives:
+	case recipe.AllNegatives, recipe.KvsAll:
 		n.entities, n.rows, n.blockRows = float64(s.entities), float64(s.entities), float64(s.entities)
 		n.scores = n.queries * float64(stride(s.entities))
-	case sharedNegatives: // a block for each side
+	case recipe.SharedNegatives: // a block for each side
 		other := 1 - float64(drawn)/float64(s.entities)
 		n.entities, n.rows, n.blockRows = float64(s.entities)*(1-other*other), 2*float64(drawn), 2*float64(drawn)
 		n.scores = n.queries / 2 * float64(stride(drawn))
-		if threads%2 == 0 && c.Distribution != bernoulliDistribution { // both at once
+		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both at once
 			n.scores *= 2
 		}
-	case independentNegatives:
+	case recipe.IndependentNegatives:
 		n.pairs = n.queries * float64(c.NegativeCount)
 		n.entities = s.distinct(c.Distribution, n.pairs)
 		n.rows = n.entities
@@ -253,11 +192,11 @@ func (c *Config) stepSize(s *census, threads int) (n stepSize) {
 }
 
 // distinct returns how many different entities are expected among so many drawn ones.
-func (s *census) distinct(distribution string, draws float64) (n float64) {
+func (s *census) distinct(distribution recipe.Distribution, draws float64) (n float64) {
 	weights, sum := make([]float64, s.entities), 0.0
 	for e, degree := range s.degrees {
 		weights[e] = 1
-		if distribution == degreeDistribution {
+		if distribution == recipe.Degree {
 			weights[e] = math.Pow(float64(degree), degreePower)
 		}
 		sum += weights[e]

@@ -3,7 +3,6 @@ package train
 import (
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +13,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // graphSize is that of a graph.
@@ -38,12 +38,12 @@ func scattered(n graphSize) *kg.Graph {
 }
 
 func TestTrainingMemory(t *testing.T) {
-	job := func(name string, n graphSize, threads int, change func(*Config)) proctest.Job {
+	job := func(name string, n graphSize, threads int, change func(*recipe.Recipe)) proctest.Job {
 		return proctest.Job{Name: name, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
-			c, g, m := Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
+			c, g, m := recipe.Default(), scattered(n), Machine{Backend: bestBackend(t), Threads: threads}
 			c.Epochs, c.Dropout, c.ValidEvery = 1, 0, 0
 			change(&c)
-			needs, err := c.memory(newCensus(g), m)
+			needs, err := memoryOf(&c, newCensus(g), m)
 			require.NoError(t, err)
 			return needs, func() error {
 				trainer, err := NewTrainer(t.Context(), c, g, m)
@@ -59,34 +59,34 @@ func TestTrainingMemory(t *testing.T) {
 		}}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
-		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *Config) { c.Dim, c.Batch, c.Average = 64, 64, 0.9 }),
-		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *Config) {
-			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", adagradOptimiser, 64, 64
+		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.Average = 64, 64, 0.9 }),
+		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *recipe.Recipe) {
+			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", recipe.Adagrad, 64, 64
 		}),
-		job("sgd, clipped", graphSize{5003, 11, 64}, 1, func(c *Config) {
-			c.Optimiser, c.Dim, c.Batch, c.Clip = sgdOptimiser, 64, 64, 1
+		job("sgd, clipped", graphSize{5003, 11, 64}, 1, func(c *recipe.Recipe) {
+			c.Optimiser, c.Dim, c.Batch, c.Clip = recipe.SGD, 64, 64, 1
 		}),
-		job("all", graphSize{30_011, 11, 1024}, 2, func(c *Config) { c.Dim, c.Batch = 8, 1024 }),
-		job("k-vs-all", graphSize{30_011, 11, 2048}, 2, func(c *Config) {
-			c.Negatives, c.Dim, c.Batch = kvsAllNegatives, 8, 2048
+		job("all", graphSize{30_011, 11, 1024}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 8, 1024 }),
+		job("k-vs-all", graphSize{30_011, 11, 2048}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.Dim, c.Batch = recipe.KvsAll, 8, 2048
 		}),
-		job("shared", graphSize{30_011, 53, 2048}, 2, func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch = sharedNegatives, 8192, 24, 2048
+		job("shared", graphSize{30_011, 53, 2048}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch = recipe.SharedNegatives, 8192, 24, 2048
 		}),
-		job("shared, one thread, clipped", graphSize{30_011, 53, 2048}, 1, func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Clip = sharedNegatives, 16_384, 24, 2048, 1
+		job("shared, one thread, clipped", graphSize{30_011, 53, 2048}, 1, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Clip = recipe.SharedNegatives, 16_384, 24, 2048, 1
 		}),
-		job("independent", graphSize{4003, 53, 2048}, 2, func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Filter = independentNegatives, 4096, 4, 2048, true
+		job("independent", graphSize{4003, 53, 2048}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Filter = recipe.IndependentNegatives, 4096, 4, 2048, true
 		}),
-		job("independent, bernoulli", graphSize{4003, 53, 2048}, 2, func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = independentNegatives, 8192, 4, 2048, bernoulliDistribution
+		job("independent, bernoulli", graphSize{4003, 53, 2048}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = recipe.IndependentNegatives, 8192, 4, 2048, recipe.Bernoulli
 		}),
-		job("independent, by degree", graphSize{20_011, 53, 1024}, 2, func(c *Config) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = independentNegatives, 64, 48, 1024, degreeDistribution
+		job("independent, by degree", graphSize{20_011, 53, 1024}, 2, func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = recipe.IndependentNegatives, 64, 48, 1024, recipe.Degree
 		}),
-		job("relations", graphSize{499, 401, 2048}, 2, func(c *Config) { c.Dim, c.Batch = 80, 2048 }),
-		job("validation", graphSize{20_011, 11, 64}, 2, func(c *Config) { c.Dim, c.Batch, c.ValidEvery = 32, 64, 1 }),
+		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
+		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.ValidEvery = 32, 64, 1 }),
 	})
 }
 
@@ -132,13 +132,13 @@ func TestInitialMemory(t *testing.T) {
 func TestTrainingRefused(t *testing.T) {
 	g := scattered(graphSize{5003, 11, 64})
 	m := Machine{Backend: bestBackend(t), Threads: 2}
-	c := Default()
+	c := recipe.Default()
 	c.Dim, c.Batch = 64, 64
-	needs, err := c.memory(newCensus(g), m)
+	needs, err := memoryOf(&c, newCensus(g), m)
 	require.NoError(t, err)
 
 	proctest.Leave(t, proc.Total(needs))
-	require.NoError(t, c.CheckMemory(g, m))
+	require.NoError(t, CheckMemory(g, m, c))
 	proctest.Leave(t, proc.Total(needs)-1)
 	_, err = NewTrainer(t.Context(), c, g, m)
 	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
@@ -146,9 +146,9 @@ func TestTrainingRefused(t *testing.T) {
 	assert.ErrorContains(t, err, " are available (a limit of the test): lower dim or batch, or give it more memory")
 
 	proctest.Leave(t, 24<<30)
-	c.Negatives, c.NegativeCount = independentNegatives, 1<<24
-	assert.ErrorContains(t, c.CheckMemory(g, m), "negatives of a step 40 GiB")
-	assert.ErrorContains(t, c.CheckMemory(g, m), ": lower dim, batch or negative_count, or")
+	c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 1<<24
+	assert.ErrorContains(t, CheckMemory(g, m, c), "negatives of a step 40 GiB")
+	assert.ErrorContains(t, CheckMemory(g, m, c), ": lower dim, batch or negative_count, or")
 
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
@@ -159,25 +159,6 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	_, err = Clustered(t.Context(), big, g, Options{Seed: 1, Backend: m.Backend, Threads: 2})
 	assert.ErrorContains(t, err, "making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
-}
-
-// A search is refused for the largest of its trainings.
-func TestSearchRefused(t *testing.T) {
-	g := scattered(graphSize{5003, 11, 64})
-	m := Machine{Backend: bestBackend(t), Threads: 2}
-	check := func(text string) error {
-		space, err := ReadSpace(strings.NewReader(text), "space.yaml", Default())
-		require.NoError(t, err)
-		return space.CheckMemory(g, m)
-	}
-	proctest.Leave(t, 1<<30)
-	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
-	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
-	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
-		"the space has configurations that do not fit: training mquine, d = 256, on scattered needs about ")
-	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\naverage: {min: 0, max: 0.9}"), " average 6")
-	assert.ErrorContains(t, check("negatives: {choice: [all, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
-		"negatives of a step 40 GiB")
 }
 
 // Trainings of the documented recipes are not refused where they run.
@@ -191,10 +172,10 @@ func TestRecipesFit(t *testing.T) {
 			g, err := kg.Open(t.Context(), name)
 			require.NoError(t, err)
 			for _, preset := range []string{"best", "paper"} {
-				c, err := Preset(preset, name)
+				c, err := recipe.Preset(preset, name)
 				require.NoError(t, err)
 				proctest.Leave(t, least)
-				require.NoError(t, c.CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}), preset)
+				require.NoError(t, CheckMemory(g, Machine{Backend: bestBackend(t), Threads: 2}, c), preset)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // degreePower is the power of the degree to which the distribution degree draws entities.
@@ -20,9 +21,9 @@ type sampler struct {
 	cumulated []float64
 }
 
-func newSampler(c *Config, entities int, triples []kg.Triple, known *kg.Index) *sampler {
+func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.Index) *sampler {
 	s := &sampler{entities: entities, known: known}
-	if c.Distribution == degreeDistribution {
+	if c.Distribution == recipe.Degree {
 		weights := make([]float64, entities)
 		for _, t := range triples {
 			weights[t.Head]++
@@ -98,17 +99,4 @@ func (s *sampler) independent(dst []int32, q kg.Query, answer int32, n int, filt
 func isTrainAnswer(known kg.Answers, e int32) bool {
 	i, found := slices.BinarySearch(known.Entities, e)
 	return found && known.Splits[i].Has(kg.Train)
-}
-
-// stream seeds a generator for one use of one seed: the same draws for any number of threads.
-func stream(pcg *rand.PCG, seed uint64, use uint64, epoch, step, item int) {
-	pcg.Seed(mix(seed+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
-}
-
-// mix scrambles a number (the finaliser of SplitMix64), so that neighbours have unrelated streams.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -11,21 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // preparerOf returns the preparer of a graph with many known answers, and its distinct training triples.
-func preparerOf(t *testing.T, change func(*Config)) (*preparer, []kg.Triple) {
+func preparerOf(t *testing.T, change func(*recipe.Recipe)) (*preparer, []kg.Triple) {
 	t.Helper()
-	c := Default()
+	c := recipe.Default()
 	c.Dim, c.Batch = 2, 40
 	change(&c)
-	tr := trainerFor(t, c, randomGraph(15, 2, 120, 8), machineOf(t, 2).Backend, 2)
+	tr := trainerFor(t, c, traintest.RandomGraph(15, 2, 120, 8), machineOf(t, 2).Backend, 2)
 	return tr.preparer, tr.triples
 }
 
 func TestIndependentNegatives(t *testing.T) {
-	p, triples := preparerOf(t, func(c *Config) {
-		c.Negatives, c.NegativeCount, c.Filter = independentNegatives, 30, true
+	p, triples := preparerOf(t, func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.Filter = recipe.IndependentNegatives, 30, true
 	})
 	counts := map[kg.Query]map[int32]int{}
 	for step := range 200 {
@@ -69,9 +71,9 @@ func TestNoNegativesLeft(t *testing.T) {
 			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: h, Tail: e})
 		}
 	}
-	for _, negatives := range []string{allNegatives, sharedNegatives, independentNegatives} {
-		for _, loss := range []string{softmaxLoss, paperLoss, bceLoss, marginLoss} {
-			c := Default()
+	for _, negatives := range []recipe.Negatives{recipe.AllNegatives, recipe.SharedNegatives, recipe.IndependentNegatives} {
+		for _, loss := range []recipe.Loss{recipe.Softmax, recipe.Paper, recipe.BCE, recipe.Margin} {
+			c := recipe.Default()
 			c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Filter, c.Loss = 3, 4, negatives, 2, true, loss
 			c.Adversarial, c.Smoothing, c.ZSamples = 1, 0.1, 2
 			tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
@@ -84,7 +86,7 @@ func TestNoNegativesLeft(t *testing.T) {
 }
 
 func TestSharedNegatives(t *testing.T) {
-	p, triples := preparerOf(t, func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 6 })
+	p, triples := preparerOf(t, func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 6 })
 	counts := make([]int, 15)
 	for step := range 500 {
 		w, err := p.prepare(t.Context(), triples[:40], 0, step)
@@ -107,8 +109,10 @@ func TestSharedNegatives(t *testing.T) {
 
 // The anchors of a side come to its drawn negatives, each entity once.
 func TestAnchorNegatives(t *testing.T) {
-	config := func(anchors bool) func(*Config) {
-		return func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 6, anchors }
+	config := func(anchors bool) func(*recipe.Recipe) {
+		return func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 6, anchors
+		}
 	}
 	drawn, triples := preparerOf(t, config(false))
 	p, _ := preparerOf(t, config(true))
@@ -133,7 +137,7 @@ func TestAnchorNegatives(t *testing.T) {
 
 func TestDegreeDistribution(t *testing.T) {
 	triples := []kg.Triple{{Head: 0, Tail: 1}, {Head: 0, Tail: 2}, {Head: 0, Tail: 3}}
-	s := newSampler(&Config{Distribution: degreeDistribution}, 5, triples, nil)
+	s := newSampler(&recipe.Recipe{Distribution: recipe.Degree}, 5, triples, nil)
 	rng := rand.New(rand.NewPCG(1, 1))
 	counts := make([]float64, 5)
 	const n = 100_000
@@ -150,8 +154,8 @@ func TestDegreeDistribution(t *testing.T) {
 // Z-samples are training triples on the relation and side of a positive, and the weights of those
 // of a positive add up to λ_Z times its own.
 func TestZSamples(t *testing.T) {
-	for _, negatives := range []string{allNegatives, sharedNegatives, independentNegatives} {
-		p, triples := preparerOf(t, func(c *Config) {
+	for _, negatives := range []recipe.Negatives{recipe.AllNegatives, recipe.SharedNegatives, recipe.IndependentNegatives} {
+		p, triples := preparerOf(t, func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Filter, c.ZSamples, c.LambdaZ = negatives, 5, true, 4, 0.5
 		})
 		w, err := p.prepare(t.Context(), triples[:40], 0, 0)
@@ -192,8 +196,8 @@ func TestBernoulli(t *testing.T) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})
 	}
 	assert.InDelta(t, 2.0/3, headShares(triples, 1)[0], 1e-12)
-	p, some := preparerOf(t, func(c *Config) {
-		c.Negatives, c.Distribution = independentNegatives, bernoulliDistribution
+	p, some := preparerOf(t, func(c *recipe.Recipe) {
+		c.Negatives, c.Distribution = recipe.IndependentNegatives, recipe.Bernoulli
 	})
 	heads, want := 0, 0.0
 	for step := range 300 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // optimiser moves parameters against their gradients. It is a gradientSink: a row moves as soon as its gradient is
@@ -15,7 +16,7 @@ import (
 // error: a row catches up on the steps that it missed before it is next used, and at the end of an epoch
 // (docs/training.md).
 type optimiser struct {
-	config  *Config
+	config  *recipe.Recipe
 	backend *linalg.Backend
 	threads int
 	step    int     // the current step, 1-based, or the number of steps done
@@ -38,14 +39,14 @@ func (t *optimiserTable) moment(moments []float32, i int) []float32 {
 	return moments[i*t.width : (i+1)*t.width]
 }
 
-func newOptimiser(c *Config, m Machine, tables []parameterTable) *optimiser {
+func newOptimiser(c *recipe.Recipe, m Machine, tables []parameterTable) *optimiser {
 	o := &optimiser{config: c, backend: linalg.New(m.Backend), threads: m.Threads}
 	for _, values := range tables {
 		t := optimiserTable{parameterTable: values}
-		if c.Optimiser != sgdOptimiser {
+		if c.Optimiser != recipe.SGD {
 			t.second = kernel.AlignedFloat32(len(t.values))
 		}
-		if c.Optimiser == adamOptimiser {
+		if c.Optimiser == recipe.Adam {
 			t.first = kernel.AlignedFloat32(len(t.values))
 			t.last = make([]int, t.rows())
 		}
@@ -66,9 +67,9 @@ func (o *optimiser) nextRate(stepsPerEpoch int) float64 {
 		left = max(0, 1-(now-c.Warmup)/(end-c.Warmup))
 	}
 	switch c.Decay {
-	case linearDecay:
+	case recipe.LinearDecay:
 		return c.LearningRate * left
-	case cosineDecay:
+	case recipe.CosineDecay:
 		return c.LearningRate * (1 - math.Cos(math.Pi*left)) / 2
 	}
 	return c.LearningRate
@@ -85,7 +86,7 @@ func (o *optimiser) begin(stepsPerEpoch int) {
 // catchUp brings the rows that the step uses up to date, but for their moments.
 func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 	o.used = used
-	if o.config.Optimiser != adamOptimiser {
+	if o.config.Optimiser != recipe.Adam {
 		return nil
 	}
 	n := len(used.entities)
@@ -148,12 +149,12 @@ func (o *optimiser) relation(k int, gradient []float32) {
 func (o *optimiser) move(t *optimiserTable, row, next int, gradient []float32) {
 	c, values := o.config, t.row(row)
 	switch c.Optimiser {
-	case sgdOptimiser:
+	case recipe.SGD:
 		o.backend.Axpy(values, float32(-o.rate), gradient)
-	case adagradOptimiser:
+	case recipe.Adagrad:
 		step := linalg.AdagradStep{Rate: float32(o.rate), Epsilon: float32(c.Epsilon)}
 		o.backend.Adagrad(values, t.moment(t.second, row), gradient, step)
-	case adamOptimiser:
+	case recipe.Adam:
 		missed := o.step - t.last[row] - 1
 		t.last[row] = o.step
 		step := linalg.NewAdamStep(o.rate, c.Beta1, c.Beta2, c.Epsilon, o.step, missed)

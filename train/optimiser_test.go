@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // Rows that catch up before they are used, and at the end of an epoch, have the values that
@@ -19,15 +21,15 @@ func TestAdamCatchesUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 0))
 	for _, test := range []struct {
 		name   string
-		change func(*Config)
+		change func(*recipe.Recipe)
 	}{
-		{"as by default", func(*Config) {}},
-		{"warm-up and cosine", func(c *Config) { c.Warmup, c.Decay = 1.5, cosineDecay }},
-		{"short memory", func(c *Config) { c.Beta1, c.Beta2 = 0.5, 0.9 }},
-		{"long memory", func(c *Config) { c.Beta1, c.Beta2 = 0.99, 0.9999 }},
+		{"as by default", func(*recipe.Recipe) {}},
+		{"warm-up and cosine", func(c *recipe.Recipe) { c.Warmup, c.Decay = 1.5, recipe.CosineDecay }},
+		{"short memory", func(c *recipe.Recipe) { c.Beta1, c.Beta2 = 0.5, 0.9 }},
+		{"long memory", func(c *recipe.Recipe) { c.Beta1, c.Beta2 = 0.99, 0.9999 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := Default()
+			c := recipe.Default()
 			c.Epochs = 5
 			test.change(&c)
 			values := make([]float32, rows*width)
@@ -81,26 +83,26 @@ func TestAdamCatchesUp(t *testing.T) {
 }
 
 func TestLearningRate(t *testing.T) {
-	c := Default()
+	c := recipe.Default()
 	c.LearningRate, c.Epochs, c.Warmup = 1, 10, 2
-	at := func(decay string, step int) float64 {
+	at := func(decay recipe.Decay, step int) float64 {
 		c.Decay = decay
 		return (&optimiser{config: &c, step: step}).nextRate(5)
 	}
 	for step := range 10 {
-		assert.InDelta(t, float64(step+1)/10, at(noDecay, step), 1e-12)
+		assert.InDelta(t, float64(step+1)/10, at(recipe.NoDecay, step), 1e-12)
 	}
-	assert.Equal(t, 1.0, at(noDecay, 49))
-	assert.InDelta(t, 0.5, at(linearDecay, 30), 1e-12)
-	assert.InDelta(t, 0.5, at(cosineDecay, 30), 1e-12)
-	assert.InDelta(t, (1+math.Cos(math.Pi/4))/2, at(cosineDecay, 20), 1e-12)
+	assert.Equal(t, 1.0, at(recipe.NoDecay, 49))
+	assert.InDelta(t, 0.5, at(recipe.LinearDecay, 30), 1e-12)
+	assert.InDelta(t, 0.5, at(recipe.CosineDecay, 30), 1e-12)
+	assert.InDelta(t, (1+math.Cos(math.Pi/4))/2, at(recipe.CosineDecay, 20), 1e-12)
 }
 
 // A gradient that is longer than the limit is scaled to it.
 func TestClip(t *testing.T) {
-	c := Default()
-	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, sgdOptimiser, 1, 1e-3, 0
-	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
+	c := recipe.Default()
+	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, recipe.SGD, 1, 1e-3, 0
+	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 2).Backend, 2)
 	var before []float32
 	for _, tensor := range tr.model.Tensors() {
 		before = append(before, tensor...)
@@ -127,9 +129,9 @@ func TestDropout(t *testing.T) {
 }
 
 func checkDropout(t *testing.T, ofQuery, ofAnchor float64) {
-	c := Default()
+	c := recipe.Default()
 	c.Dim, c.Batch, c.Dropout, c.EntityDropout = 5, 12, ofQuery, ofAnchor
-	tr := trainerFor(t, c, randomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
+	tr := trainerFor(t, c, traintest.RandomGraph(8, 3, 40, 3), machineOf(t, 1).Backend, 1)
 	s := tr.stepper
 	drop := dropout{0.3, 1, useDropout}
 	pcg := rand.NewPCG(0, 0)

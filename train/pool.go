@@ -7,6 +7,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // pool is a set of goroutines that work on the same items. All threads make one pool. With two blocks each half of the
@@ -17,7 +18,7 @@ type pool struct {
 	scores   linalg.Matrix // of a block
 }
 
-func newPool(c *Config, b *linalg.Backend, m model.Trainable, s []stepScratch) *pool {
+func newPool(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, s []stepScratch) *pool {
 	return &pool{scratch: s, comparer: newComparer(c, b, m.Training(), len(s))}
 }
 
@@ -40,10 +41,10 @@ type stepScratch struct {
 	part      []float32 // of the gradient of an entity
 }
 
-func newStepScratch(c *Config, b *linalg.Backend, m model.Trainable, tables []parameterTable) stepScratch {
+func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tables []parameterTable) stepScratch {
 	ahead, width := b.NewPrefetcher(), tables[0].width
 	return stepScratch{
-		worker: m.NewTrainingWorker(ahead.Backend, model.Penalty(c.Regulariser)), ahead: ahead,
+		worker: m.NewTrainingWorker(ahead.Backend, c.Regulariser), ahead: ahead,
 		objective: objective{config: c, backend: b}, pcg: rand.NewPCG(0, 0),
 		anchor: kernel.AlignedFloat32(width), features: kernel.AlignedFloat32(m.Training().Width),
 		gradient: kernel.AlignedFloat32(max(width, relationWidth(tables))), part: kernel.AlignedFloat32(width),

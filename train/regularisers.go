@@ -1,6 +1,11 @@
 package train
 
-import "github.com/mquine/mquine/kg"
+import (
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+
+	"github.com/mquine/mquine/train/recipe"
+)
 
 // regulariser weighs the model's penalties: the regulariser is λ_reg/B times their sum over the B positives of a batch.
 type regulariser struct {
@@ -11,10 +16,10 @@ type regulariser struct {
 	entities, relations []int32
 }
 
-func newRegulariser(c *Config, entities, relations int) *regulariser {
+func newRegulariser(c *recipe.Recipe, entities, relations int) *regulariser {
 	r := &regulariser{lambda: c.LambdaReg, warmup: c.RegWarmup,
 		entities: make([]int32, entities), relations: make([]int32, relations)}
-	if c.Regulariser == noRegulariser {
+	if c.Regulariser == model.NoPenalty {
 		r.lambda = 0
 	}
 	return r

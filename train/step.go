@@ -9,11 +9,12 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // stepper computes the loss of a workload and its gradients (docs/training.md).
 type stepper struct {
-	config  *Config
+	config  *recipe.Recipe
 	known   *kg.Index
 	model   model.Trainable
 	towers  model.Training
@@ -52,7 +53,7 @@ type group struct{ first, last int }
 
 const groupSize = 16
 
-func newStepper(c *Config, b *linalg.Backend, threads int, known *kg.Index, m model.Trainable, tables []parameterTable) *stepper {
+func newStepper(c *recipe.Recipe, b *linalg.Backend, threads int, known *kg.Index, m model.Trainable, tables []parameterTable) *stepper {
 	s := &stepper{
 		config: c, known: known, model: m, towers: m.Training(), tables: tables, backend: b,
 		ofQuery:     dropout{c.Dropout, c.Seed, useDropout},
@@ -64,7 +65,7 @@ func newStepper(c *Config, b *linalg.Backend, threads int, known *kg.Index, m mo
 		all[i] = newStepScratch(c, b, m, tables)
 	}
 	s.pool = newPool(c, b, m, all)
-	if threads%2 == 0 && c.Negatives == sharedNegatives && c.Distribution != bernoulliDistribution { // two blocks, alike
+	if threads%2 == 0 && c.Negatives == recipe.SharedNegatives && c.Distribution != recipe.Bernoulli { // two blocks, alike
 		s.halves = []*pool{newPool(c, b, m, all[:threads/2]), newPool(c, b, m, all[threads/2:])}
 	}
 	return s
@@ -244,13 +245,13 @@ func (s *stepper) blockLosses(ctx context.Context, p *pool, w *workload, b block
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
 		i := b.query + k
 		neg := p.scores.Row(k)
-		if s.config.Negatives == kvsAllNegatives {
+		if s.config.Negatives == recipe.KvsAll {
 			s.losses[i] = c.objective.takeAll(neg, s.known.Answers(w.queries[i]), s.constants[i], w.weights[i])
 			s.dConstants[i] = s.backend.Sum(neg)
 			return
 		}
 		var answer *float32
-		if s.config.Negatives == allNegatives {
+		if s.config.Negatives == recipe.AllNegatives {
 			answer = &neg[w.answers[i]] // row e has entity e
 		} else {
 			answer = &s.pairScores[w.pairs[i]]
@@ -261,7 +262,7 @@ func (s *stepper) blockLosses(ctx context.Context, p *pool, w *workload, b block
 		s.losses[i] = loss
 		*answer = float32(dPos)
 		sum := s.backend.Sum(neg)
-		if s.config.Negatives != allNegatives {
+		if s.config.Negatives != recipe.AllNegatives {
 			sum += dPos
 		}
 		s.dConstants[i] = sum

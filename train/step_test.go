@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/cmplx"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,26 +14,9 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/initial"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
 )
-
-// randomGraph has repeated triples, loops, a relation that is rare and many known answers.
-func randomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
-	rng := rand.New(rand.NewPCG(seed, 5))
-	g := &kg.Graph{Name: "random", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	for e := range entities {
-		g.Entities.Add(string(rune('a' + e)))
-	}
-	for r := range relations {
-		g.Relations.Add(string(rune('A' + r)))
-	}
-	for s, n := range []int{triples, 6, 6} {
-		for range n {
-			r := min(rng.Int32N(int32(relations)), rng.Int32N(int32(relations)))
-			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: rng.Int32N(int32(entities)), Relation: r, Tail: rng.Int32N(int32(entities))})
-		}
-	}
-	return g
-}
 
 // scorer returns the scores of a model by its reference, in float64, without γ. The parameters must
 // not change between its calls.
@@ -67,17 +49,17 @@ func plainProduct(a, b [][]float64) [][]float64 {
 
 // lossByDefinition is the loss of a workload by definition. Self-adversarial weights come from the model
 // frozen, because no gradient flows through them.
-func lossByDefinition(t testing.TB, c *Config, known *kg.Index, m, frozen model.Model, w *workload) float64 {
+func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m), scorer(t, frozen)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	var total float64
 	for i, q := range w.queries[:w.main] {
-		if c.Negatives == kvsAllNegatives {
+		if c.Negatives == recipe.KvsAll {
 			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), func(e int32) float64 { return score(q, e) })
 			continue
 		}
 		var negatives []int32
-		if c.Negatives == independentNegatives {
+		if c.Negatives == recipe.IndependentNegatives {
 			for _, r := range w.pairRows[w.pairs[i]+1 : w.pairs[i+1]] {
 				negatives = append(negatives, w.rows[r])
 			}
@@ -99,7 +81,7 @@ func lossByDefinition(t testing.TB, c *Config, known *kg.Index, m, frozen model.
 		}
 		var loss float64
 		switch c.Loss {
-		case softmaxLoss:
+		case recipe.Softmax:
 			z := math.Exp(pos)
 			for _, f := range neg {
 				z += math.Exp(f)
@@ -108,17 +90,17 @@ func lossByDefinition(t testing.TB, c *Config, known *kg.Index, m, frozen model.
 			for _, f := range neg {
 				loss -= c.Smoothing / float64(len(neg)) * (f - math.Log(z))
 			}
-		case paperLoss:
+		case recipe.Paper:
 			loss = -logSigma(c.Gamma + pos)
 			for j, f := range neg {
 				loss -= c.LambdaNeg * p[j] / sum * logSigma(-f-c.Gamma)
 			}
-		case bceLoss:
+		case recipe.BCE:
 			loss = -(1-c.Smoothing)*logSigma(c.Gamma+pos) - c.Smoothing*logSigma(-c.Gamma-pos)
 			for _, f := range neg {
 				loss -= c.LambdaNeg / float64(len(neg)) * (c.Smoothing*logSigma(c.Gamma+f) + (1-c.Smoothing)*logSigma(-c.Gamma-f))
 			}
-		case marginLoss:
+		case recipe.Margin:
 			for j, f := range neg {
 				loss += p[j] / sum * max(0, c.Gamma+f-pos)
 			}
@@ -134,7 +116,7 @@ func lossByDefinition(t testing.TB, c *Config, known *kg.Index, m, frozen model.
 }
 
 // kvsAllByDefinition is the loss of a query whose training answers all have labels.
-func kvsAllByDefinition(c *Config, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
+func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
 	var answers, negatives []float64
 	var z float64
 	for e := range int32(entities) {
@@ -148,19 +130,19 @@ func kvsAllByDefinition(c *Config, known kg.Answers, entities int, score func(in
 	}
 	n, m := float64(len(answers)), float64(len(negatives))
 	smoothing := c.Smoothing
-	if m == 0 && c.Loss == softmaxLoss {
+	if m == 0 && c.Loss == recipe.Softmax {
 		smoothing = 0
 	}
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	for _, f := range answers {
-		if c.Loss == softmaxLoss {
+		if c.Loss == recipe.Softmax {
 			loss -= (1 - smoothing) / n * (f - math.Log(z))
 		} else {
 			loss -= ((1-smoothing)*logSigma(c.Gamma+f) + smoothing*logSigma(-c.Gamma-f)) / n
 		}
 	}
 	for _, f := range negatives {
-		if c.Loss == softmaxLoss {
+		if c.Loss == recipe.Softmax {
 			loss -= smoothing / m * (f - math.Log(z))
 		} else {
 			loss -= c.LambdaNeg / m * (smoothing*logSigma(c.Gamma+f) + (1-smoothing)*logSigma(-c.Gamma-f))
@@ -170,13 +152,13 @@ func kvsAllByDefinition(c *Config, known kg.Answers, entities int, score func(in
 }
 
 // plainRegulariser is the regulariser of the first epoch by definition.
-func plainRegulariser(c *Config, tensors [][]float32, w *workload) (sum float64) {
-	if c.Regulariser == noRegulariser {
+func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum float64) {
+	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
 	// How often a positive's tail query and head query are counted: with kvsall, the one that it answers twice.
 	halves := func(int) (tail, head float64) { return 1, 1 }
-	if c.Negatives == kvsAllNegatives {
+	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side
 		for q, n := range w.penaltyCounts {
 			for range int(n / 2) {
@@ -203,7 +185,7 @@ func plainRegulariser(c *Config, tensors [][]float32, w *workload) (sum float64)
 }
 
 // matrixPenalty is the penalty of a triple in MQuinE and MQuadE.
-func matrixPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float64) (sum float64) {
+func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) (sum float64) {
 	d := c.Dim
 	entity := func(e int32) [][]float64 {
 		m, at := plainMatrix(d), int(e)*d*(d+1)/2
@@ -235,14 +217,14 @@ func matrixPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float
 	}
 	n := 2.0
 	switch c.Regulariser {
-	case duraRegulariser:
+	case model.Dura:
 		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) + head*power(plainProduct(relation(2), entity(t.Tail)), 2)
 		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
 		if c.Model == "mquine" {
 			sum += power(relation(3), 2)
 		}
 		return sum
-	case n3Regulariser:
+	case model.N3:
 		n = 3
 	}
 	sum = power(entity(t.Head), n) + power(entity(t.Tail), n)
@@ -253,7 +235,7 @@ func matrixPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float
 }
 
 // vectorPenalty is the penalty of a triple in a model whose rows are vectors of numbers.
-func vectorPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
+func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
 	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model] // of a number of an entity, and of a relation
 	row := func(table int, i int32) []complex128 {
 		n := max(1, parts[table])
@@ -275,11 +257,11 @@ func vectorPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float
 	}
 	h, r, tl := row(0, t.Head), row(1, t.Relation), row(0, t.Tail)
 	n := 2.0
-	if c.Regulariser == n3Regulariser {
+	if c.Regulariser == model.N3 {
 		n = 3
 	}
 	sum := power(n, func(i int) complex128 { return h[i] }) + power(n, func(i int) complex128 { return tl[i] })
-	if c.Regulariser != duraRegulariser {
+	if c.Regulariser != model.Dura {
 		if c.Model == "rotate" {
 			return sum // phases have none
 		}
@@ -290,7 +272,7 @@ func vectorPenalty(c *Config, tensors [][]float32, t kg.Triple, tail, head float
 }
 
 // trainerFor returns a trainer whose parameters are not symmetric in any way.
-func trainerFor(t testing.TB, c Config, g *kg.Graph, b *kernel.Backend, threads int) *Trainer {
+func trainerFor(t testing.TB, c recipe.Recipe, g *kg.Graph, b *kernel.Backend, threads int) *Trainer {
 	t.Helper()
 	tr, err := NewTrainer(t.Context(), c, g, Machine{Backend: b, Threads: threads})
 	require.NoError(t, err)
@@ -306,57 +288,62 @@ func trainerFor(t testing.TB, c Config, g *kg.Graph, b *kernel.Backend, threads 
 // gradientTests are configurations whose gradients are checked, in the dimension 3 unless they set another.
 var gradientTests = []struct {
 	name   string
-	change func(*Config)
+	change func(*recipe.Recipe)
 }{
-	{"softmax over all", func(c *Config) {}},
-	{"softmax over all, filtered, smoothed", func(c *Config) { c.Filter, c.Smoothing = true, 0.2 }},
-	{"more rows than a vector has", func(c *Config) { c.Dim, c.Batch = 9, 4 }},
-	{"one dimension", func(c *Config) { c.Dim = 1 }},
-	{"shared softmax", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 5 }},
-	{"shared softmax, anchors", func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 4, true }},
-	{"more shared than there are", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 50 }},
-	{"bce over all", func(c *Config) { c.Loss, c.Gamma, c.Smoothing = bceLoss, 2, 0.1 }},
-	{"margin, shared, adversarial", func(c *Config) {
-		c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = sharedNegatives, 6, marginLoss, 3, 0.7, true
+	{"softmax over all", func(c *recipe.Recipe) {}},
+	{"softmax over all, filtered, smoothed", func(c *recipe.Recipe) { c.Filter, c.Smoothing = true, 0.2 }},
+	{"more rows than a vector has", func(c *recipe.Recipe) { c.Dim, c.Batch = 9, 4 }},
+	{"one dimension", func(c *recipe.Recipe) { c.Dim = 1 }},
+	{"shared softmax", func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 5 }},
+	{"shared softmax, anchors", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 4, true
 	}},
-	{"dura", func(c *Config) { c.Regulariser, c.LambdaReg = duraRegulariser, 0.3 }},
-	{"dura, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = duraRegulariser, 0.9, 3 }},
-	{"n3", func(c *Config) { c.Regulariser, c.LambdaReg = n3Regulariser, 0.3 }},
-	{"n3, rising", func(c *Config) { c.Regulariser, c.LambdaReg, c.RegWarmup = n3Regulariser, 0.6, 2 }},
-	{"paper", func(c *Config) {
-		applyPaper(0, c)
+	{"more shared than there are", func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 50 }},
+	{"bce over all", func(c *recipe.Recipe) { c.Loss, c.Gamma, c.Smoothing = recipe.BCE, 2, 0.1 }},
+	{"margin, shared, adversarial", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = recipe.SharedNegatives, 6, recipe.Margin, 3, 0.7, true
+	}},
+	{"dura", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.Dura, 0.3 }},
+	{"dura, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.Dura, 0.9, 3 }},
+	{"n3", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.N3, 0.3 }},
+	{"n3, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.N3, 0.6, 2 }},
+	{"paper", func(c *recipe.Recipe) {
+		applyPaper("fb15k-237", c)
 		c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.Gamma = 4, 14, 7, 5, 2
 	}},
-	{"paper, without Z", func(c *Config) {
-		applyPaper(1, c)
+	{"paper, without Z", func(c *recipe.Recipe) {
+		applyPaper("wn18", c)
 		c.Dim, c.Batch, c.NegativeCount, c.ZSamples, c.LambdaNeg = 3, 14, 4, 0, 0.5
 	}},
-	{"shared, Z, degree, subsampling", func(c *Config) {
-		c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = sharedNegatives, 8, 3, 0.4, true
-		c.Distribution, c.Subsampling, c.Gamma = degreeDistribution, true, 4
+	{"shared, Z, degree, subsampling", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.ZSamples, c.LambdaZ, c.Filter = recipe.SharedNegatives, 8, 3, 0.4, true
+		c.Distribution, c.Subsampling, c.Gamma = recipe.Degree, true, 4
 	}},
-	{"kvsall", func(c *Config) { c.Negatives = kvsAllNegatives }},
-	{"kvsall, weighted", func(c *Config) { c.Negatives, c.AnswerWeights = kvsAllNegatives, true }},
-	{"kvsall, smoothed, frobenius, Z", func(c *Config) {
-		c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = kvsAllNegatives, 0.2, 3, 3
-		c.Regulariser, c.LambdaReg = frobeniusRegulariser, 0.3
+	{"kvsall", func(c *recipe.Recipe) { c.Negatives = recipe.KvsAll }},
+	{"kvsall, weighted", func(c *recipe.Recipe) { c.Negatives, c.AnswerWeights = recipe.KvsAll, true }},
+	{"kvsall, smoothed, frobenius, Z", func(c *recipe.Recipe) {
+		c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = recipe.KvsAll, 0.2, 3, 3
+		c.Regulariser, c.LambdaReg = model.Frobenius, 0.3
 	}},
-	{"kvsall, dura", func(c *Config) { c.Negatives, c.Regulariser, c.LambdaReg = kvsAllNegatives, duraRegulariser, 0.3 }},
-	{"kvsall, bce, smoothed", func(c *Config) {
-		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg = kvsAllNegatives, bceLoss, 2, 0.1, 0.7
+	{"kvsall, dura", func(c *recipe.Recipe) { c.Negatives, c.Regulariser, c.LambdaReg = recipe.KvsAll, model.Dura, 0.3 }},
+	{"kvsall, bce, smoothed", func(c *recipe.Recipe) {
+		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg = recipe.KvsAll, recipe.BCE, 2, 0.1, 0.7
 	}},
-	{"bf16x2", func(c *Config) { c.Products = splitProducts }},
-	{"bernoulli", func(c *Config) {
-		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = independentNegatives, 4, bernoulliDistribution, paperLoss
+	{"bf16x2", func(c *recipe.Recipe) { c.Products = recipe.SplitBF16 }},
+	{"bernoulli", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 4, recipe.Bernoulli, recipe.Paper
 		c.Gamma = 3
 	}},
 }
 
-// applyPaper takes a row of the paper's table, but for its beginning, which only MQuinE has.
-func applyPaper(row int, c *Config) {
-	cross := c.InitCross
-	paperRows[row].apply(c)
-	c.InitCross = cross
+// applyPaper takes a row of the paper's table, but for the model and its beginning, which only MQuinE has.
+func applyPaper(row string, c *recipe.Recipe) {
+	paper, err := recipe.Preset("paper", row)
+	if err != nil {
+		panic(err) // there is the row
+	}
+	paper.Model, paper.InitCross = c.Model, c.InitCross
+	*c = paper
 }
 
 // Every gradient of every model is the central difference of the loss by definition, in float64.
@@ -364,24 +351,24 @@ func TestGradients(t *testing.T) {
 	for _, name := range model.Names() {
 		t.Run(name, func(t *testing.T) {
 			for _, test := range gradientTests {
-				c := Default()
+				c := recipe.Default()
 				c.Model, c.Dim, c.Batch, c.Dropout = name, 3, 14, 0
 				spec, err := model.Lookup(name)
 				require.NoError(t, err)
 				if spec.Start.Cross != "" {
-					c.InitCross = identityCross
+					c.InitCross = recipe.IdentityCross
 				}
 				test.change(&c)
-				config, err := c.modelConfig(1, 1)
+				config, err := model.StartConfig(c.ModelConfig(1, 1), c.Start())
 				require.NoError(t, err)
 				m, err := model.Unfilled(config)
 				require.NoError(t, err)
-				if c.Products == splitProducts && m.Training().Distance != nil {
+				if c.Products == recipe.SplitBF16 && m.Training().Distance != nil {
 					require.ErrorContains(t, c.Check(), "compares by a distance")
 					continue
 				}
-				if !slices.Contains(m.Training().Penalties, model.Penalty(c.Regulariser)) {
-					require.ErrorContains(t, c.Check(), "has no penalty "+c.Regulariser)
+				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
+					require.ErrorContains(t, c.Check(), fmt.Sprintf("has no penalty %s", c.Regulariser))
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })
@@ -390,8 +377,8 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-func checkAllGradients(t *testing.T, c Config) {
-	g := randomGraph(8, 3, 40, 3)
+func checkAllGradients(t *testing.T, c recipe.Recipe) {
+	g := traintest.RandomGraph(8, 3, 40, 3)
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	for _, b := range backends {
@@ -424,10 +411,10 @@ func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 
 // λ_reg rises by as much in each epoch of its warm-up.
 func TestRegWarmup(t *testing.T) {
-	g := randomGraph(8, 3, 40, 3)
+	g := traintest.RandomGraph(8, 3, 40, 3)
 	penalty := func(warmup, epoch int) float64 {
-		c := Default()
-		c.Dim, c.Batch, c.Regulariser, c.RegWarmup = 3, 14, duraRegulariser, warmup
+		c := recipe.Default()
+		c.Dim, c.Batch, c.Regulariser, c.RegWarmup = 3, 14, model.Dura, warmup
 		tr := trainerFor(t, c, g, machineOf(t, 1).Backend, 1)
 		w, err := tr.prepare(t.Context(), firstItems(4), 0)
 		require.NoError(t, err)
@@ -451,9 +438,9 @@ func TestKvsAllWorkload(t *testing.T) {
 }
 
 func checkKvsAllWorkload(t *testing.T, weighted bool) {
-	g := randomGraph(12, 3, 60, 3)
-	c := Default()
-	c.Dim, c.Batch, c.Negatives, c.AnswerWeights = 3, 7, kvsAllNegatives, weighted
+	g := traintest.RandomGraph(12, 3, 60, 3)
+	c := recipe.Default()
+	c.Dim, c.Batch, c.Negatives, c.AnswerWeights = 3, 7, recipe.KvsAll, weighted
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	tr := trainerFor(t, c, g, backends[0], 2)
@@ -503,7 +490,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 
 // The queries whose every entity is an answer have no negatives.
 func TestKvsAllWithoutNegatives(t *testing.T) {
-	for _, loss := range []string{softmaxLoss, bceLoss} {
+	for _, loss := range []recipe.Loss{recipe.Softmax, recipe.BCE} {
 		g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 		g.Relations.Add("r")
 		for i := range int32(3) {
@@ -512,8 +499,8 @@ func TestKvsAllWithoutNegatives(t *testing.T) {
 				g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: i, Relation: 0, Tail: j})
 			}
 		}
-		c := Default()
-		c.Dim, c.Batch, c.Dropout, c.Negatives, c.Loss, c.Smoothing, c.Gamma = 2, 6, 0, kvsAllNegatives, loss, 0.2, 1
+		c := recipe.Default()
+		c.Dim, c.Batch, c.Dropout, c.Negatives, c.Loss, c.Smoothing, c.Gamma = 2, 6, 0, recipe.KvsAll, loss, 0.2, 1
 		backends, err := kernel.Available()
 		require.NoError(t, err)
 		tr := trainerFor(t, c, g, backends[0], 1)

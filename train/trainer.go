@@ -12,6 +12,8 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train/internal/stream"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // Machine is what a training runs on. Neither the number of threads nor Progress changes what comes out.
@@ -49,7 +51,7 @@ type Epoch struct {
 	LearningRate     float64 `json:"learning_rate"`
 	Seconds          float64 `json:"seconds"`
 	TriplesPerSecond float64 `json:"triples_per_second"`
-	Valid            []Score `json:"valid,omitempty"`
+	Valid            Scores  `json:"valid,omitempty"`
 	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
 	// ProcessorSeconds are those of all threads, validation included; 0 where the system does not tell.
 	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
@@ -58,7 +60,7 @@ type Epoch struct {
 
 // Trainer trains one model. It belongs to one goroutine.
 type Trainer struct {
-	config  Config
+	config  recipe.Recipe
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
@@ -78,7 +80,7 @@ type Trainer struct {
 }
 
 // NewTrainer prepares the training of a model on the training split of g, from the start.
-func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer, error) {
+func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	if len(all) == 0 {
 		return nil, fmt.Errorf("data set %s has no training triples", g.Name)
 	}
-	if err := c.CheckMemory(g, m); err != nil {
+	if err := CheckMemory(g, m, c); err != nil {
 		return nil, err
 	}
 	t := &Trainer{config: c, machine: m, graph: g, known: kg.NewIndex(g)}
@@ -106,10 +108,10 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 			t.triples = append(t.triples, triple)
 		}
 	}
-	if c.Negatives == kvsAllNegatives {
+	if c.Negatives == recipe.KvsAll {
 		t.queries = distinctQueries(t.triples)
 	}
-	trainable, err := model.Begin(ctx, c.sized(g.Entities.Len(), g.Relations.Len()), c.start(), c.Seed)
+	trainable, err := model.Begin(ctx, c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start(), c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -133,20 +135,6 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	return t, nil
 }
 
-// modelConfig returns the configuration of the model, for a data set of the given sizes.
-func (c *Config) modelConfig(entities, relations int) (model.Config, error) {
-	return model.StartConfig(c.sized(entities, relations), c.start())
-}
-
-func (c *Config) sized(entities, relations int) model.Config {
-	return model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
-}
-
-// start returns what the options choose about the parameters with which the training begins.
-func (c *Config) start() model.Start {
-	return model.Start{Gamma: c.Gamma, Deviation: c.InitDeviation, Cross: c.InitCross == identityCross}
-}
-
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.
 func distinctQueries(triples []kg.Triple) []kg.Query {
 	var queries []kg.Query
@@ -162,7 +150,7 @@ func distinctQueries(triples []kg.Triple) []kg.Query {
 	return queries
 }
 
-// items returns the number of triples, or of queries, of an epoch, and steps that of its steps.
+// items returns the number of triples, or of queries, of an epoch.
 func (t *Trainer) items() int {
 	if t.queries != nil {
 		return len(t.queries)
@@ -170,7 +158,8 @@ func (t *Trainer) items() int {
 	return len(t.triples)
 }
 
-func (t *Trainer) steps() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
+// StepsPerEpoch returns the number of steps of an epoch.
+func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
 
 // prepare makes the workload of a step from triples or queries, which it is given by number.
 func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
@@ -200,19 +189,15 @@ func (t *Trainer) Model() model.Model {
 // Done returns the number of epochs done.
 func (t *Trainer) Done() int { return t.epoch }
 
+// Triples returns the number of distinct training triples.
+func (t *Trainer) Triples() int { return len(t.triples) }
+
 // Epoch makes one pass over the training triples. After an error the trainer is of no more use.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
-	t.order = resize(t.order, t.items())
-	for i := range t.order {
-		t.order[i] = int32(i)
-	}
-	pcg := rand.NewPCG(0, 0)
-	stream(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
-	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
-
+	t.shuffle()
 	var sum Loss // of the items
-	steps := t.steps()
+	steps := t.StepsPerEpoch()
 	for step := range steps {
 		first := step * t.config.Batch
 		last := min(first+t.config.Batch, len(t.order))
@@ -223,20 +208,17 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		sum.add(loss, float64(last-first))
 		if t.machine.Progress != nil {
 			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
-			t.machine.Progress(Progress{t.epoch + 1, t.config.Epochs, done, len(t.triples), sum.over(float64(last)), time.Since(start)})
+			t.machine.Progress(Progress{
+				Epoch: t.epoch + 1, Epochs: t.config.Epochs, Done: done, Total: len(t.triples),
+				Loss: sum.over(float64(last)), Elapsed: time.Since(start),
+			})
 		}
 	}
 	if err := t.optimiser.flush(ctx); err != nil {
 		return Epoch{}, err
 	}
-	for i, tensor := range t.model.Tensors() {
-		for k, v := range tensor {
-			if v-v != 0 {
-				width := t.optimiser.tables[i].width
-				return Epoch{}, blownUp(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; lower learning_rate, or set clip",
-					t.epoch+1, t.optimiser.tables[i].name, k/width, v))
-			}
-		}
+	if err := t.checkFinite(); err != nil {
+		return Epoch{}, err
 	}
 	t.epoch++
 	t.takeAverage()
@@ -247,6 +229,31 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	}, nil
 }
 
+// shuffle puts the items into the order of the epoch.
+func (t *Trainer) shuffle() {
+	t.order = resize(t.order, t.items())
+	for i := range t.order {
+		t.order[i] = int32(i)
+	}
+	pcg := rand.NewPCG(0, 0)
+	stream.Seed(pcg, t.config.Seed, useShuffle, t.epoch, 0, 0)
+	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
+}
+
+// checkFinite says that a parameter is infinite or NaN.
+func (t *Trainer) checkFinite() error {
+	for i, tensor := range t.model.Tensors() {
+		for k, v := range tensor {
+			if v-v != 0 {
+				table := &t.optimiser.tables[i]
+				return DivergedError(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; "+
+					"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, v))
+			}
+		}
+	}
+	return nil
+}
+
 // step makes a step on triples or queries, given by number.
 func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, error) {
 	w, err := t.prepare(ctx, items, step)
@@ -254,7 +261,7 @@ func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, erro
 		return Loss{}, err
 	}
 	used := t.stepper.begin(w)
-	t.optimiser.begin(t.steps())
+	t.optimiser.begin(t.StepsPerEpoch())
 	if err := t.optimiser.catchUp(ctx, used); err != nil {
 		return Loss{}, err
 	}
@@ -316,22 +323,24 @@ func (t *Trainer) blowUp(step int, l Loss) error {
 		}
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
-	return blownUp(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v (fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
-		t.epoch+1, step+1, t.steps(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
+	return DivergedError(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v "+
+		"(fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
+		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// blownUp is the error of a training whose numbers went out of range: what the options have done.
-type blownUp string
+// DivergedError says that the numbers of a training went out of range, which is the options' doing.
+type DivergedError string
 
-func (b blownUp) Error() string { return string(b) }
+func (d DivergedError) Error() string { return string(d) }
 
 // Validate ranks the validation split, on both sides and under every filter.
-func (t *Trainer) Validate(ctx context.Context) ([]Score, error) {
+func (t *Trainer) Validate(ctx context.Context) (Scores, error) {
 	triples, err := t.graph.Triples(kg.Valid)
 	if err != nil {
 		return nil, err
 	}
-	r, err := rank.Run(ctx, t.Model(), t.known, triples, rank.Options{Backend: t.machine.Backend, Threads: t.machine.Threads})
+	options := rank.Options{Backend: t.machine.Backend, Threads: t.machine.Threads}
+	r, err := rank.Run(ctx, t.Model(), t.known, triples, options)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/train/internal/stream"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 // workload is what a step computes: queries, feature rows, and which are scored against which.
@@ -65,7 +67,7 @@ func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pai
 
 // preparer makes workloads.
 type preparer struct {
-	config  *Config
+	config  *recipe.Recipe
 	seed    uint64
 	threads int
 	triples []kg.Triple
@@ -101,7 +103,7 @@ type zPair struct {
 	weight float64
 }
 
-func newPreparer(c *Config, g *kg.Graph, triples []kg.Triple, known *kg.Index, threads int) (*preparer, error) {
+func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.Index, threads int) (*preparer, error) {
 	n := g.Entities.Len()
 	p := &preparer{
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
@@ -124,7 +126,7 @@ func newPreparer(c *Config, g *kg.Graph, triples []kg.Triple, known *kg.Index, t
 			p.scratch[i].z = p.z.NewSampler()
 		}
 	}
-	if c.Distribution == bernoulliDistribution {
+	if c.Distribution == recipe.Bernoulli {
 		p.headShare = headShares(triples, g.Relations.Len())
 	}
 	if c.Subsampling {
@@ -278,7 +280,7 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 	asksTail := asksHead
 	if p.headShare != nil {
 		rng := p.scratch[0].rng
-		stream(p.scratch[0].pcg, p.seed, useSides, epoch, step, 0)
+		stream.Seed(p.scratch[0].pcg, p.seed, useSides, epoch, step, 0)
 		heads := make([]bool, len(w.positives))
 		for i, t := range w.positives {
 			heads[i] = rng.Float64() < p.headShare[t.Relation]
@@ -316,15 +318,15 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 func (p *preparer) addBlocks(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
-	case allNegatives, kvsAllNegatives:
+	case recipe.AllNegatives, recipe.KvsAll:
 		w.rows = p.sampler.shared(w.rows, len(p.rowOf), nil, nil)
 		w.blocks = append(w.blocks, block{0, w.main, 0, len(w.rows)})
-	case sharedNegatives:
+	case recipe.SharedNegatives:
 		for side, queries := range [...][2]int{{0, tails}, {tails, w.main}} {
 			if queries[0] == queries[1] {
 				continue
 			}
-			stream(p.scratch[0].pcg, p.seed, useShared, epoch, step, side)
+			stream.Seed(p.scratch[0].pcg, p.seed, useShared, epoch, step, side)
 			first := len(w.rows)
 			w.rows = p.sampler.shared(w.rows, p.config.NegativeCount, p.taken, p.scratch[0].rng)
 			if p.config.AnchorNegatives {
@@ -346,7 +348,7 @@ func (p *preparer) addBlocks(tails, epoch, step int) {
 // draw draws the main queries' own negatives, and Z-samples.
 func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 	w, c := &p.work, p.config
-	if c.Negatives != independentNegatives && p.z == nil {
+	if c.Negatives != recipe.IndependentNegatives && p.z == nil {
 		return nil
 	}
 	for len(p.own) < w.main {
@@ -357,9 +359,10 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		d := &p.scratch[worker]
 		q := w.queries[i]
 		candidates := d.candidates[:0]
-		if c.Negatives == independentNegatives {
-			stream(d.pcg, p.seed, useIndependent, epoch, step, i)
-			p.own[i] = p.sampler.independent(slices.Grow(p.own[i][:0], c.NegativeCount), q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
+		if c.Negatives == recipe.IndependentNegatives {
+			stream.Seed(d.pcg, p.seed, useIndependent, epoch, step, i)
+			own := slices.Grow(p.own[i][:0], c.NegativeCount)
+			p.own[i] = p.sampler.independent(own, q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
 			candidates = append(candidates, p.own[i]...)
 		} else {
 			b := w.blockOf(i)
@@ -367,7 +370,7 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 		}
 		d.candidates = candidates
 		if p.z != nil {
-			stream(d.pcg, p.seed, useZ, epoch, step, i)
+			stream.Seed(d.pcg, p.seed, useZ, epoch, step, i)
 			p.zTriples[i], _ = d.z.Sample(p.zTriples[i][:0], q, candidates, c.ZSamples, d.rng)
 		}
 	})
@@ -409,7 +412,7 @@ func (p *preparer) row(e int32) int32 {
 // addPairs lists the pairs of the main queries.
 func (p *preparer) addPairs() {
 	w := &p.work
-	if p.config.Negatives == independentNegatives { // there may be many
+	if p.config.Negatives == recipe.IndependentNegatives { // there may be many
 		pairs := w.main
 		for _, own := range p.own[:w.main] {
 			pairs += len(own)
@@ -418,10 +421,10 @@ func (p *preparer) addPairs() {
 	}
 	w.pairs = append(w.pairs, 0)
 	for i := range w.main {
-		if !p.config.oneBlock() {
+		if p.config.Negatives.Drawn() {
 			w.pairRows = append(w.pairRows, p.row(w.answers[i]))
 		}
-		if p.config.Negatives == independentNegatives {
+		if p.config.Negatives == recipe.IndependentNegatives {
 			for _, e := range p.own[i] {
 				w.pairRows = append(w.pairRows, p.row(e))
 			}

@@ -25,6 +25,7 @@ import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/kg/synth"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
 
 	_ "embed"
 )
@@ -40,9 +41,9 @@ const (
 	stepsPerRound = 8
 )
 
-func stepConfig(dim, batch, negatives int) train.Config {
-	c := train.Default()
-	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter = dim, batch, "shared", negatives, 0, 0, false
+func stepConfig(dim, batch, negatives int) recipe.Recipe {
+	c := recipe.Default()
+	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter = dim, batch, recipe.SharedNegatives, negatives, 0, 0, false
 	return c
 }
 
@@ -65,7 +66,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	c := stepConfig(o.dim, stepBatch, stepNegatives)
-	c.Products = o.products
+	c.Products = recipe.Products(o.products)
 	start, err := train.NewTrainer(ctx, c, g, machine)
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 		return err
 	}
 	c := stepConfig(dim, len(triples), g.Entities.Len())
-	c.Products = o.products
+	c.Products = recipe.Products(o.products)
 	c.Optimiser, c.LearningRate, c.InitCross, c.InitDeviation = "sgd", 1, "identity", 0.3
 	trainer, err := train.NewTrainer(ctx, c, g, m)
 	if err != nil {
@@ -184,7 +185,7 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 }
 
 // ownSteps times mquine's steps, but for the first of a trainer.
-func ownSteps(ctx context.Context, c train.Config, g *kg.Graph, m train.Machine) (stepTime, error) {
+func ownSteps(ctx context.Context, c recipe.Recipe, g *kg.Graph, m train.Machine) (stepTime, error) {
 	some, stop := context.WithCancel(ctx)
 	defer stop()
 	var took stepTime

@@ -17,6 +17,7 @@ import (
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
 )
 
 func newDemoCommand(start time.Time) *cobra.Command {
@@ -101,14 +102,14 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 }
 
 // demoConfig returns options that suit a few thousand triples.
-func demoConfig() train.Config {
-	c := train.Default()
+func demoConfig() recipe.Recipe {
+	c := recipe.Default()
 	c.Dim, c.Seed, c.Epochs, c.Batch = demoDim, demoSeed, 12, 512
-	c.LearningRate, c.Decay = 0.03, "linear"
+	c.LearningRate, c.Decay = 0.03, recipe.LinearDecay
 	return c
 }
 
-func trainDemo(ctx context.Context, log io.Writer, c train.Config, g *kg.Graph, m train.Machine) (model.Model, error) {
+func trainDemo(ctx context.Context, log io.Writer, c recipe.Recipe, g *kg.Graph, m train.Machine) (model.Model, error) {
 	meter := newMeter(log)
 	defer meter.clear()
 	start := time.Now()

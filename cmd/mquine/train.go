@@ -16,10 +16,12 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
+	trainrun "github.com/mquine/mquine/train/run"
 )
 
 func newTrainCommand() *cobra.Command {
-	t := &training{given: train.Default()}
+	t := &training{given: recipe.Default()}
 	cmd := &cobra.Command{
 		Use:   "train --data NAME",
 		Short: "Train a model on a data set",
@@ -82,7 +84,7 @@ the best recipe that has been measured (docs/results.md).`,
 // addPreset adds the flag --preset, whose help begins with prefix.
 func addPreset(cmd *cobra.Command, preset *string, prefix string) {
 	cmd.Flags().StringVar(preset, "preset", "", prefix+"`name`, paper or best, with the data set's row or another one as in paper:yago3-10")
-	complete(cmd, "preset", cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp))
+	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // epochsFlag is the only option that goes with --resume.
@@ -94,7 +96,7 @@ type training struct {
 	data, out, resume, preset, configFile string
 	printConfig                           bool
 	// given has the options of the flags.
-	given train.Config
+	given recipe.Recipe
 }
 
 // check refuses flags that do not go together.
@@ -128,10 +130,10 @@ func (t *training) changed(cmd *cobra.Command) []string {
 }
 
 // config returns the options: the preset's, changed by the file, changed by the flags.
-func (t *training) config(cmd *cobra.Command) (c train.Config, err error) {
-	c = train.Default()
+func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
+	c = recipe.Default()
 	if t.preset != "" {
-		if c, err = train.Preset(t.preset, t.data); err != nil {
+		if c, err = recipe.Preset(t.preset, t.data); err != nil {
 			return c, err
 		}
 	}
@@ -170,7 +172,7 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	}
 	dir := t.resume
 	if dir != "" && cmd.Flags().Changed(epochsFlag) {
-		if err := train.Extend(ctx, dir, t.given.Epochs); err != nil {
+		if err := trainrun.Extend(ctx, dir, t.given.Epochs); err != nil {
 			return err
 		}
 	}
@@ -189,16 +191,16 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 		if err := c.CheckBackend(backend); err != nil {
 			return err
 		}
-		if err := c.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
+		if err := train.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}, c); err != nil {
 			return err
 		}
-		if err := train.Create(dir, t.data, g, c); err != nil {
+		if err := trainrun.Create(dir, t.data, g, c); err != nil {
 			return err
 		}
 	}
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
-	r, err := train.OpenRun(ctx, dir, train.Machine{
+	r, err := trainrun.Open(ctx, dir, train.Machine{
 		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
 	})
 	reading.clear()
@@ -219,12 +221,12 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 }
 
 // describeBest names the best epoch of a run.
-func describeBest(r *train.Run) string {
+func describeBest(r *trainrun.Run) string {
 	epoch, value := r.Best()
 	if epoch == 0 {
 		return "nothing was validated"
 	}
-	text := fmt.Sprintf("the best is epoch %d, %s %.4f on the validation split", epoch, r.Config.StopMetric, value)
+	text := fmt.Sprintf("the best is epoch %d, %v %.4f on the validation split", epoch, r.Recipe.StopMetric, value)
 	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
 		text += ", but its checkpoint was removed meanwhile"
 	}
@@ -235,14 +237,14 @@ func describeBest(r *train.Run) string {
 type trainingLog struct {
 	meter  *meter
 	log    io.Writer
-	run    *train.Run
+	run    *trainrun.Run
 	start  time.Time
 	before int // epochs when it began
 }
 
-func (l *trainingLog) begin(r *train.Run, dir string) {
+func (l *trainingLog) begin(r *trainrun.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
-	c := r.Config
+	c := r.Recipe
 	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
 		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), text.Comma(r.Triples()), dir)
 	writeNotes(l.log, r.Notes)
@@ -264,7 +266,7 @@ func (l *trainingLog) step(p train.Progress) {
 func (l *trainingLog) parts(loss train.Loss) string {
 	text := fmt.Sprintf("%.4f", loss.Total)
 	var parts []string
-	if c := l.run.Config; c.ZSamples > 0 || loss.Regulariser != 0 {
+	if c := l.run.Recipe; c.ZSamples > 0 || loss.Regulariser != 0 {
 		parts = append(parts, fmt.Sprintf("fit %.4f", loss.Fit))
 		if c.ZSamples > 0 {
 			parts = append(parts, fmt.Sprintf("Z %.4f", loss.Z))

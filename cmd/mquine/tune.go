@@ -17,10 +17,13 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
+	trainrun "github.com/mquine/mquine/train/run"
+	"github.com/mquine/mquine/train/search"
 )
 
 func newTuneCommand() *cobra.Command {
-	t := &tuning{plan: train.Plan{Seed: 1, Rungs: 3}}
+	t := &tuning{plan: search.Plan{Seed: 1, Rungs: 3}}
 	cmd := &cobra.Command{
 		Use:   "tune --data NAME --space FILE --budget TIME",
 		Short: "Search for the best options of a training",
@@ -100,7 +103,7 @@ func (s *timeSpan) Set(text string) error {
 // tuning is a search as the user asks for it.
 type tuning struct {
 	compute
-	plan                       train.Plan
+	plan                       search.Plan
 	space, preset, out, resume string
 }
 
@@ -127,9 +130,9 @@ func (t *tuning) check(cmd *cobra.Command) error {
 
 // create makes the folder of the search and returns it.
 func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Backend) (dir string, err error) {
-	base := train.Default()
+	base := recipe.Default()
 	if t.preset != "" {
-		if base, err = train.Preset(t.preset, t.plan.Data); err != nil {
+		if base, err = recipe.Preset(t.preset, t.plan.Data); err != nil {
 			return "", err
 		}
 	}
@@ -138,7 +141,7 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 		return "", fmt.Errorf("reading %s: %w", t.space, reason(err))
 	}
 	defer file.Close()
-	space, err := train.ReadSpace(file, t.space, base)
+	space, err := search.ReadSpace(file, t.space, base)
 	if err != nil {
 		return "", err
 	}
@@ -155,7 +158,7 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	if dir = t.out; dir == "" {
 		dir = g.Name + "-tune"
 	}
-	return dir, train.CreateTuning(dir, g, space, t.plan)
+	return dir, search.Create(dir, g, space, t.plan)
 }
 
 func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (err error) {
@@ -170,18 +173,18 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		}
 	}
 	show, reading := &tuningLog{meter: newMeter(log), log: log}, newMeter(log)
-	search, err := train.OpenTuning(ctx, dir, train.Machine{
+	folder, err := search.Open(ctx, dir, train.Machine{
 		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
 	})
 	reading.clear()
 	if err != nil {
 		return err
 	}
-	defer search.Close() // of no consequence: the process ends
-	search.Begin, search.End = show.begin, show.end
+	defer folder.Close() // of no consequence: the process ends
+	folder.Begin, folder.End = show.begin, show.end
 	budget := t.plan.Budget
 	if budget == 0 {
-		budget = search.Plan.Budget
+		budget = folder.Plan.Budget
 	}
 	limited := ctx
 	if budget > 0 {
@@ -190,15 +193,15 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 		limited, cancel = context.WithDeadline(ctx, show.deadline)
 		defer cancel()
 	}
-	show.search = search
-	printLine(log, "searching %s on %s in %s", strings.Join(search.Space.Open(), ", "), search.Graph.Name, dir)
-	err = search.Run(limited)
+	show.folder = folder
+	printLine(log, "searching %s on %s in %s", strings.Join(folder.Space.Open(), ", "), folder.Graph.Name, dir)
+	err = folder.Run(limited)
 	show.meter.clear()
 	stopped := limited.Err() != nil && err != nil
 	if err != nil && !stopped {
 		return err
 	}
-	if err := writeOutput(cmd, t.result(search, stopped)); err != nil {
+	if err := writeOutput(cmd, t.result(folder, stopped)); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -208,7 +211,7 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 const shown = 10
 
 // result writes the best trials, and what to do with them.
-func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
+func (t *tuning) result(s *search.Folder, stopped bool) []byte {
 	var out bytes.Buffer
 	trials := s.Ranked()
 	if len(trials) == 0 || trials[0].Failed != "" {
@@ -231,7 +234,7 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 				value = "failed"
 			}
 			row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.3g", trial.ProcessorMinutes)}
-			for _, text := range s.Space.Values(s.Config(trial.Trial)) {
+			for _, text := range s.Space.Values(s.Recipe(trial.Trial)) {
 				row = append(row, text)
 			}
 			table.AppendRow(row)
@@ -263,19 +266,19 @@ func (t *tuning) result(s *train.Tuning, stopped bool) []byte {
 type tuningLog struct {
 	meter    *meter
 	log      io.Writer
-	search   *train.Tuning
+	folder   *search.Folder
 	deadline time.Time // zero without a budget
-	job      train.Job
+	job      search.Job
 	training trainingLog // for the parts of a loss
 }
 
 // begin prints what a trial is.
-func (l *tuningLog) begin(job train.Job, r *train.Run) {
+func (l *tuningLog) begin(job search.Job, r *trainrun.Run) {
 	l.job, l.training.run = job, r
 	l.meter.nextLine = lineEvery
 	var options []string
-	for i, value := range l.search.Space.Values(job.Config) {
-		options = append(options, l.search.Space.Open()[i]+" "+value)
+	for i, value := range l.folder.Space.Values(job.Recipe) {
+		options = append(options, l.folder.Space.Open()[i]+" "+value)
 	}
 	from := ""
 	if r.Epoch() > 0 {
@@ -296,14 +299,14 @@ func (l *tuningLog) step(p train.Progress) {
 }
 
 // end prints how a trial did.
-func (l *tuningLog) end(trial train.Trial) {
+func (l *tuningLog) end(trial search.Trial) {
 	l.meter.clear()
 	if trial.Failed != "" {
 		printLine(l.log, "trial %d failed: %s", trial.Trial, trial.Failed)
 		return
 	}
 	text := ""
-	if best := l.search.Ranked()[0]; best.Trial == trial.Trial {
+	if best := l.folder.Ranked()[0]; best.Trial == trial.Trial {
 		text = ", the best so far"
 	} else {
 		text = fmt.Sprintf(", the best is %.4f of trial %d", best.Value, best.Trial)

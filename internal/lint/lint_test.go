@@ -33,6 +33,21 @@ var layers = map[string][]string{
 	"internal": {},
 }
 
+// trainLayers does so within train, whose internal packages import none of the others.
+var trainLayers = map[string][]string{
+	"train/internal": {},
+	"train/recipe":   {},
+	"train":          {"train/recipe"},
+	"train/run":      {"train", "train/recipe"},
+	"train/search":   {"train/run", "train", "train/recipe"},
+}
+
+// trainLayer returns the layer of a folder of train.
+func trainLayer(folder string) string {
+	parts := strings.Split(folder, "/")
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
+
 func TestImportsPointDown(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files := 0
@@ -70,6 +85,15 @@ func TestImportsPointDown(t *testing.T) {
 					assert.True(t, test, "%s imports %s: only tests may", rel, imported)
 				}
 				to := strings.Split(rest, "/")[0]
+				within := filepath.ToSlash(filepath.Dir(rel))
+				forTests := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(within, "test")
+				if folder == "train" && to == "train" && !forTests {
+					from, to := trainLayer(within), trainLayer(rest)
+					allowed, ok := trainLayers[from]
+					assert.True(t, ok, "%s: the folder %s has no place in the order of layers", rel, from)
+					assert.True(t, to == from || to == "train/internal" || slices.Contains(allowed, to),
+						"%s imports %s: imports point down only", rel, imported)
+				}
 				assert.True(t, to == folder || to == "internal" || slices.Contains(allowed, to), "%s imports %s: imports point down only", rel, imported)
 			}
 		}

@@ -1,0 +1,96 @@
+package setting
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+type word string
+
+// variables are one of each kind.
+type variables struct {
+	choice word
+	whole  int
+	real   float64
+	flag   bool
+	seed   uint64
+}
+
+func (v *variables) settings() []Setting {
+	return []Setting{
+		{Key: "choice", Help: "a `word`", Value: Choice(&v.choice, "one", "two", "three")},
+		{Key: "whole", Help: "a whole `number`", Value: Whole(&v.whole, -1, 9)},
+		{Key: "real", Help: "a `number`", Value: Real(&v.real, 0, math.Inf(1))},
+		{Key: "flag_of_two", Help: "a flag", Value: Bool(&v.flag)},
+		{Key: "seed", Help: "a `seed`", Value: Seed(&v.seed)},
+	}
+}
+
+func (v *variables) read(file string) error {
+	root, err := ReadMapping(strings.NewReader(file), "x.yaml")
+	if err != nil {
+		return err
+	}
+	list := v.settings()
+	return EachPair(root, "x.yaml", func(key, value *yaml.Node) error {
+		s, err := Find(list, key, "x.yaml")
+		if err != nil {
+			return err
+		}
+		return s.Read(value, "x.yaml")
+	})
+}
+
+func TestSettings(t *testing.T) {
+	want := variables{"two", -1, 0.1, true, math.MaxUint64}
+	file := YAML(want.settings(), func(s Setting) string { return s.Value.String() })
+	assert.Equal(t, "# a word\nchoice: two\n# a whole number\nwhole: -1\n# a number\nreal: 0.1\n"+
+		"# a flag\nflag_of_two: true\n# a seed\nseed: 18446744073709551615\n", string(file))
+	var got variables
+	require.NoError(t, got.read(string(file)))
+	assert.Equal(t, want, got)
+	require.NoError(t, got.read("whole: 9"))
+	assert.Equal(t, variables{"two", 9, 0.1, true, math.MaxUint64}, got, "the others stay")
+	require.NoError(t, got.read(""))
+
+	list := want.settings()
+	assert.Equal(t, "flag-of-two", list[3].Flag())
+	for i, whole := range map[int]bool{1: true, 2: false} {
+		_, is := list[i].Value.(Number).Number()
+		assert.Equal(t, whole, is)
+	}
+	for _, i := range []int{0, 3, 4} {
+		assert.NotImplements(t, (*Number)(nil), list[i].Value)
+	}
+}
+
+// A value out of range changes nothing.
+func TestSettingErrors(t *testing.T) {
+	for file, want := range map[string]string{
+		"choice: four":         `x.yaml:1: choice "four": choose from one, two and three`,
+		"\nwhole: 10":          `x.yaml:2: whole "10": must be a whole number from -1 to 9`,
+		"whole: 1.5":           `x.yaml:1: whole "1.5": must be a whole number from -1 to 9`,
+		"real: -0.1":           `x.yaml:1: real "-0.1": must be a number of at least 0`,
+		"real: .nan":           `x.yaml:1: real ".nan": must be a number of at least 0`,
+		"real: NaN":            `x.yaml:1: real "NaN": must be a number of at least 0`,
+		"flag_of_two: maybe":   `x.yaml:1: flag_of_two "maybe": must be true or false`,
+		"seed: -1":             `x.yaml:1: seed "-1": must be a whole number from 0 to 2⁶⁴ − 1`,
+		"flag: true":           `x.yaml:1: unknown option "flag": the nearest is real`,
+		"flag_of_to: true":     `x.yaml:1: unknown option "flag_of_to": the nearest is flag_of_two`,
+		"whole: [1]":           "x.yaml:1: whole needs a single value",
+		"whole: 1\n\nwhole: 2": "x.yaml:3: whole is set a second time, after line 1",
+		"- whole":              `x.yaml:1: a configuration is a list of lines such as "dim: 20"`,
+	} {
+		before := variables{"one", 1, 1, false, 1}
+		got := before
+		assert.EqualError(t, got.read(file), want)
+		if !strings.Contains(file, "\n\n") {
+			assert.Equal(t, before, got)
+		}
+	}
+}

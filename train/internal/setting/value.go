@@ -1,0 +1,118 @@
+package setting
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Choice returns a Value that is one of some words. Its method Choices returns them.
+func Choice[T ~string](variable *T, from ...T) Value { return &choice[T]{variable, from} }
+
+type choice[T ~string] struct {
+	variable *T
+	from     []T
+}
+
+func (c *choice[T]) String() string { return string(*c.variable) }
+func (c *choice[T]) Type() string   { return "name" }
+
+func (c *choice[T]) Choices() []string {
+	words := make([]string, len(c.from))
+	for i, word := range c.from {
+		words[i] = string(word)
+	}
+	return words
+}
+
+func (c *choice[T]) Set(text string) error {
+	if !slices.Contains(c.from, T(text)) {
+		words, last := c.Choices(), len(c.from)-1
+		return fmt.Errorf("choose from %s and %s", strings.Join(words[:last], ", "), words[last])
+	}
+	*c.variable = T(text)
+	return nil
+}
+
+// Whole returns a Number that is whole and from least to most.
+func Whole(variable *int, least, most int) Number { return &whole{variable, least, most} }
+
+type whole struct {
+	variable    *int
+	least, most int
+}
+
+func (w *whole) String() string          { return strconv.Itoa(*w.variable) }
+func (w *whole) Type() string            { return "number" }
+func (w *whole) Number() (float64, bool) { return float64(*w.variable), true }
+
+func (w *whole) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < w.least || v > w.most {
+		return fmt.Errorf("must be a whole number from %d to %d", w.least, w.most)
+	}
+	*w.variable = v
+	return nil
+}
+
+// Real returns a Number from least to most.
+func Real(variable *float64, least, most float64) Number { return &real{variable, least, most} }
+
+type real struct {
+	variable    *float64
+	least, most float64
+}
+
+func (r *real) String() string          { return strconv.FormatFloat(*r.variable, 'g', -1, 64) }
+func (r *real) Type() string            { return "number" }
+func (r *real) Number() (float64, bool) { return *r.variable, false }
+
+func (r *real) Set(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= r.least && v <= r.most) {
+		if math.IsInf(r.most, 1) {
+			return fmt.Errorf("must be a number of at least %v", r.least)
+		}
+		return fmt.Errorf("must be a number from %v to %v", r.least, r.most)
+	}
+	*r.variable = v
+	return nil
+}
+
+// Bool returns a Value that is true or false. A flag of it can stand without a value.
+func Bool(variable *bool) Value { return (*boolean)(variable) }
+
+type boolean bool
+
+func (b *boolean) String() string   { return strconv.FormatBool(bool(*b)) }
+func (b *boolean) Type() string     { return "bool" }
+func (b *boolean) IsBoolFlag() bool { return true }
+
+func (b *boolean) Set(text string) error {
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return errors.New("must be true or false")
+	}
+	*b = boolean(v)
+	return nil
+}
+
+// Seed returns a Value that is any number of 64 bits.
+func Seed(variable *uint64) Value { return (*seed)(variable) }
+
+type seed uint64
+
+func (s *seed) String() string { return strconv.FormatUint(uint64(*s), 10) }
+func (s *seed) Type() string   { return "number" }
+
+func (s *seed) Set(text string) error {
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return errors.New("must be a whole number from 0 to 2⁶⁴ − 1")
+	}
+	*s = seed(v)
+	return nil
+}

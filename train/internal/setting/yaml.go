@@ -1,0 +1,91 @@
+package setting
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mquine/mquine/internal/text"
+)
+
+// ReadMapping reads the mapping that a YAML file is, and returns nil if the file is empty. name is the file's, for
+// messages, here and below.
+func ReadMapping(r io.Reader, name string) (*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, syntaxError(name, err)
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("%s:%d: a configuration is a list of lines such as \"dim: 20\"", name, root.Line)
+	}
+	return root, nil
+}
+
+// syntaxError says what the reader found in which line of a file that is not YAML.
+func syntaxError(name string, err error) error {
+	found := strings.TrimPrefix(err.Error(), "yaml: ")
+	if at, rest, ok := strings.Cut(strings.TrimPrefix(found, "line "), ": "); ok && strings.HasPrefix(found, "line ") {
+		name, found = name+":"+at, rest
+	}
+	return fmt.Errorf("%s: this is not YAML: %s; a line is a key and a value, such as \"dim: 20\"", name, found)
+}
+
+// EachPair calls f for the pairs of a mapping, nil for none. A key that is there twice is an error.
+func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) error) error {
+	if mapping == nil {
+		return nil
+	}
+	seen := map[string]int{}
+	for i := 0; i < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		if line, ok := seen[key.Value]; ok {
+			return fmt.Errorf("%s:%d: %.80s is set a second time, after line %d", name, key.Line, key.Value, line)
+		}
+		seen[key.Value] = key.Line
+		if err := f(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Find returns the setting of a key; others are keys that would also be right there.
+func Find(list []Setting, key *yaml.Node, name string, others ...string) (Setting, error) {
+	keys := slices.Clone(others)
+	for _, s := range list {
+		if s.Key == key.Value {
+			return s, nil
+		}
+		keys = append(keys, s.Key)
+	}
+	return Setting{}, fmt.Errorf("%s:%d: unknown option %.80q: the nearest is %s",
+		name, key.Line, key.Value, text.Nearest(key.Value, keys, 1)[0])
+}
+
+// Read sets s to a value of a file.
+func (s Setting) Read(value *yaml.Node, name string) error {
+	if value.Kind != yaml.ScalarNode {
+		return fmt.Errorf("%s:%d: %s needs a single value", name, value.Line, s.Key)
+	}
+	if err := s.Value.Set(value.Value); err != nil {
+		return fmt.Errorf("%s:%d: %s %.80q: %w", name, value.Line, s.Key, value.Value, err)
+	}
+	return nil
+}
+
+// YAML writes settings as a file, each under the sentence that explains it, with the given values.
+func YAML(list []Setting, value func(Setting) string) []byte {
+	var b bytes.Buffer
+	for _, s := range list {
+		fmt.Fprintf(&b, "# %s\n%s: %s\n", strings.ReplaceAll(s.Help, "`", ""), s.Key, value(s))
+	}
+	return b.Bytes()
+}

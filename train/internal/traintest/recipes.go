@@ -1,0 +1,65 @@
+package traintest
+
+import (
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+// Recipes returns changes of the defaults that reach every source of randomness and every kind of state.
+func Recipes() map[string]func(*recipe.Recipe) {
+	recipes := map[string]func(*recipe.Recipe){
+		"softmax over all": func(c *recipe.Recipe) { c.Average, c.ZSamples = 0.6, 2 },
+		"paper": func(c *recipe.Recipe) {
+			*c = paper("codex-s")
+			c.NegativeCount, c.ZSamples = 20, 6
+		},
+		"shared": func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Distribution = recipe.SharedNegatives, 30, true, recipe.Degree
+			c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = recipe.Adagrad, 0.05, true, 3, true, 0.5
+			c.Warmup, c.Decay = 1, recipe.CosineDecay
+			c.Regulariser, c.RegWarmup = model.N3, 2
+		},
+		"shared, fused": func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.ZSamples, c.AnchorNegatives = recipe.SharedNegatives, 30, 3, true
+			c.Regulariser, c.EntityDropout = model.Dura, 0.1
+		},
+		"kvsall": func(c *recipe.Recipe) {
+			c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.ZSamples = recipe.KvsAll, recipe.BCE, 4, 0.1, 2
+			c.AnswerWeights, c.EntityDropout = true, 0.1
+		},
+		"bernoulli": func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 9, recipe.Bernoulli, recipe.Margin
+			c.Optimiser, c.LearningRate, c.Decay, c.Model = recipe.SGD, 0.1, recipe.LinearDecay, "mquade"
+		},
+	}
+	for _, name := range model.Names() {
+		recipes[name] = func(c *recipe.Recipe) {
+			c.Model, c.Negatives, c.NegativeCount, c.ZSamples = name, recipe.SharedNegatives, 30, 3
+		}
+	}
+	backends, err := kernel.Available()
+	if err == nil && backends[0].Features.Has(kernel.FeatureBF16) {
+		recipes["bf16x2"] = func(c *recipe.Recipe) {
+			c.Negatives, c.NegativeCount, c.Products = recipe.SharedNegatives, 30, recipe.SplitBF16
+		}
+	}
+	return recipes
+}
+
+// paper returns a row of the paper's table.
+func paper(row string) recipe.Recipe {
+	r, err := recipe.Preset("paper", row)
+	if err != nil {
+		panic(err) // there is the row
+	}
+	return r
+}
+
+// Recipe returns one of Recipes for a short training.
+func Recipe(change func(*recipe.Recipe)) recipe.Recipe {
+	c := recipe.Default()
+	change(&c)
+	c.Dim, c.Batch, c.Epochs = 9, 128, 3
+	return c
+}

@@ -1,0 +1,31 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package workdir
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/atomicfile"
+)
+
+// A lock is on the file that the path leads to, not on one that was replaced between opening and locking.
+func TestLockOfReplacedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	l, err := Acquire(path)
+	require.NoError(t, err)
+	require.NoError(t, l.Check())
+	_, err = Acquire(path)
+	assert.ErrorContains(t, err, "another process is at work")
+
+	require.NoError(t, atomicfile.WriteBytes(path, nil))
+	assert.ErrorContains(t, l.Check(), path+" was removed or replaced")
+	require.NoError(t, os.Remove(path))
+	assert.ErrorContains(t, l.Check(), path+" was removed or replaced")
+	require.NoError(t, l.Close())
+}

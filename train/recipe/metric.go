@@ -1,0 +1,47 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mquine/mquine/rank"
+)
+
+// Metric names one number of a validation, of which more is better. As text it is a name such as mrr/both/all.
+type Metric struct {
+	// Name is mrr, hits@1, hits@3 or hits@10.
+	Name   string
+	Side   rank.Sides
+	Filter rank.Filter
+}
+
+var (
+	metricNames   = []string{"mrr", "hits@1", "hits@3", "hits@10"}
+	defaultMetric = Metric{"mrr", rank.BothSides, rank.All}
+)
+
+func (m Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
+
+// Type is the word for the kind of value in help texts.
+func (m *Metric) Type() string { return "metric" }
+
+// Set reads what String writes.
+func (m *Metric) Set(text string) error {
+	parts := strings.Split(text, "/")
+	bad := fmt.Errorf("metric %q: give %s, a side (tail, head or both) and a filter (none, train or all), "+
+		"such as mrr/both/all", text, strings.Join(metricNames, ", "))
+	if len(parts) != 3 || !slices.Contains(metricNames, parts[0]) {
+		return bad
+	}
+	side, err := rank.ParseSides(parts[1])
+	if err != nil {
+		return bad
+	}
+	filter, err := rank.ParseFilter(parts[2])
+	if err != nil {
+		return bad
+	}
+	*m = Metric{parts[0], side, filter}
+	return nil
+}

@@ -1,0 +1,204 @@
+package recipe
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model"
+)
+
+// Every field has an option of its own, and the default of each option passes its own check.
+func TestOptions(t *testing.T) {
+	changed := map[string]string{} // option by field
+	for i := range reflect.TypeFor[Recipe]().NumField() {
+		r := Default()
+		field := reflect.ValueOf(&r).Elem().Field(i)
+		switch value := field.Addr().Interface().(type) {
+		case *int:
+			*value = 12345
+		case *uint64:
+			*value = 12345
+		case *float64:
+			*value = 12345
+		case *bool:
+			*value = !*value
+		case *Metric:
+			value.Name = "hits@1"
+		default:
+			field.SetString("changed")
+		}
+		usual := Default()
+		key, _, _ := strings.Cut(r.Differences(usual), " is ")
+		assert.NotContains(t, changed, key)
+		changed[key] = reflect.TypeFor[Recipe]().Field(i).Name
+		assert.Equal(t, strings.ToLower(changed[key]), strings.ReplaceAll(key, "_", ""))
+	}
+	assert.Len(t, declarations, len(changed))
+
+	r := Default()
+	require.NoError(t, r.Check())
+	for _, o := range r.Options() {
+		assert.NotEmpty(t, o.Help)
+		assert.NotContains(t, o.Flag(), "_")
+		assert.Equal(t, o.Value.String(), r.Option(o.Key).Value.String())
+	}
+}
+
+// Options out of their range are errors, however they were set.
+func TestCheckRanges(t *testing.T) {
+	for want, change := range map[string]func(*Recipe){
+		"dim is 0: must be a whole number from 1 to 32768":          func(r *Recipe) { r.Dim = 0 },
+		"clip is -1: must be a number of at least 0":                func(r *Recipe) { r.Clip = -1 },
+		"loss is hinge: choose from softmax, paper, bce and margin": func(r *Recipe) { r.Loss = "hinge" },
+		"regulariser: model transe-l1 has no penalty dura: set one of ": func(r *Recipe) {
+			r.Model, r.Regulariser = "transe-l1", model.Dura
+		},
+		"init_cross: model rotate has no cross matrix: set it to zero": func(r *Recipe) {
+			r.Model, r.InitCross = "rotate", IdentityCross
+		},
+		"model protate begins with numbers of a deviation of its own": func(r *Recipe) {
+			r.Model, r.InitDeviation = "protate", 0
+		},
+		"model complex never leaves zero: set a positive deviation": func(r *Recipe) {
+			r.Model, r.InitDeviation = "complex", 0
+		},
+		"products: model transe-l2 compares by a distance": func(r *Recipe) {
+			r.Model, r.Products = "transe-l2", SplitBF16
+		},
+	} {
+		r := Default()
+		change(&r)
+		assert.ErrorContains(t, r.Check(), want)
+	}
+	r := Default()
+	r.Model, r.InitDeviation, r.InitCross = "mquade", 0, IdentityCross
+	require.NoError(t, r.Check(), "MQuadE takes MQuinE's recipes, and its relations do not begin at zero")
+}
+
+func TestLine(t *testing.T) {
+	for _, name := range Presets()[len(presetKinds):] {
+		want, err := Preset(name, "")
+		require.NoError(t, err)
+		got, err := ParseLine(want.Line())
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	got, err := ParseLine("dim=7")
+	require.NoError(t, err)
+	want := Default()
+	want.Dim = 7
+	assert.Equal(t, want, got, "a line without newer options")
+	assert.Equal(t, "dim is 7 and was 20", got.Differences(Default()))
+	_, err = ParseLine("dmi=7")
+	assert.ErrorContains(t, err, `there is no option "dmi" in this version of mquine`)
+	_, err = ParseLine("dim=0")
+	assert.ErrorContains(t, err, `dim "0": must be a whole number from 1 to 32768`)
+}
+
+func TestRecipeFile(t *testing.T) {
+	read := func(text string) (Recipe, error) {
+		c := Default()
+		_, err := c.Read(strings.NewReader(text), "x.yaml")
+		return c, err
+	}
+	for _, name := range Presets()[len(presetKinds):] {
+		c, err := Preset(name, "")
+		require.NoError(t, err)
+		got, err := read(string(c.YAML()))
+		require.NoError(t, err)
+		assert.Equal(t, c, got)
+	}
+	c, err := read("dim: 7 # small\n\nfilter: true\nlearning_rate: 1e-2\n")
+	require.NoError(t, err)
+	assert.Equal(t, 7, c.Dim)
+	assert.True(t, c.Filter)
+	assert.Equal(t, 0.01, c.LearningRate)
+	_, err = read("")
+	require.NoError(t, err)
+
+	for text, want := range map[string]string{
+		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
+		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
+		"dim: [7]":                  "x.yaml:1: dim needs a single value",
+		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 32768`,
+		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
+		"filter: maybe":             `x.yaml:1: filter "maybe": must be true or false`,
+		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,
+		"stop_metric: mrr":          `x.yaml:1: stop_metric "mrr": metric "mrr": give `,
+		"- dim":                     "x.yaml:1: a configuration is a list of lines",
+		"dim: 7\n\tx: 3":            "x.yaml:2: this is not YAML: found a tab character",
+		"dim: \x1b":                 "x.yaml: this is not YAML: control characters are not allowed",
+		"clip: -1":                  `x.yaml:1: clip "-1": must be a number of at least 0`,
+		"data: [a]":                 "x.yaml:1: data needs a single value",
+		"dim:":                      `x.yaml:1: dim "": must be a whole number`,
+	} {
+		_, err := read(text)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestPresets(t *testing.T) {
+	for _, name := range Presets()[len(presetKinds):] {
+		r, err := Preset(name, "elsewhere")
+		require.NoError(t, err)
+		require.NoError(t, r.Check(), name)
+	}
+	// The paper's table "The best hyperparameters of MQuinE".
+	type row struct {
+		k, d, batch  int
+		alpha, gamma float64
+		m            int
+		lambdaReg    float64
+	}
+	for dataset, want := range map[string]row{
+		"fb15k-237": {32, 38, 1024, 0.5, 12, 256, 0.01},
+		"wn18":      {64, 35, 1024, 1, 9, 256, 5e-3},
+		"wn18rr":    {64, 35, 1024, 0.5, 12, 512, 0.01},
+		"yago3-10":  {64, 18, 4096, 1, 32, 512, 5e-3},
+		"codex-s":   {32, 32, 1024, 0.5, 12, 256, 0.01},
+		"codex-m":   {32, 32, 1024, 0.5, 12, 256, 0.01},
+		"codex-l":   {32, 32, 1024, 0.5, 12, 256, 5e-3},
+	} {
+		r, err := Preset("paper", dataset)
+		require.NoError(t, err)
+		assert.Equal(t, want, row{r.ZSamples, r.Dim, r.Batch, r.Adversarial, r.Gamma, r.NegativeCount, r.LambdaReg})
+		assert.Equal(t, []any{Paper, IndependentNegatives, true, model.Frobenius, 1.0, IdentityCross, 0.0},
+			[]any{r.Loss, r.Negatives, r.Filter, r.Regulariser, r.LambdaNeg, r.InitCross, r.Dropout})
+	}
+	named, err := Preset("paper:yago3-10", "fb15k-237")
+	require.NoError(t, err)
+	assert.Equal(t, 18, named.Dim)
+
+	_, err = Preset("paper", "umls")
+	require.ErrorContains(t, err, `preset paper has no row for data set "umls": take one of its rows by name, as in `+
+		`paper:codex-l; they are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
+	_, err = Preset("best", "umls")
+	require.ErrorContains(t, err, `take one of its rows by name, as in best:codex-m`)
+	_, err = Preset("papre", "umls")
+	require.ErrorContains(t, err, "the presets are paper and best")
+}
+
+// Whatever stands in a file, reading it ends with a recipe or with one sentence.
+func FuzzRecipeFile(f *testing.F) {
+	f.Add("dim: 7\nloss: paper\n")
+	f.Add("# nothing\n")
+	f.Add("a: &a 1\ndim: *a\n<<: {}\n")
+	f.Add(string(new(Recipe).YAML()))
+	f.Fuzz(func(t *testing.T, text string) {
+		c := Default()
+		if _, err := c.Read(strings.NewReader(text), "x.yaml"); err != nil {
+			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "x.yaml") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		again := Default()
+		if _, err := again.Read(strings.NewReader(string(c.YAML())), "y.yaml"); err != nil || again != c {
+			t.Errorf("%v: %+v", err, c)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/internal/workdir"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+// ConfigFile is the file of a run's folder that has the data set and the recipe.
+const ConfigFile = "config.yaml"
+
+// DataKey is its key for the data set.
+const DataKey = "data"
+
+// Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
+// exist, and appears with its configuration in it.
+func Create(dir, data string, g *kg.Graph, r recipe.Recipe) error {
+	if err := r.CheckData(g); err != nil {
+		return err
+	}
+	text, err := configText(data, r)
+	if err != nil {
+		return err
+	}
+	return workdir.Create(dir, map[string][]byte{ConfigFile: text})
+}
+
+// configText is what config.yaml holds.
+func configText(data string, r recipe.Recipe) ([]byte, error) {
+	text, err := DataLine(data)
+	return append(text, r.YAML()...), err
+}
+
+// DataLine writes the name or the folder of a data set as lines of YAML.
+func DataLine(data string) (line []byte, err error) {
+	if strings.ContainsRune(data, filepath.Separator) {
+		if data, err = filepath.Abs(data); err != nil {
+			return nil, err
+		}
+	}
+	name, err := json.Marshal(data) // a string of JSON is one of YAML, which takes no control characters
+	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", DataKey, text.JSON(name)), err
+}
+
+// ReadRecipe reads the recipe of the run in a folder and the name of its data set.
+func ReadRecipe(ctx context.Context, dir string) (r recipe.Recipe, data string, err error) {
+	path := filepath.Join(dir, ConfigFile)
+	file, err := input.Open(ctx, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, "", fmt.Errorf("%s is not the folder of a training: it has no %s", dir, ConfigFile)
+	case err != nil:
+		return r, "", err
+	}
+	defer file.Close()
+	r = recipe.Default()
+	others, err := r.Read(file, path, DataKey)
+	if err != nil {
+		return r, "", err
+	}
+	if others[DataKey] == "" {
+		return r, "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, DataKey)
+	}
+	return r, others[DataKey], nil
+}

@@ -1,0 +1,378 @@
+package run
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model/checkpoint/safetensors"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+const elsewhere = ", or start a new training in another folder"
+
+// resume opens the run in a folder and trains it to its end.
+func resume(t testing.TB, dir string) error {
+	t.Helper()
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Train(t.Context(), func(train.Epoch) {})
+}
+
+// Resuming removes temporary files of killed processes and nothing else, whatever its name.
+func TestResumeKeepsHiddenFiles(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
+	hidden := []string{".git/HEAD", ".notes", ".ssh/id", ".last.bak/x",
+		"last/.git/HEAD", "best/.keep", "best/.model.safetensors.old"}
+	litter := []string{traintest.Litter, "last/" + traintest.Litter, "best/" + traintest.Litter + "/half"}
+	traintest.WriteFiles(t, dir, append(hidden, litter...)...)
+	require.NoError(t, Extend(t.Context(), dir, 2))
+	require.NoError(t, resume(t, dir))
+	files := traintest.Contents(t, dir)
+	for _, name := range hidden {
+		assert.Equal(t, name, files[name])
+	}
+	for _, name := range litter {
+		assert.NotContains(t, files, name)
+	}
+}
+
+// A checkpoint whose folder is a symbolic link stays where the user has put it, and nothing else there is touched.
+func TestResumeThroughLinks(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	want := trainIn(t, data, traintest.Small(3), machineOf(t, 1))
+	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
+	home := filepath.Join(t.TempDir(), "home")
+	require.NoError(t, os.Rename(filepath.Join(dir, lastName), home))
+	require.NoError(t, os.Symlink(home, filepath.Join(dir, lastName)))
+	traintest.WriteFiles(t, home, ".bashrc", ".ssh/id", "notes")
+	require.NoError(t, Extend(t.Context(), dir, 3))
+	require.NoError(t, resume(t, dir))
+	for _, file := range []string{".bashrc", ".ssh/id", "notes"} {
+		assert.Equal(t, file, traintest.Contents(t, home)[file])
+	}
+	link, err := os.Readlink(filepath.Join(dir, lastName))
+	require.NoError(t, err)
+	assert.Equal(t, home, link)
+	assert.Equal(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, home, "model.safetensors"))
+}
+
+// replaceAll puts files into a folder, in the place of all that is there.
+func replaceAll(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(dir))
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+}
+
+// A state that is missing beside anything trained is an error that changes nothing. With nothing trained, the
+// training starts.
+func TestResumeWithoutState(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	for _, epochs := range []int{1, 3} {
+		whole := trainIn(t, data, traintest.Small(epochs), machineOf(t, 1))
+		all := traintest.Contents(t, whole)
+		for _, left := range []string{"last/", "best/", "log.jsonl", ""} {
+			dir := filepath.Join(t.TempDir(), "run")
+			files := maps.Clone(all)
+			maps.DeleteFunc(files, func(name, _ string) bool {
+				return name != "config.yaml" && (left == "" || !strings.HasPrefix(name, left))
+			})
+			replaceAll(t, dir, files)
+			if left == "" {
+				require.NoError(t, resume(t, dir))
+				assert.Equal(t, all[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
+				continue
+			}
+			want := filepath.Join(dir, stateName) + " is missing, and " + filepath.Join(dir, left) +
+				" is there: the training cannot go on without its state, and starting over would replace what was " +
+				"trained; restore it from a backup" + elsewhere
+			assert.EqualError(t, resume(t, dir), want)
+			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
+			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
+		}
+		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
+		assert.ErrorContains(t, resume(t, whole), "the training cannot go on without its state")
+	}
+}
+
+// A kill between any two files of any epoch leaves a folder that goes on to the same bytes.
+func TestKilledBetweenFiles(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(4)
+	c.Average = 0.5
+	want := trainIn(t, data, c, machineOf(t, 1))
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, c))
+	steps := []map[string]string{} // the folder after each epoch
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	steps = append(steps, traintest.Contents(t, dir))
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) { steps = append(steps, traintest.Contents(t, dir)) }))
+	require.NoError(t, r.Close())
+	require.Len(t, steps, 5)
+
+	// As in Run.keep.
+	order := []string{"last/", "best/", "log.jsonl", "loss.svg", "validation.svg"}
+	for epoch := range steps[:4] {
+		for written := range len(order) + 1 {
+			files := maps.Clone(steps[epoch])
+			for name, text := range steps[epoch+1] {
+				if slices.ContainsFunc(order[:written], func(p string) bool { return strings.HasPrefix(name, p) }) {
+					files[name] = text
+				}
+			}
+			replaceAll(t, dir, files)
+			require.NoError(t, resume(t, dir), "epoch %d, %d files written", epoch+1, written)
+			for _, file := range outputs {
+				assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file),
+					"epoch %d, %d files written: %s", epoch+1, written, file)
+			}
+		}
+	}
+}
+
+// writeOldState writes the state of a run as earlier versions did.
+func writeOldState(t testing.TB, dir string, changes map[string]string) {
+	t.Helper()
+	path := filepath.Join(dir, stateName)
+	file, err := safetensors.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	metadata := map[string]string{"format": "mquine-state/2"}
+	for _, key := range []string{"epoch", "steps", "best", "best_epoch", "waited", "finished"} {
+		metadata[key] = file.Metadata()[key]
+	}
+	maps.Copy(metadata, changes)
+	var tensors []safetensors.Float32
+	for _, tensor := range file.Tensors() {
+		values, err := file.Float32(tensor.Name)
+		require.NoError(t, err)
+		values = slices.Clone(values) // which are the file that is replaced
+		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: values})
+	}
+	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
+}
+
+// The folders of earlier versions go on to the same bytes, with a note about what cannot be checked, which the next
+// epoch ends.
+func TestResumeOldState(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
+	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
+	writeOldState(t, dir, nil)
+	require.NoError(t, Extend(t.Context(), dir, 4))
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.Len(t, r.Notes, 1)
+	assert.Contains(t, r.Notes[0], "of an earlier version, does not tell the data set")
+	require.NoError(t, r.TrainTo(t.Context(), 3, func(train.Epoch) {}))
+	require.NoError(t, r.Close())
+	r, err = Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	assert.Empty(t, r.Notes)
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Close())
+	for _, file := range outputs {
+		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
+	}
+
+	// Its checkpoint records the options, which are compared.
+	require.NoError(t, Extend(t.Context(), dir, 5))
+	writeOldState(t, dir, nil)
+	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
+	assert.ErrorContains(t, resume(t, dir),
+		"config.yaml was changed after the training began: seed is 2 and was 1; set it back")
+}
+
+// A run does not go on with another data set, and says which part is another.
+func TestResumeWithOtherData(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
+	require.NoError(t, Extend(t.Context(), dir, 2))
+	before := traintest.Contents(t, data)
+	lines := func(name string) []string { return strings.SplitAfter(strings.TrimSuffix(before[name], "\n"), "\n") }
+	labels := slices.Clone(traintest.OpenGraph(t, data).Entities.Labels())
+	slices.Reverse(labels)
+	for _, test := range []struct{ name, text, want string }{
+		{"train.txt", strings.Join(lines("train.txt")[:250], ""), "the train split has 250 triples and had 500"},
+		{"train.txt", lines("train.txt")[1] + before["train.txt"][len(lines("train.txt")[0]):],
+			"the train split has 500 triples, but not the same ones in the same order"},
+		{"valid.txt", strings.Join(lines("valid.txt")[:19], ""), "the valid split has 19 triples and had 20"},
+		{"test.txt", "", "the test split is missing"},
+		{"entities.txt", strings.Join(labels, "\n") + "\n",
+			"the entity vocabulary has 120 labels, but not the same ones in the same order"},
+	} {
+		files := maps.Clone(before)
+		delete(files, "entities.tsv") // where there is one, it is read before entities.txt
+		if files[test.name] = test.text; test.text == "" {
+			delete(files, test.name)
+		}
+		replaceAll(t, data, files)
+		assert.EqualError(t, resume(t, dir), "the data set in "+data+" is not the one with which "+dir+" began: "+
+			test.want+"; restore it, or start again in another folder")
+		replaceAll(t, data, before)
+	}
+	// The same data in another place are the same.
+	other := filepath.Join(t.TempDir(), "families")
+	require.NoError(t, os.Rename(data, other))
+	traintest.Change(t, filepath.Join(dir, ConfigFile), data, other)
+	require.NoError(t, resume(t, dir))
+}
+
+// A run does not go on with other options, and says which.
+func TestResumeWithOtherOptions(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
+	config := filepath.Join(dir, ConfigFile)
+	require.NoError(t, Extend(t.Context(), dir, 3))
+	for _, test := range []struct{ old, text, want string }{
+		{"\nseed: 1\n", "\nseed: 7\n", "seed is 7 and was 1"},
+		{"\nlearning_rate: 0.003\n", "\nlearning_rate: 0.01\n", "learning_rate is 0.01 and was 0.003"},
+		{"\noptimiser: adam\n", "\noptimiser: sgd\n", "optimiser is sgd and was adam"},
+		{"\nvalid_every: 1\n", "\nvalid_every: 2\n", "valid_every is 2 and was 1"},
+	} {
+		undo := traintest.Change(t, config, test.old, test.text)
+		assert.EqualError(t, resume(t, dir), config+" was changed after the training began: "+test.want+
+			"; set it back"+elsewhere)
+		undo()
+	}
+	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 1\n")
+	assert.ErrorContains(t, resume(t, dir), "has 2 epochs done, and epochs in "+config+" is 1")
+	undo()
+	traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 4\n")
+	require.NoError(t, resume(t, dir))
+	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
+	assert.Equal(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, dir, outputs[0]))
+
+	c := traintest.Small(2)
+	c.Decay = recipe.CosineDecay
+	falls := trainIn(t, data, c, machineOf(t, 1))
+	traintest.Change(t, filepath.Join(falls, ConfigFile), "\nepochs: 2\n", "\nepochs: 3\n")
+	assert.ErrorContains(t, resume(t, falls), "the learning rate of "+falls+" falls to 0 over its 2 epochs")
+
+	// Before the first epoch is done, the options are the user's to change.
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	require.NoError(t, create(t, fresh, data, traintest.Small(1)))
+	r, err := Open(t.Context(), fresh, machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	traintest.Change(t, filepath.Join(fresh, ConfigFile), "\nseed: 1\n", "\nseed: 7\n")
+	require.NoError(t, resume(t, fresh))
+}
+
+// The log and the checkpoints are of the epoch of the state.
+func TestResumeComparesFiles(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(3)
+	c.LearningRate = 0 // the first epoch is the best
+	dir := trainIn(t, data, c, machineOf(t, 1))
+	first := traintest.Contents(t, trainIn(t, data, traintest.Small(1), machineOf(t, 1)))
+	files := traintest.Contents(t, dir)
+	lines := strings.SplitAfter(files[logName], "\n")
+	model, state := "/model.safetensors", filepath.Join(dir, stateName)
+	for _, test := range []struct{ name, text, want string }{
+		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, and " + state + " is of epoch 3: restore both"},
+		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or remove it"},
+		{logName, lines[0] + "{", "log.jsonl:2: this is not the line of an epoch"},
+		{logName, "", "log.jsonl ends with epoch 0"},
+		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", and by " + state +
+			" it is of epoch 3: restore both"},
+		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", and by " + state +
+			" it is of epoch 1: restore both"},
+	} {
+		changed := maps.Clone(files)
+		changed[test.name] = test.text
+		replaceAll(t, dir, changed)
+		assert.ErrorContains(t, resume(t, dir), test.want)
+		assert.ErrorContains(t, Extend(t.Context(), dir, 9), test.want)
+		assert.Equal(t, changed, traintest.Contents(t, dir))
+	}
+	replaceAll(t, dir, files)
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, bestName)))
+	assert.EqualError(t, resume(t, dir), filepath.Join(dir, bestName)+
+		", the checkpoint of the best epoch, 1, is missing: restore it from a backup"+elsewhere)
+	replaceAll(t, dir, files)
+
+	// The last checkpoint is in the state, and the log begins again.
+	for _, name := range []string{lastName, logName} {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	require.NoError(t, resume(t, dir))
+	assert.Equal(t, files[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
+	require.NoError(t, Extend(t.Context(), dir, 5))
+	require.NoError(t, resume(t, dir))
+	require.NoError(t, resume(t, dir))
+	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
+}
+
+// A folder that is removed under a training does not come back in part.
+func TestFolderRemovedDuringTraining(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	for _, put := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "run")
+		require.NoError(t, create(t, dir, data, traintest.Small(5)))
+		r, err := Open(t.Context(), dir, machineOf(t, 1))
+		require.NoError(t, err)
+		err = r.Train(t.Context(), func(e train.Epoch) {
+			if e.Epoch == 2 {
+				require.NoError(t, os.RemoveAll(dir))
+				if put {
+					require.NoError(t, create(t, dir, data, traintest.Small(5)))
+				}
+			}
+		})
+		assert.EqualError(t, err, filepath.Join(dir, ConfigFile)+traintest.Gone)
+		require.NoError(t, r.Close())
+		if put {
+			assert.Equal(t, []string{ConfigFile}, slices.Collect(maps.Keys(traintest.Contents(t, dir))))
+		} else {
+			assert.NoDirExists(t, dir)
+		}
+	}
+}
+
+// A run that was killed while it kept its last epoch, which is validated only for being the last, takes no more
+// epochs before that one is done: trained again, it would not be validated, and best/ would be of no validated epoch.
+func TestExtendAfterKillInLastEpoch(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	c := traintest.Small(3)
+	c.ValidEvery, c.Patience = 2, 0
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, c))
+	var steps []map[string]string
+	var last train.Epoch
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) { steps, last = append(steps, traintest.Contents(t, dir)), e }))
+	require.NoError(t, r.Close())
+	require.True(t, last.Best, "the last epoch is the best, so that it is in best/")
+
+	killed := maps.Clone(steps[1])
+	for name, text := range steps[2] {
+		if strings.HasPrefix(name, "last/") || strings.HasPrefix(name, "best/") {
+			killed[name] = text
+		}
+	}
+	replaceAll(t, dir, killed)
+	assert.ErrorContains(t, Extend(t.Context(), dir, 6), dir+" was stopped while it wrote epoch 3, its last: finish it with")
+	require.NoError(t, resume(t, dir))
+	require.NoError(t, Extend(t.Context(), dir, 6))
+	require.NoError(t, resume(t, dir))
+}

@@ -1,0 +1,325 @@
+// Package run keeps trainings in folders, where they can be taken up again after any interruption.
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/checkpoint"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/workdir"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+// The files of a run.
+const (
+	logName        = "log.jsonl"
+	stateName      = "state.safetensors"
+	bestName       = "best"
+	lastName       = "last"
+	lossPlotName   = "loss.svg"
+	metricPlotName = "validation.svg"
+
+	// parametersName is the file of a checkpoint that has its metadata.
+	parametersName = "model.safetensors"
+)
+
+// Run is a training in a folder, where it can be taken up again after any interruption:
+//
+//	config.yaml         the data set and all options
+//	log.jsonl           an Epoch a line
+//	last/               the checkpoint of the last epoch
+//	best/               that of the best validated epoch
+//	loss.svg, validation.svg
+//	state.safetensors   what the next epoch needs
+//
+// The state is written last: an epoch is done when it is there, and one that is not done is made again,
+// to the same bytes. What does not fit to the state, be it a file of the folder, an option or the data set, is an
+// error: a run ends with those bytes or not at all.
+type Run struct {
+	Dir    string
+	Recipe recipe.Recipe
+	Graph  *kg.Graph
+	// Notes tells what could not be checked. One sentence each.
+	Notes []string
+
+	lock     *workdir.Lock // nil in a finished run
+	data     Fingerprint   // of the data set that it is trained on; nil if the state does not tell
+	trainer  *train.Trainer
+	progress progress
+	log      []train.Epoch
+}
+
+// stoppedEarly begins progress.stopped.
+const stoppedEarly = "stopped early"
+
+// progress is the part of the state that is no tensor.
+type progress struct {
+	epoch, steps int
+	best         float64
+	bestEpoch    int    // 0 before the first validation
+	waited       int    // validations since the best
+	stopped      string // why, if the training stopped early
+}
+
+// Open opens the run in a folder, at the epoch that it has come to, and keeps other processes from
+// it until it is closed. A run that is finished already can be opened too.
+func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
+	r := &Run{Dir: filepath.Clean(dir)}
+	if err := r.open(ctx, m); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Close lets other processes work in the folder.
+func (r *Run) Close() error {
+	l := r.lock
+	r.lock = nil
+	return l.Close()
+}
+
+func (r *Run) open(ctx context.Context, m train.Machine) error {
+	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
+	if _, err := r.read(ctx); err != nil {
+		return err
+	}
+	if r.complete() {
+		return r.check(ctx)
+	}
+	var err error
+	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
+		return err
+	}
+	data, err := r.read(ctx) // it may have gone on before the lock
+	if err != nil {
+		return err
+	}
+	if err := r.check(ctx); err != nil || r.complete() {
+		return err
+	}
+	if r.Graph, err = kg.Open(ctx, data, kg.ReportProgress(m.Reading)); err != nil {
+		return err
+	}
+	if err := r.checkData(); err != nil {
+		return err
+	}
+	if err := r.Recipe.CheckData(r.Graph); err != nil {
+		return err
+	}
+	if r.trainer, err = train.NewTrainer(ctx, r.Recipe, r.Graph, m); err != nil {
+		return err
+	}
+	if err := r.restore(); err != nil {
+		return err
+	}
+	r.sweep()
+	switch {
+	case r.progress.epoch == 0:
+		return r.writeState(ctx)
+	case !r.hasLast():
+		return r.save(ctx, lastName)
+	}
+	return nil
+}
+
+// complete tells whether there is nothing left to do.
+func (r *Run) complete() bool { return r.Finished() != "" && r.hasLast() }
+
+func (r *Run) hasLast() bool {
+	_, err := os.Stat(r.path(lastName, parametersName))
+	return err == nil
+}
+
+// checkData compares the data set with the one of the epochs so far.
+func (r *Run) checkData() error {
+	now := FingerprintOf(r.Graph)
+	if r.progress.epoch > 0 {
+		if r.data == nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was "+
+				"trained on, so that it cannot be compared; the next epoch's will",
+				r.path(stateName)))
+		} else if err := r.data.Check(now, r.Graph.Dir, r.Dir); err != nil {
+			return err
+		}
+	}
+	r.data = now
+	return nil
+}
+
+// read reads the configuration and how far the run has come, and returns the name of the data set.
+func (r *Run) read(ctx context.Context) (data string, err error) {
+	if r.Recipe, data, err = ReadRecipe(ctx, r.Dir); err != nil {
+		return "", err
+	}
+	return data, r.readState(ctx)
+}
+
+func (r *Run) path(name ...string) string {
+	return filepath.Join(append([]string{r.Dir}, name...)...)
+}
+
+// Finished says why a finished run ended, and is empty while there are epochs to come.
+func (r *Run) Finished() string {
+	if r.progress.stopped == "" && r.progress.epoch >= r.Recipe.Epochs {
+		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
+	}
+	return r.progress.stopped
+}
+
+// Epoch returns the number of epochs done, and Best the best of them with its metric, or 0 if none
+// has been validated.
+func (r *Run) Epoch() int           { return r.progress.epoch }
+func (r *Run) Best() (int, float64) { return r.progress.bestEpoch, r.progress.best }
+func (r *Run) Triples() int         { return r.trainer.Triples() }
+
+// sweep removes the temporary files of killed processes. A checkpoint's folder that is a symbolic link leads to a
+// place that is not the run's to tidy.
+func (r *Run) sweep() {
+	atomicfile.Sweep(r.Dir)
+	for _, name := range []string{lastName, bestName} {
+		if info, err := os.Lstat(r.path(name)); err == nil && info.IsDir() {
+			atomicfile.Sweep(r.path(name))
+		}
+	}
+}
+
+// Train makes the epochs that are missing, and calls report after each, when it is safely on the
+// disk. When ctx is cancelled, the current epoch is lost and nothing else.
+func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
+	return r.TrainTo(ctx, r.Recipe.Epochs, report)
+}
+
+// trainTo is Train up to an epoch.
+func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
+	for r.progress.stopped == "" && r.progress.epoch < last {
+		before := proc.ProcessorTime()
+		e, err := r.trainer.Epoch(ctx)
+		if err != nil {
+			return r.explain(err)
+		}
+		c := &r.Recipe
+		r.progress.epoch, r.progress.steps = e.Epoch, e.Epoch*r.trainer.StepsPerEpoch()
+		if c.ValidEvery > 0 && (e.Epoch%c.ValidEvery == 0 || e.Epoch == c.Epochs) {
+			if err := r.validate(ctx, &e); err != nil {
+				return err
+			}
+		}
+		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
+		if c.Patience > 0 && r.progress.waited >= c.Patience {
+			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
+				e.Epoch, c.StopMetric, c.Patience)
+		}
+		r.log = append(r.log, e)
+		if err := r.keep(ctx, e); err != nil {
+			return err
+		}
+		report(e)
+	}
+	return nil
+}
+
+// explain adds to an error where the last good parameters are.
+func (r *Run) explain(err error) error {
+	if errors.Is(err, context.Canceled) || r.progress.epoch == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; %s is the checkpoint of epoch %d", err, r.path(lastName), r.progress.epoch)
+}
+
+func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
+	start := time.Now()
+	if e.Valid, err = r.trainer.Validate(ctx); err != nil {
+		return err
+	}
+	e.ValidSeconds = time.Since(start).Seconds()
+	p := &r.progress
+	if m := e.Valid.Of(r.Recipe.StopMetric); p.bestEpoch == 0 || m > p.best {
+		p.best, p.bestEpoch, p.waited, e.Best = m, e.Epoch, 0, true
+	} else {
+		p.waited++
+	}
+	return nil
+}
+
+// keep writes all files of an epoch, the state last.
+func (r *Run) keep(ctx context.Context, e train.Epoch) error {
+	if err := r.save(ctx, lastName); err != nil {
+		return err
+	}
+	if e.Best {
+		if err := r.save(ctx, bestName); err != nil {
+			return err
+		}
+	}
+	if err := r.writeLog(); err != nil {
+		return err
+	}
+	if err := r.plot(); err != nil {
+		return err
+	}
+	return r.writeState(ctx)
+}
+
+// save writes the checkpoint last or best.
+func (r *Run) save(ctx context.Context, name string) error {
+	if err := r.lock.Check(); err != nil {
+		return err
+	}
+	dir := r.path(name)
+	metadata := map[string]string{
+		"dataset": r.Graph.Name, "epoch": fmt.Sprint(r.progress.epoch), "training": r.Recipe.Line(),
+	}
+	write := checkpoint.Save
+	if _, err := os.Stat(dir); err == nil {
+		write = checkpoint.Replace
+	}
+	return write(ctx, dir, r.trainer.Model(), r.Graph.Entities, r.Graph.Relations, metadata)
+}
+
+func (r *Run) writeLog() error {
+	return atomicfile.Write(r.path(logName), func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		for _, e := range r.log {
+			if err := encoder.Encode(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// BestUpTo returns the best epoch up to the given one, with its metric. A run that mquine train --resume has taken
+// beyond tells it by its log.
+func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
+	if r.progress.epoch <= epoch {
+		return r.progress.bestEpoch, r.progress.best, nil
+	}
+	if len(r.log) == 0 || r.log[0].Epoch != 1 {
+		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or "+
+			"move the folder elsewhere, and the search trains the trial again",
+			r.path(logName), epoch)
+	}
+	for _, e := range r.log[:epoch] {
+		if e.Best {
+			best, value = e.Epoch, e.Valid.Of(r.Recipe.StopMetric)
+		}
+	}
+	return best, value, nil
+}
+
+// Log returns the epochs that are done.
+func (r *Run) Log() []train.Epoch { return r.log }
+
+// Model returns the model of the last epoch, or the initial one.
+func (r *Run) Model() model.Model { return r.trainer.Model() }

@@ -1,0 +1,195 @@
+package run
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+func machineOf(t testing.TB, threads int) train.Machine {
+	return train.Machine{Backend: traintest.Backend(t), Threads: threads}
+}
+
+func create(t testing.TB, dir, data string, c recipe.Recipe) error {
+	t.Helper()
+	return Create(dir, data, traintest.OpenGraph(t, data), c)
+}
+
+// trainIn runs a training from the start and returns its folder.
+func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, create(t, dir, data, c))
+	r, err := Open(t.Context(), dir, m)
+	require.NoError(t, err)
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Close())
+	return dir
+}
+
+var outputs = []string{"last/model.safetensors", "best/model.safetensors", "state.safetensors", "config.yaml"}
+
+func TestSameBytesForAnyThreads(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	for name, change := range traintest.Recipes() {
+		t.Run(name, func(t *testing.T) {
+			want := trainIn(t, data, traintest.Recipe(change), machineOf(t, 1))
+			for _, threads := range []int{2, 3, 4} {
+				got := trainIn(t, data, traintest.Recipe(change), machineOf(t, threads))
+				for _, file := range outputs {
+					assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, got, file), "%d threads, %s", threads, file)
+				}
+			}
+			c := traintest.Recipe(change)
+			c.Seed++
+			other := trainIn(t, data, c, machineOf(t, 1))
+			assert.NotEqual(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, other, outputs[0]), "another seed")
+		})
+	}
+}
+
+// A training that is interrupted in any epoch, at any place, ends with the bytes of one that is not.
+func TestResume(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	for name, change := range traintest.Recipes() {
+		t.Run(name, func(t *testing.T) {
+			want := trainIn(t, data, traintest.Recipe(change), machineOf(t, 2))
+			dir := filepath.Join(t.TempDir(), "run")
+			require.NoError(t, create(t, dir, data, traintest.Recipe(change)))
+			for stop := 2; ; stop += 3 {
+				ctx, cancel := context.WithCancel(t.Context())
+				m := machineOf(t, 2)
+				steps := 0
+				m.Progress = func(train.Progress) {
+					if steps++; steps == stop {
+						cancel()
+					}
+				}
+				r, err := Open(ctx, dir, m)
+				require.NoError(t, err)
+				err = r.Train(ctx, func(train.Epoch) {})
+				cancel()
+				require.NoError(t, r.Close())
+				if err == nil {
+					break
+				}
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			for _, file := range outputs {
+				assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
+			}
+			r, err := Open(t.Context(), dir, machineOf(t, 1))
+			require.NoError(t, err)
+			assert.Equal(t, "all 3 epochs are done", r.Finished())
+		})
+	}
+}
+
+// A run that is given more epochs ends as one that had them from the start.
+func TestExtend(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	of := func(epochs int, change func(*recipe.Recipe)) recipe.Recipe {
+		c := traintest.Recipe(change)
+		c.Epochs = epochs
+		return c
+	}
+	average := func(c *recipe.Recipe) { c.Average = 0.6 }
+	want := trainIn(t, data, of(4, average), machineOf(t, 1))
+	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
+	require.NoError(t, Extend(t.Context(), dir, 4))
+	require.NoError(t, Extend(t.Context(), dir, 4), "again")
+	r, err := Open(t.Context(), dir, machineOf(t, 1))
+	require.NoError(t, err)
+	require.Empty(t, r.Finished())
+	other := Extend(t.Context(), dir, 5)
+	assert.EqualError(t, other, "another process is at work in "+dir+": wait until it ends, or stop it")
+	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
+	require.NoError(t, r.Close())
+	for _, file := range []string{"last/model.safetensors", "state.safetensors", "config.yaml"} {
+		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
+	}
+
+	require.NoError(t, Extend(t.Context(), dir, 4), "done")
+	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" has 4 epochs already: give it more than that")
+	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
+	assert.EqualError(t, Extend(t.Context(), falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
+	// At this rate nothing moves, and no validation is better than the first.
+	early := trainIn(t, data, of(9, func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
+	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
+	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
+	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
+	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not the folder of a training")
+}
+
+func TestEarlyStop(t *testing.T) {
+	c := traintest.Recipe(func(c *recipe.Recipe) {})
+	c.Epochs, c.Patience, c.LearningRate = 50, 2, 0 // nothing changes, so the first epoch is the best
+	dir := trainIn(t, traintest.FamiliesFolder(t), c, machineOf(t, 2))
+	r, err := Open(t.Context(), dir, machineOf(t, 2))
+	require.NoError(t, err)
+	assert.Equal(t, "stopped early, after epoch 3: no better mrr/both/all in 2 validations", r.Finished())
+	epoch, best := r.Best()
+	assert.Equal(t, 1, epoch)
+	assert.Positive(t, best)
+}
+
+func TestBlowUp(t *testing.T) {
+	for _, change := range []func(*recipe.Recipe){
+		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate = recipe.SGD, 1000 },
+		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate, c.Regulariser = recipe.SGD, 1000, model.N3 },
+	} {
+		c := traintest.Recipe(change)
+		dir := filepath.Join(t.TempDir(), "run")
+		require.NoError(t, create(t, dir, traintest.FamiliesFolder(t), c))
+		r, err := Open(t.Context(), dir, machineOf(t, 2))
+		require.NoError(t, err)
+		err = r.Train(t.Context(), func(train.Epoch) {})
+		require.ErrorContains(t, err, "training blew up in epoch ")
+		assert.ErrorContains(t, err, "lower learning_rate")
+		assert.NotContains(t, err.Error(), "\n")
+		if r.Epoch() > 0 {
+			assert.ErrorContains(t, err, "is the checkpoint of epoch")
+		}
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	dir, g := t.TempDir(), traintest.RandomGraph(5, 1, 20, 1)
+	require.ErrorContains(t, Create(dir, "x", g, recipe.Default()), "exists already")
+	c := recipe.Default()
+	c.ZSamples, c.Negatives = 3, recipe.IndependentNegatives
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")
+	for want, change := range map[string]func(*recipe.Recipe){
+		"loss: margin takes one answer": func(c *recipe.Recipe) { c.Loss = recipe.Margin },
+		"distribution: bernoulli draws": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
+		"set subsampling to false":      func(c *recipe.Recipe) { c.Subsampling = true },
+	} {
+		c := recipe.Default()
+		c.Negatives = recipe.KvsAll
+		require.NoError(t, c.Check())
+		change(&c)
+		require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), want)
+	}
+	c = recipe.Default()
+	c.Negatives, c.Distribution, c.Regulariser = recipe.IndependentNegatives, recipe.Bernoulli, model.Dura
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura takes both queries of a positive")
+	g.Splits[kg.Valid] = nil
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no validation triples: set valid_every to 0")
+	g.Splits[kg.Train] = nil
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no train split")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, entries)
+	_, err = Open(t.Context(), dir, machineOf(t, 1))
+	require.ErrorContains(t, err, "it has no config.yaml")
+}

@@ -1,0 +1,132 @@
+package search
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/run"
+)
+
+const resumeSpace = "dim: 4\nbatch: 128\nepochs: 6\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
+
+// searchOfThree makes a search of three trials and stops it after some jobs.
+func searchOfThree(t *testing.T, jobs int) string {
+	t.Helper()
+	dir := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 3})
+	s := openFolder(t, dir, machineOf(t, 1))
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s.End = func(Trial) {
+		if len(s.trials) == jobs {
+			cancel()
+		}
+	}
+	if jobs > 0 {
+		require.ErrorIs(t, s.Run(ctx), context.Canceled)
+	}
+	return dir
+}
+
+func goOn(t *testing.T, dir string) error {
+	t.Helper()
+	s, err := Open(t.Context(), dir, machineOf(t, 1))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.Run(t.Context())
+}
+
+// A trial that a user has taken to its end is worth at a rung what it was worth there, so that the search goes on as
+// if nothing had happened.
+func TestTrialTrainedBeyondItsRung(t *testing.T) {
+	alone, dir := searchOfThree(t, 0), searchOfThree(t, 0)
+	require.NoError(t, goOn(t, alone))
+	// The first trial was begun and not reported when it was taken on.
+	s := openFolder(t, dir, machineOf(t, 1))
+	job, _, err := s.search.Next()
+	require.NoError(t, err)
+	require.NoError(t, run.Create(s.RunDir(1), s.Plan.Data, s.Graph, job.Recipe))
+	require.NoError(t, s.Close())
+	require.NoError(t, takeOn(t, s.RunDir(1)))
+	require.NoError(t, goOn(t, dir))
+	assert.Equal(t, withoutTime(t, alone), withoutTime(t, dir))
+	s = openFolder(t, dir, machineOf(t, 1))
+	defer s.Close()
+	r, err := run.Open(t.Context(), s.RunDir(1), machineOf(t, 1))
+	require.NoError(t, err)
+	assert.InDelta(t, (r.Log()[0].ProcessorSeconds+r.Log()[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
+
+	// Without its log, it cannot be told.
+	dir = searchOfThree(t, 0)
+	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
+	assert.ErrorContains(t, goOn(t, dir),
+		"trial-001/log.jsonl does not have the epochs up to 2, by which the search compares: restore it")
+}
+
+// A trial keeps the epochs by which the search compares; a copy of it takes more.
+func TestExtendRefusesTrials(t *testing.T) {
+	dir := searchOfThree(t, 1)
+	trial := filepath.Join(dir, "trial-001")
+	want := " is a trial of the search in " + dir + ", all of which have 6 epochs: " +
+		"copy it to another folder, and give that one more epochs"
+	assert.EqualError(t, run.Extend(t.Context(), trial, 9), trial+want)
+	require.NoError(t, run.Extend(t.Context(), trial, 6))
+	t.Chdir(trial)
+	assert.EqualError(t, run.Extend(t.Context(), ".", 9), "."+want)
+	other := filepath.Join(t.TempDir(), "trial-001")
+	require.NoError(t, os.CopyFS(other, os.DirFS(trial)))
+	require.NoError(t, run.Extend(t.Context(), other, 9))
+	require.NoError(t, takeOn(t, other))
+	require.NoError(t, goOn(t, dir))
+}
+
+// A search does not go on with another space or another data set.
+func TestFolderWithOthers(t *testing.T) {
+	dir := searchOfThree(t, 2)
+	space := filepath.Join(dir, spaceName)
+	for _, test := range []struct{ old, text, want string }{
+		{"max: 0.1", "max: 0.5",
+			`trials\.jsonl:1: trial 1 has learning_rate 0\.\d+, and this search gives it 0\.\d+: restore the file`},
+		{"\nbatch: 128\n", "\nbatch: 64\n",
+			`trial-001/config\.yaml is not what this search makes of trial 1 \(batch is 128 and was 64\): restore it`},
+	} {
+		undo := traintest.Change(t, space, test.old, test.text)
+		err := goOn(t, dir)
+		require.Error(t, err)
+		assert.Regexp(t, test.want, err.Error())
+		undo()
+	}
+	s := openFolder(t, dir, machineOf(t, 1))
+	data := s.Graph.Dir
+	require.NoError(t, s.Close())
+	first, _, _ := strings.Cut(traintest.Contents(t, data)["valid.txt"], "\n")
+	undo := traintest.Change(t, filepath.Join(data, "valid.txt"), first+"\n", "")
+	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" is not the one with which "+dir+
+		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
+	undo()
+
+	// Searches of earlier versions do not tell their data set.
+	text := traintest.Contents(t, dir)[run.SearchFile]
+	traintest.Change(t, filepath.Join(dir, run.SearchFile), text[strings.Index(text, "# the data set: sizes"):], "")
+	require.NoError(t, goOn(t, dir))
+}
+
+// The folder of a search that is removed under it does not come back in part.
+func TestSearchRemoved(t *testing.T) {
+	dir := searchOfThree(t, 0)
+	s := openFolder(t, dir, machineOf(t, 1))
+	defer s.Close()
+	s.End = func(Trial) { require.NoError(t, os.RemoveAll(dir)) }
+	assert.EqualError(t, s.Run(t.Context()), filepath.Join(dir, run.SearchFile)+traintest.Gone)
+	assert.NoDirExists(t, dir)
+}

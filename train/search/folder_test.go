@@ -1,0 +1,206 @@
+package search
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
+	"github.com/mquine/mquine/train/run"
+)
+
+const folderSpace = "dim: {choice: [4, 6]}\nbatch: 128\nepochs: 5\ndecay: cosine\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
+
+func createFolder(t testing.TB, text string, p Plan) string {
+	t.Helper()
+	p.Data = traintest.FamiliesFolder(t)
+	dir := filepath.Join(t.TempDir(), "search")
+	require.NoError(t, Create(dir, traintest.OpenGraph(t, p.Data), space(t, text), p))
+	return dir
+}
+
+func openFolder(t testing.TB, dir string, m train.Machine) *Folder {
+	t.Helper()
+	s, err := Open(t.Context(), dir, m)
+	require.NoError(t, err)
+	return s
+}
+
+// withoutTime returns a file of trials without the processor time.
+func withoutTime(t testing.TB, dir string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, trialsName))
+	require.NoError(t, err)
+	return regexp.MustCompile(`"processor_minutes":[^,}]*`).ReplaceAllString(string(data), "")
+}
+
+// A search that is interrupted at any place ends like one that is not, for any number of threads. Its
+// trials are the trainings that they would be by themselves.
+func TestFolder(t *testing.T) {
+	plan := Plan{Seed: 3, Rungs: 2, Trials: 4}
+	alone := createFolder(t, folderSpace, plan)
+	s := openFolder(t, alone, machineOf(t, 2))
+	require.NoError(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+	assert.Equal(t, []int{2, 5}, s.Rungs)
+
+	dir := createFolder(t, folderSpace, plan)
+	for stop := 3; ; stop += 4 {
+		ctx, cancel := context.WithCancel(t.Context())
+		m, steps := machineOf(t, 1), 0
+		m.Progress = func(train.Progress) {
+			if steps++; steps == stop {
+				cancel()
+			}
+		}
+		s := openFolder(t, dir, m)
+		err := s.Run(ctx)
+		cancel()
+		require.NoError(t, s.Close())
+		if err == nil {
+			break
+		}
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	want := withoutTime(t, alone)
+	assert.Equal(t, want, withoutTime(t, dir))
+	assert.Equal(t, 6, strings.Count(want, "\n"), "four trials, of which two go on")
+	assert.Regexp(t, `^\{"trial":1,"epochs":2,"options":\{"dim":[46],"learning_rate":0\.\d+\},"metric":"mrr/both/all","value":0\.\d+,"best_epoch":[12],\}\n`, want)
+	for _, file := range []string{spaceName, bestConfigName} {
+		assert.Equal(t, traintest.Digest(t, alone, file), traintest.Digest(t, dir, file), file)
+	}
+
+	// The best configuration by itself.
+	best := s.Ranked()[0]
+	for _, trial := range s.trials {
+		assert.LessOrEqual(t, trial.Value, best.Value)
+	}
+	assert.Equal(t, 5, best.Epochs)
+	c := recipe.Default()
+	file, err := os.Open(filepath.Join(dir, bestConfigName))
+	require.NoError(t, err)
+	defer file.Close()
+	_, err = c.Read(file, bestConfigName)
+	require.NoError(t, err)
+	assert.Equal(t, s.Recipe(best.Trial), c)
+	byItself := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, run.Create(byItself, s.Plan.Data, s.Graph, c))
+	require.NoError(t, takeOn(t, byItself))
+	for _, model := range []string{"last/model.safetensors", "best/model.safetensors"} {
+		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, s.RunDir(best.Trial), model))
+		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, strings.Replace(s.RunDir(best.Trial), alone, dir, 1), model))
+	}
+
+	// A finished search does nothing more.
+	s = openFolder(t, dir, machineOf(t, 1))
+	require.NoError(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+	assert.Equal(t, want, withoutTime(t, dir))
+}
+
+// The trials are written last: a search that ends before that does the job again, with what follows from it.
+func TestFolderWritesTrialsLast(t *testing.T) {
+	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n", Plan{Seed: 3, Rungs: 1, Trials: 1})
+	obstacle := filepath.Join(dir, bestConfigName)
+	require.NoError(t, os.Mkdir(obstacle, 0o700))
+	s := openFolder(t, dir, machineOf(t, 1))
+	require.Error(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+
+	require.NoError(t, os.Remove(obstacle))
+	s = openFolder(t, dir, machineOf(t, 1))
+	require.NoError(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+	assert.FileExists(t, obstacle)
+	assert.Equal(t, 1, strings.Count(withoutTime(t, dir), "\n"))
+}
+
+// A trial that blows up is a failed one, and the search goes on.
+func TestFolderFailures(t *testing.T) {
+	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n", Plan{Seed: 1, Rungs: 2})
+	s := openFolder(t, dir, machineOf(t, 2))
+	require.NoError(t, s.Run(t.Context()))
+	ranked := s.Ranked()
+	require.Len(t, ranked, 2)
+	assert.Empty(t, ranked[0].Failed)
+	assert.Equal(t, 0.1, s.Recipe(ranked[0].Trial).LearningRate)
+	assert.Contains(t, ranked[1].Failed, "training blew up in epoch ")
+	require.NoError(t, s.Close())
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := createFolder(t, folderSpace, Plan{Seed: 3, Rungs: 2, Trials: 2})
+	open := func() error {
+		s, err := Open(t.Context(), dir, machineOf(t, 1))
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	}
+	require.NoError(t, open())
+	change := func(name, text string) func() {
+		path := filepath.Join(dir, name)
+		before, err := os.ReadFile(path)
+		if err != nil {
+			before = nil
+		}
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return func() { require.NoError(t, os.WriteFile(path, before, 0o600)) }
+	}
+	for _, test := range []struct{ file, text, want string }{
+		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
+		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not what this search does next"},
+		{spaceName, "dim: 3\n", "nothing to search"},
+		{run.SearchFile, "data: x\nsed: 3\n", `search.yaml:2: unknown option "sed": the nearest is seed`},
+	} {
+		restore := change(test.file, test.text)
+		err := open()
+		assert.ErrorContains(t, err, test.want)
+		restore()
+	}
+	s := openFolder(t, dir, machineOf(t, 1))
+	require.EqualError(t, open(), "another process is at work in "+dir+": wait until it ends, or stop it")
+	s.Begin = func(_ Job, r *run.Run) {
+		_, err := run.Open(t.Context(), r.Dir, machineOf(t, 1))
+		assert.EqualError(t, err, "another process is at work in "+r.Dir+": wait until it ends, or stop it")
+	}
+	require.NoError(t, s.Run(t.Context()))
+	require.NoError(t, s.Close())
+	require.NoError(t, open())
+	dir = t.TempDir()
+	require.ErrorContains(t, open(), "is not the folder of a search: it has no search.yaml")
+}
+
+func machineOf(t testing.TB, threads int) train.Machine {
+	return train.Machine{Backend: traintest.Backend(t), Threads: threads}
+}
+
+// takeOn opens a trial's run and trains it to its end.
+func takeOn(t testing.TB, dir string) error {
+	t.Helper()
+	r, err := run.Open(t.Context(), dir, machineOf(t, 1))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Train(t.Context(), func(train.Epoch) {})
+}
+
+// Opening a search removes temporary files of killed processes and nothing else.
+func TestOpenKeepsHiddenFiles(t *testing.T) {
+	dir := createFolder(t, folderSpace, Plan{Seed: 3, Rungs: 1, Trials: 1})
+	traintest.WriteFiles(t, dir, ".git/HEAD", ".gitignore", traintest.Litter)
+	require.NoError(t, openFolder(t, dir, machineOf(t, 1)).Close())
+	files := traintest.Contents(t, dir)
+	assert.Contains(t, files, ".git/HEAD")
+	assert.Contains(t, files, ".gitignore")
+	assert.NotContains(t, files, traintest.Litter)
+}

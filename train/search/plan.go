@@ -1,0 +1,126 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mquine/mquine/train/internal/setting"
+	"github.com/mquine/mquine/train/run"
+)
+
+// Plan is how a space is searched.
+type Plan struct {
+	Data   string
+	Seed   uint64
+	Rungs  int
+	Trials int           // at most; 0 for no limit
+	Budget time.Duration // 0 for no limit; kept for the reader, who counts it
+	// Fingerprint has the sizes and hashes of the data set, as Create found it. Searches of earlier versions
+	// have none.
+	Fingerprint run.Fingerprint
+}
+
+// options are the keys of search.yaml.
+func (p *Plan) options() []setting.Setting {
+	return []setting.Setting{
+		{Key: run.DataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
+		{Key: "seed", Help: "seed of the search", Value: setting.Seed(&p.Seed)},
+		{Key: "rungs", Help: "number of rungs", Value: setting.Whole(&p.Rungs, 0, math.MaxInt32)},
+		{Key: "trials", Help: "most trials; 0 for no limit", Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
+		{Key: "budget", Help: "time that a run of the search takes; 0s for no limit", Value: (*budget)(&p.Budget)},
+	}
+}
+
+// yaml writes search.yaml.
+func (p *Plan) yaml() ([]byte, error) {
+	text, err := run.DataLine(p.Data)
+	text = append(text, setting.YAML(p.options()[1:], func(o setting.Setting) string { return o.Value.String() })...)
+	if len(p.Fingerprint) == 0 {
+		return text, err
+	}
+	text = append(text, "# the data set: sizes and SHA-256 of its parts\n"+fingerprintKey+":\n"...)
+	for _, key := range slices.Sorted(maps.Keys(p.Fingerprint)) {
+		text = fmt.Appendf(text, "  %s: %s\n", key, p.Fingerprint[key])
+	}
+	return text, err
+}
+
+// fingerprintKey is the key of search.yaml for the fingerprint of the data set, which earlier versions did not write.
+const fingerprintKey = "fingerprint"
+
+// read reads search.yaml, which has all of the options. name is the file's, for messages.
+func (p *Plan) read(r io.Reader, name string) error {
+	root, err := setting.ReadMapping(r, name)
+	if err != nil {
+		return err
+	}
+	options, given := p.options(), map[string]bool{}
+	err = setting.EachPair(root, name, func(key, value *yaml.Node) error {
+		if key.Value == fingerprintKey {
+			return p.readFingerprint(value, name)
+		}
+		o, err := setting.Find(options, key, name, fingerprintKey)
+		if err != nil {
+			return err
+		}
+		given[key.Value] = true
+		return o.Read(value, name)
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range options {
+		if !given[o.Key] {
+			return fmt.Errorf("%s: %s is missing (%s): restore the file", name, o.Key, o.Help)
+		}
+	}
+	return nil
+}
+
+func (p *Plan) readFingerprint(value *yaml.Node, name string) error {
+	if value.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s:%d: %s needs a line for each part of the data set: restore the file",
+			name, value.Line, fingerprintKey)
+	}
+	p.Fingerprint = map[string]string{}
+	return setting.EachPair(value, name, func(part, summary *yaml.Node) error {
+		p.Fingerprint[part.Value] = summary.Value
+		return nil
+	})
+}
+
+// dataName is the name or the folder of a data set.
+type dataName string
+
+func (d *dataName) String() string { return string(*d) }
+func (d *dataName) Type() string   { return "name" }
+
+func (d *dataName) Set(text string) error {
+	if text == "" {
+		return errors.New("must be the name of a data set, or its folder")
+	}
+	*d = dataName(text)
+	return nil
+}
+
+// budget is a time, 0 for no limit.
+type budget time.Duration
+
+func (b *budget) String() string { return time.Duration(*b).String() }
+func (b *budget) Type() string   { return "time" }
+
+func (b *budget) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New("must be a time such as 90m or 2h, or 0s for no limit")
+	}
+	*b = budget(d)
+	return nil
+}

@@ -1,0 +1,151 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/internal/proc/proctest"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+func space(t testing.TB, text string) *Space {
+	t.Helper()
+	s, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
+	require.NoError(t, err)
+	return s
+}
+
+// The draws of each kind of range have the distribution that the scale says, up to both ends.
+func TestSpaceDraws(t *testing.T) {
+	s := space(t, `
+dim: {min: 3, max: 6}
+batch: {min: 1, max: 1024, scale: log}
+loss: {choice: [paper, softmax]}
+dropout: {min: 0.1, max: 0.5}
+learning_rate: {min: 1e-4, max: 1, scale: log}
+`)
+	assert.Equal(t, []string{"dim", "batch", "loss", "dropout", "learning_rate"}, s.Open())
+	const n = 20_000
+	dims, losses := map[int]int{}, map[recipe.Loss]int{}
+	small, low, tenth := 0, 0, 0
+	for trial := range n {
+		c := s.draw(1, trial, 0)
+		require.NoError(t, c.Check())
+		dims[c.Dim]++
+		losses[c.Loss]++
+		require.True(t, c.Batch >= 1 && c.Batch <= 1024 && c.Dropout >= 0.1 && c.Dropout <= 0.5 && c.LearningRate >= 1e-4 && c.LearningRate <= 1)
+		if c.Batch < 32 {
+			small++
+		}
+		if c.Dropout < 0.2 {
+			low++
+		}
+		if c.LearningRate < 1e-3 {
+			tenth++
+		}
+	}
+	near := func(want float64, got int) { assert.InDelta(t, want, float64(got)/n, 0.015) }
+	assert.Len(t, dims, 4)
+	for _, count := range dims {
+		near(0.25, count)
+	}
+	near(0.5, losses["paper"])
+	near(math.Log(32)/math.Log(1025), small)
+	near(0.25, low)
+	near(0.25, tenth)
+	assert.Regexp(t, `^0\.\d{1,3}$`, dimension{min: 0.1, max: 0.5}.draw(rand.New(rand.NewPCG(1, 1))))
+}
+
+func TestReadSpace(t *testing.T) {
+	s := space(t, "dim: 7\nbatch: {choice: [64, 128]}\nlearning_rate: {min: 1e-4, max: 1e-2, scale: log}\ndropout: {min: 0, max: 0.5, scale: linear}\n")
+	assert.Equal(t, 7, s.fixed.Dim)
+	assert.Equal(t, s, space(t, string(s.YAML())), "it reads what it writes")
+
+	for text, want := range map[string]string{
+		"dim: 7\nlerning_rate: {min: 1, max: 2}":     `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
+		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: dim is set a second time, after line 1",
+		"dropout:\n  min: 0\n  mx: 1":                `x.yaml:3: dropout: unknown key "mx": the nearest is max`,
+		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: min is set a second time, after line 2",
+		"dropout: {min: 0, max: 2}":                  `x.yaml:1: dropout "2": must be a number from 0 to 0.99`,
+		"dim: {min: 3, max: 5.5}":                    `x.yaml:1: dim "5.5": must be a whole number`,
+		"dropout: {min: 0.5, max: 0.5}":              "x.yaml:1: dropout: min 0.5 must be less than max 0.5",
+		"dropout: {min: 0}":                          "x.yaml:1: dropout: needs a choice, or min and max",
+		"dropout: {}":                                "x.yaml:1: dropout: needs a choice, or min and max",
+		"dropout: {min: 0, max: 0.5, scale: log}":    "x.yaml:1: dropout: a log scale needs a min above 0, and it is 0",
+		"dropout: {min: 0, max: 0.5, scale: exp}":    `x.yaml:1: dropout: scale "exp": choose from linear and log`,
+		"dropout: {min: 0, max: 0.5, choice: [0.1]}": "x.yaml:1: dropout: choice stands alone",
+		"dropout: {min: [0], max: 0.5}":              "x.yaml:1: dropout: min needs a single value",
+		"dropout: {choice: 0.1}":                     "x.yaml:1: dropout: choice needs a list of values",
+		"dropout: {choice: []}":                      "x.yaml:1: dropout: choice needs a list of values",
+		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: a choice is a single value",
+		"dropout: {choice: [0.1, 0.10]}":             "x.yaml:1: dropout: choice 0.1 is given twice",
+		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
+		"filter: {min: false, max: true}":            "x.yaml:1: filter: it has no range: give a list of values",
+		"batch: [64, 128]":                           "x.yaml:1: batch needs a value, {choice: [a, b]} or",
+		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: trials must agree in it",
+		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: stop_metric needs a single value",
+		"dim: 7":                                     "x.yaml: every option has a single value, so there is nothing to search",
+		"":                                           "x.yaml: every option has a single value",
+		"- dim":                                      "x.yaml:1: a configuration is a list of lines",
+	} {
+		_, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
+		assert.ErrorContains(t, err, want, text)
+	}
+}
+
+// Whatever stands in a file, reading it ends with a space or with one sentence.
+func FuzzReadSpace(f *testing.F) {
+	f.Add("dim: 7\nloss: {choice: [paper]}\n")
+	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")
+	f.Add("clip: {choice: [inf, 1]}\na: &a {min: 1, max: 2}\ndim: *a\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "x.yaml") {
+				t.Errorf("%q", err)
+			}
+			return
+		}
+		again, err := ReadSpace(strings.NewReader(string(s.YAML())), "y.yaml", recipe.Default())
+		if err != nil {
+			t.Fatalf("%v, of %s", err, s.YAML())
+		}
+		if s.draw(1, 1, 0) != again.draw(1, 1, 0) {
+			t.Errorf("%q draws otherwise when it is read again", text)
+		}
+	})
+}
+
+// A search is refused for the largest of its trainings.
+func TestSpaceRefused(t *testing.T) {
+	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	for e := range 5003 {
+		g.Entities.Add(strconv.Itoa(e))
+	}
+	for r := range 11 {
+		g.Relations.Add(strconv.Itoa(r))
+	}
+	for i := range int32(64) {
+		triple := kg.Triple{Head: i * 7919 % 5003, Relation: i % 11, Tail: (i*104729 + 1) % 5003}
+		for s := range kg.NumSplits {
+			g.Splits[s] = append(g.Splits[s], triple)
+		}
+	}
+	m := machineOf(t, 2)
+	check := func(text string) error { return space(t, text).CheckMemory(g, m) }
+	proctest.Leave(t, 1<<30)
+	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
+	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
+	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
+		"the space has configurations that do not fit: training mquine, d = 256, on scattered needs about ")
+	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\naverage: {min: 0, max: 0.9}"), " average 6")
+	assert.ErrorContains(t, check("negatives: {choice: [all, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
+		"negatives of a step 40 GiB")
+}

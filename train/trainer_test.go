@@ -1,0 +1,77 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/train/internal/traintest"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+func machineOf(t testing.TB, threads int) Machine {
+	return Machine{Backend: traintest.Backend(t), Threads: threads}
+}
+
+// What is held out has no influence on the parameters.
+func TestHeldOutIsNotUsed(t *testing.T) {
+	for name, change := range traintest.Recipes() {
+		c := traintest.Recipe(change)
+		g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1, Entities: 120, Train: 500, Valid: 20, Test: 20})
+		require.NoError(t, err)
+		train := func() string {
+			tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
+			require.NoError(t, err)
+			_, err = tr.Epoch(t.Context())
+			require.NoError(t, err)
+			return fmt.Sprint(tr.Model().Tensors())
+		}
+		with := train()
+		g.Splits[kg.Valid], g.Splits[kg.Test] = nil, nil
+		assert.Equal(t, with, train(), name)
+	}
+}
+
+// The model is the mean of the first epochs, and then w ← a w + (1 − a) θ, while the training goes on as
+// it does without an average.
+func TestAverage(t *testing.T) {
+	g := traintest.OpenGraph(t, traintest.FamiliesFolder(t))
+	trainer := func(average float64) *Trainer {
+		c := traintest.Recipe(func(c *recipe.Recipe) { c.Average = average })
+		tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
+		require.NoError(t, err)
+		return tr
+	}
+	plain, averaged := trainer(0), trainer(0.6)
+	// With a = 0.6 the mean is that of two epochs; the third counts 1 − a, then a(1 − a).
+	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
+	var epochs [][][]float32 // parameters after each
+	for n := range weights {
+		for _, tr := range []*Trainer{plain, averaged} {
+			_, err := tr.Epoch(t.Context())
+			require.NoError(t, err)
+		}
+		var copies [][]float32
+		for _, tensor := range plain.Model().Tensors() {
+			copies = append(copies, slices.Clone(tensor))
+		}
+		epochs = append(epochs, copies)
+		for i, tensor := range averaged.Model().Tensors() {
+			for k, got := range tensor {
+				want := 0.0
+				for e, w := range weights[n] {
+					want += w * float64(epochs[e][i][k])
+				}
+				if math.Abs(float64(got)-want) > 1e-6*(1+math.Abs(want)) {
+					t.Fatalf("after epoch %d, tensor %d, entry %d is %v, not %v", n+1, i, k, got, want)
+				}
+			}
+		}
+	}
+}
