@@ -145,7 +145,10 @@ func (c *Config) modelConfig(entities, relations int) model.Config {
 	default:
 		m.Hyper = map[string]float64{model.Gamma: c.Gamma}
 	}
-	return m
+	if s, err := model.Lookup(c.Model); err == nil {
+		return s.Initial(m)
+	}
+	return m // as model.Parameters will tell
 }
 
 // initialModel returns the parameters with which the training begins.
