@@ -63,6 +63,7 @@ const EntityDeviation = 0.1
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
 		Name: "entity", Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
+		Scatter: initial.NearbySymmetric,
 	}}
 	for _, name := range relations {
 		list = append(list, Parameter{

@@ -25,7 +25,7 @@ const (
 
 // CheckMemory says whether a training with the options needs more memory than the machine and its limits leave.
 func (c *Config) CheckMemory(g *kg.Graph, m Machine) error {
-	needs, err := c.memory(newCensus(g), m)
+	needs, err := c.Memory(g, m)
 	if err != nil {
 		return err
 	}
@@ -35,6 +35,11 @@ func (c *Config) CheckMemory(g *kg.Graph, m Machine) error {
 	}
 	work := fmt.Sprintf("training %s, d = %d, on %s", c.Model, c.Dim, g.Name)
 	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
+}
+
+// Memory lists what a training with the options allocates beside the data set.
+func (c *Config) Memory(g *kg.Graph, m Machine) ([]proc.Need, error) {
+	return c.memory(newCensus(g), m)
 }
 
 // CheckMemory is that of the largest configuration of the space.
@@ -137,7 +142,7 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memory lists what a training allocates beside the data set.
+// memory is Memory, for a data set of which the census is known.
 func (c *Config) memory(s *census, m Machine) ([]proc.Need, error) {
 	config := c.modelConfig(s.entities, s.relations)
 	list, err := model.Parameters(config)
@@ -173,16 +178,6 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 		bytes += floatBytes * int64(p.Len())
 	}
 	return bytes
-}
-
-// perRelation returns the number of tensors with a row for each relation.
-func perRelation(list []model.Parameter) (n int) {
-	for _, p := range list {
-		if p.Axis == model.PerRelation {
-			n++
-		}
-	}
-	return n
 }
 
 // unfilled is a model without parameters, for the sake of its sizes.
@@ -291,45 +286,14 @@ func (s *census) distinct(distribution string, draws float64) (n float64) {
 	return n
 }
 
-// randomMemory lists what Random allocates.
-func randomMemory(c model.Config) ([]proc.Need, error) {
+// CheckParameters says whether the parameters of a model need more memory than there is.
+func CheckParameters(c model.Config) error {
 	list, err := model.Parameters(c)
-	return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, err
-}
-
-// clusteredMemory lists what Clustered allocates at its peak.
-func clusteredMemory(c model.Config, g *kg.Graph) ([]proc.Need, error) {
-	needs, err := randomMemory(c)
-	if err != nil || !isMatrixModel(c.Model) {
-		return needs, err
+	if err != nil {
+		return err
 	}
-	list, _ := model.Parameters(c)
-	groups := int(math.Sqrt(float64(c.Entities)))
-	// What the fit holds is free again when the entities are made.
-	fitted := fittedMemory(c, perRelation(list), groups, 2*min(clusteredSchedule.batch, len(g.Splits[kg.Train])))
-	if proc.Total(fitted) > proc.Total(needs) {
-		return fitted, nil
-	}
-	return needs, nil
-}
-
-// fittedMemory lists what matrixLoss allocates for so many groups and queries of a batch, and the parameters.
-func fittedMemory(c model.Config, matrices, groups, queries int) []proc.Need {
-	width := model.Triangle(c.Dim)
-	parameters := int64(groups*width + matrices*c.Relations*c.Dim*c.Dim)
-	tables := groups*padded(2*width) + 2*width*padded(groups) + queries*padded(2*width) + 2*width*padded(queries) +
-		queries*padded(groups) + groups*padded(queries)
-	const gradient = 8
-	return []proc.Need{
-		{For: "parameters of the groups", Bytes: floatBytes * parameters},
-		{For: "gradients and moments", Bytes: (gradient + 2*floatBytes) * parameters},
-		{For: "features, queries and scores of a step", Bytes: floatBytes*int64(tables) + gradient*int64(queries*width)},
-	}
-}
-
-// checkInitial says whether the parameters of a model need more memory than there is.
-func checkInitial(c model.Config, needs []proc.Need) error {
 	work := fmt.Sprintf("making %s, d = %d, for %s entities and %s relations", c.Model, c.Dim,
 		humanize.Comma(int64(c.Entities)), humanize.Comma(int64(c.Relations)))
-	return proc.CheckMemory(work, "lower its dimension, or give it more memory", needs...)
+	return proc.CheckMemory(work, "lower its dimension, or give it more memory",
+		proc.Need{For: "parameters", Bytes: parameterBytes(list)})
 }
