@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/clustered"
 )
 
 // shape is the size of a graph to measure on. The graph is made by synth.Zipf, which gives it the
@@ -117,25 +118,24 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	return f.subject, nil
 }
 
-// keptVersion changes when the kept checkpoints must.
-const keptVersion = 1
-
-// keptCheckpoint returns the folder of a checkpoint in the user's cache, where it is made if it is
-// not there: that takes seconds to a minute, and two revisions that are compared should have the same.
+// keptCheckpoint returns the folder of a checkpoint in the user's cache, where it is made if it is not
+// there: that takes seconds, and two revisions that are compared should have the same. Its bytes depend on
+// the tier and on clustered.Version, which are in its name.
 func keptCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
 	}
-	dir := filepath.Join(cache, "mquine", "bench", fmt.Sprintf("%s-v%d", key, keptVersion))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
 	backends, err := kernel.Available()
 	if err != nil {
 		return "", err
 	}
-	m, err := train.Clustered(ctx, cfg, g, train.Options{Seed: 1, Backend: backends[0], Threads: threads()})
+	name := fmt.Sprintf("%s-%v-v%d", key, backends[0].Tier, clustered.Version)
+	dir := filepath.Join(cache, "mquine", "bench", name)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	m, err := clustered.New(ctx, cfg, g, 1, train.Machine{Backend: backends[0], Threads: threads()})
 	if err != nil {
 		return "", err
 	}

@@ -71,6 +71,7 @@ const EntityDeviation = 0.1
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
 		Name: matrixEntity, Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
+		Scatter: initial.NearbySymmetric,
 	}}
 	for _, name := range relations {
 		list = append(list, Parameter{

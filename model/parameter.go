@@ -22,6 +22,9 @@ type Parameter struct {
 	Row []int
 	// Initial is the distribution with which training begins; nil for zeros.
 	Initial initial.Distribution
+	// Scatter makes the entities of a cluster from its centre (package train/clustered); nil for
+	// initial.Nearby. Parameters of other axes have none.
+	Scatter initial.Scatter
 	// Frozen marks what training does not move by gradients: statistics such as the running means of
 	// batch normalisation.
 	Frozen bool

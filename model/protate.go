@@ -7,6 +7,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/linalg"
 	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model/initial"
 )
 
 // pRotatE (Sun et al., 2019): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d phases, with a learned
@@ -23,10 +24,14 @@ import (
 
 var pRotatE = &Spec{
 	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
-	Hyper:   []*HyperParameter{margin, phaseRange, modulus},
-	Tensors: vectors(1, 1),
-	Build:   func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
-	Start:   marginStart,
+	Hyper: []*HyperParameter{margin, phaseRange, modulus},
+	Tensors: func(c Config) []Parameter {
+		list := vectors(1, 1)(c)
+		list[entityTable].Scatter = initial.NearbyPhases(phaseRange.Of(c))
+		return list
+	},
+	Build: func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
+	Start: marginStart,
 }
 
 // modulus is the factor m of the distance, or 0 if it is not known.

@@ -93,7 +93,7 @@ func (o *objective) takeAll(scores []float32, known kg.Answers, c, weight float6
 // crossEntropy is −log softmax of the answer among the candidates.
 func (o *objective) crossEntropy(pos float32, neg []float32, weight float64) (loss, dPos float64) {
 	top := max(pos, o.backend.Max(neg))
-	own := exp(float64(pos - top))
+	own := fmath.Exp(float64(pos - top))
 	sum := own + o.backend.Exp(neg, 1, top)
 	o.backend.Scale(neg, float32(weight/sum))
 	return weight * (fmath.Ln(sum) - float64(pos-top)), weight * (own/sum - 1)
@@ -168,10 +168,10 @@ func (o *objective) marginRanking(pos float32, neg []float32, weight float64) (l
 }
 
 // softplus is log(1 + eˣ), and sigmoid its derivative.
-func softplus(x float64) float64 { return max(x, 0) + fmath.Ln(1+exp(-math.Abs(x))) }
+func softplus(x float64) float64 { return max(x, 0) + fmath.Ln(1+fmath.Exp(-math.Abs(x))) }
 
 func sigmoid(x float64) float64 {
-	e := exp(-math.Abs(x))
+	e := fmath.Exp(-math.Abs(x))
 	if x >= 0 {
 		return 1 / (1 + e)
 	}

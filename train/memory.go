@@ -22,6 +22,11 @@ const (
 	perTriple = 12 + 2*5
 )
 
+// Memory lists what a training with the recipe allocates beside the data set.
+func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
+	return memoryOf(c, newCensus(g), m)
+}
+
 // CheckMemory says whether the largest training of the recipes needs more memory than the machine and its limits leave.
 func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 	var largest *recipe.Recipe
@@ -207,45 +212,14 @@ func (s *census) distinct(distribution recipe.Distribution, draws float64) (n fl
 	return n
 }
 
-// randomMemory lists what Random allocates.
-func randomMemory(c model.Config) ([]proc.Need, error) {
+// CheckParameters says whether the parameters of a model need more memory than there is.
+func CheckParameters(c model.Config) error {
 	list, err := model.Parameters(c)
-	return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, err
-}
-
-// clusteredMemory lists what Clustered allocates at its peak.
-func clusteredMemory(c model.Config, g *kg.Graph) ([]proc.Need, error) {
-	needs, err := randomMemory(c)
-	if err != nil || !isMatrixModel(c.Model) {
-		return needs, err
+	if err != nil {
+		return err
 	}
-	list, _ := model.Parameters(c)
-	groups := int(math.Sqrt(float64(c.Entities)))
-	// What the fit holds is free again when the entities are made.
-	fitted := fittedMemory(c, perRelation(list), groups, 2*min(clusteredSchedule.batch, len(g.Splits[kg.Train])))
-	if proc.Total(fitted) > proc.Total(needs) {
-		return fitted, nil
-	}
-	return needs, nil
-}
-
-// fittedMemory lists what matrixLoss allocates for so many groups and queries of a batch, and the parameters.
-func fittedMemory(c model.Config, matrices, groups, queries int) []proc.Need {
-	width := model.Triangle(c.Dim)
-	parameters := int64(groups*width + matrices*c.Relations*c.Dim*c.Dim)
-	tables := groups*padded(2*width) + 2*width*padded(groups) + queries*padded(2*width) + 2*width*padded(queries) +
-		queries*padded(groups) + groups*padded(queries)
-	const gradient = 8
-	return []proc.Need{
-		{For: "parameters of the groups", Bytes: floatBytes * parameters},
-		{For: "gradients and moments", Bytes: (gradient + 2*floatBytes) * parameters},
-		{For: "features, queries and scores of a step", Bytes: floatBytes*int64(tables) + gradient*int64(queries*width)},
-	}
-}
-
-// checkInitial says whether the parameters of a model need more memory than there is.
-func checkInitial(c model.Config, needs []proc.Need) error {
 	work := fmt.Sprintf("making %s, d = %d, for %s entities and %s relations", c.Model, c.Dim,
 		humanize.Comma(int64(c.Entities)), humanize.Comma(int64(c.Relations)))
-	return proc.CheckMemory(work, "lower its dimension, or give it more memory", needs...)
+	return proc.CheckMemory(work, "lower its dimension, or give it more memory",
+		proc.Need{For: "parameters", Bytes: parameterBytes(list)})
 }

@@ -105,26 +105,14 @@ func TestInitialMemory(t *testing.T) {
 	random := func(name string, dim int, n graphSize) func(*testing.T) ([]proc.Need, func() error) {
 		return func(t *testing.T) ([]proc.Need, func() error) {
 			c := config(name, dim, scattered(n))
-			needs, err := randomMemory(c)
+			list, err := model.Parameters(c)
 			require.NoError(t, err)
-			return needs, func() error { _, err := Random(t.Context(), c, 1); return err }
-		}
-	}
-	clustered := func(name string, dim int, n graphSize) func(*testing.T) ([]proc.Need, func() error) {
-		return func(t *testing.T) ([]proc.Need, func() error) {
-			g := scattered(n)
-			c, o := config(name, dim, g), Options{Seed: 1, Backend: bestBackend(t), Threads: 2}
-			needs, err := clusteredMemory(c, g)
-			require.NoError(t, err)
-			return needs, func() error { _, err := Clustered(t.Context(), c, g, o); return err }
+			return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, func() error { _, err := Random(t.Context(), c, 1); return err }
 		}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
 		{Name: "random mquine", Prepare: random("mquine", 64, graphSize{5003, 2003, 64})},
 		{Name: "random transe", Prepare: random("transe-l1", 1000, graphSize{20_011, 11, 64})},
-		{Name: "clustered mquine", Prepare: clustered("mquine", 32, graphSize{40_009, 11, 64})},
-		{Name: "clustered mquine, many relations", Prepare: clustered("mquine", 48, graphSize{2003, 2003, 2003})},
-		{Name: "clustered rotate", Prepare: clustered("rotate", 500, graphSize{20_011, 11, 64})},
 	})
 }
 
@@ -155,10 +143,6 @@ func TestTrainingRefused(t *testing.T) {
 	_, err = Random(t.Context(), big, 1)
 	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of memory "+
 		"(parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): lower its dimension, or give it more memory")
-	big.Entities, big.Relations = g.Entities.Len(), g.Relations.Len()
-	proctest.Leave(t, 1<<30)
-	_, err = Clustered(t.Context(), big, g, Options{Seed: 1, Backend: m.Backend, Threads: 2})
-	assert.ErrorContains(t, err, "making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
 }
 
 // Trainings of the documented recipes are not refused where they run.

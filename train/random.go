@@ -12,15 +12,8 @@ func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, er
 	if err != nil {
 		return nil, err
 	}
-	needs, err := randomMemory(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkInitial(cfg, needs); err != nil {
+	if err := CheckParameters(cfg); err != nil {
 		return nil, err
 	}
 	return model.Random(ctx, cfg, seed)
 }
-
-// isMatrixModel tells the models whose relations are matrices.
-func isMatrixModel(name string) bool { return name == "mquine" || name == "mquade" }

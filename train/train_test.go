@@ -4,42 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mquine/mquine/kernel"
-	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/kg/synth"
-	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/model"
-	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 )
-
-func options(t testing.TB) train.Options {
-	all, err := kernel.Available()
-	require.NoError(t, err)
-	return train.Options{Seed: 1, Backend: all[0], Threads: 2}
-}
-
-func families(t testing.TB) *kg.Graph {
-	g, _, err := synth.Families(t.Context(), synth.Config{Seed: 1})
-	require.NoError(t, err)
-	return g
-}
-
-func config(g *kg.Graph, name string, d int) model.Config {
-	return model.Config{Model: name, Dim: d, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-}
 
 // digest identifies all bits of the parameters.
 func digest(t testing.TB, m model.Model) string {
@@ -50,15 +24,7 @@ func digest(t testing.TB, m model.Model) string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// measure ranks the test split on both sides, filtered by all splits.
-func measure(t testing.TB, m model.Model, g *kg.Graph) metrics.Result {
-	o := options(t)
-	ranking, err := rank.Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], rank.Options{Backend: o.Backend, Threads: 2})
-	require.NoError(t, err)
-	return metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
-}
-
-// matrixModels are the models that can be fitted.
+// matrixModels are the models whose relations are matrices.
 var matrixModels = []string{"mquine", "mquade"}
 
 func TestRandomMatrices(t *testing.T) {
@@ -137,10 +103,8 @@ func TestRandomTables(t *testing.T) {
 	assert.ErrorContains(t, err, "out of range")
 }
 
-// The bits do not depend on threads, tier or platform.
+// The bits do not depend on the platform.
 func TestSameBits(t *testing.T) {
-	backends, err := kernel.Available()
-	require.NoError(t, err)
 	cfg := model.Config{Model: "mquine", Dim: 7, Entities: 100, Relations: 5}
 	m, err := train.Random(t.Context(), cfg, 7)
 	require.NoError(t, err)
@@ -148,205 +112,4 @@ func TestSameBits(t *testing.T) {
 	other, err := train.Random(t.Context(), cfg, 8)
 	require.NoError(t, err)
 	assert.NotEqual(t, digest(t, m), digest(t, other))
-
-	g, _, err := synth.Families(t.Context(), synth.Config{Entities: 60, Seed: 1})
-	require.NoError(t, err)
-	for i, b := range backends {
-		for _, threads := range []int{1, 2, 5}[:3-i] {
-			m, err := train.Clustered(t.Context(), config(g, "mquine", 5), g, train.Options{Seed: 1, Backend: b, Threads: threads})
-			require.NoError(t, err)
-			assert.Equal(t, "ef3b3a736e8abd28", digest(t, m), "clustered, %v, %d threads", b.Tier, threads)
-		}
-	}
-}
-
-// norm returns the Frobenius norm of the symmetric matrix of packed A, after subtracting another.
-func norm(d int, a, minus []float32) float64 {
-	var sum float64
-	at := 0
-	for i := range d {
-		for j := range i + 1 {
-			v := float64(a[at]) - float64(minus[at])
-			if i == j {
-				sum += 2 * v * v
-			}
-			sum += 2 * v * v
-			at++
-		}
-	}
-	return math.Sqrt(sum)
-}
-
-// Entities lie round the centres of the planted groups as promised, and true answers rank well.
-func TestClusteredZipf(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes under the race detector; run without -short")
-	}
-	g, groups, err := synth.Zipf(t.Context(), synth.Config{Entities: 2000, Seed: 5})
-	require.NoError(t, err)
-	for _, name := range matrixModels {
-		const d = 10
-		m, err := train.Clustered(t.Context(), config(g, name, d), g, options(t))
-		require.NoError(t, err)
-		res := measure(t, m, g)
-		t.Logf("%s: median rank %v of %d", name, res.Median, g.Entities.Len())
-		assert.Less(t, float64(res.Median), float64(g.Entities.Len())/20)
-
-		// The mean of a group is near its centre: the deviations average out.
-		centres, sizes := map[int32][]float32{}, map[int32]float32{}
-		for e, group := range groups {
-			if centres[group] == nil {
-				centres[group] = make([]float32, model.Triangle(d))
-			}
-			sizes[group]++
-			for i, x := range m.Tensors()[0][e*model.Triangle(d):][:model.Triangle(d)] {
-				centres[group][i] += x
-			}
-		}
-		zero := make([]float32, model.Triangle(d))
-		for e, group := range groups {
-			if sizes[group] < 20 {
-				continue
-			}
-			centre := make([]float32, len(zero))
-			for i, x := range centres[group] {
-				centre[i] = x / sizes[group]
-			}
-			ratio := norm(d, m.Tensors()[0][e*model.Triangle(d):][:model.Triangle(d)], centre) / norm(d, centre, zero)
-			require.InDelta(t, 0.3, ratio, 0.04, "entity %d", e)
-		}
-	}
-}
-
-// tableModels are the models that are fitted in few coordinates.
-var tableModels = model.Names()[len(matrixModels):]
-
-// The models of tables rank as well, and their bits do not depend on threads. Dimensions are fewer than
-// the fitted ones, as many, and no multiple of them.
-func TestClusteredTables(t *testing.T) {
-	g, _, err := synth.Zipf(t.Context(), synth.Config{Entities: 1000, Seed: 5})
-	require.NoError(t, err)
-	dims := []int{10, 32, 75}
-	if testing.Short() {
-		dims = dims[:1]
-	}
-	for _, name := range tableModels {
-		for _, d := range dims {
-			m, err := train.Clustered(t.Context(), config(g, name, d), g, options(t))
-			require.NoError(t, err)
-			if d == 75 {
-				res := measure(t, m, g)
-				t.Logf("%s: median rank %v of %d", name, res.Median, g.Entities.Len())
-				if !strings.HasPrefix(name, "transe") { // a ring has no translations: TestClusteredLine
-					assert.Less(t, float64(res.Median), float64(g.Entities.Len())/20, name)
-				}
-				continue
-			}
-			o := options(t)
-			o.Threads = 3
-			again, err := train.Clustered(t.Context(), config(g, name, d), g, o)
-			require.NoError(t, err)
-			assert.Equal(t, digest(t, m), digest(t, again), name)
-		}
-	}
-}
-
-// Where the ring of the groups is cut open, and without the hubs to which all groups lead, relations
-// are translations, and the models of translations rank as well as the others.
-func TestClusteredLine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes minutes under the race detector; run without -short")
-	}
-	g, groups, err := synth.Zipf(t.Context(), synth.Config{Entities: 1000, Seed: 5})
-	require.NoError(t, err)
-	for s, triples := range g.Splits {
-		g.Splits[s] = slices.DeleteFunc(triples, func(x kg.Triple) bool {
-			head, tail := groups[x.Head], groups[x.Tail]
-			return head == 0 || tail == 0 || tail < head
-		})
-	}
-	for _, name := range []string{"transe-l1", "transe-l2"} {
-		m, err := train.Clustered(t.Context(), config(g, name, 75), g, options(t))
-		require.NoError(t, err)
-		res := measure(t, m, g)
-		t.Logf("%s: median rank %v of %d", name, res.Median, g.Entities.Len())
-		assert.Less(t, float64(res.Median), float64(g.Entities.Len())/20, name)
-	}
-}
-
-// The sizes that measurements of speed use.
-func TestClusteredRealData(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute; run without -short")
-	}
-	dir := os.Getenv("MQUINE_DATA")
-	for _, test := range []struct {
-		name, model string
-		d           int
-	}{
-		{"fb15k-237", "mquine", 38}, {"wn18rr", "mquine", 35},
-		{"fb15k-237", "complex", 500}, {"fb15k-237", "transe-l1", 1000}, {"fb15k-237", "rotate", 500},
-	} {
-		t.Run(test.name+" "+test.model, func(t *testing.T) {
-			if _, err := os.Stat(filepath.Join(dir, test.name)); dir == "" || err != nil {
-				t.Skipf("needs the data set %s in the folder that MQUINE_DATA names", test.name)
-			}
-			g, err := kg.Open(t.Context(), test.name)
-			require.NoError(t, err)
-			m, err := train.Clustered(t.Context(), config(g, test.model, test.d), g, options(t))
-			require.NoError(t, err)
-			g.Splits[kg.Test] = g.Splits[kg.Test][:1000]
-			res := measure(t, m, g)
-			t.Logf("median rank %v of %d", res.Median, g.Entities.Len())
-			assert.Less(t, float64(res.Median), float64(g.Entities.Len())/20)
-		})
-	}
-}
-
-func TestCancelAndProgress(t *testing.T) {
-	g := families(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	o := options(t)
-	var calls []int
-	o.Progress = func(done, total int) {
-		assert.Greater(t, total, 3)
-		if calls = append(calls, done); done == 3 {
-			cancel()
-		}
-	}
-	m, err := train.Clustered(ctx, config(g, "mquine", 3), g, o)
-	assert.True(t, errors.Is(err, context.Canceled), "%v", err)
-	assert.Nil(t, m)
-	assert.Equal(t, []int{1, 2, 3}, calls)
-}
-
-func TestWrongCalls(t *testing.T) {
-	g := families(t)
-	cfg := config(g, "mquine", 3)
-	cfg.Entities++
-	_, err := train.Clustered(t.Context(), cfg, g, options(t))
-	assert.EqualError(t, err, "train: a model of 401 entities and 17 relations cannot be fitted to data set families, which has 400 and 17")
-	_, err = train.Clustered(t.Context(), config(g, "transd", 3), g, options(t))
-	assert.ErrorContains(t, err, "unknown model")
-	_, err = train.Clustered(t.Context(), config(g, "mquine", 3), g, train.Options{Threads: 1})
-	assert.ErrorContains(t, err, "backend")
-}
-
-// Graphs too small for groups and facts are no special case.
-func TestTiny(t *testing.T) {
-	for n := 1; n < 3; n++ {
-		g := &kg.Graph{Name: "tiny", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
-		g.Splits[kg.Train] = []kg.Triple{}
-		for e := range n {
-			g.Entities.Add(fmt.Sprint(e))
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Tail: int32(e)})
-		}
-		m, err := train.Clustered(t.Context(), config(g, "mquine", 2), g, options(t))
-		require.NoError(t, err)
-		for _, tensor := range m.Tensors() {
-			for _, x := range tensor {
-				require.False(t, math.IsNaN(float64(x)))
-			}
-		}
-	}
 }

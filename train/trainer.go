@@ -81,6 +81,35 @@ type Trainer struct {
 
 // NewTrainer prepares the training of a model on the training split of g, from the start.
 func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
+	t, err := newUnfilled(c, g, m)
+	if err != nil {
+		return nil, err
+	}
+	start, err := model.Begin(ctx, c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start(), c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.fill(start)
+}
+
+// NewTrainerFrom is NewTrainer with the parameters of start, which it changes in place, and with its
+// hyper-parameters. Options of c about the parameters at the start have no effect.
+func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
+	s := start.Config()
+	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
+		return nil, fmt.Errorf("train: a %s of d = %d, %d entities and %d relations is no start for %s, d = %d, on %s, "+
+			"which has %d and %d", s.Model, s.Dim, s.Entities, s.Relations, c.Model, c.Dim, g.Name,
+			g.Entities.Len(), g.Relations.Len())
+	}
+	t, err := newUnfilled(c, g, m)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.fill(start)
+}
+
+// newUnfilled returns a trainer that has all but the model.
+func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -111,28 +140,24 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	if c.Negatives == recipe.KvsAll {
 		t.queries = distinctQueries(t.triples)
 	}
-	trainable, err := model.Begin(ctx, c.ModelConfig(g.Entities.Len(), g.Relations.Len()), c.Start(), c.Seed)
-	if err != nil {
-		return nil, err
-	}
-	t.model = trainable
-	if t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads); err != nil {
-		return nil, err
-	}
-	tables := tablesOf(t.model)
-	t.stepper = newStepper(&t.config, linalg.New(m.Backend), m.Threads, t.known, trainable, tables)
-	t.optimiser = newOptimiser(&t.config, m, tables)
+	t.preparer, err = newPreparer(&t.config, g, t.triples, t.known, m.Threads)
+	return t, err
+}
+
+// fill gives the trainer the model to train.
+func (t *Trainer) fill(start model.Trainable) (err error) {
+	c, m, tables := &t.config, t.machine, tablesOf(start)
+	t.model = start
+	t.stepper = newStepper(c, linalg.New(m.Backend), m.Threads, t.known, start, tables)
+	t.optimiser = newOptimiser(c, m, tables)
 	if c.Average > 0 {
-		tensors := t.model.Tensors()
-		copies := make([][]float32, len(tensors))
-		for i := range tensors {
-			copies[i] = make([]float32, len(tensors[i]))
+		copies := make([][]float32, len(start.Tensors()))
+		for i, tensor := range start.Tensors() {
+			copies[i] = make([]float32, len(tensor))
 		}
-		if t.average, err = model.New(t.model.Config(), copies); err != nil {
-			return nil, err
-		}
+		t.average, err = model.New(start.Config(), copies)
 	}
-	return t, nil
+	return err
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.

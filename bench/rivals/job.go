@@ -19,6 +19,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/clustered"
 )
 
 // zipfName is the data set of YAGO3-10's shape that is made here.
@@ -78,7 +79,7 @@ func (o *options) openJob(ctx context.Context) (*job, error) {
 	}
 	folder := o.checkpoint
 	if folder == "" {
-		folder = filepath.Join(o.work, fmt.Sprintf("%s-%s-%d", g.Name, o.model, o.dim))
+		folder = filepath.Join(o.work, fmt.Sprintf("%s-%s-%d-%v-v%d", g.Name, o.model, o.dim, j.backend.Tier, clustered.Version))
 		if err := o.makeCheckpoint(ctx, folder, g, j.backend); err != nil {
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func (o *options) makeCheckpoint(ctx context.Context, folder string, g *kg.Graph
 	}
 	fmt.Fprintf(o.log, "making %s\n", folder)
 	cfg := model.Config{Model: o.model, Dim: o.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
-	m, err := train.Clustered(ctx, cfg, g, train.Options{Seed: 1, Backend: b, Threads: o.threads})
+	m, err := clustered.New(ctx, cfg, g, 1, train.Machine{Backend: b, Threads: o.threads})
 	if err != nil {
 		return err
 	}

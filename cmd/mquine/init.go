@@ -18,6 +18,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/clustered"
 )
 
 // The kinds of checkpoint that init makes.
@@ -39,10 +40,12 @@ func newInitCommand() *cobra.Command {
                     the triples of all splits, the test split included: its metrics say nothing
                     about the model.
 
-The same seed makes the same checkpoint on every machine. A clustered checkpoint is ranked on the
-test split when it is made, and the command prints the median rank (both sides, filter all,
-realistic ties) and how many pairs of a true answer and a candidate float32 and float64 left
-undecided.`,
+The same seed makes the same random checkpoint on every machine, and the same clustered one on
+machines of one tier (see mquine info), for any number of threads.
+
+A clustered checkpoint is ranked on the test split when it is made, and the command prints the
+median rank (both sides, filter all, realistic ties) and how many pairs of a true answer and a
+candidate float32 and float64 left undecided.`,
 		Example: `  mquine init --model mquine --dim 38 --data fb15k-237 --out ./start
   mquine init --model mquine --dim 18 --data ./yago-shape --out ./fast --kind clustered`,
 		Args: noArgs,
@@ -129,7 +132,7 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 	printLine(log, "fitting %s, d = %d, to the triples of %s", c.Model, c.Dim, g.Name)
 	meter := newMeter(log)
 	defer meter.clear()
-	return train.Clustered(ctx, c, g, train.Options{Seed: i.seed, Backend: b, Threads: i.threads, Progress: meter.fitting()})
+	return clustered.New(ctx, c, g, i.seed, train.Machine{Backend: b, Threads: i.threads, Progress: meter.fitting()})
 }
 
 // rank prints what ranking the checkpoint on the test split is like.

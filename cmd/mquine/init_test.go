@@ -39,7 +39,7 @@ func TestInit(t *testing.T) {
 				return out
 			}
 			first := init("first", "7")
-			assert.Equal(t, parameters(t, first), parameters(t, init("again", "7", "--threads", "3", "--backend", "generic")))
+			assert.Equal(t, parameters(t, first), parameters(t, init("again", "7", "--threads", "3")))
 			assert.NotEqual(t, parameters(t, first), parameters(t, init("other", "8")))
 			succeed(t, "eval", "--model", first, "--data", w.data)
 		}

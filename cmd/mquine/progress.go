@@ -12,6 +12,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank"
+	"github.com/mquine/mquine/train"
 )
 
 // lineEvery is the time between two lines of progress where there is no terminal.
@@ -51,13 +52,12 @@ func (m *meter) ranking(p rank.Progress) {
 		quantity(float64(p.Total)), pairRate(p.Done, t), left))
 }
 
-// fitting returns a train.Options.Progress.
-func (m *meter) fitting() func(done, total int) {
+// fitting returns a train.Machine.Progress.
+func (m *meter) fitting() func(train.Progress) {
 	start := time.Now()
-	return func(done, total int) {
-		t := time.Since(start)
-		m.show(int64(done), int64(total), t, fmt.Sprintf("fitting, %d of %d steps, %s left",
-			done, total, timeLeft(int64(done), int64(total), t)))
+	return func(p train.Progress) {
+		done, total, t := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total), time.Since(start)
+		m.show(done, total, t, fmt.Sprintf("fitting, round %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
 	}
 }
 

@@ -35,11 +35,12 @@ var layers = map[string][]string{
 
 // trainLayers does so within train, whose internal packages import none of the others.
 var trainLayers = map[string][]string{
-	"train/internal": {},
-	"train/recipe":   {},
-	"train":          {"train/recipe"},
-	"train/run":      {"train", "train/recipe"},
-	"train/search":   {"train/run", "train", "train/recipe"},
+	"train/internal":  {},
+	"train/recipe":    {},
+	"train":           {"train/recipe"},
+	"train/run":       {"train", "train/recipe"},
+	"train/search":    {"train/run", "train", "train/recipe"},
+	"train/clustered": {"train", "train/recipe"},
 }
 
 // trainLayer returns the layer of a folder of train.

@@ -1,0 +1,222 @@
+// Package clustered makes checkpoints for measurements of speed. They rank true answers about as a trained
+// model does: well, with many close candidates. They prove nothing about a model's quality, because they
+// are fitted to all splits, test included.
+package clustered
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+
+	"github.com/mquine/mquine/internal/proc"
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/model/initial"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+// Version changes when New makes other bytes from the same arguments, so that kept checkpoints of two
+// versions are not mixed.
+const Version = 2
+
+// The training of the centres is the same for every graph and model, and takes seconds: groups are few, and
+// each is in many triples.
+//
+// It goes in rounds of one epoch, each on the next part of the shuffled triples. A training takes repeats of a
+// triple once, and between groups most triples are repeats: a pair of groups with many triples is in many
+// rounds.
+const (
+	rounds     = 50
+	roundSize  = 1024 // triples
+	batch      = 256
+	adamMemory = 0.99 // β₂
+	// relativeRate is the learning rate of the first round as a multiple of the deviation with which the
+	// entities begin. Both go with the size of a model's parameters: by 1/d where scores are distances.
+	relativeRate = 0.3
+)
+
+// Streams of the random generator keep the draws of one seed for different uses apart.
+const (
+	_ uint64 = iota << 32 // model.Random
+	streamRoles
+	streamTriples
+	streamEntities // plus the entity
+)
+
+// New makes the parameters of a model for g. The entities are put into about √N groups: the planted ones
+// of a synth.Zipf graph, else groups of entities with similar roles and neighbours. A short training on
+// triples between the groups gives each a centre, around which Parameter.Scatter puts its entities.
+//
+// The same seed and kernel tier give the same bytes, for any number of threads. A model that does not fit
+// into the memory is an error, as is one of other sizes than g's.
+func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
+	cfg, err := model.InitialConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if n, r := g.Entities.Len(), g.Relations.Len(); cfg.Entities != n || cfg.Relations != r {
+		return nil, fmt.Errorf("a model of %d entities and %d relations cannot be fitted to data set %s, "+
+			"which has %d and %d", cfg.Entities, cfg.Relations, g.Name, n, r)
+	}
+	if err := train.CheckParameters(cfg); err != nil {
+		return nil, err
+	}
+	groups, count, err := groupEntities(ctx, g, seed)
+	if err != nil {
+		return nil, err
+	}
+	coarse, err := coarseGraph(ctx, g, groups, count, seed)
+	if err != nil {
+		return nil, err
+	}
+	centres, err := fit(ctx, cfg, coarse, seed, m)
+	if err != nil {
+		return nil, err
+	}
+	return scatter(ctx, cfg, groups, centres, seed, m.Threads)
+}
+
+// coarseGraph returns the graph whose entities are the groups, with the triples of all splits, repeats
+// included, shuffled, to train on.
+func coarseGraph(ctx context.Context, g *kg.Graph, groups []int32, count int, seed uint64) (*kg.Graph, error) {
+	coarse := &kg.Graph{Name: g.Name, Entities: kg.NewVocabulary(), Relations: g.Relations}
+	for i := range count {
+		coarse.Entities.Add(strconv.Itoa(i))
+	}
+	var triples []kg.Triple
+	err := eachTriple(ctx, g, func(t kg.Triple) {
+		triples = append(triples, kg.Triple{Head: groups[t.Head], Relation: t.Relation, Tail: groups[t.Tail]})
+	})
+	rng := rand.New(rand.NewPCG(seed, streamTriples))
+	rng.Shuffle(len(triples), func(i, j int) { triples[i], triples[j] = triples[j], triples[i] })
+	coarse.Splits[kg.Train] = triples
+	return coarse, err
+}
+
+// fit trains a model of the coarse graph.
+func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
+	cfg.Entities = coarse.Entities.Len()
+	start, err := model.Random(ctx, cfg, seed)
+	if err != nil {
+		return nil, err
+	}
+	centres, ok := start.(model.Trainable)
+	if !ok {
+		return nil, fmt.Errorf("model %s cannot be trained", cfg.Model)
+	}
+	c, part := plainRecipe(cfg), *coarse
+	c.Seed = seed
+	rate, rest := relativeRate*deviation(start), coarse.Splits[kg.Train]
+	for i := range rounds {
+		if len(rest) == 0 {
+			rest = coarse.Splits[kg.Train]
+		}
+		n := min(len(rest), roundSize)
+		part.Splits[kg.Train], rest = rest[:n], rest[n:]
+		c.LearningRate = rate * float64(rounds-i) / rounds
+		if err := trainRound(ctx, i, c, &part, centres, m); err != nil {
+			return nil, err
+		}
+	}
+	return centres, nil
+}
+
+// plainRecipe returns the options of a round: Adam and a softmax over all entities.
+func plainRecipe(cfg model.Config) recipe.Recipe {
+	c := recipe.Default()
+	c.Model, c.Dim = cfg.Model, cfg.Dim
+	c.Epochs, c.Batch, c.ValidEvery = 1, batch, 0
+	c.Beta2 = adamMemory
+	return c
+}
+
+// trainRound trains the centres in place.
+func trainRound(
+	ctx context.Context, round int, c recipe.Recipe, g *kg.Graph, centres model.Trainable, m train.Machine,
+) error {
+	runtime.GC() // the round before leaves as much as this one needs
+	needs, err := train.Memory(&c, g, m)
+	if err != nil {
+		return err
+	}
+	work := fmt.Sprintf("fitting %s, d = %d, to %d groups of entities", c.Model, c.Dim, g.Entities.Len())
+	if err := proc.CheckMemory(work, "lower its dimension, or give it more memory", needs...); err != nil {
+		return err
+	}
+	if report := m.Progress; report != nil {
+		m.Progress = func(p train.Progress) {
+			p.Epoch, p.Epochs = round+1, rounds
+			report(p)
+		}
+	}
+	t, err := train.NewTrainerFrom(c, g, m, centres)
+	if err != nil {
+		return err
+	}
+	_, err = t.Epoch(ctx)
+	return err
+}
+
+// deviation returns the root of the mean square of the parameters of the entities.
+func deviation(m model.Model) float64 {
+	var squares float64
+	n := 0
+	for i, p := range parametersOf(m.Config()) {
+		if p.Axis != model.PerEntity {
+			continue
+		}
+		n += p.Len()
+		for _, x := range m.Tensors()[i] {
+			squares += float64(float64(x) * float64(x))
+		}
+	}
+	return math.Sqrt(squares / float64(n))
+}
+
+// scatter returns a model with the entities around the centres of their groups, and with all else that the
+// centres have.
+func scatter(
+	ctx context.Context, cfg model.Config, groups []int32, centres model.Model, seed uint64, threads int,
+) (model.Model, error) {
+	parameters := parametersOf(cfg)
+	tensors := make([][]float32, len(parameters))
+	for i, p := range parameters {
+		tensors[i] = centres.Tensors()[i]
+		if p.Axis == model.PerEntity {
+			tensors[i] = kernel.AlignedFloat32(p.Len())
+		}
+	}
+	err := kernel.Parallel(ctx, threads, cfg.Entities, func(_, e int) {
+		source := initial.NewSource(seed, streamEntities+uint64(e))
+		for i, p := range parameters {
+			if p.Axis != model.PerEntity {
+				continue
+			}
+			width := p.Width()
+			row, centre := tensors[i][e*width:][:width], centres.Tensors()[i][int(groups[e])*width:][:width]
+			if p.Scatter != nil {
+				p.Scatter(source, row, centre)
+			} else {
+				initial.Nearby(source, row, centre)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return model.New(cfg, tensors)
+}
+
+// parametersOf describes the tensors of a checked configuration.
+func parametersOf(cfg model.Config) []model.Parameter {
+	list, err := model.Parameters(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
