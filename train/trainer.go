@@ -134,7 +134,7 @@ func NewTrainer(ctx context.Context, c Config, g *kg.Graph, m Machine) (*Trainer
 	return t, nil
 }
 
-// modelConfig returns the configuration of the model, for a data set of the given sizes.
+// modelConfig returns the configuration with which the model's training begins, for a data set of the given sizes.
 func (c *Config) modelConfig(entities, relations int) model.Config {
 	m := model.Config{Model: c.Model, Dim: c.Dim, Entities: entities, Relations: relations}
 	switch c.Model {
@@ -144,6 +144,9 @@ func (c *Config) modelConfig(entities, relations int) model.Config {
 		m.Hyper = map[string]float64{model.Gamma: 0, model.EmbeddingRange: math.Sqrt(3) * c.InitDeviation}
 	default:
 		m.Hyper = map[string]float64{model.Gamma: c.Gamma}
+	}
+	if s, err := model.Lookup(c.Model); err == nil {
+		return s.Initial(m)
 	}
 	return m
 }
