@@ -311,6 +311,12 @@ var gradientTests = []struct {
 	{"softmax over all", func(c *Config) {}},
 	{"softmax over all, filtered, smoothed", func(c *Config) { c.Filter, c.Smoothing = true, 0.2 }},
 	{"more rows than a vector has", func(c *Config) { c.Dim, c.Batch = 9, 4 }},
+	{"pairs of more numbers than a vector has", func(c *Config) {
+		c.Batch, c.Negatives, c.NegativeCount, c.Loss, c.Gamma = 4, independentNegatives, 3, marginLoss, 140
+		if c.Dim = 9; !isMatrixModel(c.Model) {
+			c.Dim = 70
+		}
+	}},
 	{"one dimension", func(c *Config) { c.Dim = 1 }},
 	{"shared softmax", func(c *Config) { c.Negatives, c.NegativeCount = sharedNegatives, 5 }},
 	{"shared softmax, anchors", func(c *Config) { c.Negatives, c.NegativeCount, c.AnchorNegatives = sharedNegatives, 4, true }},

@@ -327,10 +327,7 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 		c.Comment("Pairs of coordinates side by side again")
 		for i := range sum {
 			for _, s := range sum[i] {
-				low, high := c.vec(), s[1]
-				c.VUNPCKLPS(s[1], s[0], low)
-				c.VUNPCKHPS(s[1], s[0], high)
-				s[0] = low
+				c.sideBySide(s)
 			}
 		}
 	}
@@ -367,10 +364,23 @@ func (c vectors) group(unit int, base reg.Register, disp int) []reg.VecVirtual {
 	if unit == 1 {
 		return []reg.VecVirtual{first}
 	}
-	second, even := c.load(at(base, disp+c.lanes)), c.vec()
+	return c.evenOdd(first, c.load(at(base, disp+c.lanes)))
+}
+
+// evenOdd takes the pairs of two vectors apart. second is lost.
+func (c vectors) evenOdd(first, second reg.VecVirtual) []reg.VecVirtual {
+	even := c.vec()
 	c.VSHUFPS(operand.Imm(evenEntries), second, first, even)
 	c.VSHUFPS(operand.Imm(oddEntries), second, first, second)
 	return []reg.VecVirtual{even, second}
+}
+
+// sideBySide undoes evenOdd in place.
+func (c vectors) sideBySide(pair []reg.VecVirtual) {
+	low, high := c.vec(), pair[1]
+	c.VUNPCKLPS(pair[1], pair[0], low)
+	c.VUNPCKHPS(pair[1], pair[0], high)
+	pair[0] = low
 }
 
 // absolute returns what clears the signs of a vector.
