@@ -2,18 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"runtime"
-	"sync"
+
 	"testing"
-	"time"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kernel/linalg"
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train"
 )
@@ -239,150 +233,4 @@ func randomMatrix(rows, cols int) linalg.Matrix {
 	m := linalg.NewMatrix(rows, cols)
 	copy(m.Data, randoms(len(m.Data)))
 	return m
-}
-
-// trainingSteps makes steps of a training of FB15k-237's shape: 14,541 entities, 237 relations,
-// d = 38, 1,024 positives from both sides, 1,024 shared negatives for each side; with Z-samples, of
-// FB15k-237 itself. GFLOP/s counts the three matrix products alone, 6·B·C·F operations a side, over
-// the whole time of a step on the clock: sampling, features, queries, gradients and Adam included.
-// pct-peak and cpu-ms/step are medians of steps in processor time of all threads; pct-peak sets the
-// same operations against the rate of fused multiply-adds on all threads, measured between the steps.
-// It is called pct-fma where the products take no float32 multiply-adds. pct-clock does so with the
-// median step on the clock, which idle threads and other programs lengthen.
-func trainingSteps(s *suite) []Benchmark {
-	shapes := map[int]*kg.Graph{}
-	var list []Benchmark
-	add := func(family string, z int, products string) {
-		if _, err := kg.DataDir(); z > 0 && err != nil {
-			return // random graphs have no patterns
-		}
-		backend := s.backends[0]
-		list = append(list, Benchmark{
-			Name:  name(family, "tier", backend.Tier, "zsamples", z),
-			Quick: z == 0,
-			run: func(ctx context.Context, b *testing.B) error {
-				if shapes[z] == nil {
-					g := skewedGraph(14541, 237, 16*1024)
-					if z > 0 {
-						var err error
-						if g, err = kg.Open(ctx, "fb15k-237"); err != nil {
-							b.Skip(err)
-						}
-					}
-					shapes[z] = g
-				}
-				return trainingStep(ctx, b, backend, shapes[z], z, products)
-			},
-		})
-	}
-	add("TrainStep", 0, "float32")
-	add("TrainStep", 32, "float32")
-	if s.backends[0].Features.Has(kernel.FeatureBF16) {
-		add("SplitTrainStep", 0, "bf16x2")
-	}
-	return list
-}
-
-func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int, products string) error {
-	const d, batch, negatives = 38, 1024, 1024
-	const steps = 16 // of a round
-	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
-	c := train.Default()
-	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter, c.Products = d, batch, "shared", negatives, 0, z, z > 0, products
-	fma := newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())
-	before := fma.sample()
-	var stop context.CancelFunc
-	var times, shares, clockShares []float64
-	var start time.Duration
-	var clock time.Time
-	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
-		took, elapsed := (processTime() - start).Seconds(), time.Since(clock).Seconds()
-		b.StopTimer()
-		after := fma.sample()
-		times = append(times, took)
-		shares = append(shares, operations/took/(before+after))
-		clockShares = append(clockShares, operations/elapsed/float64(threads())/(before+after))
-		before = after
-		if len(times)%steps == 0 {
-			stop()
-		}
-		b.StartTimer()
-		start, clock = processTime(), time.Now()
-	}}
-	for b.Loop() {
-		b.StopTimer()
-		t, err := train.NewTrainer(ctx, c, g, m)
-		if err != nil {
-			return err
-		}
-		var some context.Context
-		some, stop = context.WithCancel(ctx)
-		runtime.GC() // what the trainer before has left
-		b.StartTimer()
-		start, clock = processTime(), time.Now()
-		_, err = t.Epoch(some)
-		stop()
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	perStep := b.Elapsed().Seconds() / float64(len(times))
-	b.ReportMetric(operations/perStep/1e9, "GFLOP/s")
-	b.ReportMetric(100*median(shares), map[string]string{"float32": "pct-peak", "bf16x2": "pct-fma"}[products])
-	b.ReportMetric(100*median(clockShares), "pct-clock")
-	b.ReportMetric(1e3*median(times), "cpu-ms/step")
-	b.ReportMetric(batch/perStep, "triples/s")
-	b.ReportMetric(1e3*perStep, "ms/step")
-	return nil
-}
-
-// threadsLimit samples a ceiling on several threads at once.
-type threadsLimit []*limit
-
-func newThreadsLimit(c ceiling.Ceiling, threads int) threadsLimit {
-	var l threadsLimit
-	for range threads {
-		l = append(l, newLimit(c))
-	}
-	return l
-}
-
-// sample returns the rate for a second of processor time of one of the threads.
-func (l threadsLimit) sample() float64 {
-	rates := make([]float64, len(l))
-	var wg sync.WaitGroup
-	for i := range l {
-		wg.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			some := make([]float64, 9)
-			for k := range some {
-				some[k] = l[i].sample()
-			}
-			rates[i] = median(some)
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for _, r := range rates {
-		sum += r
-	}
-	return sum / float64(len(l))
-}
-
-// skewedGraph has a training split of random triples, in which few entities and relations have most.
-func skewedGraph(entities, relations, triples int) *kg.Graph {
-	rng := rand.New(rand.NewPCG(1, 1))
-	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	for e := range entities {
-		g.Entities.Add(fmt.Sprint("e", e))
-	}
-	for r := range relations {
-		g.Relations.Add(fmt.Sprint("r", r))
-	}
-	skewed := func(n int) int32 { x := rng.Float64(); return int32(x * x * float64(n)) }
-	for range triples {
-		g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: skewed(entities), Relation: skewed(relations), Tail: skewed(entities)})
-	}
-	return g
 }
