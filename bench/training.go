@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math/rand/v2"
 
 	"testing"
 
@@ -82,8 +83,9 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 	return list
 }
 
-// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included.
-// Gradients take every term of a score twice, for its query and for its feature.
+// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included, and of
+// pairs, 64 features of each query. Gradients of blocks take every term of a score twice, for its query and for its
+// feature, those of pairs once.
 func distances(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -93,12 +95,12 @@ func distances(s *suite) []Benchmark {
 				if backend.Tier == kernel.Generic && n*k > 1024*200 {
 					continue // minutes
 				}
-				for _, of := range []string{"scores", "gradients"} {
+				for _, of := range []string{"scores", "gradients", "pair-scores", "pair-gradients"} {
 					list = append(list, Benchmark{
 						Name:  name("Distance", "tier", backend.Tier, "distance", d, "of", of, "n", n, "k", k),
 						Quick: n == 1024 && k == 1000 && d == linalg.DistanceL1 && s.best(backend),
 						run: func(ctx context.Context, b *testing.B) error {
-							return distance(ctx, b, backend, d, of == "gradients", n, k)
+							return distance(ctx, b, backend, d, of, n, k)
 						},
 					})
 				}
@@ -108,11 +110,11 @@ func distances(s *suite) []Benchmark {
 	return list
 }
 
-// distance measures the scores, or the gradients, of a block.
+// distance measures the scores, or the gradients, of a block or of pairs.
 func distance(
-	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.DistanceKind, gradients bool, n, k int,
+	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.DistanceKind, of string, n, k int,
 ) error {
-	const queries = 512
+	const queries, pairs = 512, 64
 	kernels := linalg.New(backend)
 	d := kernels.NewDistance(kind, 1)
 	psi, phi, g := randomMatrix(queries, k), randomMatrix(n, k), randomMatrix(queries, n)
@@ -120,22 +122,43 @@ func distance(
 	if err := d.Scores(ctx, s, psi, phi); err != nil {
 		return err
 	}
-	limit, slopes := ceiling.DistanceTerms(kernels, kind)
-	terms := queries * float64(n) * float64(k)
-	compute := func() error { return d.Scores(ctx, s, psi, phi) }
-	if gradients {
-		limit, terms = slopes, 2*terms
-		compute = func() error { return d.Gradients(ctx, dPsi, dPhi, g, s, psi, phi) }
+	rows, rng := make([]int32, queries*pairs), rand.New(rand.NewPCG(1, 1))
+	for i := range rows {
+		rows[i] = rng.Int32N(int32(n))
 	}
+	eachQuery := func(compute func(i int, rows []int32)) func() error {
+		return func() error {
+			for i := range queries {
+				compute(i, rows[i*pairs:(i+1)*pairs])
+			}
+			return nil
+		}
+	}
+	ofScores, ofGradients := ceiling.DistanceTerms(kernels, kind)
+	ofBlock, ofPairs := queries*float64(n)*float64(k), float64(queries*pairs*k)
+	x := map[string]struct {
+		compute func() error
+		terms   float64
+		limit   ceiling.Ceiling
+	}{
+		"scores":    {func() error { return d.Scores(ctx, s, psi, phi) }, ofBlock, ofScores},
+		"gradients": {func() error { return d.Gradients(ctx, dPsi, dPhi, g, s, psi, phi) }, 2 * ofBlock, ofGradients},
+		"pair-scores": {eachQuery(func(i int, rows []int32) {
+			kernels.DistanceScores(kind, s.Row(i)[:pairs], psi.Row(i), phi, rows)
+		}), ofPairs, ofScores},
+		"pair-gradients": {eachQuery(func(i int, rows []int32) {
+			kernels.AddDistanceGradient(kind, dPsi.Row(i), g.Row(i)[:pairs], psi.Row(i), phi, rows)
+		}), ofPairs, ofGradients},
+	}[of]
 	var failed error
 	operation{
 		call: func() {
-			if err := compute(); err != nil {
+			if err := x.compute(); err != nil {
 				failed = err
 			}
 		},
-		others: map[string]float64{"terms/s": terms},
-		limits: []share{{"pct-peak", terms, newLimit(limit)}},
+		others: map[string]float64{"terms/s": x.terms},
+		limits: []share{{"pct-peak", x.terms, newLimit(x.limit)}},
 	}.measure(b)
 	return failed
 }

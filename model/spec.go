@@ -35,6 +35,9 @@ type Spec struct {
 	// Sided tells whether the score of a triple depends on the side that asks for it, as with
 	// reciprocal relations. Nil stands for no: Reference then returns the same bits for both.
 	Sided func(Config) bool
+	// Recipe has the training options whose defaults differ for this model, by their keys in package train, such as
+	// "dropout": "0".
+	Recipe map[string]string
 }
 
 // Check says what is wrong with a configuration.

@@ -70,6 +70,9 @@ func ReadSpace(r io.Reader, name string, base Config) (*Space, error) {
 	return s, nil
 }
 
+// Model is the model of the trials, or that of the base if the space leaves it open.
+func (s *Space) Model() string { return s.fixed.Model }
+
 func (s *Space) read(key, value *yaml.Node, name string) error {
 	o, err := s.fixed.optionOf(key, name)
 	if err != nil {
