@@ -25,7 +25,9 @@ var pRotatE = &Spec{
 	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, phaseRange, modulus},
 	Tensors: vectors(1, 1),
-	Build:   func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
+	// A larger γ makes the modulus larger, which training does not move: a softmax needs scores that differ.
+	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
+	Build:  func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
 }
 
 // modulus is the factor m of the distance, or 0 if it is not known.

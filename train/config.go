@@ -188,7 +188,7 @@ func (c *Config) CheckBackend(b *kernel.Backend) error {
 func (c *Config) checkKvsAll() error {
 	if c.Negatives != kvsAllNegatives {
 		if c.AnswerWeights {
-			return errors.New("answer_weights weighs queries with several answers: set negatives to kvsall")
+			return fmt.Errorf("answer_weights weighs queries with several answers, and negatives is %s: set answer_weights to false, or negatives to kvsall", c.Negatives)
 		}
 		return nil
 	}
