@@ -42,9 +42,11 @@ epochs, unless its learning rate falls, it has stopped early, or it is a trial o
 
 Options come from, in this order: the defaults of the model, or --preset; --config, a YAML file
 with any of the keys that --print-config prints; the flags. The defaults below are those of mquine
-and mquade; --model rotate --print-config prints those of rotate. --preset paper takes the row of the data set
-in the paper's table of hyper-parameters, and paper:yago3-10 a row by name; --preset best takes
-the best recipe that has been measured (docs/results.md).`,
+and mquade; --model rotate --print-config prints those of rotate.
+
+--preset paper takes the row of the data set in the paper's table of hyper-parameters, and
+paper:yago3-10 a row by name; --preset best takes the best recipe that has been measured
+(docs/results.md).`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
   mquine train --data umls --model rotate
