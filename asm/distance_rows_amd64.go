@@ -6,10 +6,11 @@ package asm
 
 // L1RowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p −|q − e|,  i < count, p < n/1
+//	out[i] = Σ_p −|q − e|,  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers p. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L1Scores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are ones, the others up to 32 zeros.
 //
@@ -34,10 +35,11 @@ func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 
 // L1RowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p −|q − e|,  i < count, p < n/1
+//	out[i] = Σ_p −|q − e|,  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers p. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L1Scores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are ones, the others up to 32 zeros.
 //
@@ -62,10 +64,11 @@ func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 
 // L2RowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p (q − e)²,  i < count, p < n/1
+//	out[i] = Σ_p (q − e)²,  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers p. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending, squares fused. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L2Scores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are ones, the others up to 32 zeros.
 //
@@ -90,10 +93,11 @@ func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 
 // L2RowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p (q − e)²,  i < count, p < n/1
+//	out[i] = Σ_p (q − e)²,  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers p. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending, squares fused. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L2Scores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are ones, the others up to 32 zeros.
 //
@@ -118,11 +122,11 @@ func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 
 // NormRowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count, p < n/2
+//	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers 2p, and q' and e' 2p + 1. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending;
-// the root is t·p of linalg's inverseRoot, fused with the sum. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of NormScores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are ones, the others up to 64 zeros.
 //
@@ -148,11 +152,11 @@ func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, strid
 
 // NormRowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count, p < n/2
+//	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers 2p, and q' and e' 2p + 1. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending;
-// the root is t·p of linalg's inverseRoot, fused with the sum. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of NormScores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are ones, the others up to 64 zeros.
 //
@@ -178,11 +182,11 @@ func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride 
 
 // PhaseRowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p −|q·e + q'·e'|,  i < count, p < n/2
+//	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers 2p, and q' and e' 2p + 1. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending, the second product
-// fused. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of PhaseScores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are ones, the others up to 64 zeros.
 //
@@ -208,11 +212,11 @@ func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stri
 
 // PhaseRowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
 //
-//	out[i] = Σ_p −|q·e + q'·e'|,  i < count, p < n/2
+//	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 //
-// float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers 2p, and q' and e' 2p + 1. Unit p goes to lane p mod 32, one
-// chain from 0 with p ascending, the second product
-// fused. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of PhaseScores. Lanes l and l + 16
+// are added, then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are ones, the others up to 64 zeros.
 //

@@ -78,6 +78,14 @@ type distance struct {
 	addPull                 func(c vectors, k constants) pullTerm
 }
 
+// even is what a kernel requires of a number of coordinates beside that it is positive.
+func (d distance) even() string {
+	if d.unit == 2 {
+		return " and even"
+	}
+	return ""
+}
+
 // pullStrip is the number of rows that are packed together for gradients, in AVX-512 and in AVX2.
 var pullStrip = [2]int{8, 6}
 
@@ -197,13 +205,9 @@ func distances(c *build.Context) {
 			if c.lanes == 8 {
 				set = 1
 			}
-			even := ""
-			if d.unit == 2 {
-				even = " and even"
-			}
 			rows, columns := d.scoreTile[set][0], d.scoreTile[set][1]
 			for n := 1; n <= columns; n++ {
-				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, even),
+				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, d.even()),
 					mr: rows, columns: n, width: columns, unit: d.unit,
 					begin: func(c vectors) addTerm {
 						c.Comment("Σ "+d.score,

@@ -12,14 +12,15 @@ import (
 
 const rowScoreDoc = `adds up a distance of one row and each of some listed rows of a table:
 
-	out[i] = Σ_p %s,  i < count, p < n/%d
+	out[i] = Σ_p %[1]s,  i < count
 
-float32. q and e are unit p of x and of the row at table[ids[i]*stride], numbers %s. Unit p goes to lane p mod 32, one
-chain from 0 with p ascending%s. Lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2, and the last two.
+float32. A row is n numbers, units of %[2]d; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
+Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of %[3]sScores. Lanes l and l + 16
+are added, then l and l + 8, l + 4, l + 2, and the last two.
 
-The first n mod %d words of masks are ones, the others up to %[5]d zeros.
+The first n mod %[4]d words of masks are ones, the others up to %[4]d zeros.
 
-Requires n > 0%[6]s, count > 0.`
+Requires n > 0%[5]s, count > 0.`
 
 const rowPullDoc = `adds the gradients of one row's distances from listed rows of a table to dx:
 
@@ -111,24 +112,11 @@ func (c vectors) rounds(n reg.Register, size int, masks reg.Register, body func(
 	c.Label("done")
 }
 
-func evenOnly(d distance) string {
-	if d.unit == 2 {
-		return " and even"
-	}
-	return ""
-}
-
 func (c vectors) rowScores(d distance, k constants) {
 	round := sumLanes * d.unit
-	numbers := "p"
-	if d.unit == 2 {
-		numbers = "2p, and q' and e' 2p + 1"
-	}
-	fused := map[string]string{"L2": ", squares fused", "Norm": ";\nthe root is t·p of linalg's inverseRoot, fused with the sum",
-		"Phase": ", the second product\nfused"}[d.name]
 	c.begin(d.name+"RowScores"+c.set,
 		"func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)",
-		fmt.Sprintf(rowScoreDoc, d.score, d.unit, numbers, fused, round, evenOnly(d)))
+		fmt.Sprintf(rowScoreDoc, d.score, d.unit, d.name, round, d.even()))
 	r, masks := loadPair(c.Context), c.param("masks")
 	add := d.add(c, k)
 
@@ -194,7 +182,7 @@ func (c vectors) rowGradient(d distance, k constants) {
 	size := rowPullWidth * c.lanes
 	c.begin(d.name+"RowGradient"+c.set,
 		"func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)",
-		fmt.Sprintf(rowPullDoc, d.pull, d.pullNote, size, evenOnly(d)))
+		fmt.Sprintf(rowPullDoc, d.pull, d.pullNote, size, d.even()))
 	dx, x, n := c.param("dx"), c.param("x"), c.param("n")
 	table, stride, masks := c.param("table"), c.bytes("stride"), c.param("masks")
 	add := d.addPull(c, k)
