@@ -2,21 +2,15 @@ package bench
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync"
+
 	"testing"
-	"time"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kernel/ceiling"
 	"github.com/mquine/mquine/kernel/linalg"
-	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
 	"github.com/mquine/mquine/train"
-	"github.com/mquine/mquine/train/recipe"
 )
 
 // products multiplies the matrices of a training step: the scores of a batch of queries against
@@ -89,8 +83,9 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 	return list
 }
 
-// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included.
-// Gradients take every term of a score twice, for its query and for its feature.
+// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included, and of
+// pairs, 64 features of each query. Gradients of blocks take every term of a score twice, for its query and for its
+// feature, those of pairs once.
 func distances(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -100,12 +95,12 @@ func distances(s *suite) []Benchmark {
 				if backend.Tier == kernel.Generic && n*k > 1024*200 {
 					continue // minutes
 				}
-				for _, of := range []string{"scores", "gradients"} {
+				for _, of := range []string{"scores", "gradients", "pair-scores", "pair-gradients"} {
 					list = append(list, Benchmark{
 						Name:  name("Distance", "tier", backend.Tier, "distance", d, "of", of, "n", n, "k", k),
 						Quick: n == 1024 && k == 1000 && d == linalg.DistanceL1 && s.best(backend),
 						run: func(ctx context.Context, b *testing.B) error {
-							return distance(ctx, b, backend, d, of == "gradients", n, k)
+							return distance(ctx, b, backend, d, of, n, k)
 						},
 					})
 				}
@@ -115,11 +110,11 @@ func distances(s *suite) []Benchmark {
 	return list
 }
 
-// distance measures the scores, or the gradients, of a block.
+// distance measures the scores, or the gradients, of a block or of pairs.
 func distance(
-	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.DistanceKind, gradients bool, n, k int,
+	ctx context.Context, b *testing.B, backend *kernel.Backend, kind linalg.DistanceKind, of string, n, k int,
 ) error {
-	const queries = 512
+	const queries, pairs = 512, 64
 	kernels := linalg.New(backend)
 	d := kernels.NewDistance(kind, 1)
 	psi, phi, g := randomMatrix(queries, k), randomMatrix(n, k), randomMatrix(queries, n)
@@ -127,22 +122,43 @@ func distance(
 	if err := d.Scores(ctx, s, psi, phi); err != nil {
 		return err
 	}
-	limit, slopes := ceiling.DistanceTerms(kernels, kind)
-	terms := queries * float64(n) * float64(k)
-	compute := func() error { return d.Scores(ctx, s, psi, phi) }
-	if gradients {
-		limit, terms = slopes, 2*terms
-		compute = func() error { return d.Gradients(ctx, dPsi, dPhi, g, s, psi, phi) }
+	rows, rng := make([]int32, queries*pairs), rand.New(rand.NewPCG(1, 1))
+	for i := range rows {
+		rows[i] = rng.Int32N(int32(n))
 	}
+	eachQuery := func(compute func(i int, rows []int32)) func() error {
+		return func() error {
+			for i := range queries {
+				compute(i, rows[i*pairs:(i+1)*pairs])
+			}
+			return nil
+		}
+	}
+	ofScores, ofGradients := ceiling.DistanceTerms(kernels, kind)
+	ofBlock, ofPairs := queries*float64(n)*float64(k), float64(queries*pairs*k)
+	x := map[string]struct {
+		compute func() error
+		terms   float64
+		limit   ceiling.Ceiling
+	}{
+		"scores":    {func() error { return d.Scores(ctx, s, psi, phi) }, ofBlock, ofScores},
+		"gradients": {func() error { return d.Gradients(ctx, dPsi, dPhi, g, s, psi, phi) }, 2 * ofBlock, ofGradients},
+		"pair-scores": {eachQuery(func(i int, rows []int32) {
+			kernels.DistanceScores(kind, s.Row(i)[:pairs], psi.Row(i), phi, rows)
+		}), ofPairs, ofScores},
+		"pair-gradients": {eachQuery(func(i int, rows []int32) {
+			kernels.AddDistanceGradient(kind, dPsi.Row(i), g.Row(i)[:pairs], psi.Row(i), phi, rows)
+		}), ofPairs, ofGradients},
+	}[of]
 	var failed error
 	operation{
 		call: func() {
-			if err := compute(); err != nil {
+			if err := x.compute(); err != nil {
 				failed = err
 			}
 		},
-		others: map[string]float64{"terms/s": terms},
-		limits: []share{{"pct-peak", terms, newLimit(limit)}},
+		others: map[string]float64{"terms/s": x.terms},
+		limits: []share{{"pct-peak", x.terms, newLimit(x.limit)}},
 	}.measure(b)
 	return failed
 }
@@ -240,150 +256,4 @@ func randomMatrix(rows, cols int) linalg.Matrix {
 	m := linalg.NewMatrix(rows, cols)
 	copy(m.Data, randoms(len(m.Data)))
 	return m
-}
-
-// trainingSteps makes steps of a training of FB15k-237's shape: 14,541 entities, 237 relations,
-// d = 38, 1,024 positives from both sides, 1,024 shared negatives for each side; with Z-samples, of
-// FB15k-237 itself. GFLOP/s counts the three matrix products alone, 6·B·C·F operations a side, over
-// the whole time of a step on the clock: sampling, features, queries, gradients and Adam included.
-// pct-peak and cpu-ms/step are medians of steps in processor time of all threads; pct-peak sets the
-// same operations against the rate of fused multiply-adds on all threads, measured between the steps.
-// It is called pct-fma where the products take no float32 multiply-adds. pct-clock does so with the
-// median step on the clock, which idle threads and other programs lengthen.
-func trainingSteps(s *suite) []Benchmark {
-	shapes := map[int]*kg.Graph{}
-	var list []Benchmark
-	add := func(family string, z int, products recipe.Products) {
-		if _, err := kg.DataDir(); z > 0 && err != nil {
-			return // random graphs have no patterns
-		}
-		backend := s.backends[0]
-		list = append(list, Benchmark{
-			Name:  name(family, "tier", backend.Tier, "zsamples", z),
-			Quick: z == 0,
-			run: func(ctx context.Context, b *testing.B) error {
-				if shapes[z] == nil {
-					g := skewedGraph(14541, 237, 16*1024)
-					if z > 0 {
-						var err error
-						if g, err = kg.Open(ctx, "fb15k-237"); err != nil {
-							b.Skip(err)
-						}
-					}
-					shapes[z] = g
-				}
-				return trainingStep(ctx, b, backend, shapes[z], z, products)
-			},
-		})
-	}
-	add("TrainStep", 0, recipe.Float32)
-	add("TrainStep", 32, recipe.Float32)
-	if s.backends[0].Features.Has(kernel.FeatureBF16) {
-		add("SplitTrainStep", 0, recipe.SplitBF16)
-	}
-	return list
-}
-
-func trainingStep(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph, z int, products recipe.Products) error {
-	const d, batch, negatives = 38, 1024, 1024
-	const steps = 16 // of a round
-	const operations = 2 * 6 * batch * negatives * (d * (d + 1))
-	c := recipe.Default()
-	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter, c.Products = d, batch, recipe.SharedNegatives, negatives, 0, z, z > 0, products
-	fma := newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())
-	before := fma.sample()
-	var stop context.CancelFunc
-	var times, shares, clockShares []float64
-	var start time.Duration
-	var clock time.Time
-	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
-		took, elapsed := (processTime() - start).Seconds(), time.Since(clock).Seconds()
-		b.StopTimer()
-		after := fma.sample()
-		times = append(times, took)
-		shares = append(shares, operations/took/(before+after))
-		clockShares = append(clockShares, operations/elapsed/float64(threads())/(before+after))
-		before = after
-		if len(times)%steps == 0 {
-			stop()
-		}
-		b.StartTimer()
-		start, clock = processTime(), time.Now()
-	}}
-	for b.Loop() {
-		b.StopTimer()
-		t, err := train.NewTrainer(ctx, c, g, m)
-		if err != nil {
-			return err
-		}
-		var some context.Context
-		some, stop = context.WithCancel(ctx)
-		runtime.GC() // what the trainer before has left
-		b.StartTimer()
-		start, clock = processTime(), time.Now()
-		_, err = t.Epoch(some)
-		stop()
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	perStep := b.Elapsed().Seconds() / float64(len(times))
-	b.ReportMetric(operations/perStep/1e9, "GFLOP/s")
-	b.ReportMetric(100*median(shares), map[recipe.Products]string{recipe.Float32: "pct-peak", recipe.SplitBF16: "pct-fma"}[products])
-	b.ReportMetric(100*median(clockShares), "pct-clock")
-	b.ReportMetric(1e3*median(times), "cpu-ms/step")
-	b.ReportMetric(batch/perStep, "triples/s")
-	b.ReportMetric(1e3*perStep, "ms/step")
-	return nil
-}
-
-// threadsLimit samples a ceiling on several threads at once.
-type threadsLimit []*limit
-
-func newThreadsLimit(c ceiling.Ceiling, threads int) threadsLimit {
-	var l threadsLimit
-	for range threads {
-		l = append(l, newLimit(c))
-	}
-	return l
-}
-
-// sample returns the rate for a second of processor time of one of the threads.
-func (l threadsLimit) sample() float64 {
-	rates := make([]float64, len(l))
-	var wg sync.WaitGroup
-	for i := range l {
-		wg.Go(func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			some := make([]float64, 9)
-			for k := range some {
-				some[k] = l[i].sample()
-			}
-			rates[i] = median(some)
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for _, r := range rates {
-		sum += r
-	}
-	return sum / float64(len(l))
-}
-
-// skewedGraph has a training split of random triples, in which few entities and relations have most.
-func skewedGraph(entities, relations, triples int) *kg.Graph {
-	rng := rand.New(rand.NewPCG(1, 1))
-	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	for e := range entities {
-		g.Entities.Add(fmt.Sprint("e", e))
-	}
-	for r := range relations {
-		g.Relations.Add(fmt.Sprint("r", r))
-	}
-	skewed := func(n int) int32 { x := rng.Float64(); return int32(x * x * float64(n)) }
-	for range triples {
-		g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: skewed(entities), Relation: skewed(relations), Tail: skewed(entities)})
-	}
-	return g
 }

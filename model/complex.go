@@ -22,6 +22,7 @@ var complEx = &Spec{
 	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, embeddingRange},
 	Tensors: vectors(2, 2),
+	Recipe:  productRecipe("128"),
 	Build:   func(t Tables) Model { return &complExModel{t} },
 	Start:   uniformStart,
 }

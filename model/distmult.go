@@ -20,6 +20,7 @@ var distMult = &Spec{
 	Name: "distmult", Score: "Σ h_i r_i t_i", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, embeddingRange},
 	Tensors: vectors(1, 1),
+	Recipe:  productRecipe("256"),
 	Build:   func(t Tables) Model { return &distMultModel{t} },
 	Start:   uniformStart,
 }

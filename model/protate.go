@@ -30,8 +30,10 @@ var pRotatE = &Spec{
 		list[entityTable].Scatter = initial.NearbyPhases(phaseRange.Of(c))
 		return list
 	},
-	Build: func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
-	Start: marginStart,
+	// A larger γ makes the modulus larger, which training does not move: a softmax needs scores that differ.
+	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
+	Build:  func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
+	Start:  marginStart,
 }
 
 // modulus is the factor m of the distance, or 0 if it is not known.

@@ -24,6 +24,7 @@ var rotatE = &Spec{
 	Name: "rotate", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, phaseRange},
 	Tensors: vectors(2, 1),
+	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
 	Build:   func(t Tables) Model { return &rotatEModel{t, math.Pi / phaseRange.Of(t.config)} },
 	Start:   marginStart,
 }

@@ -37,6 +37,9 @@ type Spec struct {
 	Sided func(Config) bool
 	// Start declares where a training may choose to begin.
 	Start Starting
+	// Recipe has the training options whose defaults differ for this model, by their keys in package recipe, such as
+	// "dropout": "0".
+	Recipe map[string]string
 }
 
 // Check says what is wrong with a configuration.

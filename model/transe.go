@@ -26,6 +26,7 @@ var (
 		Name: "transe-l1", Score: "γ − ‖h + r − t‖₁", MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{margin, embeddingRange},
 		Tensors: vectors(1, 1),
+		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),
 		Build:   func(t Tables) Model { return &transEL1{t} },
 		Start:   marginStart,
 	}
@@ -33,6 +34,7 @@ var (
 		Name: "transe-l2", Score: "γ − ‖h + r − t‖₂", MaxDim: maxVectorDim,
 		Hyper:   []*HyperParameter{margin, embeddingRange},
 		Tensors: vectors(1, 1),
+		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),
 		Build: func(t Tables) Model {
 			m := &transEL2{Tables: t}
 			m.balance = m.newBalance()

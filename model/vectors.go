@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"math"
 
 	"github.com/mquine/mquine/kernel"
@@ -20,6 +21,22 @@ func vectors(entity, relation int) func(Config) []Parameter {
 			{Name: "relation", Axis: PerRelation, Row: []int{relation * c.Dim}, Initial: uniform},
 		}
 	}
+}
+
+// vectorRecipe returns training options that suit models of vectors, changed by the given keys and values: a softmax over all entities, in which a query has all its answers at once, and an average over
+// epochs.
+func vectorRecipe(changes map[string]string) map[string]string {
+	recipe := map[string]string{
+		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",
+		"epochs": "60", "valid_every": "5", "average": "0.9",
+	}
+	maps.Copy(recipe, changes)
+	return recipe
+}
+
+// productRecipe is vectorRecipe for products, which have neither a margin nor a limit to what they fit.
+func productRecipe(dim string) map[string]string {
+	return vectorRecipe(map[string]string{"dim": dim, "gamma": "0", "dropout": "0.3", "learning_rate": "3e-3"})
 }
 
 // The keys of the hyper-parameters.

@@ -18,11 +18,9 @@ type comparer interface {
 
 	// pairScores writes the scores of a query and some feature rows.
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
-	// addQueryGradient adds the gradient of a query to dPsi, given the derivatives of the loss by pairScores' scores.
-	addQueryGradient(dPsi, dScores, psi []float32, phi linalg.Matrix, rows []int32)
-	// addFeatureGradient adds the gradient of a feature row to dPhi: pair k, for each k of pairs, is the row and query
-	// queries[k], and dScores[k] is the derivative of the loss by its score.
-	addFeatureGradient(dPhi, phi []float32, psi linalg.Matrix, pairs, queries []int32, dScores []float32)
+	// addGradient adds to dX the gradient of a vector x, given the derivatives of the loss by the scores of x and some
+	// rows of y: of a query and features, or of a feature row and queries.
+	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
 }
 
 // dotProducts compare by ψ·φ. With Ψ and Φ the matrices of a block and W = ∂L/∂S of its scores S,
@@ -60,14 +58,8 @@ func (d *dotProducts) pairScores(scores, psi []float32, phi linalg.Matrix, rows 
 	}
 }
 
-func (d *dotProducts) addQueryGradient(dPsi, dScores, _ []float32, phi linalg.Matrix, rows []int32) {
+func (d *dotProducts) addGradient(dX, dScores, _ []float32, y linalg.Matrix, rows []int32) {
 	for k, row := range rows {
-		d.backend.Axpy(dPsi, dScores[k], phi.Row(int(row)))
-	}
-}
-
-func (d *dotProducts) addFeatureGradient(dPhi, _ []float32, psi linalg.Matrix, pairs, queries []int32, dScores []float32) {
-	for _, k := range pairs {
-		d.backend.Axpy(dPhi, dScores[k], psi.Row(int(queries[k])))
+		d.backend.Axpy(dX, dScores[k], y.Row(int(row)))
 	}
 }

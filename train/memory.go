@@ -122,16 +122,6 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 	return bytes
 }
 
-// perRelation returns the number of tensors with a row for each relation.
-func perRelation(list []model.Parameter) (n int) {
-	for _, p := range list {
-		if p.Axis == model.PerRelation {
-			n++
-		}
-	}
-	return n
-}
-
 // stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, threads), m.Training(), tablesOf(m)

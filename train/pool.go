@@ -39,6 +39,10 @@ type stepScratch struct {
 	features  []float32 // gradient of a feature row
 	gradient  []float32 // of an entity or a relation
 	part      []float32 // of the gradient of an entity
+
+	// The pairs of a feature row, some at a time.
+	queries [linalg.ProductChunk]int32
+	dScores [linalg.ProductChunk]float32
 }
 
 func newStepScratch(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, tables []parameterTable) stepScratch {

@@ -335,7 +335,7 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 				clear(dPsi)
 			}
 			from, to := w.pairsOf(q)
-			p.comparer.addQueryGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
+			p.comparer.addGradient(dPsi, s.dPairScores[from:to], s.psi.Row(q), s.phi, w.pairRows[from:to])
 			s.ofQuery.apply(dPsi, c.pcg, w.epoch, w.step, q)
 			dPenalty := 0.0
 			if q < w.main {
@@ -402,7 +402,14 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 		clear(dPhi)
 	}
 	if len(w.pairRows) > 0 {
-		s.pool.comparer.addFeatureGradient(dPhi, s.phi.Row(i), s.psi, s.byRow.of(i), s.pairQuery, s.dPairScores)
+		// Chunks of the comparer's chains, which therefore round alike.
+		for pairs := range slices.Chunk(s.byRow.of(i), linalg.ProductChunk) {
+			for k, pair := range pairs {
+				c.queries[k], c.dScores[k] = s.pairQuery[pair], s.dPairScores[pair]
+			}
+			n := len(pairs)
+			s.pool.comparer.addGradient(dPhi, c.dScores[:n], s.phi.Row(i), s.psi, c.queries[:n])
+		}
 	}
 	c.worker.FeatureGradient(dEntity, dPhi, s.phi.Row(i), w.rows[i])
 }

@@ -293,6 +293,12 @@ var gradientTests = []struct {
 	{"softmax over all", func(c *recipe.Recipe) {}},
 	{"softmax over all, filtered, smoothed", func(c *recipe.Recipe) { c.Filter, c.Smoothing = true, 0.2 }},
 	{"more rows than a vector has", func(c *recipe.Recipe) { c.Dim, c.Batch = 9, 4 }},
+	{"pairs of more numbers than a vector has", func(c *recipe.Recipe) {
+		c.Batch, c.Negatives, c.NegativeCount, c.Loss, c.Gamma = 4, recipe.IndependentNegatives, 3, recipe.Margin, 140
+		if c.Dim = 9; c.Model != "mquine" && c.Model != "mquade" {
+			c.Dim = 70
+		}
+	}},
 	{"one dimension", func(c *recipe.Recipe) { c.Dim = 1 }},
 	{"shared softmax", func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 5 }},
 	{"shared softmax, anchors", func(c *recipe.Recipe) {

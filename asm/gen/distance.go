@@ -79,6 +79,14 @@ type distance struct {
 	addPull                 func(c vectors, k constants) pullTerm
 }
 
+// even is what a kernel requires of a number of coordinates beside that it is positive.
+func (d distance) even() string {
+	if d.unit == 2 {
+		return " and even"
+	}
+	return ""
+}
+
 // pullStrip is the number of rows that are packed together for gradients, in AVX-512 and in AVX2.
 var pullStrip = [2]int{8, 6}
 
@@ -198,13 +206,9 @@ func distances(c *build.Context) {
 			if c.lanes == 8 {
 				set = 1
 			}
-			even := ""
-			if d.unit == 2 {
-				even = " and even"
-			}
 			rows, columns := d.scoreTile[set][0], d.scoreTile[set][1]
 			for n := 1; n <= columns; n++ {
-				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, even),
+				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, d.even()),
 					mr: rows, columns: n, width: columns, unit: d.unit,
 					begin: func(c vectors) addTerm {
 						c.Comment("Σ " + d.score)
@@ -328,10 +332,7 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 		c.Comment("Pairs of coordinates side by side again")
 		for i := range sum {
 			for _, s := range sum[i] {
-				low, high := c.vec(), s[1]
-				c.VUNPCKLPS(s[1], s[0], low)
-				c.VUNPCKHPS(s[1], s[0], high)
-				s[0] = low
+				c.sideBySide(s)
 			}
 		}
 	}
@@ -368,10 +369,23 @@ func (c vectors) loadUnit(unit int, base reg.Register, disp int) []reg.VecVirtua
 	if unit == 1 {
 		return []reg.VecVirtual{first}
 	}
-	second, even := c.load(at(base, disp+c.lanes)), c.vec()
+	return c.evenOdd(first, c.load(at(base, disp+c.lanes)))
+}
+
+// evenOdd takes the pairs of two vectors apart. second is lost.
+func (c vectors) evenOdd(first, second reg.VecVirtual) []reg.VecVirtual {
+	even := c.vec()
 	c.VSHUFPS(operand.Imm(evenEntries), second, first, even)
 	c.VSHUFPS(operand.Imm(oddEntries), second, first, second)
 	return []reg.VecVirtual{even, second}
+}
+
+// sideBySide undoes evenOdd in place.
+func (c vectors) sideBySide(pair []reg.VecVirtual) {
+	low, high := c.vec(), pair[1]
+	c.VUNPCKLPS(pair[1], pair[0], low)
+	c.VUNPCKHPS(pair[1], pair[0], high)
+	pair[0] = low
 }
 
 // absolute returns what clears the signs of a vector.

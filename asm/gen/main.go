@@ -50,6 +50,7 @@ func main() {
 		{"peak", peaks},
 		{"gemm", gemms},
 		{"distance", distances},
+		{"distance_rows", distanceRows},
 		{"small", strips32},
 		{"triangle", triangles},
 		{"rows", rowKernels},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,16 @@ began with, or a file of the folder is missing, damaged or from another time. Th
 not depend on the number of threads. --resume DIR --epochs N gives a training another number of
 epochs, unless its learning rate falls, it has stopped early, or it is a trial of mquine tune.
 
-Options come from, in this order: the general defaults; --preset; --config, a YAML file with any
-of the keys that --print-config prints; the flags. --preset paper takes the row of the data set
-in the paper's table of hyper-parameters, and paper:yago3-10 a row by name; --preset best takes
-the best recipe that has been measured (docs/results.md).`,
+Options come from, in this order: the defaults of the model, or --preset; --config, a YAML file
+with any of the keys that --print-config prints; the flags. The defaults below are those of mquine
+and mquade; --model rotate --print-config prints those of rotate.
+
+--preset paper takes the row of the data set in the paper's table of hyper-parameters, and
+paper:yago3-10 a row by name; --preset best takes the best recipe that has been measured
+(docs/results.md).`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
+  mquine train --data umls --model rotate
   mquine train --resume ./wn18rr
   mquine train --resume ./codex-s --epochs 60
   mquine train --preset paper:fb15k-237 --print-config
@@ -129,7 +134,8 @@ func (t *training) changed(cmd *cobra.Command) []string {
 	return names
 }
 
-// config returns the options: the preset's, changed by the file, changed by the flags.
+// config returns the options: the preset's, or else the defaults of the model that the file or the flags name, changed by
+// the file, changed by the flags.
 func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	c = recipe.Default()
 	if t.preset != "" {
@@ -137,25 +143,40 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 			return c, err
 		}
 	}
+	var file []byte
 	if t.configFile != "" {
-		file, err := input.Open(cmd.Context(), t.configFile)
-		if err != nil {
+		if file, err = input.ReadFile(cmd.Context(), t.configFile); err != nil {
 			return c, fmt.Errorf("reading %s: %w", t.configFile, reason(err))
 		}
-		defer file.Close()
-		if _, err := c.Read(file, t.configFile); err != nil {
+	}
+	if err := t.change(cmd, &c, file); err != nil {
+		return c, err
+	}
+	if t.preset == "" {
+		if c, err = recipe.DefaultFor(c.Model); err != nil {
 			return c, err
 		}
+		if err := t.change(cmd, &c, file); err != nil {
+			return c, err
+		}
+	}
+	return c, c.Check()
+}
+
+// change sets the options that the file and the flags have.
+func (t *training) change(cmd *cobra.Command, c *recipe.Recipe, file []byte) error {
+	if _, err := c.Read(bytes.NewReader(file), t.configFile); err != nil {
+		return err
 	}
 	given := t.given.Options()
 	for i, o := range c.Options() {
 		if cmd.Flags().Changed(o.Flag()) {
 			if err := o.Value.Set(given[i].Value.String()); err != nil {
-				return c, fmt.Errorf("--%s: %w", o.Flag(), err)
+				return fmt.Errorf("--%s: %w", o.Flag(), err)
 			}
 		}
 	}
-	return c, c.Check()
+	return nil
 }
 
 func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writer) error {

@@ -108,6 +108,28 @@ func TestTrainOptions(t *testing.T) {
 	}
 }
 
+// Each model has defaults of its own, which a file and the flags change, and a preset replaces.
+func TestTrainDefaults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	print := func(args ...string) string {
+		return "\n" + succeed(t, append([]string{"train", "--print-config"}, args...)...).stdout
+	}
+	require.Contains(t, print(), "\ndropout: 0.2\n")
+	rotate := print("--model", "rotate")
+	require.Contains(t, rotate, "\ndropout: 0\n")
+	require.Contains(t, print("--model", "rotate", "--dropout", "0.5"), "\ndropout: 0.5\n")
+
+	require.NoError(t, os.WriteFile(file, []byte("model: rotate\nepochs: 3\n"), 0o600))
+	ofFile := print("--config", file)
+	require.Contains(t, ofFile, "\nepochs: 3\n")
+	require.Equal(t, rotate, print("--config", file, "--epochs", "60"))
+	require.Contains(t, print("--config", file, "--model", "protate"), "\ngamma: 40\n")
+	require.Contains(t, print("--preset", "best:codex-s", "--model", "mquade"), "\ndropout: 0.5\n")
+
+	mquine(t, "train", "--model", "rotate", "--negatives", "shared", "--print-config").
+		requireSentence(t, exitFailed, "negatives is shared: set answer_weights to false, or negatives to kvsall")
+}
+
 // What is missing or was changed ends a resumed training with a sentence, and changes nothing.
 func TestTrainResumeRefuses(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")

@@ -33,7 +33,7 @@ epochs, to the first rung. The best third of the trials at a rung go on to the n
 three times as many epochs; the last has all epochs of the space. One trial trains after another.
 
 The space is a YAML file of the options that mquine train --print-config prints. An option has a
-value, or is left open:
+value, or is left open; one that is not there has the default of the model, or the preset's:
 
   epochs: 30
   batch: {choice: [256, 512, 1024]}
@@ -136,14 +136,21 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 			return "", err
 		}
 	}
-	file, err := input.Open(ctx, t.space)
+	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", t.space, reason(err))
 	}
-	defer file.Close()
-	space, err := search.ReadSpace(file, t.space, base)
+	space, err := search.ReadSpace(bytes.NewReader(file), t.space, base)
 	if err != nil {
 		return "", err
+	}
+	if t.preset == "" {
+		if base, err = recipe.DefaultFor(space.Model()); err != nil {
+			return "", err
+		}
+		if space, err = search.ReadSpace(bytes.NewReader(file), t.space, base); err != nil {
+			return "", err
+		}
 	}
 	if err := space.CheckBackend(backend); err != nil {
 		return "", err

@@ -50,6 +50,19 @@ func TestTune(t *testing.T) {
 	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out", dir).requireSentence(t, exitFailed, "exists already")
 }
 
+// What a space leaves out is the default of its model, or the preset's.
+func TestTuneDefaults(t *testing.T) {
+	data := smallFamilies(t)
+	options := func(args ...string) string {
+		dir := filepath.Join(t.TempDir(), "search")
+		space := spaceFile(t, "model: rotate\nepochs: 1\nvalid_every: 1\ndim: {choice: [2, 3]}\ninit_cross: zero\nregulariser: none\n")
+		succeed(t, append([]string{"tune", "--data", data, "--space", space, "--trials", "1", "--rungs", "1", "--out", dir}, args...)...)
+		return "\n" + string(must1(os.ReadFile(filepath.Join(dir, "best.yaml"))))
+	}
+	assert.Contains(t, options(), "\ndropout: 0\n")
+	assert.Contains(t, options("--preset", "best:codex-s"), "\ndropout: 0.5\n")
+}
+
 // Whatever the time that a machine takes, a search ends soon after its budget and goes on with the next.
 func TestTuneBudget(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")

@@ -77,10 +77,34 @@ type Distance struct {
 // portable ones take the rest.
 type distanceKernels struct {
 	scores, gradients [numDistances]distanceKernel
+	rows              [numDistances]rowDistance
+	gradientRound     int // of the gradients of rows
 	// roots replaces x by −√x.
 	roots func(x *float32, n int)
 	// quotients sets q to g/s, and to 0 where s is 0.
 	quotients func(q, g, s *float32, n int)
+}
+
+// takeRoots replaces sums of squares by scores.
+func (k *distanceKernels) takeRoots(x []float32) {
+	whole := len(x) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		k.roots(&x[i], min(rowChunk, whole-i))
+	}
+	if whole < len(x) {
+		rootsGeneric(&x[whole], len(x)-whole)
+	}
+}
+
+// divide sets q to g/s: the gradient of S = −√Σ(ψ−φ)² by ψ is (ψ−φ)/S.
+func (k *distanceKernels) divide(q, g, s []float32) {
+	whole := len(q) / rowLanes * rowLanes
+	for i := 0; i < whole; i += rowChunk {
+		k.quotients(&q[i], &g[i], &s[i], min(rowChunk, whole-i))
+	}
+	if whole < len(q) {
+		quotientsGeneric(&q[whole], &g[whole], &s[whole], len(q)-whole)
+	}
 }
 
 // distanceKernel is the kernel of a sum over a block, and the loop of its operations on registers alone.
@@ -112,7 +136,8 @@ func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 		kind: kind, kernels: k,
 		scores: newProduct(&k.scores[kind].gemm, threads), gradients: newProduct(&k.gradients[kind].gemm, threads),
 	}
-	d.rootWork, d.quotient = d.takeRoots, d.divide
+	d.rootWork = func(_, row int) { k.takeRoots(d.s.Row(row)) }
+	d.quotient = func(_, row int) { k.divide(d.quotients.Row(row), d.g.Row(row), d.s.Row(row)) }
 	return d
 }
 
@@ -164,19 +189,7 @@ func (d *Distance) check(psi Matrix) {
 	}
 }
 
-// takeRoots replaces a row of sums of squares by scores.
-func (d *Distance) takeRoots(_, row int) {
-	x := d.s.Row(row)
-	whole := len(x) / rowLanes * rowLanes
-	for i := 0; i < whole; i += rowChunk {
-		d.kernels.roots(&x[i], min(rowChunk, whole-i))
-	}
-	if whole < len(x) {
-		rootsGeneric(&x[whole], len(x)-whole)
-	}
-}
-
-// divideRows sets quotients to G/S: the gradient of S = −√Σ(ψ−φ)² by ψ is (ψ−φ)/S.
+// divideRows sets quotients to G/S.
 func (d *Distance) divideRows(ctx context.Context, g, s Matrix) error {
 	g.check("g")
 	s.check("s")
@@ -188,15 +201,4 @@ func (d *Distance) divideRows(ctx context.Context, g, s Matrix) error {
 	d.s, d.g = s, g
 	defer func() { d.s, d.g = Matrix{}, Matrix{} }()
 	return d.gradients.pool.Run(ctx, g.Rows, d.quotient)
-}
-
-func (d *Distance) divide(_, row int) {
-	q, g, s := d.quotients.Row(row), d.g.Row(row), d.s.Row(row)
-	whole := len(q) / rowLanes * rowLanes
-	for i := 0; i < whole; i += rowChunk {
-		d.kernels.quotients(&q[i], &g[i], &s[i], min(rowChunk, whole-i))
-	}
-	if whole < len(q) {
-		quotientsGeneric(&q[whole], &g[whole], &s[whole], len(q)-whole)
-	}
 }

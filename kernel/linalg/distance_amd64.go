@@ -42,8 +42,15 @@ var (
 				Peak{asm.PhaseGradientPeakAVX2, 2 * 16},
 			},
 		},
-		roots:     asm.RootsAVX2,
-		quotients: asm.QuotientsAVX2,
+		rows: [numDistances]rowDistance{
+			DistanceL1:        {asm.L1RowScoresAVX2, asm.L1RowGradientAVX2},
+			DistanceL2:        {asm.L2RowScoresAVX2, asm.L2RowGradientAVX2},
+			DistanceGroupNorm: {asm.NormRowScoresAVX2, asm.NormRowGradientAVX2},
+			DistancePhase:     {asm.PhaseRowScoresAVX2, asm.PhaseRowGradientAVX2},
+		},
+		gradientRound: 32,
+		roots:         asm.RootsAVX2,
+		quotients:     asm.QuotientsAVX2,
 	}
 	distancesAVX512 = distanceKernels{
 		scores: [numDistances]distanceKernel{
@@ -82,8 +89,15 @@ var (
 				Peak{asm.PhaseGradientPeakAVX512, 2 * 32},
 			},
 		},
-		roots:     asm.RootsAVX512,
-		quotients: asm.QuotientsAVX512,
+		rows: [numDistances]rowDistance{
+			DistanceL1:        {asm.L1RowScoresAVX512, asm.L1RowGradientAVX512},
+			DistanceL2:        {asm.L2RowScoresAVX512, asm.L2RowGradientAVX512},
+			DistanceGroupNorm: {asm.NormRowScoresAVX512, asm.NormRowGradientAVX512},
+			DistancePhase:     {asm.PhaseRowScoresAVX512, asm.PhaseRowGradientAVX512},
+		},
+		gradientRound: 64,
+		roots:         asm.RootsAVX512,
+		quotients:     asm.QuotientsAVX512,
 	}
 )
 

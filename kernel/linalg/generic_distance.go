@@ -9,10 +9,10 @@ import (
 
 var distancesGeneric = distanceKernels{
 	scores: [numDistances]distanceKernel{
-		DistanceL1:        scoresGeneric(l1Chain),
-		DistanceL2:        scoresGeneric(l2Chain),
-		DistanceGroupNorm: scoresGeneric(normChain),
-		DistancePhase:     scoresGeneric(phaseChain),
+		DistanceL1:        scoresGeneric(l1Chain, 1),
+		DistanceL2:        scoresGeneric(l2Chain, 1),
+		DistanceGroupNorm: scoresGeneric(normChain, 2),
+		DistancePhase:     scoresGeneric(phaseChain, 2),
 	},
 	gradients: [numDistances]distanceKernel{
 		DistanceL1:        gradientsGeneric(l1Pull),
@@ -20,8 +20,15 @@ var distancesGeneric = distanceKernels{
 		DistanceGroupNorm: gradientsGeneric(normPull),
 		DistancePhase:     gradientsGeneric(phasePull),
 	},
-	roots:     rootsGeneric,
-	quotients: quotientsGeneric,
+	rows: [numDistances]rowDistance{
+		DistanceL1:        {rowScoresGeneric(l1Chain, 1), rowGradientGeneric(l1Pull)},
+		DistanceL2:        {rowScoresGeneric(l2Chain, 1), rowGradientGeneric(l2Pull)},
+		DistanceGroupNorm: {rowScoresGeneric(normChain, 2), rowGradientGeneric(normPull)},
+		DistancePhase:     {rowScoresGeneric(phaseChain, 2), rowGradientGeneric(phasePull)},
+	},
+	gradientRound: 1,
+	roots:         rootsGeneric,
+	quotients:     quotientsGeneric,
 }
 
 // fma32 returns x·y + z rounded once. The product is exact in float64, so that only a sum halfway between
@@ -94,42 +101,44 @@ func sign(x float32) float32 {
 	return s
 }
 
-// Chains of scores: of the vectors that have every fourth entry of q and of e, the entries of a strip and a
-// panel.
+// scoreChain adds up the terms of a score from 0: those of entries 0, step, 2·step, … of q and e. Of a pair, the second
+// entry is next after the first.
+type scoreChain func(q, e []float32, step, next int) float32
 
-func l1Chain(q, e []float32) (sum float32) {
-	for t := 0; t < len(q); t += genericTile {
+func l1Chain(q, e []float32, step, _ int) (sum float32) {
+	for t := 0; t < len(q); t += step {
 		sum -= abs32(q[t] - e[t])
 	}
 	return sum
 }
 
-func l2Chain(q, e []float32) (sum float32) {
-	for t := 0; t < len(q); t += genericTile {
+func l2Chain(q, e []float32, step, _ int) (sum float32) {
+	for t := 0; t < len(q); t += step {
 		d := q[t] - e[t]
 		sum = fma32(d, d, sum)
 	}
 	return sum
 }
 
-func normChain(q, e []float32) (sum float32) {
-	for t := 0; t < len(q); t += 2 * genericTile {
-		x, y := q[t]-e[t], q[t+genericTile]-e[t+genericTile]
+func normChain(q, e []float32, step, next int) (sum float32) {
+	for t := 0; t < len(q); t += step {
+		x, y := q[t]-e[t], q[t+next]-e[t+next]
 		root, _, p := inverseRoot(fma32(y, y, float32(x*x)))
 		sum = fma32(-root, p, sum)
 	}
 	return sum
 }
 
-func phaseChain(q, e []float32) (sum float32) {
-	for t := 0; t < len(q); t += 2 * genericTile {
-		sum -= abs32(fma32(q[t+genericTile], e[t+genericTile], float32(q[t]*e[t])))
+func phaseChain(q, e []float32, step, next int) (sum float32) {
+	for t := 0; t < len(q); t += step {
+		sum -= abs32(fma32(q[t+next], e[t+next], float32(q[t]*e[t])))
 	}
 	return sum
 }
 
-// scoresGeneric returns the kernel of scores that has these chains.
-func scoresGeneric(chain func(q, e []float32) float32) distanceKernel {
+// scoresGeneric returns the kernel of scores with a chain of terms of unit coordinates: in a strip and a panel, the
+// entries of a vector are genericTile apart.
+func scoresGeneric(chain scoreChain, unit int) distanceKernel {
 	const n = genericTile
 	g := gemmGeneric
 	g.tiles = []gemmKernel{func(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
@@ -139,7 +148,7 @@ func scoresGeneric(chain func(q, e []float32) float32) distanceKernel {
 			q := as[i/n*k*n:][i%n : (k-1)*n+i%n+1]
 			out := cs[i*cStride:][:n]
 			for j := range out {
-				v := chain(q, bs[j:(k-1)*n+j+1])
+				v := chain(q, bs[j:(k-1)*n+j+1], unit*n, n)
 				if add != 0 {
 					v = out[j] + v
 				}
@@ -212,6 +221,60 @@ func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) distan
 		}
 	}}
 	return distanceKernel{g, peakOfTiles(g)}
+}
+
+// rowScoresGeneric returns the kernel of pairs' scores with a chain of terms of unit coordinates.
+func rowScoresGeneric(chain scoreChain, unit int) func(
+	x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32,
+) {
+	return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, _ *int32) {
+		q, scores := unsafe.Slice(x, n), unsafe.Slice(out, count)
+		for i, row := range unsafe.Slice(ids, count) {
+			e := rowAt(table, stride, row, n)
+			var lanes [sumLanes]float32
+			for l := 0; l < min(sumLanes, n/unit); l++ {
+				lanes[l] = chain(q[l*unit:], e[l*unit:], sumLanes*unit, 1)
+			}
+			for half := sumLanes / 2; half > 0; half /= 2 {
+				for l := range half {
+					lanes[l] += lanes[l+half]
+				}
+			}
+			scores[i] = lanes[0]
+		}
+	}
+}
+
+func rowAt(table *float32, stride int, row int32, n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), 4*int(row)*stride)), n)
+}
+
+// rowGradientGeneric returns the kernel of pairs' gradients with these chains, of a strip and a panel with one vector
+// and two coordinates each.
+func rowGradientGeneric(pull func(g, y []float32, x [2]float32) [2]float32) func(
+	dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
+) {
+	return func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, _ *int32) {
+		t := scratches.Get().(*scratch)
+		defer scratches.Put(t)
+		strip, panel := t.pairs.strip[:(count-1)*genericTile+1], &t.pairs.panel
+		for i, w := range unsafe.Slice(weights, count) {
+			strip[i*genericTile] = w
+		}
+		rows, xs, out := unsafe.Slice(ids, count), unsafe.Slice(x, n), unsafe.Slice(dx, n)
+		for u := 0; u < n; u += 2 {
+			var two [2]float32
+			width := copy(two[:], xs[u:])
+			for i, row := range rows {
+				copy(panel[i*genericTile:][:width], rowAt(table, stride, row, n)[u:])
+			}
+			for k, v := range pull(strip, panel[:], two) {
+				if k < width {
+					out[u+k] += v
+				}
+			}
+		}
+	}
 }
 
 // peakOfTiles is a tile itself on memory in the L1 cache, as in peakGeneric.

@@ -98,6 +98,7 @@ type scratch struct {
 	adam    AdamStep
 	catchUp [2]float32
 	adagrad AdagradStep
+	pairs   pairScratch
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}

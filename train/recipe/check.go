@@ -74,7 +74,8 @@ func (r *Recipe) checkModel() error {
 func (r *Recipe) checkKvsAll() error {
 	if r.Negatives != KvsAll {
 		if r.AnswerWeights {
-			return errors.New("answer_weights weighs queries with several answers: set negatives to kvsall")
+			return fmt.Errorf("answer_weights weighs queries with several answers, and negatives is %s: "+
+				"set answer_weights to false, or negatives to kvsall", r.Negatives)
 		}
 		return nil
 	}

@@ -79,6 +79,9 @@ func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	return s, nil
 }
 
+// Model is the model of the trials, or that of the base if the space leaves it open.
+func (s *Space) Model() string { return s.fixed.Model }
+
 func (s *Space) read(key, value *yaml.Node, name string) error {
 	o, err := setting.Find(s.fixed.Options(), key, name)
 	if err != nil {

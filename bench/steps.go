@@ -1,0 +1,232 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mquine/mquine/kernel"
+	"github.com/mquine/mquine/kernel/ceiling"
+	"github.com/mquine/mquine/kernel/linalg"
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/model"
+	"github.com/mquine/mquine/train"
+	"github.com/mquine/mquine/train/recipe"
+)
+
+// trainingSteps makes steps of a training of FB15k-237's shape: 14,541 entities, 237 relations, 1,024 positives from
+// both sides, 1,024 shared negatives for each side; with Z-samples, of FB15k-237 itself. MQuinE has d = 38, the models of
+// vectors 400 numbers for an entity.
+//
+// pct-peak and cpu-ms/step are medians of steps in processor time of all threads. pct-peak sets the terms of a step
+// against the rates of their operations on all threads, measured between the steps: the multiply-adds of the three
+// products, B·C·F each for a side, or the terms of a distance's scores and gradients. Sampling, features, queries, their
+// gradients and Adam are lost time. It is called pct-fma where the products take no float32 multiply-adds. pct-clock does
+// so with the median step on the clock, which idle threads and other programs lengthen. GFLOP/s counts the products alone.
+func trainingSteps(s *suite) []Benchmark {
+	shapes := map[int]*kg.Graph{}
+	backend := s.backends[0]
+	step := func(x stepShape, quick bool, family string, path ...any) Benchmark {
+		return Benchmark{
+			Name:  name(family, append([]any{"tier", backend.Tier}, path...)...),
+			Quick: quick,
+			run: func(ctx context.Context, b *testing.B) error {
+				z := x.config.ZSamples
+				if shapes[z] == nil {
+					g := skewedGraph(14541, 237, 16*1024)
+					if z > 0 {
+						var err error
+						if g, err = kg.Open(ctx, "fb15k-237"); err != nil {
+							b.Skip(err)
+						}
+					}
+					shapes[z] = g
+				}
+				return x.measure(ctx, b, backend, shapes[z])
+			},
+		}
+	}
+	list := []Benchmark{step(newStepShape("mquine", 38), true, "TrainStep", "zsamples", 0)}
+	if _, err := kg.DataDir(); err == nil { // random graphs have no patterns
+		x := newStepShape("mquine", 38)
+		x.config.ZSamples, x.config.Filter = 32, true
+		list = append(list, step(x, false, "TrainStep", "zsamples", 32))
+	}
+	list = append(list,
+		step(newStepShape("transe-l1", 400), false, "TrainStep", "model", "transe-l1"),
+		step(newStepShape("rotate", 200), false, "TrainStep", "model", "rotate"),
+		step(newStepShape("complex", 200), false, "TrainStep", "model", "complex"),
+	)
+	if backend.Features.Has(kernel.FeatureBF16) {
+		x := newStepShape("mquine", 38)
+		x.config.Products = recipe.SplitBF16
+		list = append(list, step(x, true, "SplitTrainStep", "zsamples", 0))
+	}
+	return list
+}
+
+// stepShape is the training whose steps are measured.
+type stepShape struct{ config recipe.Recipe }
+
+func newStepShape(name string, dim int) stepShape {
+	c := recipe.Default()
+	c.Model, c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout = name, dim, 1024, recipe.SharedNegatives, 1024, 0
+	return stepShape{c}
+}
+
+// work is a number of terms of a step and the ceiling of their rate.
+type work struct {
+	terms float64
+	limit threadsLimit
+}
+
+// work returns what is quadratic in the batch. ofProducts says that it is products.
+func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, err error) {
+	c := model.Config{Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1}
+	m, err := model.Random(context.Background(), c, 1)
+	if err != nil {
+		return nil, false, err
+	}
+	training := m.(model.Trainable).Training()
+	terms := 2 * float64(x.config.Batch) * float64(x.config.NegativeCount) * float64(training.Width)
+	if training.Distance == nil {
+		return []work{{3 * terms, newThreadsLimit(ceiling.Terms(backend, kernel.Dot), threads())}}, true, nil
+	}
+	scores, gradients := ceiling.DistanceTerms(linalg.New(backend), *training.Distance)
+	return []work{
+		{terms, newThreadsLimit(scores, threads())}, {2 * terms, newThreadsLimit(gradients, threads())},
+	}, false, nil
+}
+
+// stepTimes are what a benchmark has seen of its steps.
+type stepTimes struct {
+	work                       []work
+	rates                      []float64 // of the work, measured before the step
+	times, shares, clockShares []float64
+}
+
+func newStepTimes(list []work) *stepTimes {
+	t := &stepTimes{work: list}
+	for _, w := range list {
+		t.rates = append(t.rates, w.limit.sample())
+	}
+	return t
+}
+
+// add takes a step's processor time and time on the clock, in seconds, and measures the ceilings after it.
+func (t *stepTimes) add(took, elapsed float64) {
+	least := 0.0 // seconds of one thread
+	for i, w := range t.work {
+		after := w.limit.sample()
+		least += w.terms / ((t.rates[i] + after) / 2)
+		t.rates[i] = after
+	}
+	t.times = append(t.times, took)
+	t.shares = append(t.shares, least/took)
+	t.clockShares = append(t.clockShares, least/elapsed/float64(threads()))
+}
+
+func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph) error {
+	const steps = 16 // of a round
+	list, ofProducts, err := x.work(backend)
+	if err != nil {
+		return err
+	}
+	seen := newStepTimes(list)
+	var stop context.CancelFunc
+	var start time.Duration
+	var clock time.Time
+	m := train.Machine{Backend: backend, Threads: threads(), Progress: func(train.Progress) {
+		took, elapsed := (processTime() - start).Seconds(), time.Since(clock).Seconds()
+		b.StopTimer()
+		seen.add(took, elapsed)
+		if len(seen.times)%steps == 0 {
+			stop()
+		}
+		b.StartTimer()
+		start, clock = processTime(), time.Now()
+	}}
+	for b.Loop() {
+		b.StopTimer()
+		t, err := train.NewTrainer(ctx, x.config, g, m)
+		if err != nil {
+			return err
+		}
+		var some context.Context
+		some, stop = context.WithCancel(ctx)
+		runtime.GC() // what the trainer before has left
+		b.StartTimer()
+		start, clock = processTime(), time.Now()
+		_, err = t.Epoch(some)
+		stop()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	perStep := b.Elapsed().Seconds() / float64(len(seen.times))
+	if ofProducts {
+		b.ReportMetric(2*list[0].terms/perStep/1e9, "GFLOP/s")
+	}
+	b.ReportMetric(100*median(seen.shares), map[recipe.Products]string{recipe.Float32: "pct-peak", recipe.SplitBF16: "pct-fma"}[x.config.Products])
+	b.ReportMetric(100*median(seen.clockShares), "pct-clock")
+	b.ReportMetric(1e3*median(seen.times), "cpu-ms/step")
+	b.ReportMetric(float64(x.config.Batch)/perStep, "triples/s")
+	b.ReportMetric(1e3*perStep, "ms/step")
+	return nil
+}
+
+// threadsLimit samples a ceiling on several threads at once.
+type threadsLimit []*limit
+
+func newThreadsLimit(c ceiling.Ceiling, threads int) threadsLimit {
+	var l threadsLimit
+	for range threads {
+		l = append(l, newLimit(c))
+	}
+	return l
+}
+
+// sample returns the rate for a second of processor time of one of the threads.
+func (l threadsLimit) sample() float64 {
+	rates := make([]float64, len(l))
+	var wg sync.WaitGroup
+	for i := range l {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			some := make([]float64, 9)
+			for k := range some {
+				some[k] = l[i].sample()
+			}
+			rates[i] = median(some)
+		})
+	}
+	wg.Wait()
+	sum := 0.0
+	for _, r := range rates {
+		sum += r
+	}
+	return sum / float64(len(l))
+}
+
+// skewedGraph has a training split of random triples, in which few entities and relations have most.
+func skewedGraph(entities, relations, triples int) *kg.Graph {
+	rng := rand.New(rand.NewPCG(1, 1))
+	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
+	for e := range entities {
+		g.Entities.Add(fmt.Sprint("e", e))
+	}
+	for r := range relations {
+		g.Relations.Add(fmt.Sprint("r", r))
+	}
+	skewed := func(n int) int32 { x := rng.Float64(); return int32(x * x * float64(n)) }
+	for range triples {
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: skewed(entities), Relation: skewed(relations), Tail: skewed(entities)})
+	}
+	return g
+}

@@ -1,0 +1,44 @@
+package recipe
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mquine/mquine/model"
+)
+
+// Every model has defaults that fit together, and those of MQuinE and MQuadE are the general ones.
+func TestDefaultFor(t *testing.T) {
+	for _, name := range model.Names() {
+		c, err := DefaultFor(name)
+		require.NoError(t, err)
+		assert.Equal(t, name, c.Model)
+		if name == "mquine" || name == "mquade" {
+			general := Default()
+			general.Model = name
+			assert.Equal(t, general, c)
+		} else {
+			assert.NotEqual(t, Default().Dim, c.Dim, "%s has numbers for matrices", name)
+		}
+	}
+	_, err := DefaultFor("hole")
+	assert.ErrorContains(t, err, `unknown model "hole"`)
+}
+
+func TestRecipeErrors(t *testing.T) {
+	s, err := model.Lookup("rotate")
+	require.NoError(t, err)
+	saved := s.Recipe
+	defer func() { s.Recipe = saved }()
+	for want, recipe := range map[string]map[string]string{
+		`model rotate: its recipe has "droput", which is not a training option`: {"droput": "0"},
+		`model rotate: its recipe has dim: "0", and it must be`:                 {"dim": "0"},
+		"model rotate has no penalty dura":                                      {"regulariser": "dura"},
+	} {
+		s.Recipe = recipe
+		_, err := DefaultFor("rotate")
+		assert.ErrorContains(t, err, want)
+	}
+}
