@@ -162,7 +162,7 @@ func TestCompletion(t *testing.T) {
 	assert.Equal(t, "auto float32 int8 int16", complete("eval", "--screen", ""))
 	assert.Equal(t, strings.Join(model.Names(), " "), complete("init", "--model", ""))
 	assert.Equal(t, "random clustered", complete("init", "--kind", ""))
-	assert.Contains(t, complete("tune", "--preset", ""), "paper best paper:fb15k-237 ")
+	assert.Contains(t, complete("tune", "--preset", ""), "paper best paper:codex-l ")
 	assert.Contains(t, complete("e"), "eval\t")
 
 	for _, shell := range []string{"bash", "zsh", "fish"} {
