@@ -1,7 +1,7 @@
 package asm
 
 // PanelArgs are the arguments of the panel kernels, which score Strips strips of MR queries against a panel
-// of NR candidates (MR and NR are the numbers in a kernel's name) and count, for every truth of every query,
+// of NR candidates (MR and NR are the numbers in a kernel's name) and count, for every target of every query,
 // the candidates that are certainly better.
 //
 // A word is a float32 number or four codes of a byte. A coordinate takes as many words of ψ and of φ as the
@@ -25,15 +25,15 @@ type PanelArgs struct {
 	// are all below. Only kernels whose scores never rise with more coordinates look at the two.
 	ExitBelow *float32
 	Active    *uint8
-	// TruthStart, [Strips*MR+1]: query i has the truths TruthStart[i] ≤ t < TruthStart[i+1]. If it is nil,
+	// TargetStart, [Strips*MR+1]: query i has the targets TargetStart[i] ≤ t < TargetStart[i+1]. If it is nil,
 	// nothing is counted.
-	TruthStart *int32
-	// Thresholds, [truths][2], are the bounds lo ≤ hi of the truths. Counts[t] goes up by the number of valid
+	TargetStart *int32
+	// Thresholds, [targets][2], are the bounds lo ≤ hi of the targets. Counts[t] goes up by the number of valid
 	// candidates with score > hi.
 	Thresholds *float32
 	Counts     *int32
-	// Undecided receives a pair (t, mask) for every truth with valid candidates of neither score > hi nor
-	// score < lo (NaN is neither). It has room for one pair more than there are truths.
+	// Undecided receives a pair (t, mask) for every target with valid candidates of neither score > hi nor
+	// score < lo (NaN is neither). It has room for one pair more than there are targets.
 	Undecided *uint64
 	// ValidLanes has bit j set if candidate j counts.
 	ValidLanes uint64

@@ -23,7 +23,7 @@ func TestPanelArgs(t *testing.T) {
 		{"Add", 48, unsafe.Offsetof(a.Add)},
 		{"ExitBelow", 56, unsafe.Offsetof(a.ExitBelow)},
 		{"Active", 64, unsafe.Offsetof(a.Active)},
-		{"TruthStart", 72, unsafe.Offsetof(a.TruthStart)},
+		{"TargetStart", 72, unsafe.Offsetof(a.TargetStart)},
 		{"Thresholds", 80, unsafe.Offsetof(a.Thresholds)},
 		{"Counts", 88, unsafe.Offsetof(a.Counts)},
 		{"Undecided", 96, unsafe.Offsetof(a.Undecided)},

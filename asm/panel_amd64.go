@@ -10,7 +10,7 @@ package asm
 //	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 //
 // over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
-// the last words, if TruthStart is not nil.
+// the last words, if TargetStart is not nil.
 //
 // It returns the number of pairs in Undecided.
 //

@@ -23,7 +23,7 @@ TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
 	// 	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 	//
 	// over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
-	// the last words, if TruthStart is not nil.
+	// the last words, if TargetStart is not nil.
 	//
 	// It returns the number of pairs in Undecided.
 	//
@@ -36,13 +36,13 @@ TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
 	//   CX         address of the strip's scores
 	//   Z27–Z29    φ[t][j] of the panel's candidates
 	//   Z30        ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K1–K3      counting: valid lanes
-	//   SI, DI     counting: truth t, and the end of the query's truths
-	//   Z27–Z28    counting: lo and hi of truth t in all lanes
+	//   SI, DI     counting: target t, and the end of the query's targets
+	//   Z27–Z28    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -421,7 +421,7 @@ not_last:
 	TESTQ   AX, AX
 	JEQ     next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -440,7 +440,7 @@ not_last:
 	CMPQ    SI, DI
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
@@ -480,7 +480,7 @@ truth0:
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), SI
@@ -488,7 +488,7 @@ query1:
 	CMPQ    SI, DI
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z3, K1, K4
@@ -523,7 +523,7 @@ truth1:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), SI
@@ -531,7 +531,7 @@ query2:
 	CMPQ    SI, DI
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z6, K1, K4
@@ -566,7 +566,7 @@ truth2:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), SI
@@ -574,7 +574,7 @@ query3:
 	CMPQ    SI, DI
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z9, K1, K4
@@ -609,7 +609,7 @@ truth3:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), SI
@@ -617,7 +617,7 @@ query4:
 	CMPQ    SI, DI
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z12, K1, K4
@@ -652,7 +652,7 @@ truth4:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVLQSX 20(AX), SI
@@ -660,7 +660,7 @@ query5:
 	CMPQ    SI, DI
 	JGE     query6
 
-truth5:
+target5:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z15, K1, K4
@@ -695,7 +695,7 @@ truth5:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth5
+	JLT          target5
 
 query6:
 	MOVLQSX 24(AX), SI
@@ -703,7 +703,7 @@ query6:
 	CMPQ    SI, DI
 	JGE     query7
 
-truth6:
+target6:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z18, K1, K4
@@ -738,7 +738,7 @@ truth6:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth6
+	JLT          target6
 
 query7:
 	MOVLQSX 28(AX), SI
@@ -746,7 +746,7 @@ query7:
 	CMPQ    SI, DI
 	JGE     query8
 
-truth7:
+target7:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z21, K1, K4
@@ -781,7 +781,7 @@ truth7:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth7
+	JLT          target7
 
 query8:
 	MOVLQSX 32(AX), SI
@@ -789,7 +789,7 @@ query8:
 	CMPQ    SI, DI
 	JGE     query9
 
-truth8:
+target8:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z24, K1, K4
@@ -824,7 +824,7 @@ truth8:
 	ADDL         AX, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth8
+	JLT          target8
 
 query9:
 	MOVQ BX, 32(SP)
@@ -876,13 +876,13 @@ TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
 	//   CX         address of the strip's scores
 	//   Z27–Z29    φ[t][j] of the panel's candidates
 	//   Z30        ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K1–K3      counting: valid lanes
-	//   SI, DI     counting: truth t, and the end of the query's truths
-	//   Z27–Z28    counting: lo and hi of truth t in all lanes
+	//   SI, DI     counting: target t, and the end of the query's targets
+	//   Z27–Z28    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -1227,7 +1227,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -1246,7 +1246,7 @@ store:
 	CMPQ    SI, DI
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
@@ -1286,7 +1286,7 @@ truth0:
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), SI
@@ -1294,7 +1294,7 @@ query1:
 	CMPQ    SI, DI
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z3, K1, K4
@@ -1329,7 +1329,7 @@ truth1:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), SI
@@ -1337,7 +1337,7 @@ query2:
 	CMPQ    SI, DI
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z6, K1, K4
@@ -1372,7 +1372,7 @@ truth2:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), SI
@@ -1380,7 +1380,7 @@ query3:
 	CMPQ    SI, DI
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z9, K1, K4
@@ -1415,7 +1415,7 @@ truth3:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), SI
@@ -1423,7 +1423,7 @@ query4:
 	CMPQ    SI, DI
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z12, K1, K4
@@ -1458,7 +1458,7 @@ truth4:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVLQSX 20(AX), SI
@@ -1466,7 +1466,7 @@ query5:
 	CMPQ    SI, DI
 	JGE     query6
 
-truth5:
+target5:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z15, K1, K4
@@ -1501,7 +1501,7 @@ truth5:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth5
+	JLT          target5
 
 query6:
 	MOVLQSX 24(AX), SI
@@ -1509,7 +1509,7 @@ query6:
 	CMPQ    SI, DI
 	JGE     query7
 
-truth6:
+target6:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z18, K1, K4
@@ -1544,7 +1544,7 @@ truth6:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth6
+	JLT          target6
 
 query7:
 	MOVLQSX 28(AX), SI
@@ -1552,7 +1552,7 @@ query7:
 	CMPQ    SI, DI
 	JGE     query8
 
-truth7:
+target7:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z21, K1, K4
@@ -1587,7 +1587,7 @@ truth7:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth7
+	JLT          target7
 
 query8:
 	MOVLQSX 32(AX), SI
@@ -1595,7 +1595,7 @@ query8:
 	CMPQ    SI, DI
 	JGE     query9
 
-truth8:
+target8:
 	VBROADCASTSS (CX)(SI*8), Z27
 	VBROADCASTSS 4(CX)(SI*8), Z28
 	VCMPPS       $0x15, Z27, Z24, K1, K4
@@ -1630,7 +1630,7 @@ truth8:
 	ADDL         AX, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth8
+	JLT          target8
 
 query9:
 	MOVQ BX, 32(SP)
@@ -1682,13 +1682,13 @@ TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-16
 	//   CX         address of the strip's scores
 	//   Y12–Y13    φ[t][j] of the panel's candidates
 	//   Y14        ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: truth t, and the end of the query's truths
-	//   Y0–Y1, Y12–Y13 counting: lo and hi of truth t in all lanes
+	//   DI, R8     counting: target t, and the end of the query's targets
+	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -1893,7 +1893,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -1907,7 +1907,7 @@ store:
 	CMPQ    DI, R8
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y12
 	VBROADCASTSS 4(CX)(DI*8), Y13
@@ -1941,7 +1941,7 @@ truth0:
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), DI
@@ -1949,7 +1949,7 @@ query1:
 	CMPQ    DI, R8
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y3, Y12
@@ -1978,7 +1978,7 @@ truth1:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), DI
@@ -1986,7 +1986,7 @@ query2:
 	CMPQ    DI, R8
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y5, Y2
@@ -2015,7 +2015,7 @@ truth2:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), DI
@@ -2023,7 +2023,7 @@ query3:
 	CMPQ    DI, R8
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y7, Y2
@@ -2052,7 +2052,7 @@ truth3:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), DI
@@ -2060,7 +2060,7 @@ query4:
 	CMPQ    DI, R8
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y9, Y2
@@ -2089,7 +2089,7 @@ truth4:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVLQSX 20(AX), DI
@@ -2097,7 +2097,7 @@ query5:
 	CMPQ    DI, R8
 	JGE     query6
 
-truth5:
+target5:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y11, Y2
@@ -2126,7 +2126,7 @@ truth5:
 	ADDL         AX, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth5
+	JLT          target5
 
 query6:
 	MOVQ BX, 32(SP)
@@ -2179,13 +2179,13 @@ TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-16
 	//   CX         address of the strip's scores
 	//   Z25–Z27    φ[t][j] of the panel's candidates
 	//   Z28        ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K2–K4      counting: valid lanes
-	//   SI, DI     counting: truth t, and the end of the query's truths
-	//   Z25–Z26    counting: lo and hi of truth t in all lanes
+	//   SI, DI     counting: target t, and the end of the query's targets
+	//   Z25–Z26    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -2827,7 +2827,7 @@ not_look:
 	TESTQ AX, AX
 	JEQ   next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -2846,7 +2846,7 @@ not_look:
 	CMPQ    SI, DI
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
@@ -2886,7 +2886,7 @@ truth0:
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), SI
@@ -2894,7 +2894,7 @@ query1:
 	CMPQ    SI, DI
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z4, K2, K5
@@ -2929,7 +2929,7 @@ truth1:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), SI
@@ -2937,7 +2937,7 @@ query2:
 	CMPQ    SI, DI
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z7, K2, K5
@@ -2972,7 +2972,7 @@ truth2:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), SI
@@ -2980,7 +2980,7 @@ query3:
 	CMPQ    SI, DI
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z10, K2, K5
@@ -3015,7 +3015,7 @@ truth3:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), SI
@@ -3023,7 +3023,7 @@ query4:
 	CMPQ    SI, DI
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z13, K2, K5
@@ -3058,7 +3058,7 @@ truth4:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVLQSX 20(AX), SI
@@ -3066,7 +3066,7 @@ query5:
 	CMPQ    SI, DI
 	JGE     query6
 
-truth5:
+target5:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z16, K2, K5
@@ -3101,7 +3101,7 @@ truth5:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth5
+	JLT          target5
 
 query6:
 	MOVLQSX 24(AX), SI
@@ -3109,7 +3109,7 @@ query6:
 	CMPQ    SI, DI
 	JGE     query7
 
-truth6:
+target6:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z19, K2, K5
@@ -3144,7 +3144,7 @@ truth6:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth6
+	JLT          target6
 
 query7:
 	MOVLQSX 28(AX), SI
@@ -3152,7 +3152,7 @@ query7:
 	CMPQ    SI, DI
 	JGE     query8
 
-truth7:
+target7:
 	VBROADCASTSS (CX)(SI*8), Z25
 	VBROADCASTSS 4(CX)(SI*8), Z26
 	VCMPPS       $0x15, Z25, Z22, K2, K5
@@ -3187,7 +3187,7 @@ truth7:
 	ADDL         AX, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth7
+	JLT          target7
 
 query8:
 	MOVQ BX, 32(SP)
@@ -3247,13 +3247,13 @@ TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-16
 	//   CX         address of the strip's scores
 	//   Y11–Y12    φ[t][j] of the panel's candidates
 	//   Y13        ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: truth t, and the end of the query's truths
-	//   Y0–Y1, Y11 counting: lo and hi of truth t in all lanes
+	//   DI, R8     counting: target t, and the end of the query's targets
+	//   Y0–Y1, Y11 counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -3593,7 +3593,7 @@ not_look:
 	TESTQ AX, AX
 	JEQ   next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -3607,7 +3607,7 @@ not_look:
 	CMPQ    DI, R8
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y11
@@ -3641,7 +3641,7 @@ truth0:
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), DI
@@ -3649,7 +3649,7 @@ query1:
 	CMPQ    DI, R8
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y4, Y2
@@ -3678,7 +3678,7 @@ truth1:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), DI
@@ -3686,7 +3686,7 @@ query2:
 	CMPQ    DI, R8
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y6, Y2
@@ -3715,7 +3715,7 @@ truth2:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), DI
@@ -3723,7 +3723,7 @@ query3:
 	CMPQ    DI, R8
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y8, Y2
@@ -3752,7 +3752,7 @@ truth3:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), DI
@@ -3760,7 +3760,7 @@ query4:
 	CMPQ    DI, R8
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y10, Y2
@@ -3789,7 +3789,7 @@ truth4:
 	ADDL         AX, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVQ BX, 32(SP)
@@ -3850,13 +3850,13 @@ TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-16
 	//   CX         address of the strip's scores
 	//   Z19–Z24    φ[t][j] of the panel's candidates
 	//   Z25–Z26    ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K2–K4      counting: valid lanes
-	//   SI, DI     counting: truth t, and the end of the query's truths
-	//   Z19–Z20    counting: lo and hi of truth t in all lanes
+	//   SI, DI     counting: target t, and the end of the query's targets
+	//   Z19–Z20    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -4430,7 +4430,7 @@ not_look:
 	TESTQ AX, AX
 	JEQ   next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -4449,7 +4449,7 @@ not_look:
 	CMPQ    SI, DI
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
@@ -4489,7 +4489,7 @@ truth0:
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), SI
@@ -4497,7 +4497,7 @@ query1:
 	CMPQ    SI, DI
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z4, K2, K5
@@ -4532,7 +4532,7 @@ truth1:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), SI
@@ -4540,7 +4540,7 @@ query2:
 	CMPQ    SI, DI
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z7, K2, K5
@@ -4575,7 +4575,7 @@ truth2:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), SI
@@ -4583,7 +4583,7 @@ query3:
 	CMPQ    SI, DI
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z10, K2, K5
@@ -4618,7 +4618,7 @@ truth3:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), SI
@@ -4626,7 +4626,7 @@ query4:
 	CMPQ    SI, DI
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z13, K2, K5
@@ -4661,7 +4661,7 @@ truth4:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVLQSX 20(AX), SI
@@ -4669,7 +4669,7 @@ query5:
 	CMPQ    SI, DI
 	JGE     query6
 
-truth5:
+target5:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z16, K2, K5
@@ -4704,7 +4704,7 @@ truth5:
 	ADDL         AX, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth5
+	JLT          target5
 
 query6:
 	MOVQ BX, 32(SP)
@@ -4764,13 +4764,13 @@ TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-16
 	//   CX         address of the strip's scores
 	//   Y8–Y11     φ[t][j] of the panel's candidates
 	//   Y12–Y13    ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: truth t, and the end of the query's truths
-	//   Y0–Y1, Y8–Y9 counting: lo and hi of truth t in all lanes
+	//   DI, R8     counting: target t, and the end of the query's targets
+	//   Y0–Y1, Y8–Y9 counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -5092,7 +5092,7 @@ not_look:
 	TESTQ AX, AX
 	JEQ   next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -5106,7 +5106,7 @@ not_look:
 	CMPQ    DI, R8
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y8
 	VBROADCASTSS 4(CX)(DI*8), Y9
@@ -5140,7 +5140,7 @@ truth0:
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), DI
@@ -5148,7 +5148,7 @@ query1:
 	CMPQ    DI, R8
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y3, Y8
@@ -5177,7 +5177,7 @@ truth1:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), DI
@@ -5185,7 +5185,7 @@ query2:
 	CMPQ    DI, R8
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y5, Y2
@@ -5214,7 +5214,7 @@ truth2:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), DI
@@ -5222,7 +5222,7 @@ query3:
 	CMPQ    DI, R8
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y7, Y2
@@ -5251,7 +5251,7 @@ truth3:
 	ADDL         AX, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVQ BX, 32(SP)
@@ -5311,13 +5311,13 @@ TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-16
 	//   CX         address of the strip's scores
 	//   Z19–Z24    φ[t][j] of the panel's candidates
 	//   Z25–Z26    ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K2–K4      counting: valid lanes
-	//   SI, DI     counting: truth t, and the end of the query's truths
-	//   Z19–Z20    counting: lo and hi of truth t in all lanes
+	//   SI, DI     counting: target t, and the end of the query's targets
+	//   Z19–Z20    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -5782,7 +5782,7 @@ not_look:
 	TESTQ AX, AX
 	JEQ   next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -5801,7 +5801,7 @@ not_look:
 	CMPQ    SI, DI
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
@@ -5841,7 +5841,7 @@ truth0:
 	ADDL    R8, (DX)(SI*4)
 	INCQ    SI
 	CMPQ    SI, DI
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), SI
@@ -5849,7 +5849,7 @@ query1:
 	CMPQ    SI, DI
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z4, K2, K5
@@ -5884,7 +5884,7 @@ truth1:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), SI
@@ -5892,7 +5892,7 @@ query2:
 	CMPQ    SI, DI
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z7, K2, K5
@@ -5927,7 +5927,7 @@ truth2:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), SI
@@ -5935,7 +5935,7 @@ query3:
 	CMPQ    SI, DI
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z10, K2, K5
@@ -5970,7 +5970,7 @@ truth3:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVLQSX 16(AX), SI
@@ -5978,7 +5978,7 @@ query4:
 	CMPQ    SI, DI
 	JGE     query5
 
-truth4:
+target4:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z13, K2, K5
@@ -6013,7 +6013,7 @@ truth4:
 	ADDL         R8, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth4
+	JLT          target4
 
 query5:
 	MOVLQSX 20(AX), SI
@@ -6021,7 +6021,7 @@ query5:
 	CMPQ    SI, DI
 	JGE     query6
 
-truth5:
+target5:
 	VBROADCASTSS (CX)(SI*8), Z19
 	VBROADCASTSS 4(CX)(SI*8), Z20
 	VCMPPS       $0x15, Z19, Z16, K2, K5
@@ -6056,7 +6056,7 @@ truth5:
 	ADDL         AX, (DX)(SI*4)
 	INCQ         SI
 	CMPQ         SI, DI
-	JLT          truth5
+	JLT          target5
 
 query6:
 	MOVQ BX, 32(SP)
@@ -6116,13 +6116,13 @@ TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-16
 	//   CX         address of the strip's scores
 	//   Y9–Y12     φ[t][j] of the panel's candidates
 	//   Y13–Y14    ψ[t][i] of a query in all lanes
-	//   AX         counting: address of the first truth of each query
+	//   AX         counting: address of the first target of each query
 	//   CX         counting: address of the thresholds [t][lo, hi]
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: truth t, and the end of the query's truths
-	//   Y0–Y1, Y9  counting: lo and hi of truth t in all lanes
+	//   DI, R8     counting: target t, and the end of the query's targets
+	//   Y0–Y1, Y9  counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -6398,7 +6398,7 @@ not_look:
 	TESTQ AX, AX
 	JEQ   next
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
@@ -6412,7 +6412,7 @@ not_look:
 	CMPQ    DI, R8
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y9
@@ -6446,7 +6446,7 @@ truth0:
 	ADDL    R9, (DX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, R8
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVLQSX 4(AX), DI
@@ -6454,7 +6454,7 @@ query1:
 	CMPQ    DI, R8
 	JGE     query2
 
-truth1:
+target1:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y4, Y2
@@ -6483,7 +6483,7 @@ truth1:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth1
+	JLT          target1
 
 query2:
 	MOVLQSX 8(AX), DI
@@ -6491,7 +6491,7 @@ query2:
 	CMPQ    DI, R8
 	JGE     query3
 
-truth2:
+target2:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y6, Y2
@@ -6520,7 +6520,7 @@ truth2:
 	ADDL         R9, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth2
+	JLT          target2
 
 query3:
 	MOVLQSX 12(AX), DI
@@ -6528,7 +6528,7 @@ query3:
 	CMPQ    DI, R8
 	JGE     query4
 
-truth3:
+target3:
 	VBROADCASTSS (CX)(DI*8), Y0
 	VBROADCASTSS 4(CX)(DI*8), Y1
 	VCMPPS       $0x15, Y0, Y8, Y2
@@ -6557,7 +6557,7 @@ truth3:
 	ADDL         AX, (DX)(DI*4)
 	INCQ         DI
 	CMPQ         DI, R8
-	JLT          truth3
+	JLT          target3
 
 query4:
 	MOVQ BX, 32(SP)

@@ -19,7 +19,7 @@ package asm
 //	Scores  has 16 rows more than there are queries, as scratch memory
 //	Ahead   is followed by eight cache lines for every 32 words of a strip
 //
-// Add, ExitBelow and Active are not used; TruthStart is not nil. K is a multiple of 32. It returns the number
+// Add, ExitBelow and Active are not used; TargetStart is not nil. K is a multiple of 32. It returns the number
 // of pairs in Undecided.
 //
 //go:noescape

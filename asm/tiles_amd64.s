@@ -32,7 +32,7 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	// 	Scores  has 16 rows more than there are queries, as scratch memory
 	// 	Ahead   is followed by eight cache lines for every 32 words of a strip
 	//
-	// Add, ExitBelow and Active are not used; TruthStart is not nil. K is a multiple of 32. It returns the number
+	// Add, ExitBelow and Active are not used; TargetStart is not nil. K is a multiple of 32. It returns the number
 	// of pairs in Undecided.
 	//
 	// Registers:
@@ -45,13 +45,13 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	//   Z0         1/254
 	//   Z1–Z3      scores of a query
 	//   Z2–Z4      fine sums of a query
-	//   CX         counting: address of the first truth of each query
+	//   CX         counting: address of the first target of each query
 	//   DX         counting: address of the thresholds [t][lo, hi]
 	//   BX         counting: address of the counts [t]
 	//   SI         counting: address of the next undecided pair
 	//   K1–K3      counting: valid lanes
-	//   DI, CX     counting: truth t, and the end of the query's truths
-	//   Z0, Z4     counting: lo and hi of truth t in all lanes
+	//   DI, CX     counting: target t, and the end of the query's targets
+	//   Z0, Z4     counting: lo and hi of target t in all lanes
 	//   R8–R9      counting: masks above and open
 	// State of the loop over strips
 	MOVQ args+0(FP), AX
@@ -478,7 +478,7 @@ row:
 	MOVQ         DX, 48(SP)
 	MOVQ         24(SP), CX
 
-	// Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and
+	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
 	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
 	MOVQ    args+0(FP), DX
 	MOVQ    80(DX), DX
@@ -497,7 +497,7 @@ row:
 	CMPQ    DI, CX
 	JGE     query1
 
-truth0:
+target0:
 	// Compare with the thresholds
 	VBROADCASTSS (DX)(DI*8), Z0
 	VBROADCASTSS 4(DX)(DI*8), Z4
@@ -537,7 +537,7 @@ truth0:
 	ADDL    R8, (BX)(DI*4)
 	INCQ    DI
 	CMPQ    DI, CX
-	JLT     truth0
+	JLT     target0
 
 query1:
 	MOVQ SI, 32(SP)

@@ -13,7 +13,7 @@ import (
 const outOfCache = 64 << 20
 
 // panels scores a block of queries against panel after panel, as a ranking does: features beyond
-// the caches, two truths a query. pct-peak is the share of the rate at which the same operations run
+// the caches, two targets a query. pct-peak is the share of the rate at which the same operations run
 // on registers alone. The bytes are those of the panel: the queries stay in the L2 cache.
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
@@ -83,10 +83,10 @@ func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint
 	scratch := b.NewPanelScratch(block, 2*block)
 	call := kernel.PanelCall{
 		K: k, Strips: vectors(block * k), ValidLanes: 1<<p.NR - 1,
-		TruthStart: make([]int32, block+1), Thresholds: make([]float32, 4*block), Counts: make([]int32, 2*block),
+		TargetStart: make([]int32, block+1), Thresholds: make([]float32, 4*block), Counts: make([]int32, 2*block),
 	}
-	for i := range call.TruthStart {
-		call.TruthStart[i] = int32(2 * i)
+	for i := range call.TargetStart {
+		call.TargetStart[i] = int32(2 * i)
 	}
 	for i := range call.Thresholds {
 		call.Thresholds[i] = 1e30

@@ -92,15 +92,15 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 	}
 	p.q, p.e = vectors(p.strips*mr, queries), vectors(nr, candidates)
 	starts := kerneltest.Guarded[int32](p.t, p.strips*mr+1)
-	truths := 0
+	targets := 0
 	for i := range p.q {
-		starts[i] = int32(truths)
+		starts[i] = int32(targets)
 		if i < queries {
-			truths += rng.IntN(4)
+			targets += rng.IntN(4)
 		}
 	}
-	starts[len(p.q)] = int32(truths)
-	p.call.TruthStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*truths)
+	starts[len(p.q)] = int32(targets)
+	p.call.TargetStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*targets)
 	p.pack()
 	// Thresholds around the scores themselves, so that ties and both orders occur.
 	for i := range p.q {
@@ -141,11 +141,11 @@ func (p *panelCase) pack() {
 
 // run calls Score on poisoned memory; counts begin at 7.
 func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
-	truths := int(p.call.TruthStart[len(p.q)])
-	scratch = p.b.NewPanelScratch(len(p.q), truths)
+	targets := int(p.call.TargetStart[len(p.q)])
+	scratch = p.b.NewPanelScratch(len(p.q), targets)
 	kerneltest.Poison(scratch.Scores)
 	call := p.call
-	call.ExitBelow, call.Ahead, call.Counts = exitBelow, call.Panel, kerneltest.Guarded[int32](p.t, truths)
+	call.ExitBelow, call.Ahead, call.Counts = exitBelow, call.Panel, kerneltest.Guarded[int32](p.t, targets)
 	for i := range call.Counts {
 		call.Counts[i] = 7
 	}
@@ -197,7 +197,7 @@ func TestPanel(t *testing.T) {
 func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []uint64) {
 	counts, undecided = []int32{}, []uint64{}
 	for i := range p.q {
-		for t := p.call.TruthStart[i]; t < p.call.TruthStart[i+1]; t++ {
+		for t := p.call.TargetStart[i]; t < p.call.TargetStart[i+1]; t++ {
 			count, mask := int32(7), uint64(0)
 			for j := range p.e {
 				if p.call.ValidLanes>>j&1 == 0 {
@@ -245,7 +245,7 @@ func TestDrop(t *testing.T) {
 			exitBelow := kerneltest.Guarded[float32](t, len(p.q))
 			for i := range exitBelow {
 				exitBelow[i] = float32(math.Inf(1))
-				for t := p.call.TruthStart[i]; t < p.call.TruthStart[i+1]; t++ {
+				for t := p.call.TargetStart[i]; t < p.call.TargetStart[i+1]; t++ {
 					exitBelow[i] = min(exitBelow[i], p.call.Thresholds[2*t])
 				}
 			}
@@ -333,7 +333,7 @@ func TestRootError(t *testing.T) {
 		panels := b.Panels(GroupNorm)
 		scratch, panel := b.NewPanelScratch(panels.MR, 0), make([]float32, 2*b.NR)
 		call := PanelCall{
-			K: 2, Strips: make([]uint32, 2*panels.MR), Panel: Words(panel), TruthStart: make([]int32, panels.MR+1),
+			K: 2, Strips: make([]uint32, 2*panels.MR), Panel: Words(panel), TargetStart: make([]int32, panels.MR+1),
 		}
 		var worst float64
 		for at := 0; at < 1<<23; at += b.NR * step {

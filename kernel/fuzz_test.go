@@ -31,8 +31,8 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 }
 
 // FuzzPanel compares what the panels of every tier count with a brute force in float64. A byte of
-// truths makes one: the candidate whose score it has, or is next to, or the best, and whether the
-// next truth is of the same query.
+// targets makes one: the candidate whose score it has, or is next to, or the best, and whether the
+// next target is of the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
@@ -45,7 +45,7 @@ func FuzzPanel(f *testing.F) {
 		f.Add(uint8(c.Kind()), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
 	}
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
-	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, truths []byte) {
+	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, targets []byte) {
 		c := Comparisons()[comparison%uint8(NumKinds)]
 		k := (int(terms)%300 + 1) * c.Group()
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -71,9 +71,9 @@ func FuzzPanel(f *testing.F) {
 				score[i] = append(score[i], kerneltest.PlainScore(c, q[i], x))
 			}
 		}
-		at := make([][]float64, len(q)) // of the truths
-		for n, i := 0, 0; n < min(len(truths), 100); n++ {
-			b := int(truths[n])
+		at := make([][]float64, len(q)) // of the targets
+		for n, i := 0, 0; n < min(len(targets), 100); n++ {
+			b := int(targets[n])
 			x := score[i][b%64%len(e)]
 			switch b % 4 {
 			case 0:
@@ -94,8 +94,8 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts puts truths with the scores at[i] into ends that b's error bound widens, and requires
-// that what Panel counts is better than the truth, that what it neither counts nor leaves undecided
+// checkCounts puts targets with the scores at[i] into ends that b's error bound widens, and requires
+// that what Panel counts is better than the target, that what it neither counts nor leaves undecided
 // is worse, and that nothing is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels, k := b.Panels(c), len(q[0])
@@ -118,7 +118,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR)}
 		p.call.K, p.call.ValidLanes = k, uint64(1)<<len(lanes)-1
 		p.pack()
-		p.call.TruthStart = kerneltest.Guarded[int32](t, strips*mr+1)
+		p.call.TargetStart = kerneltest.Guarded[int32](t, strips*mr+1)
 		exitBelow := kerneltest.Guarded[float32](t, strips*mr)
 		largest := 0.0
 		for _, x := range lanes {
@@ -126,7 +126,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 		}
 		var ends []float32
 		for i := range p.q {
-			p.call.TruthStart[i] = int32(len(ends) / 2)
+			p.call.TargetStart[i] = int32(len(ends) / 2)
 			exitBelow[i] = float32(math.Inf(1))
 			if i >= len(q) {
 				continue
@@ -144,7 +144,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 				exitBelow[i] = min(exitBelow[i], ends[len(ends)-2])
 			}
 		}
-		p.call.TruthStart[len(p.q)] = int32(len(ends) / 2)
+		p.call.TargetStart[len(p.q)] = int32(len(ends) / 2)
 		p.call.Thresholds = kerneltest.Guarded[float32](t, len(ends))
 		copy(p.call.Thresholds, ends)
 		if !early {
@@ -157,18 +157,18 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 		}
 		for i := range q {
 			for n, x := range at[i] {
-				truth := int(p.call.TruthStart[i]) + n
-				require.Zero(t, open[truth]&^p.call.ValidLanes, "%s: lanes without candidates", b.Tier)
-				count, want := int(counts[truth])-7, 0
+				target := int(p.call.TargetStart[i]) + n
+				require.Zero(t, open[target]&^p.call.ValidLanes, "%s: lanes without candidates", b.Tier)
+				count, want := int(counts[target])-7, 0
 				for lane := range lanes {
-					s, undecided := score[i][first+lane], open[truth]>>lane&1 == 1
+					s, undecided := score[i][first+lane], open[target]>>lane&1 == 1
 					if s > x && !undecided {
 						want++
 					}
 					require.False(t, s == x && !undecided, "%s: query %d, candidate %d ties with %g and is decided", b.Tier, i, first+lane, x)
 				}
 				require.Equal(t, want, count, "%s, %s, k = %d: better than %g for query %d among candidates %d to %d, %d undecided",
-					b.Tier, c, k, x, i, first, first+len(lanes)-1, bits.OnesCount64(open[truth]))
+					b.Tier, c, k, x, i, first, first+len(lanes)-1, bits.OnesCount64(open[target]))
 			}
 		}
 	}

@@ -59,15 +59,15 @@ func markGeneric(a *asm.PanelArgs, scores []float32) {
 	}
 }
 
-// countGeneric counts for the active strips, unless TruthStart is nil.
+// countGeneric counts for the active strips, unless TargetStart is nil.
 func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
-	if a.TruthStart == nil {
+	if a.TargetStart == nil {
 		return 0
 	}
-	first := unsafe.Slice(a.TruthStart, a.Strips*mr+1)
-	truths := int(first[a.Strips*mr])
-	thresholds, counts := unsafe.Slice(a.Thresholds, 2*truths), unsafe.Slice(a.Counts, truths)
-	undecided := unsafe.Slice(a.Undecided, 2*truths)
+	first := unsafe.Slice(a.TargetStart, a.Strips*mr+1)
+	targets := int(first[a.Strips*mr])
+	thresholds, counts := unsafe.Slice(a.Thresholds, 2*targets), unsafe.Slice(a.Counts, targets)
+	undecided := unsafe.Slice(a.Undecided, 2*targets)
 	pairs := 0
 	for i := range a.Strips * mr {
 		if a.ExitBelow != nil && unsafe.Slice(a.Active, a.Strips)[i/mr] == 0 {

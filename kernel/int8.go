@@ -144,7 +144,7 @@ func int8Generic(nr int) comparer {
 				}
 			}
 		}
-		if a.TruthStart == nil {
+		if a.TargetStart == nil {
 			return 0
 		}
 		for i, sum := range sums {

@@ -38,8 +38,8 @@ type PanelScratch struct {
 	// Scores[i*NR+j] is the float32 score of query i and candidate j; in a strip that was left early,
 	// a value below the query's ExitBelow that is no less than the score.
 	Scores []float32
-	// Undecided holds Pairs pairs (truth, mask of candidates that are not certainly on one side), in
-	// the order of the truths.
+	// Undecided holds Pairs pairs (target, mask of candidates that are not certainly on one side), in
+	// the order of the targets.
 	Undecided []uint64
 	Pairs     int
 	// Strips counts the strips that were to be scored, in chains of Chunk coordinates, and Dropped those
@@ -50,11 +50,11 @@ type PanelScratch struct {
 	args   asm.PanelArgs // kept here, since a kernel is called through a variable: it would escape
 }
 
-// NewPanelScratch returns scratch memory for up to queries queries with up to truths truths.
-func (b *Backend) NewPanelScratch(queries, truths int) *PanelScratch {
+// NewPanelScratch returns scratch memory for up to queries queries with up to targets targets.
+func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 	return &PanelScratch{
 		Scores:    AlignedFloat32((queries + int16MR) * b.NR),
-		Undecided: make([]uint64, 2*(truths+1)), active: make([]uint8, queries),
+		Undecided: make([]uint64, 2*(targets+1)), active: make([]uint8, queries),
 	}
 }
 
@@ -67,15 +67,15 @@ type PanelCall struct {
 	// ValidLanes is set if candidate j counts.
 	Strips, Panel []uint32
 	ValidLanes    uint64
-	// TruthStart: the truths of query i are TruthStart[i] ≤ t < TruthStart[i+1].
-	TruthStart []int32
-	// Thresholds holds an interval lo ≤ hi for each truth, with lo possibly −Inf and hi +Inf. Counts[t] goes up
+	// TargetStart: the targets of query i are TargetStart[i] ≤ t < TargetStart[i+1].
+	TargetStart []int32
+	// Thresholds holds an interval lo ≤ hi for each target, with lo possibly −Inf and hi +Inf. Counts[t] goes up
 	// by the number of valid candidates with a score > hi, and those with neither score > hi nor score < lo
 	// become a pair in PanelScratch.Undecided.
 	Thresholds []float32
 	Counts     []int32
 	// ExitBelow, if it is not nil, holds a score for each query: a strip whose scores are all less is not
-	// computed to the end. It must not be above the lo of any of the query's truths. It is ignored
+	// computed to the end. It must not be above the lo of any of the query's targets. It is ignored
 	// where a score may rise.
 	ExitBelow []float32
 	// Ahead is the memory wanted next: it is fetched into the L2 cache meanwhile.
@@ -84,7 +84,7 @@ type PanelCall struct {
 
 // Score scores and counts.
 func (p Panels) Score(s *PanelScratch, c *PanelCall) {
-	n := (len(c.TruthStart) - 1) / p.MR
+	n := (len(c.TargetStart) - 1) / p.MR
 	p.check(s, c, n)
 	s.args = asm.PanelArgs{
 		PsiStride: c.K * p.psi * p.MR, Strips: n, Scores: &s.Scores[0], Active: &s.active[0],
@@ -111,7 +111,7 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 		a.Psi, a.Phi = &c.Strips[from*p.psi*p.MR], &c.Panel[from*p.phi*p.NR]
 		a.K, a.Add = min(chunk, c.K-from), from
 		if from+a.K == c.K {
-			a.TruthStart = &c.TruthStart[0]
+			a.TargetStart = &c.TargetStart[0]
 		}
 		if a.ExitBelow != nil {
 			for _, active := range s.active[:n] {
@@ -126,17 +126,17 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 
 // check panics unless the memory of a call with n strips fits.
 func (p Panels) check(s *PanelScratch, c *PanelCall, n int) {
-	fits := c.K >= 1 && c.K%p.Multiple == 0 && n >= 1 && n*p.MR == len(c.TruthStart)-1 && c.TruthStart[0] >= 0 &&
+	fits := c.K >= 1 && c.K%p.Multiple == 0 && n >= 1 && n*p.MR == len(c.TargetStart)-1 && c.TargetStart[0] >= 0 &&
 		len(c.Strips) >= n*c.K*p.psi*p.MR && len(c.Panel) >= c.K*p.phi*p.NR &&
 		len(s.Scores) >= (n*p.MR+p.spare)*p.NR && len(s.active) >= n && (c.ExitBelow == nil || len(c.ExitBelow) >= n*p.MR)
 	if fits {
-		truths := int(c.TruthStart[n*p.MR])
-		fits = len(c.Thresholds) >= 2*truths && len(c.Counts) >= truths && len(s.Undecided) >= 2*(truths+1)
+		targets := int(c.TargetStart[n*p.MR])
+		fits = len(c.Thresholds) >= 2*targets && len(c.Counts) >= targets && len(s.Undecided) >= 2*(targets+1)
 	}
 	if !fits {
 		panic(fmt.Sprintf("kernel: panel of %s: K = %d, strips of %d words, a panel of %d, starts of %d queries, "+
 			"%d thresholds, %d counts, room for %d scores and %d pairs, %d scores to exit below: too short",
-			p.name, c.K, len(c.Strips), len(c.Panel), len(c.TruthStart)-1,
+			p.name, c.K, len(c.Strips), len(c.Panel), len(c.TargetStart)-1,
 			len(c.Thresholds), len(c.Counts), len(s.Scores), len(s.Undecided)/2, len(c.ExitBelow)))
 	}
 }

@@ -26,7 +26,7 @@ type HitsAt struct {
 type Hits []HitsAt
 
 // Result holds the metrics of one selection of queries under one protocol. With n ranks r_i
-// among C_i candidates, the truth included:
+// among C_i candidates, the target included:
 //
 //	MRR = mean 1/r_i    MR = mean r_i    GMR = exp(mean ln r_i)    Hits@k = mean [r_i ≤ k]
 //	AMR = MR / mean (C_i+1)/2            AMRI = 1 − 2 Σ(r_i−1) / Σ(C_i−1)
@@ -34,7 +34,7 @@ type Hits []HitsAt
 // AMR (1 is chance, lower is better) and AMRI (0 is chance, 1 is perfect) are the adjusted mean
 // rank and its index of Berrendorf et al., https://arxiv.org/abs/2002.06914; chance is exact
 // for realistic ties only. They are undefined for ranks without candidate counts, and AMRI
-// where the truth is the only candidate of every query.
+// where the target is the only candidate of every query.
 type Result struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`

@@ -23,7 +23,7 @@ import (
 // the term is halved or missing (docs/numerics.md, section 12). Arithmetic that is equal on all tiers is
 // tested on one.
 
-// bandSweeper returns a sweeper with one query, its one truth and one block, for tests of bands alone.
+// bandSweeper returns a sweeper with one query, its one target and one block, for tests of bands alone.
 func bandSweeper(b *kernel.Backend, tower model.Tower) *sweeper {
 	f := &features{nr: b.NR, blockNorms: make([]float64, 1), blockSizes: make([]float64, 1)}
 	f.Tower = tower
@@ -111,7 +111,7 @@ func drawBands(rng *rand.Rand, s *sweeper) (score float64) {
 	switch rng.IntN(4) {
 	case 0:
 		score = 0
-	case 1: // a large score beside small norms, such as a truth's among small candidates
+	case 1: // a large score beside small norms, such as a target's among small candidates
 		score *= math.Ldexp(1, rng.IntN(80))
 		s.Norms[0] *= 0x1p-20
 		s.f.blockNorms[0] *= 0x1p-20
@@ -151,7 +151,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// The ends of a truth leave room for all that the bounds of sections 2 and 3 allow.
+// The ends of a target leave room for all that the bounds of sections 2 and 3 allow.
 func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
@@ -292,7 +292,7 @@ func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) f
 	}
 	kernel.PackRows(panel, candidate, k, one, ascending(k), b.NR)
 	scratch := b.NewPanelScratch(p.MR, 0)
-	p.Score(scratch, &kernel.PanelCall{K: k, Strips: strip, Panel: panel, TruthStart: make([]int32, p.MR+1)})
+	p.Score(scratch, &kernel.PanelCall{K: k, Strips: strip, Panel: panel, TargetStart: make([]int32, p.MR+1)})
 	return scratch.Scores[0]
 }
 

@@ -335,7 +335,7 @@ func TestCodeBands(t *testing.T) {
 	}
 }
 
-// The ends of a truth in the units of codes leave room for the roundings of that change of units and for
+// The ends of a target in the units of codes leave room for the roundings of that change of units and for
 // the bands of section 11, as does the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32

@@ -64,7 +64,7 @@ func TestCodeWidths(t *testing.T) {
 	}
 }
 
-// Sums of codes that float32 does not hold are rounded before they are compared with the ends of a truth, which
+// Sums of codes that float32 does not hold are rounded before they are compared with the ends of a target, which
 // are rounded too: a sum must not pass an end by that alone.
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
@@ -73,16 +73,16 @@ func TestEndsOfLargeSums(t *testing.T) {
 	s, x := codeSweeper(backends[0], spread, &int8Format)
 	s.coded[0], x.blocks[0] = codedQuery{step: 1, offset: offset}, codeBlock{step: 1}
 	for score := range 32 {
-		truth := float64(score) + 0.5
-		s.Low[0], s.High[0] = truth, truth
+		target := float64(score) + 0.5
+		s.Low[0], s.High[0] = target, target
 		s.setRowThresholds(0, 0)
 		for sum := score - 20; sum <= score+20; sum++ {
 			rounded := float32(offset + sum)
 			if rounded > s.thresholds[1] {
-				assert.Greater(t, float64(sum), truth)
+				assert.Greater(t, float64(sum), target)
 			}
 			if rounded < s.thresholds[0] {
-				assert.Less(t, float64(sum), truth)
+				assert.Less(t, float64(sum), target)
 			}
 		}
 		assert.Greater(t, float32(offset+score+20), s.thresholds[1])

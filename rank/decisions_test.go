@@ -22,7 +22,7 @@ var decisionKinds = []struct {
 	ranktest.Kind
 	models []string
 }{
-	// Entities without a size: their intervals are points, which touch the truth's. Rows of zeros with other
+	// Entities without a size: their intervals are points, which touch the target's. Rows of zeros with other
 	// signs are other parameters, so that they are compared.
 	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		ranktest.Normal(rng, ts[1], 0.3)

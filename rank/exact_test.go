@@ -44,14 +44,14 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 	for _, side := range sides {
 		for _, t := range triples {
 			r := Rank{Triple: t, Side: side}
-			q, truth := t.Query(side)
+			q, target := t.Query(side)
 			k := key{side, q.Relation, q.Anchor}
-			want := score(q, truth)
+			want := score(q, target)
 			for e := range int32(m.Config().Entities) {
 				in := known[k][e]
 				left := [NumFilters]bool{true, !in[0], !in[0] && !in[1] && !in[2]}
 				for f := range NumFilters {
-					if e == truth {
+					if e == target {
 						r.Candidates[f]++
 						continue
 					}

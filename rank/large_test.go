@@ -19,7 +19,7 @@ import (
 )
 
 // largeGraph has enough entities for several blocks of panels on every tier, one query with more
-// truths than a row of a tile takes, half of them known from training, truths that repeat or that
+// targets than a row of a tile takes, half of them known from training, targets that repeat or that
 // training knows, loops, and entities that no triple has.
 func largeGraph() *kg.Graph {
 	rng := rand.New(rand.NewPCG(17, 8))

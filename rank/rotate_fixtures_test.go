@@ -19,7 +19,7 @@ import (
 
 // TestRotateFixtures ranks the folders that the RotatE repository's own code wrote, under its
 // protocol, and compares with the ranks that it printed. It ranks in float32, so that
-// a rank may differ by candidates whose exact scores are as near to the truth's as float32 can tell.
+// a rank may differ by candidates whose exact scores are as near to the target's as float32 can tell.
 func TestRotateFixtures(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -52,11 +52,11 @@ func TestRotateFixtures(t *testing.T) {
 					}
 					differ++
 					q, answer := r.Triple.Query(r.Side)
-					truth := c.Model.Score(worker.Reference(q, answer))
+					target := c.Model.Score(worker.Reference(q, answer))
 					near := int32(0)
 					for e := range int32(c.Entities.Len()) {
 						score := c.Model.Score(worker.Reference(q, e))
-						if e != answer && math.Abs(score-truth) < 4e-6 {
+						if e != answer && math.Abs(score-target) < 4e-6 {
 							near++
 						}
 					}

@@ -163,7 +163,7 @@ func (s *sweeper) call() kernel.PanelCall {
 	rows := (len(s.Queries) + mr - 1) / mr * mr
 	call := kernel.PanelCall{
 		K: s.f.screen.terms(), Strips: s.strips,
-		TruthStart: s.TargetStart[:rows+1], Thresholds: s.thresholds, Counts: s.better,
+		TargetStart: s.TargetStart[:rows+1], Thresholds: s.thresholds, Counts: s.better,
 	}
 	if s.f.Tower.Compare.Distance() {
 		call.ExitBelow = s.exitBelow

@@ -88,7 +88,7 @@ var int8Comparison = comparison{
 	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 
 over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
-the last words, if TruthStart is not nil.`,
+the last words, if TargetStart is not nil.`,
 	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		c.VPDPBUSD(psi[0], phi[0], acc)
 	},
@@ -186,7 +186,7 @@ in float32, the second product fused, one chain of subtractions from 0.`,
 
 // progress is where the loop over strips has come to. It lives on the stack: counting needs the registers.
 type progress struct {
-	psi, stripsLeft, scores, truthStart, undecided, ahead, exitBelow, active operand.Mem
+	psi, stripsLeft, scores, targetStart, undecided, ahead, exitBelow, active operand.Mem
 }
 
 func (c vectors) progress(falling bool) progress {
@@ -198,7 +198,7 @@ func (c vectors) progress(falling bool) progress {
 	c.Comment("State of the loop over strips")
 	p := progress{
 		psi: local("Psi"), stripsLeft: local("Strips"), scores: local("Scores"),
-		truthStart: local("TruthStart"), undecided: local("Undecided"), ahead: local("Ahead"),
+		targetStart: local("TargetStart"), undecided: local("Undecided"), ahead: local("Ahead"),
 	}
 	if falling {
 		p.exitBelow, p.active = local("ExitBelow"), local("Active")
@@ -284,11 +284,11 @@ func (c panel) emit() {
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "look", func() { c.markActive(acc, at) })
 	}
-	truthStart := c.GP64()
-	c.MOVQ(at.truthStart, truthStart)
-	c.TESTQ(truthStart, truthStart)
+	targetStart := c.GP64()
+	c.MOVQ(at.targetStart, targetStart)
+	c.TESTQ(targetStart, targetStart)
 	c.JEQ(operand.LabelRef("next"))
-	c.count(acc, truthStart, at.undecided)
+	c.count(acc, targetStart, at.undecided)
 
 	c.Label("next")
 	c.Comment("The next strip")
@@ -296,7 +296,7 @@ func (c panel) emit() {
 	c.SHLQ(operand.Imm(2), stride)
 	c.ADDQ(stride, at.psi)
 	c.ADDQ(operand.U32(4*c.mr*nr), at.scores)
-	c.ifNotNil(at.truthStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.truthStart) })
+	c.ifNotNil(at.targetStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.targetStart) })
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "step", func() {
 			c.ADDQ(operand.U32(4*c.mr), at.exitBelow)
@@ -372,7 +372,7 @@ func (c panel) finish(acc [][]reg.VecVirtual, scores reg.Register, at progress) 
 	})
 	c.Label("store")
 	if c.integer {
-		c.ifNotNil(at.truthStart, "last", func() {
+		c.ifNotNil(at.targetStart, "last", func() {
 			c.Comment("The last words: int32 becomes float32")
 			each(func(a reg.VecVirtual, _ operand.Mem) { c.VCVTDQ2PS(a, a) })
 		})
@@ -414,16 +414,16 @@ func (c panel) markActive(acc [][]reg.VecVirtual, at progress) {
 	c.SETNE(operand.Mem{Base: active})
 }
 
-// count compares every row, still in registers, with the two thresholds of each of its truths.
-func (c vectors) count(acc [][]reg.VecVirtual, truthStart reg.Register, undecidedAt operand.Mem) {
-	c.Comment("Count: for every truth t of query i, above = {j: score[i][j] > hi[t]} and",
+// count compares every row, still in registers, with the two thresholds of each of its targets.
+func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecidedAt operand.Mem) {
+	c.Comment("Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and",
 		"open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes")
 	thresholds := field(c.Context, "Thresholds", c.GP64())
 	counts := field(c.Context, "Counts", c.GP64())
 	out := c.GP64()
 	c.MOVQ(undecidedAt, out)
 	valid := field(c.Context, "ValidLanes", c.GP64())
-	holds(c.Context, "counting: address of the first truth of each query", truthStart)
+	holds(c.Context, "counting: address of the first target of each query", targetStart)
 	holds(c.Context, "counting: address of the thresholds [t][lo, hi]", thresholds)
 	holds(c.Context, "counting: address of the counts [t]", counts)
 	holds(c.Context, "counting: address of the next undecided pair", out)
@@ -443,11 +443,11 @@ func (c vectors) count(acc [][]reg.VecVirtual, truthStart reg.Register, undecide
 		holds(c.Context, "counting: valid lanes", valid)
 	}
 	t, end := c.GP64(), c.GP64()
-	holds(c.Context, "counting: truth t, and the end of the query's truths", t, end)
+	holds(c.Context, "counting: target t, and the end of the query's targets", t, end)
 	for i, row := range acc {
-		next, done := fmt.Sprintf("truth%d", i), fmt.Sprintf("query%d", i+1)
-		c.MOVLQSX(operand.Mem{Base: truthStart, Disp: 4 * i}, t)
-		c.MOVLQSX(operand.Mem{Base: truthStart, Disp: 4 * (i + 1)}, end)
+		next, done := fmt.Sprintf("target%d", i), fmt.Sprintf("query%d", i+1)
+		c.MOVLQSX(operand.Mem{Base: targetStart, Disp: 4 * i}, t)
+		c.MOVLQSX(operand.Mem{Base: targetStart, Disp: 4 * (i + 1)}, end)
 		c.CMPQ(t, end)
 		c.JGE(operand.LabelRef(done))
 		c.Label(next)
@@ -456,7 +456,7 @@ func (c vectors) count(acc [][]reg.VecVirtual, truthStart reg.Register, undecide
 		}
 		lo := c.broadcast(operand.Mem{Base: thresholds, Index: t, Scale: 8})
 		hi := c.broadcast(operand.Mem{Base: thresholds, Index: t, Scale: 8, Disp: 4})
-		holds(c.Context, "counting: lo and hi of truth t in all lanes", lo, hi)
+		holds(c.Context, "counting: lo and hi of target t in all lanes", lo, hi)
 		above, open := c.GP64(), c.GP64()
 		holds(c.Context, "counting: masks above and open", above, open)
 		if c.lanes == 16 {

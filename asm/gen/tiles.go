@@ -150,7 +150,7 @@ sum are rounded. There are no products of fine codes.
 	Scores  has %[2]d rows more than there are queries, as scratch memory
 	Ahead   is followed by eight cache lines for every 32 words of a strip
 
-Add, ExitBelow and Active are not used; TruthStart is not nil. K is a multiple of 32. It returns the number
+Add, ExitBelow and Active are not used; TargetStart is not nil. K is a multiple of 32. It returns the number
 of pairs in Undecided.`
 
 // tiles emits the panel of codes of two bytes and the ceiling of the matrix unit.
@@ -199,10 +199,10 @@ func (c int16Panel) emit() {
 	holds(c.Context, "queries of the strip left", left)
 	c.Label("row")
 	row := c.finish(at.scores, scratchAt)
-	truthStart := c.GP64()
-	c.MOVQ(at.truthStart, truthStart)
-	c.count([][]reg.VecVirtual{row}, truthStart, at.undecided)
-	c.ADDQ(operand.Imm(4), at.truthStart)
+	targetStart := c.GP64()
+	c.MOVQ(at.targetStart, targetStart)
+	c.count([][]reg.VecVirtual{row}, targetStart, at.undecided)
+	c.ADDQ(operand.Imm(4), at.targetStart)
 	c.DECQ(left)
 	c.JNE(operand.LabelRef("row"))
 

@@ -185,7 +185,7 @@ func conformConstruct(r *rig, dims []int) {
 	}
 }
 
-// What prepare_rows makes of queries and truths, against the formulas of docs/numerics.md.
+// What prepare_rows makes of queries and targets, against the formulas of docs/numerics.md.
 func TestPrepareRows(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Prepare{}), f.ArgumentSize("prepare_rows"))
@@ -218,13 +218,13 @@ func conformRows(r *rig) {
 	queries[3].Norm = math.Inf(1)
 	interval[2*first[5]], interval[2*first[5]+1] = math.Inf(-1), math.Inf(1)
 	interval[2*first[6]+1] = math.Inf(1)
-	truths := len(interval) / 2
+	targets := len(interval) / 2
 	for _, half := range []bool{true, false} {
 		for _, c := range kernel.Comparisons() {
 			if half && c != kernel.Dot {
 				continue
 			}
-			rows, ends := up(r, make([]Row, QueryTile)), up(r, make([]float32, 2*truths))
+			rows, ends := up(r, make([]Row, QueryTile)), up(r, make([]float32, 2*targets))
 			a := Prepare{Psi: up(r, psi).At(0), Queries: up(r, queries).At(0), First: up(r, first).At(0), Interval: up(r, interval).At(0), Rows: rows.At(0), Ends: ends.At(0),
 				N: n, Padded: QueryTile, K: k, Compare: int32(c.Kind()), Relative: 1e-5, Absolute: 1e-7, Centring: 1e-9}
 			if c == kernel.Dot {
@@ -234,7 +234,7 @@ func conformRows(r *rig) {
 				a.Centre, a.Scales, a.Sizes = up(r, centre).At(0), up(r, scales).At(0), up(r, sizes).At(0)
 			}
 			require.NoError(r.t, r.stages.Rows(r.s, a))
-			got, gotEnds := down[Row](r, rows, QueryTile), down[float32](r, ends, 2*truths)
+			got, gotEnds := down[Row](r, rows, QueryTile), down[float32](r, ends, 2*targets)
 			// A bound may exceed what it bounds by little.
 			bound := func(want float64, got float32, what string, q int) {
 				require.GreaterOrEqual(r.t, float64(got), want*(1-1e-12), "%s, %s of row %d, tensor cores: %v", c, what, q, half)

@@ -23,13 +23,13 @@ type Decide struct {
 	Rows, Norms, Sizes Pointer
 	// Entity is the entity (int32) in each position, Same the first entity with equal parameters.
 	Entity, Same Pointer
-	// First has the first truth (int32) of each row, and one more; Row the row of each truth.
+	// First has the first target (int32) of each row, and one more; Row the row of each target.
 	First, Row Pointer
-	// Interval holds low, high (float64) of every truth.
+	// Interval holds low, high (float64) of every target.
 	Interval Pointer
-	// Answer and AnswerSame are the truths' entities, and the first with equal parameters.
+	// Answer and AnswerSame are the targets' entities, and the first with equal parameters.
 	Answer, AnswerSame Pointer
-	// Better and Equal (int32) go up; for Known [Filters][Truths].
+	// Better and Equal (int32) go up; for Known [Filters][Targets].
 	Better, Equal Pointer
 	// List is what Pairs decides, at most Count of Listed (uint32) pairs.
 	List, Listed Pointer
@@ -39,10 +39,10 @@ type Decide struct {
 	// beyond the room.
 	Rest, Rested Pointer
 	// Scored gets low, high (float64) of what is only scored.
-	Scored             Pointer
-	Room, Count        uint32
-	K, Compare, Truths int32
-	_                  int32
+	Scored              Pointer
+	Room, Count         uint32
+	K, Compare, Targets int32
+	_                   int32
 	// Relative bounds the error of a score; Rounding ‖ψ‖‖φ‖ + Subnormal (‖ψ‖ + ‖φ‖ + 1) that of the
 	// rounding of ψ and φ to float32.
 	Relative, Rounding, Subnormal float64
@@ -72,7 +72,7 @@ type Prepare struct {
 	Centre, Scales, Sizes Pointer
 	// First and Interval are those of Decide.
 	First, Interval Pointer
-	// Rows gets N rows and, up to Padded, such as have no truths; Ends lo, hi (float32) of every truth.
+	// Rows gets N rows and, up to Padded, such as have no targets; Ends lo, hi (float32) of every target.
 	Rows, Ends            Pointer
 	N, Padded, K, Compare int32
 	// Relative and Absolute bound the error of a screen's score, as HalfError and SingleError have it.
@@ -85,7 +85,7 @@ type Prepare struct {
 // Stages are the kernels around the screens.
 type Stages struct {
 	device                 *Device
-	pairs, known, truths   *Kernel
+	pairs, known, targets  *Kernel
 	scores, quantise, rows *Kernel
 }
 
@@ -109,7 +109,7 @@ func NewStages(d *Device) (*Stages, error) {
 		of   *Module
 		name string
 	}{
-		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"}, {&s.truths, pairs, "score_truths"}, {&s.scores, pairs, "score_pairs"},
+		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"}, {&s.targets, pairs, "score_targets"}, {&s.scores, pairs, "score_pairs"},
 		{&s.quantise, quantise, "quantise"}, {&s.rows, rows, "prepare_rows"},
 	} {
 		if *k.to, err = k.of.Kernel(k.name, 256, 0); err != nil {
@@ -129,10 +129,10 @@ func (x *Stages) Known(s *Stream, a Decide) error {
 	return launch(s, x.known, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
 }
 
-// Truths scores Count entries of List, a truth and the position of its answer, and writes the truths'
-// intervals to Scored, by truth.
-func (x *Stages) Truths(s *Stream, a Decide) error {
-	return launch(s, x.truths, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
+// Targets scores Count entries of List, a target and the position of its answer, and writes the targets'
+// intervals to Scored, by target.
+func (x *Stages) Targets(s *Stream, a Decide) error {
+	return launch(s, x.targets, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
 }
 
 // Scores writes the intervals of the pairs that a screen listed to Scored, in the order of the list.

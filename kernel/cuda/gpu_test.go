@@ -39,7 +39,7 @@ func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
 	towers, err := NewTowers(r.d, MaxTowerDim)
 	require.NoError(r.t, err)
-	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.truths, r.stages.scores, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
+	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.targets, r.stages.scores, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
 	kernels = append(append(kernels, r.screens.half[:]...), r.screens.single[:]...)
 	for _, k := range kernels {
 		registers, local, static, err := k.Usage()
@@ -164,7 +164,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
-// benchScreen makes random operands with one truth a query that few candidates come near, so that time
+// benchScreen makes random operands with one target a query that few candidates come near, so that time
 // is that of scoring and counting. Distances do not end early: no score is out of the question.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	rng := rand.New(rand.NewPCG(9, 9))

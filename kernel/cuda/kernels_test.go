@@ -75,15 +75,15 @@ func (r *rig) wait() {
 
 func up32(x float64) float32 { return kernel.RoundUp32(x) }
 
-// problem is a set of queries, candidates and truths.
+// problem is a set of queries, candidates and targets.
 type problem struct {
 	queries, candidates, width, k int
 	psi, phi                      []float32 // k entries a row
 	first                         []int32
-	ends                          []float64 // lo, hi of each truth
+	ends                          []float64 // lo, hi of each target
 }
 
-func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, t int) float32, truths func(q int) int) *problem {
+func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, t int) float32, targets func(q int) int) *problem {
 	p := &problem{queries: queries, candidates: candidates, width: width, k: max(64, (width+31)/32*32)}
 	fill := func(n int) []float32 {
 		x := make([]float32, n*p.k)
@@ -97,7 +97,7 @@ func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, 
 	p.psi, p.phi = fill(queries), fill(candidates)
 	for q := range queries {
 		p.first = append(p.first, int32(len(p.ends)/2))
-		for range truths(q) {
+		for range targets(q) {
 			// The score of some candidate, as a narrow interval.
 			s := p.score(kernel.Dot, q, rng.IntN(candidates))
 			w := math.Abs(s) * 1e-7
@@ -132,11 +132,11 @@ func roundUpTo(n, m int) int { return (n + m - 1) / m * m }
 
 // prepared is a problem in the form of a screen.
 type prepared struct {
-	screen Screen
-	better *Memory
-	list   *Memory
-	listed *Memory
-	truths int
+	screen  Screen
+	better  *Memory
+	list    *Memory
+	listed  *Memory
+	targets int
 }
 
 func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *Memory, capacity int, limit float32) *prepared {
@@ -145,9 +145,9 @@ func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *
 	for len(first) < queries+1 {
 		first = append(first, p.first[p.queries])
 	}
-	truths := len(p.ends) / 2
-	ends := make([]float32, 2*truths+2)
-	for t := range truths {
+	targets := len(p.ends) / 2
+	ends := make([]float32, 2*targets+2)
+	for t := range targets {
 		ends[2*t], ends[2*t+1] = kernel.RoundDown32(p.ends[2*t]), up32(p.ends[2*t+1])
 	}
 	for q := range p.queries {
@@ -156,7 +156,7 @@ func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *
 			rows[q].Low = min(rows[q].Low, ends[2*t])
 		}
 	}
-	out := &prepared{truths: truths, better: up(r, make([]int32, truths+1)), list: up(r, make([]Pair, capacity+1)), listed: up(r, make([]uint32, 1))}
+	out := &prepared{targets: targets, better: up(r, make([]int32, targets+1)), list: up(r, make([]Pair, capacity+1)), listed: up(r, make([]uint32, 1))}
 	out.screen = Screen{
 		Psi: psi.At(0), Phi: phi.At(0), Rows: up(r, padded(rows, 1, queries)).At(0), Blocks: up(r, padded(blocks, 1, len(blocks)+2)).At(0),
 		Scales: scales.At(0), First: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0), List: out.list.At(0),
@@ -256,7 +256,7 @@ func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen fl
 	if !assert.LessOrEqual(r.t, listed, run.screen.Capacity, "%s: the list is too short for the test", what) {
 		return
 	}
-	better := down[int32](r, run.better, run.truths+1)
+	better := down[int32](r, run.better, run.targets+1)
 	open := map[Pair]bool{}
 	if listed > 0 {
 		for _, pair := range down[Pair](r, run.list, int(listed)) {
@@ -282,16 +282,16 @@ func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen fl
 				if s > p.ends[2*t+1] {
 					want++
 				} else if !(s < p.ends[2*t]) {
-					assert.Fail(r.t, "a pair that is not certain was not listed", "%s: query %d, candidate %d, truth %d", what, q, e, t)
+					assert.Fail(r.t, "a pair that is not certain was not listed", "%s: query %d, candidate %d, target %d", what, q, e, t)
 					return
 				}
 			}
-			if !assert.Equal(r.t, want, better[t], "%s: truth %d of query %d", what, t, q) {
+			if !assert.Equal(r.t, want, better[t], "%s: target %d of query %d", what, t, q) {
 				return
 			}
 		}
 	}
-	assert.Zero(r.t, better[run.truths], "%s: counted beyond the last truth", what)
+	assert.Zero(r.t, better[run.targets], "%s: counted beyond the last target", what)
 	assert.LessOrEqual(r.t, float64(listed), mostOpen*float64(pairs), "%s: undecided of %d", what, pairs)
 }
 
@@ -299,8 +299,8 @@ func normals(rng *rand.Rand) func(int, int) float32 {
 	return func(int, int) float32 { return float32(rng.NormFloat64()) }
 }
 
-// one and several truths, none, and more than fit in shared memory.
-func someTruths(q int) int {
+// one and several targets, none, and more than fit in shared memory.
+func someTargets(q int) int {
 	switch {
 	case q == 3:
 		return 0
@@ -325,7 +325,7 @@ func TestScreens(t *testing.T) {
 func conformScreens(r *rig) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, s := range shapes {
-		p := newProblem(rng, s.queries, s.candidates, s.width, normals(rng), someTruths)
+		p := newProblem(rng, s.queries, s.candidates, s.width, normals(rng), someTargets)
 		pairs := len(p.ends) / 2 * p.candidates
 		for variant := range halfVariants {
 			for _, centre := range []bool{false, true} {

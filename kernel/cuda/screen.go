@@ -25,7 +25,7 @@ type Row struct {
 	Norm float32
 	// Scale multiplies the query's scores.
 	Scale float32
-	// Low is the lowest lower end of the query's truths.
+	// Low is the lowest lower end of the query's targets.
 	Low float32
 	_   [2]float32
 }
@@ -37,13 +37,13 @@ type Block struct {
 	_          [2]float32
 }
 
-// Pair is a truth and a candidate's position or, in what DecideKnown leaves, a known answer's index.
+// Pair is a target and a candidate's position or, in what DecideKnown leaves, a known answer's index.
 type Pair struct {
-	Truth, Other uint32
+	Target, Other uint32
 }
 
-// Screen is the argument of the screens, which count for every truth the candidates that are
-// certainly better, and list the (truth, position) pairs that they cannot decide.
+// Screen is the argument of the screens, which count for every target the candidates that are
+// certainly better, and list the (target, position) pairs that they cannot decide.
 type Screen struct {
 	// Psi and Phi have rows of K entries, K a multiple of 32 and at least 64: fp16 for the tensor cores,
 	// else float32. The rows are filled up with zeros to whole tiles.
@@ -52,11 +52,11 @@ type Screen struct {
 	Rows, Blocks Pointer
 	// Scales multiply the candidates' scores; float32, for the tensor cores only.
 	Scales Pointer
-	// First has the first truth (int32) of each row of Psi, and one more: the number of truths.
+	// First has the first target (int32) of each row of Psi, and one more: the number of targets.
 	First Pointer
-	// Ends holds lo, hi (float32) of every truth.
+	// Ends holds lo, hi (float32) of every target.
 	Ends Pointer
-	// Better (int32, of each truth) goes up.
+	// Better (int32, of each target) goes up.
 	Better Pointer
 	// List has room for Capacity Pairs. Listed (uint32) goes up by the number of pairs to be listed:
 	// beyond Capacity they are lost, and the launch must be repeated with fewer queries.

@@ -69,7 +69,7 @@ func (w *worker) enter(ctx context.Context, lists *engine.Lists, from, listed in
 		}
 		intervals := cuda.View[[2]float64](w.out, int64(n)*pair, n)
 		for i, p := range cuda.View[cuda.Pair](w.out, 0, n) {
-			err := lists.Add(ctx, int(p.Truth), engine.Contender{
+			err := lists.Add(ctx, int(p.Target), engine.Contender{
 				Entity: w.f.Entity(from + int(p.Other)), Stage: engine.Rescored, Low: intervals[i][0], High: intervals[i][1],
 			})
 			if err != nil {

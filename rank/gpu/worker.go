@@ -236,9 +236,9 @@ func (w *worker) scoreTargets() {
 	var near, far []cuda.Pair
 	for t, target := range targets {
 		if at, ok := w.position(target.Answer); ok {
-			near = append(near, cuda.Pair{Truth: uint32(t), Other: uint32(at)})
+			near = append(near, cuda.Pair{Target: uint32(t), Other: uint32(at)})
 		} else {
-			far = append(far, cuda.Pair{Truth: uint32(t), Other: uint32(len(far) % w.farTargets)})
+			far = append(far, cuda.Pair{Target: uint32(t), Other: uint32(len(far) % w.farTargets)})
 		}
 	}
 	a := w.decide(0)
@@ -246,7 +246,7 @@ func (w *worker) scoreTargets() {
 	score := func(list []cuda.Pair) {
 		a.Count = uint32(len(list))
 		put(w, w.list, len(list), func(v []cuda.Pair) { copy(v, list) })
-		launch(w.stream, p.stages.Truths, a)
+		launch(w.stream, p.stages.Targets, a)
 	}
 	score(near)
 	a.Phi, a.Norms, a.Sizes = w.farPhi.At(0), w.farNorms.At(0), w.farSizes.At(0)
@@ -254,7 +254,7 @@ func (w *worker) scoreTargets() {
 		list := far[:min(w.farTargets, len(far))]
 		put(w, w.far, len(list), func(v []int32) {
 			for i, pair := range list {
-				v[i] = targets[pair.Truth].Answer
+				v[i] = targets[pair.Target].Answer
 			}
 		})
 		launch(w.stream, p.towers.Features, cuda.Construct{
@@ -303,7 +303,7 @@ func (w *worker) decide(from int) cuda.Decide {
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
 		Rest: w.rest.At(0), Rested: w.counts.At(4 * int64(restedAt)),
 		Room: uint32(w.listRoom), Count: uint32(w.listRoom), K: int32(p.k), Compare: int32(c.Kind()),
-		Truths: int32(len(w.block.Targets)), Relative: c.PairError(p.k),
+		Targets: int32(len(w.block.Targets)), Relative: c.PairError(p.k),
 	}
 	a.Rounding, a.Subnormal = c.InputError(w.f.Tower.Phi)
 	return a
@@ -367,7 +367,7 @@ func (w *worker) count(ctx context.Context) error {
 		}
 		w.job.Progress.Undecided.Add(int64(listed - itself))
 		err = w.rested(ctx, rested, func(pair cuda.Pair) {
-			w.leave(pair.Truth, p.first+from+int(pair.Other), [engine.NumFilters]int8{1, 1, 1})
+			w.leave(pair.Target, p.first+from+int(pair.Other), [engine.NumFilters]int8{1, 1, 1})
 		})
 		if err != nil {
 			return err
@@ -452,7 +452,7 @@ func (w *worker) subtractKnown(ctx context.Context) error {
 			for f := range left {
 				left[f] = -int8(k.Filters >> f & 1)
 			}
-			w.leave(pair.Truth, p.first+int(k.Position), left)
+			w.leave(pair.Target, p.first+int(k.Position), left)
 		})
 		if err != nil {
 			return err

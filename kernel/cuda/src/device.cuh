@@ -8,8 +8,8 @@ typedef unsigned short half_bits; // the bits of an fp16 number
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-struct Pair { // of a list: a truth, and a candidate's position or a known answer's index
-	u32 truth, other;
+struct Pair { // of a list: a target, and a candidate's position or a known answer's index
+	u32 target, other;
 };
 
 #ifndef MQUINE_STANDIN
@@ -72,7 +72,7 @@ struct Row {
 	float a[4], s[3];
 	float norm;
 	float scale; // of the query's scores
-	float low;   // the lowest lower end of its truths
+	float low;   // the lowest lower end of its targets
 	float unused[2];
 };
 
@@ -90,10 +90,10 @@ struct Screen {
 	const Row* rows;
 	const Block* blocks;
 	const float* scales; // of the candidates' scores; may be null for count_single
-	const int* first;    // of each row, and one more: its first truth
-	const float* ends;   // lo, hi of each truth
-	int* better;         // of each truth: the candidates that are certainly better go here
-	Pair* list;          // undecided (truth, position) pairs go here,
+	const int* first;    // of each row, and one more: its first target
+	const float* ends;   // lo, hi of each target
+	int* better;         // of each target: the candidates that are certainly better go here
+	Pair* list;          // undecided (target, position) pairs go here,
 	u32* listed;         // this is their number, even if it exceeds
 	u32 capacity;        // the list's room
 	int k;
@@ -112,11 +112,11 @@ __device__ __forceinline__ float band(const Row& r, const Block& b, float limit,
 	return reach < limit && w < INFINITE ? w : INFINITE;
 }
 
-constexpr int counters = 512; // truths of a tile of queries whose counts stay in shared memory
+constexpr int counters = 512; // targets of a tile of queries whose counts stay in shared memory
 
-// Compares a row's scores v, of the candidates at the positions of `at`, with its truths. Bit j of valid
+// Compares a row's scores v, of the candidates at the positions of `at`, with its targets. Bit j of valid
 // says that v[j] counts. LANES neighbouring lanes share the row and call together; w is the row's
-// band, and counts the tile's counters, from truth `base` on.
+// band, and counts the tile's counters, from target `base` on.
 template <int N, int LANES, typename At>
 __device__ __forceinline__ void tally(const Screen& s, int from, int to, float w, const float (&v)[N], At at, u32 valid, int* counts, int base) {
 	int lane = threadIdx.x % 32;

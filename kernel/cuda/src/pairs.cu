@@ -20,20 +20,20 @@ struct Decide {
 	const PairRow* rows;
 	const double *norms, *sizes; // by position
 	const int *entity, *same;    // by position: the entity, and the first one with the same parameters
-	const int* first;            // of each row, and one more: its first truth
-	const int* row;              // of each truth
-	const double* interval;      // low, high of each truth
+	const int* first;            // of each row, and one more: its first target
+	const int* row;              // of each target
+	const double* interval;      // low, high of each target
 	const int *answer, *answer_same;
-	int *better, *equal;         // by truth; of decide_known, [filter][truth]
+	int *better, *equal;         // by target; of decide_known, [filter][target]
 	const Pair* list;            // of decide_pairs: what to decide
 	const u32* listed;
 	const Known* known;          // of decide_known: what to decide
-	Pair* rest;                  // what stays undecided; of decide_known (truth, index)
+	Pair* rest;                  // what stays undecided; of decide_known (target, index)
 	u32* rested;                 // its number, even if it exceeds
-	double* scored;              // low, high of what score_truths and score_pairs score
+	double* scored;              // low, high of what score_targets and score_pairs score
 	u32 room;
 	u32 count;                   // entries of list at most, or of known
-	int k, compare, truths;
+	int k, compare, targets;
 	int unused;
 	double relative;             // error of the scores
 	double rounding, subnormal;  // of ψ and φ to float32: rounding ‖ψ‖‖φ‖ + subnormal (‖ψ‖ + ‖φ‖ + 1)
@@ -79,10 +79,10 @@ __device__ double pair_band(const Decide& d, u32 row, u32 position, double score
 	return w < 1.0 / 0.0 && r.norm < 1.0 / 0.0 ? w : 1.0 / 0.0;
 }
 
-// Writes the interval of a truth's query and a position to an entry of d.scored.
+// Writes the interval of a target's query and a position to an entry of d.scored.
 __device__ void write_interval(const Decide& d, Pair p, u32 entry) {
 	const double infinite = 1.0 / 0.0;
-	u32 row = d.row[p.truth];
+	u32 row = d.row[p.target];
 	double score = pair_score(d, row, p.other), w = pair_band(d, row, p.other, score);
 	if (threadIdx.x % 32 != 0) return;
 	d.scored[2 * entry] = w < infinite ? score - w : -infinite;
@@ -91,17 +91,17 @@ __device__ void write_interval(const Decide& d, Pair p, u32 entry) {
 
 enum Verdict { Worse, Better, Equal, Open, Itself };
 
-__device__ Verdict judge(const Decide& d, u32 position, int truth, double score, double w) {
-	if (d.entity[position] == d.answer[truth]) return Itself;
-	if (d.same[position] == d.answer_same[truth]) return Equal;
-	if (score - w > d.interval[2 * truth + 1]) return Better;
-	if (score + w < d.interval[2 * truth]) return Worse;
+__device__ Verdict judge(const Decide& d, u32 position, int target, double score, double w) {
+	if (d.entity[position] == d.answer[target]) return Itself;
+	if (d.same[position] == d.answer_same[target]) return Equal;
+	if (score - w > d.interval[2 * target + 1]) return Better;
+	if (score + w < d.interval[2 * target]) return Worse;
 	return Open;
 }
 
-__device__ void keep(const Decide& d, u32 truth, u32 other) {
+__device__ void keep(const Decide& d, u32 target, u32 other) {
 	u32 place = atomicAdd(d.rested, 1u);
-	if (place < d.room) d.rest[place] = Pair{truth, other};
+	if (place < d.room) d.rest[place] = Pair{target, other};
 }
 
 // A warp takes every so many-th entry of the list.
@@ -109,19 +109,19 @@ extern "C" __global__ void __launch_bounds__(256) decide_pairs(const Decide d) {
 	u32 n = min(*d.listed, d.count), warps = gridDim.x * 8;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += warps) {
 		Pair p = d.list[i];
-		u32 row = d.row[p.truth];
+		u32 row = d.row[p.target];
 		double score = pair_score(d, row, p.other);
 		if (threadIdx.x % 32 != 0) continue;
-		switch (judge(d, p.other, p.truth, score, pair_band(d, row, p.other, score))) {
-		case Better: atomicAdd(&d.better[p.truth], 1); break;
-		case Equal: atomicAdd(&d.equal[p.truth], 1); break;
-		case Open: keep(d, p.truth, p.other); break;
+		switch (judge(d, p.other, p.target, score, pair_band(d, row, p.other, score))) {
+		case Better: atomicAdd(&d.better[p.target], 1); break;
+		case Equal: atomicAdd(&d.equal[p.target], 1); break;
+		case Open: keep(d, p.target, p.other); break;
 		default: break;
 		}
 	}
 }
 
-// A warp takes every so many-th known answer, and compares it with all truths of its query.
+// A warp takes every so many-th known answer, and compares it with all targets of its query.
 extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
 	u32 warps = gridDim.x * 8, lane = threadIdx.x % 32;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) {
@@ -133,16 +133,16 @@ extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
 			if (v == Open) keep(d, t, i);
 			if (v != Better && v != Equal) continue;
 			for (int f = 0; f < filters; f++)
-				if (a.filters >> f & 1) atomicAdd(&(v == Better ? d.better : d.equal)[f * d.truths + t], 1);
+				if (a.filters >> f & 1) atomicAdd(&(v == Better ? d.better : d.equal)[f * d.targets + t], 1);
 		}
 	}
 }
 
-// A warp takes every so many-th entry of the list, a truth and the position of its answer, and writes
-// the truth's interval.
-extern "C" __global__ void __launch_bounds__(256) score_truths(const Decide d) {
+// A warp takes every so many-th entry of the list, a target and the position of its answer, and writes
+// the target's interval.
+extern "C" __global__ void __launch_bounds__(256) score_targets(const Decide d) {
 	u32 warps = gridDim.x * 8;
-	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) write_interval(d, d.list[i], d.list[i].truth);
+	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) write_interval(d, d.list[i], d.list[i].target);
 }
 
 // The same for the pairs that a screen listed, by their places in the list.

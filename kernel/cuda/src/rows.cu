@@ -1,4 +1,4 @@
-// What the screens know about a block of queries, from ψ and the intervals of the truths
+// What the screens know about a block of queries, from ψ and the intervals of the targets
 // (docs/numerics.md, section 10).
 #include "device.cuh"
 
@@ -13,10 +13,10 @@ struct Prepare {
 	const PairRow* queries;
 	const float *centre, *scales; // of the tensor cores' operands; null for the float32 screens
 	const double* sizes;          // what quantise found of each row
-	const int* first;             // of each row, and one more: its first truth
-	const double* interval;       // low, high of each truth
+	const int* first;             // of each row, and one more: its first target
+	const double* interval;       // low, high of each target
 	Row* rows;                    // filled up to whole tiles
-	float* ends;                  // lo, hi of each truth
+	float* ends;                  // lo, hi of each target
 	int n, padded, k, compare;
 	double relative, absolute; // error of the scores
 	double rounding, subnormal; // of ψ and φ to float32, for dot products
