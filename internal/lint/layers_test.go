@@ -1,12 +1,10 @@
-// Package lint checks rules of the house that no compiler checks.
 package lint
 
 import (
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// module begins the import paths of this project.
 const module = "github.com/mquine/mquine/"
 
-// layers lists, for every top-level folder, the other folders of the module that it may import. Imports point
-// down only: cmd → bench → train → metrics → rank → model → kernel → asm; kg stands beside kernel, and internal, which imports
-// none of them, below all but asm.
+// layers lists, for every top-level folder, the other folders that it may import. Imports point
+// down only: cmd → bench → train → metrics → rank → model → kernel → asm. Package kg is beside
+// kernel, and internal is below all of them.
 var layers = map[string][]string{
 	"asm":      {},
 	"kernel":   {"asm", "internal"},
@@ -33,7 +32,8 @@ var layers = map[string][]string{
 	"internal": {},
 }
 
-// trainLayers does so within train, whose internal packages import none of the others.
+// trainLayers lists, for every layer within train, the others that it may import. All of them may
+// import train/internal.
 var trainLayers = map[string][]string{
 	"train/internal":  {},
 	"train/recipe":    {},
@@ -50,64 +50,88 @@ func trainLayer(folder string) string {
 }
 
 func TestImportsPointDown(t *testing.T) {
-	root := filepath.Join("..", "..")
-	files := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	var found failures
+	for _, f := range sources(t, ".go") {
+		if strings.HasPrefix(f.name, "asm/gen/") { // a module of its own
+			continue
 		}
-		rel, _ := filepath.Rel(root, path)
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || rel == filepath.Join("asm", "gen")) {
-			return filepath.SkipDir
-		}
-		if filepath.Ext(path) != ".go" {
-			return nil
-		}
-		files++
-		folder := strings.Split(filepath.ToSlash(rel), "/")[0]
-		allowed, ok := layers[folder]
-		if !assert.True(t, ok, "%s: the folder %s has no place in the order of layers", rel, folder) {
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, f.name, f.text, parser.ImportsOnly)
 		require.NoError(t, err)
-		for _, spec := range f.Imports {
+		for _, spec := range parsed.Imports {
 			imported := strings.Trim(spec.Path.Value, `"`)
-			if folder == "asm" && !strings.HasSuffix(path, "_test.go") {
-				assert.Fail(t, "asm imports nothing", "%s imports %s", rel, imported)
-			}
-			if imported == "github.com/ebitengine/purego" {
-				allowed := strings.HasPrefix(filepath.ToSlash(rel), "kernel/cuda/") || strings.HasPrefix(filepath.ToSlash(rel), "bench/rivals/")
-				assert.True(t, allowed, "%s imports purego: only kernel/cuda and bench/rivals may", rel)
-			}
-			if rest, ours := strings.CutPrefix(imported, module); ours {
-				if strings.HasSuffix(rest, "test") { // kernel/kerneltest, internal/proc/proctest
-					test := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test")
-					assert.True(t, test, "%s imports %s: only tests may", rel, imported)
-				}
-				to := strings.Split(rest, "/")[0]
-				within := filepath.ToSlash(filepath.Dir(rel))
-				forTests := strings.HasSuffix(path, "_test.go") || strings.HasSuffix(within, "test")
-				if folder == "train" && to == "train" && !forTests {
-					from, to := trainLayer(within), trainLayer(rest)
-					allowed, ok := trainLayers[from]
-					assert.True(t, ok, "%s: the folder %s has no place in the order of layers", rel, from)
-					assert.True(t, to == from || to == "train/internal" || slices.Contains(allowed, to),
-						"%s imports %s: imports point down only", rel, imported)
-				}
-				assert.True(t, to == folder || to == "internal" || slices.Contains(allowed, to), "%s imports %s: imports point down only", rel, imported)
+			if why := forbidden(f.name, imported); why != "" {
+				found.add(f.name, set.Position(spec.Pos()).Line, "imports %s: %s", imported, why)
 			}
 		}
-		return nil
-	})
-	require.NoError(t, err)
-	require.Greater(t, files, 50)
+	}
+	found.report(t)
 }
 
-// Only who imports rank/gpu loads CUDA's driver: rankings, measures and training do without.
+// forbidden says why a file may not import a package, or nothing if it may.
+func forbidden(name, imported string) string {
+	folder := path.Dir(name)
+	top, _, _ := strings.Cut(folder, "/")
+	allowed, known := layers[top]
+	test := strings.HasSuffix(name, "_test.go")
+	forTests := test || strings.HasSuffix(folder, "test") // kernel/kerneltest, internal/proc/proctest
+	if !known {
+		return "the folder " + top + " is missing in the list of layers"
+	}
+	if top == "asm" && !test {
+		return "asm imports nothing"
+	}
+	if imported == "github.com/ebitengine/purego" {
+		if strings.HasPrefix(name, "kernel/cuda/") || strings.HasPrefix(name, "bench/rivals/") {
+			return ""
+		}
+		return "only kernel/cuda and bench/rivals may"
+	}
+	target, ours := strings.CutPrefix(imported, module)
+	if !ours {
+		return ""
+	}
+	if strings.HasSuffix(target, "test") && !forTests {
+		return "only tests may"
+	}
+	to, _, _ := strings.Cut(target, "/")
+	if to != top && to != "internal" && !slices.Contains(allowed, to) {
+		return "imports point down only"
+	}
+	if top != "train" || to != "train" || forTests {
+		return ""
+	}
+	from, within := trainLayer(folder), trainLayer(target)
+	allowed, known = trainLayers[from]
+	if !known {
+		return "the folder " + from + " is missing in the list of layers"
+	}
+	if within != from && within != "train/internal" && !slices.Contains(allowed, within) {
+		return "imports point down only"
+	}
+	return ""
+}
+
+func TestForbidden(t *testing.T) {
+	for _, c := range []struct{ name, imported, why string }{
+		{"kg/graph.go", module + "internal/text", ""},
+		{"kg/graph.go", module + "kernel", "imports point down only"},
+		{"kg/graph.go", "github.com/ebitengine/purego", "only kernel/cuda and bench/rivals may"},
+		{"kernel/pool.go", module + "kernel/kerneltest", "only tests may"},
+		{"kernel/pool_test.go", module + "kernel/kerneltest", ""},
+		{"train/step.go", module + "train/run", "imports point down only"},
+		{"train/run/run.go", module + "train", ""},
+		{"asm/stubs.go", "fmt", "asm imports nothing"},
+		{"new/x.go", "fmt", "the folder new is missing in the list of layers"},
+	} {
+		assert.Equal(t, c.why, forbidden(c.name, c.imported), "%s imports %s", c.name, c.imported)
+	}
+}
+
+// Only programs that import rank/gpu load CUDA's driver: rankings, measures and training do not.
 func TestRankingLoadsNoDriver(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "./rank", "./metrics", "./train/...", "./model/...", "./kg/...")
-	list.Dir = filepath.Join("..", "..")
+	list.Dir = root
 	deps, err := list.Output()
 	require.NoError(t, err)
 	require.Contains(t, string(deps), module+"rank\n")
