@@ -2,12 +2,12 @@ package kg
 
 import "fmt"
 
-// Category is the cardinality of a relation, heads first: 1-N has one head for a tail and many
-// tails for a head.
+// Category is the cardinality of a relation, heads first: a 1-N relation has one head per tail and
+// many tails per head.
 //
-// Many means more than 1.5 on average (Bordes et al., NIPS 2013), over the distinct queries of
-// the training split: tails for each (head, relation), heads for each (relation, tail). Tools
-// differ in the splits and in the comparison; this is LibKGE's reading. A relation without
+// Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the distinct
+// queries of the training split: tails of (head, relation, ?) and heads of (?, relation, tail). Tools
+// differ in the splits and in how they compare with 1.5; Category follows LibKGE. A relation without
 // training triples is 1-1.
 type Category uint8
 
@@ -30,7 +30,7 @@ func (c Category) String() string {
 	return fmt.Sprintf("Category(%d)", uint8(c))
 }
 
-// MarshalText returns the same as String, for JSON.
+// MarshalText returns the text of String, for JSON.
 func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Categories returns the category of every relation of g.
@@ -55,7 +55,7 @@ func (x *Index) categories(relations int) []Category {
 	return categories
 }
 
-// manyAnswers tells of every relation whether its queries have more than 1.5 answers on average
+// manyAnswers reports, for every relation, whether its queries have more than 1.5 answers on average
 // in the training split.
 func (a adjacency) manyAnswers(relations int) []bool {
 	queries, answers := make([]int, relations), make([]int, relations)
@@ -72,7 +72,7 @@ func (a adjacency) manyAnswers(relations int) []bool {
 	return many
 }
 
-// countIn returns how many of the answers the split knows.
+// countIn returns the number of answers that are in the split.
 func countIn(a Answers, s Split) int {
 	n := 0
 	for _, set := range a.Splits {

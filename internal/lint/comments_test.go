@@ -55,7 +55,9 @@ func missingComments(f *ast.File) []missing {
 	var list []missing
 	check := func(id *ast.Ident, doc *ast.CommentGroup) {
 		text := doc.Text()
-		words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' })
+		words := strings.FieldsFunc(text, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
+		})
 		switch {
 		case !id.IsExported():
 		case len(words) == 0:

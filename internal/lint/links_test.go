@@ -144,7 +144,8 @@ func TestHeadingsResolve(t *testing.T) {
 					continue
 				}
 				want := strings.Join(strings.Fields(text[m[4]:m[5]]), " ")
-				if !slices.ContainsFunc(known, func(h string) bool { return strings.EqualFold(plain(h), plain(want)) }) {
+				same := func(heading string) bool { return strings.EqualFold(plain(heading), plain(want)) }
+				if !slices.ContainsFunc(known, same) {
 					found.add(f.name, p.line(m[0]), "%s has no heading %q", document, want)
 				}
 			}
