@@ -72,7 +72,7 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\nb\na\n": `entities.txt:3: label "a" again, first in line 1`,
 		"a\n\nb\n":  "entities.txt:2: blank line",
-		"a\nb\tc\n": "entities.txt:2: label holds a NUL, tab",
+		"a\nb\tc\n": "entities.txt:2: label contains a NUL, tab",
 	} {
 		_, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "", "entities.txt": text}))
 		assert.ErrorContains(t, err, want)
@@ -106,7 +106,9 @@ func TestWriteVocabularyReplacesAWholeFile(t *testing.T) {
 }
 
 func FuzzReadVocabulary(f *testing.F) {
-	for _, seed := range []string{"0\ta\n1\tb\n", "1\ta\r\n0\tb\r\n", "0\ta\n0\tb\n", "7\ta\n", "0\ta\n1\ta\n", "\n", "0\t\n", "a\nb\n"} {
+	for _, seed := range []string{
+		"0\ta\n1\tb\n", "1\ta\r\n0\tb\r\n", "0\ta\n0\tb\n", "7\ta\n", "0\ta\n1\ta\n", "\n", "0\t\n", "a\nb\n",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

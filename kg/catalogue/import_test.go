@@ -43,7 +43,7 @@ func TestImportRefuses(t *testing.T) {
 		{good, ".hidden", "is no name for a data set"},
 		{good, "", "is no name for a data set"},
 		{bad, "mine", "train.txt:2: "},
-		{t.TempDir(), "mine", "holds no data set"},
+		{t.TempDir(), "mine", "is not a data set"},
 		{filepath.Join(good, "absent"), "mine", "no such file or directory"},
 	}
 	for _, c := range cases {
