@@ -153,7 +153,7 @@ func TestGetWithoutOptionalFile(t *testing.T) {
 	result, err := f.Get(t.Context(), d, "")
 	require.NoError(t, err)
 	require.Len(t, result.Notes, 1)
-	require.Contains(t, result.Notes[0], "test_negatives is absent")
+	require.Contains(t, result.Notes[0], "test_negatives is missing")
 	requireToy(t, f)
 }
 
