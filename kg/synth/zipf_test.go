@@ -140,7 +140,7 @@ func TestZipfStructure(t *testing.T) {
 			main += largest
 		}
 		assert.Greater(t, float64(main)/float64(ends), 0.95, kg.Split(s))
-		assert.Greater(t, float64(ends)/float64(len(triples)), 0.7, "%v: share of tails that are no hubs", kg.Split(s))
+		assert.Greater(t, float64(ends)/float64(len(triples)), 0.7, "%v: share of tails that are not hubs", kg.Split(s))
 	}
 }
 
