@@ -62,7 +62,7 @@ func TestReadNTriplesRejectsMalformedStatements(t *testing.T) {
 		`<urn:s> _:p <urn:o> .`:               `column 9: '_' where an IRI as the predicate is expected`,
 		`<urn:s> <urn:p> .`:                   "column 17: '.' where " + object,
 		`<urn:s> <urn:p>`:                     "column 16: the line ends where " + object,
-		`<urn:s> <urn:p> <urn:o>`:             "column 24: the line ends where a full stop after the object is expected",
+		`<urn:s> <urn:p> <urn:o>`:             "column 24: the line ends where a full stop",
 		`<urn:s> <urn:p> <urn:o> <urn:g> .`:   `column 25: '<' where a full stop after the object is expected`,
 		`<urn:s> <urn:p> <urn:o> . .`:         `column 27: '.' where the end of the line`,
 		`<urn:s> <urn:p> 42 .`:                `column 17: '4' where`,

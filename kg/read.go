@@ -305,8 +305,8 @@ func findFiles(dataset string) (datasetFiles, error) {
 		return d, fmt.Errorf("reading the folder %s: %w", d.dir, reason(err))
 	}
 	if !files.holdSplit() {
-		return d, fmt.Errorf("%s is not a data set: it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)",
-			d.dir)
+		return d, fmt.Errorf("%s is not a data set: "+
+			"it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", d.dir)
 	}
 	abs, err := filepath.Abs(d.dir)
 	if err != nil {

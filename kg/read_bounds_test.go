@@ -43,7 +43,7 @@ func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
 		require.Greater(t, int64(len(text)), ratio*size, "the archive is as small as this test thinks")
 
 		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text)), ratio }))
-		require.NoError(t, err, "what is not large in itself may expand as it likes")
+		require.NoError(t, err, "small texts may expand by any factor")
 		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = 1, int64(len(text))/size+1 }))
 		require.NoError(t, err)
 		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text))-1, ratio }))

@@ -95,8 +95,8 @@ func TestOpenRecognisesGitLFSPointers(t *testing.T) {
 		dir := writeFolder(t, map[string]string{"train.txt": trainText})
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(pointer), 0o644)) // never compressed
 		_, err := Open(t.Context(), dir)
-		assert.EqualError(t, err, "reading "+filepath.Join(dir, name)+": it is a Git LFS pointer, not the file itself: "+
-			"run \"git lfs pull\" in its repository and copy it again")
+		assert.EqualError(t, err, "reading "+filepath.Join(dir, name)+
+			": it is a Git LFS pointer, not the file itself: run \"git lfs pull\" in its repository and copy it again")
 	}
 }
 
@@ -204,7 +204,8 @@ func TestOpenRejectsUnclearFolders(t *testing.T) {
 	assert.ErrorContains(t, err, "is a directory")
 
 	_, err = Open(t.Context(), filepath.Join(dir, "absent"))
-	assert.EqualError(t, err, fmt.Sprintf("data set folder %s: no such file or directory", filepath.Join(dir, "absent")))
+	absent := filepath.Join(dir, "absent")
+	assert.EqualError(t, err, "data set folder "+absent+": no such file or directory")
 	file := filepath.Join(writeFolder(t, map[string]string{"train.txt": trainText}), "train.txt")
 	_, err = Open(t.Context(), file)
 	assert.ErrorContains(t, err, "is a file: give the folder of the file")
@@ -296,7 +297,8 @@ func TestOpenEqualsASequentialReading(t *testing.T) {
 
 func FuzzReadTriples(f *testing.F) {
 	for _, seed := range []string{
-		trainText, "\ufeffa\tr\tb\r\n\n", "\ufeff\ufeffa\tr\tb\n", "a\tr\n", "a\t\tb", "\n\n", "a\tr\tb\x00\n", "\xff\tr\tb",
+		trainText, "\ufeffa\tr\tb\r\n\n", "\ufeff\ufeffa\tr\tb\n",
+		"a\tr\n", "a\t\tb", "\n\n", "a\tr\tb\x00\n", "\xff\tr\tb",
 	} {
 		f.Add([]byte(seed))
 	}

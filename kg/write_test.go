@@ -83,7 +83,8 @@ func TestWriteLeavesNothingBehind(t *testing.T) {
 
 	bad := *g
 	bad.Entities = NewVocabulary("a", "b\tc")
-	assert.ErrorContains(t, Write(t.Context(), dir, &bad), `writing data set g: label 1, "b\tc": label contains a NUL, tab`)
+	assert.ErrorContains(t, Write(t.Context(), dir, &bad),
+		`writing data set g: label 1, "b\tc": label contains a NUL, tab`)
 	empty()
 	noSplits := &Graph{Name: "none", Entities: NewVocabulary(), Relations: NewVocabulary()}
 	assert.ErrorContains(t, Write(t.Context(), dir, noSplits), "it has no split")

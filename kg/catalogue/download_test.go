@@ -71,7 +71,7 @@ func TestGetBoundsArchives(t *testing.T) {
 	f := fetcher(t)
 	_, err := f.Get(t.Context(), toy(), s.URL+"/toy.tar.gz")
 	require.ErrorContains(t, err, "toy.tar.gz is larger than 11 MB: it is damaged or another version")
-	require.Empty(t, entries(t, f.Dir), "nothing to go on from")
+	require.Empty(t, entries(t, f.Dir), "nothing to resume")
 }
 
 // Get gives up on a server that sends only a byte now and then, even if every attempt adds a byte.

@@ -379,8 +379,8 @@ func TestGetFromNowhere(t *testing.T) {
 	cases := map[string]string{
 		dir:                          "has no valid.txt",
 		filepath.Join(dir, "absent"): "absent: no such file or directory",
-		filepath.Join(dir, "other.txt"): "is neither a folder, nor a .tar.gz or .tgz archive, nor one of the missing files " +
-			"(train.txt, valid.txt, test.txt, or the same with .gz)",
+		filepath.Join(dir, "other.txt"): "is neither a folder, nor a .tar.gz or .tgz archive, " +
+			"nor one of the missing files (train.txt, valid.txt, test.txt, or the same with .gz)",
 		filepath.Join(dir, "train.txt"):     "train.txt has only train, and valid is missing, too",
 		filepath.Join(dir, "broken.tar.gz"): "reading the archive",
 		filepath.Join(dir, "cut.tgz"):       "reading the archive",

@@ -20,8 +20,8 @@ var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 // folder is written atomically. Import returns the graph.
 func Import(ctx context.Context, dir, source, name string, options ...kg.OpenOption) (*kg.Graph, error) {
 	if !names.MatchString(name) {
-		return nil, fmt.Errorf("%q cannot be the name of a data set: use letters, digits, dots, hyphens and underscores",
-			name)
+		return nil, fmt.Errorf("%q cannot be the name of a data set: "+
+			"use letters, digits, dots, hyphens and underscores", name)
 	}
 	target := filepath.Join(dir, name)
 	if _, err := os.Lstat(target); err == nil {

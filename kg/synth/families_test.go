@@ -48,7 +48,8 @@ func TestFamiliesHonoursSizes(t *testing.T) {
 
 func TestFamiliesRefusesSizes(t *testing.T) {
 	for _, cfg := range []Config{
-		{Entities: 39}, {Entities: familiesMaxEntities + 1}, {Relations: 9}, {Relations: 18}, {Train: 100_000}, {Test: 4000},
+		{Entities: 39}, {Entities: familiesMaxEntities + 1}, {Relations: 9}, {Relations: 18},
+		{Train: 100_000}, {Test: 4000},
 	} {
 		_, _, err := Families(context.Background(), cfg)
 		require.Error(t, err, "%+v", cfg)
@@ -195,7 +196,8 @@ func TestFamiliesPlanted(t *testing.T) {
 		"Z-pattern has_genre",
 	}
 	for _, cfg := range []Config{
-		{Seed: 1}, {Entities: 40, Seed: 2}, {Entities: 250, Relations: 14, Seed: 3}, {Entities: 300, Train: 1000, Seed: 4},
+		{Seed: 1}, {Entities: 40, Seed: 2},
+		{Entities: 250, Relations: 14, Seed: 3}, {Entities: 300, Train: 1000, Seed: 4},
 	} {
 		g, planted, err := Families(context.Background(), cfg)
 		require.NoError(t, err)

@@ -18,8 +18,9 @@ func CheckMemory(g *kg.Graph, triples, sides int) error {
 func memory(g *kg.Graph, triples, sides int) []proc.Need {
 	// A training triple needs an edge during construction and two answers.
 	const perTriple = int64(unsafe.Sizeof(edge(0)) + 2*4)
+	const perOrder = 4 // the triples sorted by query
 	return []proc.Need{
 		{For: "index of the training triples", Bytes: perTriple * int64(len(g.Splits[kg.Train]))},
-		{For: "values", Bytes: int64(triples) * (int64(sides)*int64(unsafe.Sizeof(Value{})) + 4)}, // 4 bytes for the order
+		{For: "values", Bytes: int64(triples) * (int64(sides)*int64(unsafe.Sizeof(Value{})) + perOrder)},
 	}
 }
