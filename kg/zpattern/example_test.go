@@ -28,7 +28,8 @@ func actors() *kg.Graph {
 
 // label writes a triple with its labels.
 func label(g *kg.Graph, t kg.Triple) string {
-	return fmt.Sprintf("(%s, %s, %s)", g.Entities.Label(t.Head), g.Relations.Label(t.Relation), g.Entities.Label(t.Tail))
+	head, tail := g.Entities.Label(t.Head), g.Entities.Label(t.Tail)
+	return fmt.Sprintf("(%s, %s, %s)", head, g.Relations.Label(t.Relation), tail)
 }
 
 // Count and list the Z-patterns of a test triple.
