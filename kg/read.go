@@ -202,7 +202,7 @@ func Folder(dataset string) (string, error) {
 		return "", errors.New("no data set named: give a name or a folder (a value with a slash)")
 	case dataset == ".", dataset == "..", strings.ContainsRune(dataset, '/'), strings.ContainsRune(dataset, filepath.Separator):
 		if info, err := os.Stat(dataset); err != nil {
-			return "", fmt.Errorf("data set folder %s: %w", dataset, reason(err))
+			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {
 			return "", fmt.Errorf("data set folder %s: it is a file; name the folder that holds it", dataset)
 		}
@@ -304,7 +304,7 @@ func findFiles(dataset string) (datasetFiles, error) {
 	}
 	files, err := listFolder(d.dir)
 	if err != nil {
-		return d, fmt.Errorf("reading the folder %s: %w", d.dir, reason(err))
+		return d, fmt.Errorf("reading the folder %s: %w", d.dir, text.Cause(err))
 	}
 	if !files.holdSplit() {
 		return d, fmt.Errorf("%s holds no data set: it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", d.dir)

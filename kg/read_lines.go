@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,16 +45,16 @@ type lines struct {
 func (o opening) readFile(ctx context.Context, path string, read func(*lines) error) error {
 	f, err := input.Open(ctx, path)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, reason(err))
+		return fmt.Errorf("reading %s: %w", path, text.Cause(err))
 	}
 	defer f.Close()
 	stored := &counter{Reader: f}
-	text, err := decompress(stored, path)
+	content, err := decompress(stored, path)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), reason(err)))
+		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), text.Cause(err)))
 	}
-	defer text.Close()
-	l := newLines(ctx, path, o.bound(text, path, f.Size()))
+	defer content.Close()
+	l := newLines(ctx, path, o.bound(content, path, f.Size()))
 	l.advance = func(lines int64) { o.progress.add(stored.take(), lines) }
 	return read(l)
 }
@@ -143,7 +141,7 @@ func (l *lines) next() ([]byte, error) {
 	case errors.As(err, new(expansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
-		return nil, l.errorf("the file cannot be read any further (%w): it may be damaged or cut short, fetch it again", unexpectedEnd(reason(err)))
+		return nil, l.errorf("the file cannot be read any further (%w): it may be damaged or cut short, fetch it again", unexpectedEnd(text.Cause(err)))
 	}
 	if len(line) > 0 && line[len(line)-1] == '\r' {
 		line = line[:len(line)-1]
@@ -193,18 +191,6 @@ func (l *lines) split(line []byte, fields [][]byte, names string) error {
 
 func (l *lines) wrongFields(got, want int, names string) error {
 	return l.errorf("%s instead of %d: a line is %s, separated by tabs", text.Count(got, "field", "fields"), want, names)
-}
-
-// reason returns what went wrong without the system call and the path, which the message names
-// already.
-func reason(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		return path.Err
-	}
-	if link := (*os.LinkError)(nil); errors.As(err, &link) {
-		return link.Err
-	}
-	return err
 }
 
 // unexpectedEnd replaces the bare "EOF" of a decompressor.
