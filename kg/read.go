@@ -200,7 +200,7 @@ func Folder(dataset string) (string, error) {
 		return "", errors.New("no data set named: give a name or a folder (a value with a slash)")
 	case dataset == ".", dataset == "..", strings.ContainsAny(dataset, "/"+string(filepath.Separator)):
 		if info, err := os.Stat(dataset); err != nil {
-			return "", fmt.Errorf("data set folder %s: %w", dataset, reason(err))
+			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {
 			return "", fmt.Errorf("data set folder %s is a file: give the folder of the file", dataset)
 		}
@@ -302,7 +302,7 @@ func findFiles(dataset string) (datasetFiles, error) {
 	}
 	files, err := listFolder(d.dir)
 	if err != nil {
-		return d, fmt.Errorf("reading the folder %s: %w", d.dir, reason(err))
+		return d, fmt.Errorf("reading the folder %s: %w", d.dir, text.Cause(err))
 	}
 	if !files.holdSplit() {
 		return d, fmt.Errorf("%s is not a data set: "+

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,16 +45,16 @@ type lines struct {
 func (o opening) readFile(ctx context.Context, path string, read func(*lines) error) error {
 	f, err := input.Open(ctx, path)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, reason(err))
+		return fmt.Errorf("reading %s: %w", path, text.Cause(err))
 	}
 	defer f.Close()
 	stored := &counter{Reader: f}
-	text, err := decompress(stored, path)
+	content, err := decompress(stored, path)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), reason(err)))
+		return fmt.Errorf("reading %s: %w", path, cmp.Or(ctx.Err(), text.Cause(err)))
 	}
-	defer text.Close()
-	l := newLines(ctx, path, o.bound(text, path, f.Size()))
+	defer content.Close()
+	l := newLines(ctx, path, o.bound(content, path, f.Size()))
 	l.advance = func(lines int64) { o.progress.add(stored.take(), lines) }
 	return read(l)
 }
@@ -145,7 +143,7 @@ func (l *lines) next() ([]byte, error) {
 		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
 		return nil, l.errorf("cannot read any further (%w): the file may be damaged or cut short, fetch it again",
-			unexpectedEnd(reason(err)))
+			unexpectedEnd(text.Cause(err)))
 	}
 	if len(line) > 0 && line[len(line)-1] == '\r' {
 		line = line[:len(line)-1]
@@ -197,17 +195,6 @@ func (l *lines) split(line []byte, fields [][]byte, names string) error {
 func (l *lines) wrongFields(got, want int, names string) error {
 	return l.errorf("%s instead of %d: a line is %s, separated by tabs",
 		text.Count(got, "field", "fields"), want, names)
-}
-
-// reason removes the system call and the path from an error whose message names the path already.
-func reason(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		return path.Err
-	}
-	if link := (*os.LinkError)(nil); errors.As(err, &link) {
-		return link.Err
-	}
-	return err
 }
 
 // unexpectedEnd replaces a decompressor's bare "EOF".

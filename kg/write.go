@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mquine/mquine/internal/atomicfile"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // A WriteOption changes the files that Write writes.
@@ -41,7 +42,7 @@ func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) er
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return fmt.Errorf("writing data set %s to %s: %w", g.Name, dir, reason(err))
+	return fmt.Errorf("writing data set %s to %s: %w", g.Name, dir, text.Cause(err))
 }
 
 // graphWriter writes a graph to a folder.
