@@ -19,6 +19,7 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 )
 
 // storedExtension is the extension of the files that Get stores.
@@ -35,7 +36,7 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		s.problem("cannot read %s: %w", origin, cause(err))
+		s.problem("cannot read %s: %w", origin, text.Cause(err))
 		return nil
 	case info.IsDir():
 		return s.fetchFolder(ctx, files, origin)
@@ -161,14 +162,14 @@ func (s *staging) unpack(ctx context.Context, files []File, path, origin string)
 		return s.tolerate(ctx, fmt.Errorf("opening an archive: %w", err))
 	}
 	defer archive.Close()
-	text, err := uncompressed(archive)
+	content, err := uncompressed(archive)
 	if err != nil {
 		return s.tolerate(ctx, fmt.Errorf("%s is not an archive: %w", origin, err))
 	}
 	defer text.Close()
 
 	var found []string
-	members := tar.NewReader(text)
+	members := tar.NewReader(content)
 	for {
 		member, err := members.Next()
 		if err == io.EOF {
@@ -251,12 +252,4 @@ func isArchive(name string) bool {
 func isAbsent(err error) bool {
 	status := (*statusError)(nil)
 	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)
-}
-
-// cause removes the path from a file system error whose message names it already.
-func cause(err error) error {
-	if e := (*fs.PathError)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
 }
