@@ -166,7 +166,7 @@ func (s *staging) unpack(ctx context.Context, files []File, path, origin string)
 	if err != nil {
 		return s.tolerate(ctx, fmt.Errorf("%s is not an archive: %w", origin, err))
 	}
-	defer text.Close()
+	defer content.Close()
 
 	var found []string
 	members := tar.NewReader(content)
