@@ -5,10 +5,10 @@ import "fmt"
 // Category is the cardinality of a relation, heads first: a 1-N relation has one head per tail and
 // many tails per head.
 //
-// Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the distinct
-// queries of the training split: tails of (head, relation, ?) and heads of (?, relation, tail). Tools
-// differ in the splits and in how they compare with 1.5; Category follows LibKGE. A relation without
-// training triples is 1-1.
+// Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the
+// distinct queries of the training split: tails of (head, relation, ?) and heads of (?, relation,
+// tail). Tools differ in the splits and in how they compare with 1.5; Category follows LibKGE. A
+// relation without training triples is 1-1.
 type Category uint8
 
 const (
@@ -55,8 +55,8 @@ func (x *Index) categories(relations int) []Category {
 	return categories
 }
 
-// manyAnswers reports, for every relation, whether its queries have more than 1.5 answers on average
-// in the training split.
+// manyAnswers reports, for every relation, whether its queries have more than 1.5 answers on
+// average in the training split.
 func (a adjacency) manyAnswers(relations int) []bool {
 	queries, answers := make([]int, relations), make([]int, relations)
 	for row, r := range a.relations {

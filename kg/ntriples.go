@@ -16,7 +16,8 @@ import (
 // different terms have different labels:
 //
 //   - the label of an IRI is the IRI without angle brackets and with its escapes resolved;
-//   - the label of a blank node is _:name, and a name means the same node in all files of a data set;
+//   - the label of a blank node is _:name, and a name means the same node in all files of a data
+//     set;
 //   - the label of a literal is its canonical N-Triples form, "text", "text"@language or
 //     "text"^^<datatype>, without the datatype xsd:string.
 func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {
@@ -165,8 +166,8 @@ func (p *statementParser) iri(label []byte) ([]byte, error) {
 	}
 }
 
-// hasScheme reports whether an IRI is absolute. The label of an absolute IRI differs from the label of
-// any other term.
+// hasScheme reports whether an IRI is absolute. The label of an absolute IRI differs from the label
+// of any other term.
 func hasScheme(iri []byte) bool {
 	scheme, _, found := bytes.Cut(iri, []byte{':'})
 	if !found || len(scheme) == 0 || !isLetter(scheme[0]) {
@@ -205,7 +206,8 @@ func (p *statementParser) blankNode(label []byte) ([]byte, error) {
 	return append(label, p.line[start:end]...), nil
 }
 
-// nameStart is the production PN_CHARS_U. nameRest has the other characters of PN_CHARS, except digits.
+// nameStart is the production PN_CHARS_U. nameRest has the other characters of PN_CHARS, except
+// digits.
 var (
 	nameStart = &unicode.RangeTable{
 		R16: []unicode.Range16{
@@ -280,8 +282,8 @@ func (p *statementParser) literal(label []byte) ([]byte, error) {
 	return label, nil
 }
 
-// languageTag returns the length of the language tag at the start of s, or 0 if there is none. A tag
-// has letters, and then groups of letters and digits after hyphens.
+// languageTag returns the length of the language tag at the start of s, or 0 if there is none. A
+// tag has letters, and then groups of letters and digits after hyphens.
 func languageTag(s []byte) int {
 	n := 0
 	for n < len(s) && isLetter(s[n]) {
@@ -296,8 +298,8 @@ func languageTag(s []byte) int {
 	return n
 }
 
-// The letters of the escapes in literals and the characters that they mean. The canonical form escapes
-// all of these characters except the last.
+// The letters of the escapes in literals and the characters that they mean. The canonical form
+// escapes all of these characters except the last.
 const (
 	escapeLetters = `tbnrf"\'`
 	escapedRunes  = "\t\b\n\r\f\"\\'"

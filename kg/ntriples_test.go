@@ -147,7 +147,8 @@ func TestLiteralLabelsAreCanonical(t *testing.T) {
 		require.NoError(rt, err)
 		assert.Equal(rt, got, again)
 
-		// JSON has all the canonical escapes, so encoding/json is an independent reader of the label.
+		// JSON has all the canonical escapes, so encoding/json is an independent reader of the
+		// label.
 		var back string
 		require.NoError(rt, json.Unmarshal([]byte(label), &back))
 		assert.Equal(rt, string(text), back)

@@ -27,8 +27,8 @@ func DataDir() (string, error) {
 	return filepath.Join(cache, "mquine", "datasets"), nil
 }
 
-// Installed returns the sorted names of the data sets in DataDir, which are the folders with a split.
-// It returns no names if DataDir does not exist.
+// Installed returns the sorted names of the data sets in DataDir, which are the folders with a
+// split. It returns no names if DataDir does not exist.
 func Installed() ([]string, error) {
 	dir, err := DataDir()
 	if err != nil {
@@ -50,8 +50,8 @@ func Installed() ([]string, error) {
 	return names, nil
 }
 
-// Open reads a data set. If dataset contains a path separator, it is the path of a folder; otherwise
-// it is the name of a folder in DataDir.
+// Open reads a data set. If dataset contains a path separator, it is the path of a folder;
+// otherwise it is the name of a folder in DataDir.
 //
 // The folder has at least one of the splits train, valid and test, as tab-separated text (.txt) or
 // N-Triples (.nt), and either may be compressed (.gz, .zst). Open numbers labels in the order of
@@ -63,12 +63,12 @@ func Installed() ([]string, error) {
 //	entities.txt                     one label per line, numbered from 0
 //
 // The same holds for relations. Vocabulary files may be compressed, too. In N-Triples, the label of
-// an IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name means
-// the same node in all files. The label of a literal is its canonical form, such as "chat"@fr. Errors
-// in a file name the file and the line.
+// an IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name
+// means the same node in all files. The label of a literal is its canonical form, such as
+// "chat"@fr. Errors in a file name the file and the line.
 //
-// An empty split is an error. A public data set in DataDir is an error, too, if a split does not have
-// the published number of triples, because filters would miss known answers.
+// An empty split is an error. A public data set in DataDir is an error, too, if a split does not
+// have the published number of triples, because filters would miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })
@@ -118,7 +118,8 @@ func newOpening(options ...OpenOption) opening {
 	return o
 }
 
-// vocabulary reads a vocabulary file in the format of its name. It returns nil if the path is empty.
+// vocabulary reads a vocabulary file in the format of its name. It returns nil if the path is
+// empty.
 func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
 	if path == "" {
 		return nil, nil
@@ -149,7 +150,8 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		}
 	}
 	all.Wait()
-	// Report the first split that fails, not the first goroutine, so that the error is always the same.
+	// Report the first split that fails, not the first goroutine, so that the error is always the
+	// same.
 	for s, err := range errs {
 		if err == nil && paths[s] != "" && len(tables[s].triples) == 0 {
 			err = fmt.Errorf("%s has no triples: remove the file if the data set has no %v split, "+

@@ -26,12 +26,12 @@ var compressions = []string{"", ".gz", ".zst"}
 // maxLine is the length of the longest line, in bytes, that a reader accepts.
 const maxLine = 1 << 18
 
-// maxWindow is the window, in bytes, that a Zstandard file may ask for. The zstd command has the same
-// limit.
+// maxWindow is the window, in bytes, that a Zstandard file may ask for. The zstd command has the
+// same limit.
 const maxWindow = 1 << 27
 
-// lines reads a text file line by line. Lines end with LF or CRLF, and the last one may have no end.
-// lines skips a UTF-8 byte order mark at the start.
+// lines reads a text file line by line. Lines end with LF or CRLF, and the last one may have no
+// end. lines skips a UTF-8 byte order mark at the start.
 type lines struct {
 	ctx  context.Context
 	path string // for messages
@@ -81,7 +81,8 @@ func (c *counter) take() int64 {
 // lfsPointer begins the small file that Git stores in place of a file in Git LFS.
 const lfsPointer = "version https://git-lfs.github.com/spec/"
 
-// decompress returns a reader of the text of a file. The extension of the path names the compression.
+// decompress returns a reader of the text of a file. The extension of the path names the
+// compression.
 func decompress(f io.Reader, path string) (io.ReadCloser, error) {
 	stored := bufio.NewReaderSize(f, 1<<16)
 	start, err := stored.Peek(len(lfsPointer)) // the next read returns other errors

@@ -13,7 +13,8 @@ import (
 // opened caches the benchmark data sets that tests have opened. Tests do not change them.
 var opened = map[string]*Graph{}
 
-// realDataset opens a benchmark data set in MQUINE_DATA. It skips the test if the data set is missing.
+// realDataset opens a benchmark data set in MQUINE_DATA. It skips the test if the data set is
+// missing.
 func realDataset(tb testing.TB, name string) *Graph {
 	tb.Helper()
 	dir := filepath.Join(realData(tb), name)

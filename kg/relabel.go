@@ -40,7 +40,8 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	return out, nil
 }
 
-// translate returns, for every identifier of one vocabulary, the identifier of its label in another.
+// translate returns, for every identifier of one vocabulary, the identifier of its label in
+// another.
 func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error) {
 	ids := make([]int32, from.Len())
 	var missing []string

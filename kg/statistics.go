@@ -17,8 +17,8 @@ type Statistics struct {
 	Training *TrainingStatistics `json:"training,omitempty"`
 }
 
-// SplitStatistics describes one split. All its counts include repeated triples, except the counts of
-// distinct queries.
+// SplitStatistics describes one split. All its counts include repeated triples, except the counts
+// of distinct queries.
 type SplitStatistics struct {
 	Split   Split `json:"split"`
 	Triples int   `json:"triples"`

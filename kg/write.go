@@ -24,9 +24,9 @@ type WriteOption func(*graphWriter)
 func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
 
 // Write writes g to the new folder dir, from which Open reads the same splits with the same
-// identifiers. Each split becomes a .txt file. Write adds entities.tsv or relations.tsv if the order
-// of appearance in the splits does not give the identifiers of g. The folder is written atomically:
-// after an error or a cancelled context it does not exist.
+// identifiers. Each split becomes a .txt file. Write adds entities.tsv or relations.tsv if the
+// order of appearance in the splits does not give the identifiers of g. The folder is written
+// atomically: after an error or a cancelled context it does not exist.
 func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) error {
 	w := graphWriter{ctx: ctx, graph: g}
 	for _, o := range options {
@@ -142,8 +142,8 @@ func (w *graphWriter) writeSplit(s Split) (err error) {
 	return f.Sync()
 }
 
-// numberedByAppearance reports whether the order of appearance in the splits gives the identifiers of
-// the entities and of the relations of g.
+// numberedByAppearance reports whether the order of appearance in the splits gives the identifiers
+// of the entities and of the relations of g.
 func (g *Graph) numberedByAppearance() (entities, relations bool) {
 	entities, relations = true, true
 	var nextEntity, nextRelation int32

@@ -117,7 +117,7 @@ func anchorsOf(f file) []string {
 	return list
 }
 
-// References to a heading from code and its comments, such as docs/numerics.md, "The order", find it.
+// References to headings from code and its comments, such as docs/numerics.md, "The order", resolve.
 func TestHeadingsResolve(t *testing.T) {
 	var found failures
 	headings := map[string][]string{}

@@ -160,8 +160,8 @@ func paragraphs(lines []string, content func(line string) (string, bool)) []*pas
 	return list
 }
 
-// goPassages returns the comments and the strings of a Go file. Strings that are added to each other
-// are one passage.
+// goPassages returns the comments and the strings of a Go file. Strings that are added to each
+// other are one passage.
 func goPassages(t *testing.T, f file) []*passage {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, f.name, f.text, parser.ParseComments)

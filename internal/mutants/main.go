@@ -1,6 +1,7 @@
-// Command mutants tests the tests. The lists of mutations in its folder (*.yaml) name small wrong changes
-// to the code and the tests that must fail because of them. The command makes one change at a time in an
-// overlay, without touching the working tree, runs the tests and reports mutations that no test catches.
+// Command mutants tests the tests. The lists of mutations in its folder (*.yaml) name small wrong
+// changes to the code and the tests that must fail because of them. The command makes one change at
+// a time in an overlay, without touching the working tree, runs the tests and reports mutations
+// that no test catches.
 //
 //	go run ./internal/mutants -run 'int8|bootstrap'
 //

@@ -107,7 +107,8 @@ func TestJudgeKilledTests(t *testing.T) {
 	assert.Equal(t, notRun, m.verdict)
 }
 
-// Every list is valid, every change matches the code, and every pattern matches a test of its package.
+// Every list is valid, every change matches the code, and every pattern matches a test of its
+// package.
 func TestListsFitTheCode(t *testing.T) {
 	all, err := loadLists("*.yaml")
 	require.NoError(t, err)

@@ -2,8 +2,9 @@
 // checksums and origins. [Fetcher.Get] fetches them into the folder of the data sets, and [Import]
 // copies other data sets there.
 //
-// A checksum is computed from the uncompressed text of a split with LF line ends, including one after
-// the last line. It therefore does not depend on the compression or the operating system of a copy.
+// A checksum is computed from the uncompressed text of a split with LF line ends, including one
+// after the last line. It therefore does not depend on the compression or the operating system of a
+// copy.
 package catalogue
 
 import (
@@ -46,7 +47,7 @@ type File struct {
 // longest average of the catalogue, and enough for a server's page about a missing file.
 func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
 
-// maxArchive returns the largest size of an archive of the data set, which may have other files, too.
+// maxArchive returns the largest size of an archive of the data set and other files.
 func (d Dataset) maxArchive() (n int64) {
 	for _, f := range d.Files {
 		n += 2 * f.maxBytes()
@@ -63,8 +64,8 @@ func (f File) Required() bool {
 // extensions lists the extensions of stored files.
 var extensions = []string{".txt", ".txt.gz", ".txt.zst"}
 
-// Find returns the path of the file in a data set's folder, with or without compression, or "" if the
-// folder or the file does not exist.
+// Find returns the path of the file in a data set's folder, with or without compression, or "" if
+// the folder or the file does not exist.
 func (f File) Find(dir string) (string, error) {
 	for _, extension := range extensions {
 		path := filepath.Join(dir, f.Name+extension)

@@ -81,8 +81,8 @@ type resumption struct {
 func resumptionFile(part string) string { return part + ".json" }
 
 // download fetches an address into the file part. It resumes a partial download if the server can,
-// and retries after transient errors. After an error, part stays for the next call. A file larger than
-// most bytes is an error and does not stay.
+// and retries after transient errors. After an error, part stays for the next call. A file larger
+// than most bytes is an error and does not stay.
 func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
 	var reached int64 // size at the last progress; an attempt that adds f.least bytes resets the failures
 	failures := 0
@@ -218,8 +218,8 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
 }
 
-// resumePoint returns the number of bytes that part has of the address and the validator for a range
-// request. It returns 0 if the download cannot be resumed.
+// resumePoint returns the number of bytes that part has of the address and the validator for a
+// range request. It returns 0 if the download cannot be resumed.
 func resumePoint(part, address string) (int64, string) {
 	info, err := os.Stat(part)
 	if err != nil {
@@ -261,8 +261,8 @@ func discardPart(part string) error {
 	return nil
 }
 
-// validatorOf returns a validator for If-Range: the entity tag unless it is weak, or else the date. It
-// returns "" if the server gives neither; downloads from that server start again.
+// validatorOf returns a validator for If-Range: the entity tag unless it is weak, or else the date.
+// It returns "" if the server gives neither; downloads from that server start again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
 		return tag

@@ -75,9 +75,9 @@ func (r *Result) note(format string, args ...any) {
 }
 
 // Get installs a data set in the folder Dir/name. It verifies the files that the folder already has
-// and fetches the missing ones, from the origins of the data set or, if from is not empty, from there.
-// The value of from is the path or the http(s) address of a folder, an archive (.tar.gz, .tgz) or a
-// single file.
+// and fetches the missing ones, from the origins of the data set or, if from is not empty, from
+// there. The value of from is the path or the http(s) address of a folder, an archive (.tar.gz,
+// .tgz) or a single file.
 //
 // Get stores a file only if its checksums match. Stored files are compressed with gzip and have LF
 // line ends. A new folder appears atomically with all its files. After an interruption, partial
@@ -103,7 +103,8 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
-	// Look again, because another process may have fetched the data set before this one had the lock.
+	// Look again, because another process may have fetched the data set before this one had the
+	// lock.
 	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
 		return result, err
 	}
@@ -172,8 +173,8 @@ type staging struct {
 	problems []error // why files are missing, in the order of the origins
 }
 
-// openStaging creates and locks the folder. Only the owner of the lock renames or removes the folder.
-// The name therefore always leads to the locked folder while the lock is held.
+// openStaging creates and locks the folder. Only the owner of the lock renames or removes the
+// folder. The name therefore always leads to the locked folder while the lock is held.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
 	const attempts = 100 // far more than processes that finish at the same moment
@@ -203,8 +204,8 @@ func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	return nil, fmt.Errorf("other processes keep fetching %s into %s: wait for them", d.Name, f.Dir)
 }
 
-// owned reports whether the locked folder still has its name. Its previous owner may have renamed or
-// removed it after this process opened it.
+// owned reports whether the locked folder still has its name. Its previous owner may have renamed
+// or removed it after this process opened it.
 func (s *staging) owned() bool {
 	locked, err := s.lock.Stat()
 	if err != nil {

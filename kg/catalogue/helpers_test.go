@@ -87,7 +87,8 @@ func fetcher(tb testing.TB) *Fetcher {
 	return f
 }
 
-// requireToy checks that the toy data set is complete and correct, and that the folder has no other files.
+// requireToy checks that the toy data set is complete and correct, and that the folder has no other
+// files.
 func requireToy(tb testing.TB, f *Fetcher) {
 	tb.Helper()
 	for name, text := range toyTexts {

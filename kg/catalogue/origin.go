@@ -146,8 +146,8 @@ func (s *staging) fetchFile(ctx context.Context, file File, address string) erro
 	return s.done(ctx, part, s.storeLocal(ctx, file, part, address))
 }
 
-// done removes a download after its use and returns err, the error of the use. It keeps the download if
-// the use was interrupted, because the next process needs it.
+// done removes a download after its use and returns err, the error of the use. It keeps the
+// download if the use was interrupted, because the next process needs it.
 func (s *staging) done(ctx context.Context, part string, err error) error {
 	if ctx.Err() != nil {
 		return err

@@ -23,12 +23,12 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Sum is a checksum with its algorithm: "sha256:<hex>", "md5:<hex>" or "git:<hex>". The last is Git's
-// object identifier of the file, the SHA-1 of "blob", the length and the content.
+// Sum is a checksum with its algorithm: "sha256:<hex>", "md5:<hex>" or "git:<hex>". The last is
+// Git's object identifier of the file, the SHA-1 of "blob", the length and the content.
 type Sum string
 
-// hash returns a new hash of the sum's algorithm for a text of size bytes. Only Git's hash depends on
-// the size.
+// hash returns a new hash of the sum's algorithm for a text of size bytes. Only Git's hash depends
+// on the size.
 func (s Sum) hash(size int64) (hash.Hash, error) {
 	switch algorithm, _, _ := strings.Cut(string(s), ":"); algorithm {
 	case "sha256":
@@ -85,8 +85,8 @@ func (f File) verify(ctx context.Context, path, name string) error {
 	return nil
 }
 
-// VerifyLines checks only the number of lines, in a tenth of a second for the largest data sets of the
-// catalogue.
+// VerifyLines checks only the number of lines, in a tenth of a second for the largest data sets of
+// the catalogue.
 func (f File) VerifyLines(ctx context.Context, path string) error {
 	lines, err := f.readStored(ctx, path, path, io.Discard)
 	if err != nil {
@@ -120,9 +120,9 @@ func mismatch(format string, args ...any) error {
 
 func (e *mismatchError) Error() string { return e.what + ": it is damaged or another version" }
 
-// copyText decompresses the text from r and writes it with LF line ends, including one after the last
-// line. It returns the number of lines. It fails at the first line too many, so that a hostile archive
-// cannot fill the disk. The name is for messages.
+// copyText decompresses the text from r and writes it with LF line ends, including one after the
+// last line. It returns the number of lines. It fails at the first line too many, so that a hostile
+// archive cannot fill the disk. The name is for messages.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)

@@ -63,17 +63,17 @@ const (
 )
 
 // Families generates a small graph of families and films, with regularities that a model can learn:
-// families have three generations and a country, and films have directors with a style and a troupe.
-// The graph has relations of all categories. Its symmetric, inverse and composed relations hold without
-// exception over all splits. It has Z-patterns in has_genre: facts (e1, r, e2), (e3, r, e2) and
-// (e3, r, e4), while (e1, r, e4) is false (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
-// embedding models"). Half of the directors of a style make films of one genre; the others make films
-// of that genre and two more.
+// families have three generations and a country, and films have directors with a style and a
+// troupe. The graph has relations of all categories. Its symmetric, inverse and composed relations
+// hold without exception over all splits. It has Z-patterns in has_genre: facts (e1, r, e2), (e3,
+// r, e2) and (e3, r, e4), while (e1, r, e4) is false (Liu et al., "MQuinE: a cure for Z-paradox in
+// knowledge graph embedding models"). Half of the directors of a style make films of one genre; the
+// others make films of that genre and two more.
 //
-// By default, a graph has 400 entities (at least 40) and 17 relations (10 to 17). A twentieth of the
-// facts is for validation, a twentieth for test, and the others are for training. About nine in ten
-// test triples then follow from training triples in one step ([Planted]). With fewer triples, Families
-// drops facts at random, which leaves gaps in the regularities.
+// By default, a graph has 400 entities (at least 40) and 17 relations (10 to 17). A twentieth of
+// the facts is for validation, a twentieth for test, and the others are for training. About nine in
+// ten test triples then follow from training triples in one step ([Planted]). With fewer triples,
+// Families drops facts at random, which leaves gaps in the regularities.
 func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	cfg, err := familiesSizes(cfg)
 	if err != nil {
@@ -178,8 +178,8 @@ func (w *world) both(head, relation, inverse, tail int32) {
 	w.state(tail, inverse, head)
 }
 
-// A family has two couples of grandparents, who have two children each. The first children of the two
-// couples are the parents of at least three children.
+// A family has two couples of grandparents, who have two children each. The first children of the
+// two couples are the parents of at least three children.
 const (
 	leastChildren = 3
 	leastFamily   = 8 + leastChildren
@@ -236,8 +236,8 @@ func (w *world) populate(ctx context.Context) error {
 	return nil
 }
 
-// family states the facts about the members of a family: two couples of grandparents, the two children
-// of each couple, and the children of the couple that the first children form.
+// family states the facts about the members of a family: two couples of grandparents, the two
+// children of each couple, and the children of the couple that the first children form.
 func (w *world) family(members []int32) {
 	couples := [2][]int32{members[0:2], members[2:4]}
 	middle := [2][]int32{members[4:6], members[6:8]}
@@ -306,7 +306,8 @@ func (w *world) troupe(director int32) []int32 {
 	return members[1:]
 }
 
-// split divides the facts into splits. It keeps a fact of every entity and every relation for training.
+// split divides the facts into splits. It keeps a fact of every entity and every relation for
+// training.
 func (w *world) split(cfg Config) (splits [kg.NumSplits][]kg.Triple, err error) {
 	facts := w.facts
 	setDefault(&cfg.Valid, max(1, len(facts)/20))

@@ -108,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// count returns how often the regularity holds and how often its premise holds, by the definition of its
-// kind.
+// count returns how often the regularity holds and how often its premise holds, by the definition
+// of its kind.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {
@@ -235,8 +235,8 @@ func TestFamiliesPlanted(t *testing.T) {
 	}
 }
 
-// The planted Z-patterns of has_genre are between a film of one genre and a film of three genres of the
-// same style. Every such pair has two.
+// The planted Z-patterns of has_genre are between a film of one genre and a film of three genres of
+// the same style. Every such pair has two.
 func TestFamiliesZPatterns(t *testing.T) {
 	g, planted, err := Families(context.Background(), Config{Seed: 5})
 	require.NoError(t, err)

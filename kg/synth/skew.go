@@ -2,8 +2,8 @@ package synth
 
 import "math/bits"
 
-// skew is a distribution of sizes. It gives the shares of the largest of n things, the second largest,
-// and so on.
+// skew is a distribution of sizes. It gives the shares of the largest of n things, the second
+// largest, and so on.
 type skew struct {
 	// top lists the shares of the largest things, which do not fit a curve.
 	top []float64
@@ -14,15 +14,17 @@ type skew struct {
 // The two distributions are fitted to the training split of YAGO3-10: to the degrees of its 123,182
 // entities (2,158,080 heads and tails) and to the sizes of its 37 relations (1,079,040 triples).
 //
-// The shares in top are YAGO3-10's. The constants of a curve minimise the root mean square difference
-// of the logarithms. For entities, the ranks are evenly spaced in log(rank), without the last 3%, and
-// the objective adds ten times the root mean square difference of the cumulative shares. Logarithms
-// differ by 0.11 (entities) and 0.25 (relations), cumulative shares by at most 0.011 and 0.014.
+// The shares in top are YAGO3-10's. The constants of a curve minimise the root mean square
+// difference of the logarithms. For entities, the ranks are evenly spaced in log(rank), without the
+// last 3%, and the objective adds ten times the root mean square difference of the cumulative
+// shares. Logarithms differ by 0.11 (entities) and 0.25 (relations), cumulative shares by at most
+// 0.011 and 0.014.
 //
-// [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of the
-// entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with the sizes
-// of YAGO3-10, the top 5% of the entities then have 41.5% of all heads and tails (YAGO3-10: 41.6%), the
-// largest entity has 2.83% (2.83%), and cumulative shares differ by at most 0.023.
+// [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of
+// the entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with
+// the sizes of YAGO3-10, the top 5% of the entities then have 41.5% of all heads and tails
+// (YAGO3-10: 41.6%), the largest entity has 2.83% (2.83%), and cumulative shares differ by at most
+// 0.023.
 var (
 	entitySkew = skew{
 		top: []float64{61044. / 2158080, 12416. / 2158080, 5119. / 2158080},
@@ -52,8 +54,8 @@ func (s skew) weights(n int) []uint64 {
 	return w
 }
 
-// apportion divides total into parts that are nearly proportional to the weights, but at least 1 and at
-// most limit. It requires len(weights) ≤ total ≤ limit·len(weights).
+// apportion divides total into parts that are nearly proportional to the weights, but at least 1
+// and at most limit. It requires len(weights) ≤ total ≤ limit·len(weights).
 func apportion(total int, weights []uint64, limit int) []int {
 	var sum uint64
 	for _, w := range weights {

@@ -1,12 +1,12 @@
 // Package synth generates knowledge graphs for demonstrations, tests and benchmarks.
 //
 // A graph of [Families] is small and has regularities to learn: symmetric, inverse and composed
-// relations, relations of all categories, and Z-patterns. A graph of [Zipf] has any size, by default
-// the size and the skew of YAGO3-10.
+// relations, relations of all categories, and Z-patterns. A graph of [Zipf] has any size, by
+// default the size and the skew of YAGO3-10.
 //
-// The same configuration gives the same graph, triple by triple, on every platform. All choices come
-// from one PCG stream and use integers. The few floating-point expressions use only operations that
-// IEEE 754 rounds correctly and that a compiler may not fuse.
+// The same configuration gives the same graph, triple by triple, on every platform. All choices
+// come from one PCG stream and use integers. The few floating-point expressions use only operations
+// that IEEE 754 rounds correctly and that a compiler may not fuse.
 package synth
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Config gives the size of a graph. A zero size means the generator's default. The graph has exactly the
-// other sizes; sizes that are impossible are an error.
+// Config gives the size of a graph. A zero size means the generator's default. The graph has
+// exactly the other sizes; sizes that are impossible are an error.
 type Config struct {
 	Entities, Relations int
 	// Train, Valid and Test are numbers of triples. All triples are distinct, and every entity and

@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// requireContract checks the promises of both generators. It does not check sizes that are 0 in cfg.
+// requireContract checks the promises of both generators. It does not check sizes that are 0 in
+// cfg.
 func requireContract(t require.TestingT, cfg Config, g *kg.Graph) {
 	asked := []int{cfg.Entities, cfg.Relations, cfg.Train, cfg.Valid, cfg.Test}
 	got := []int{g.Entities.Len(), g.Relations.Len()}

@@ -21,21 +21,22 @@ const (
 	yagoHeldOut   = 5_000
 )
 
-// Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and relations
-// have most of the triples. It also returns the planted group of each entity, which is in the label of
-// the entity, too ([Group] parses it).
+// Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
+// relations have most of the triples. It also returns the planted group of each entity, which is in
+// the label of the entity, too ([Group] parses it).
 //
-// There are about √N groups. Group 0 has the hubs, the largest 0.1% of the entities. Hubs are tails of
-// every relation and never heads, except in very sparse or dense graphs. The other groups form a ring,
-// and each relation leads from a group to the group a fixed number of places further along the ring.
-// Rotations, and hence matrix embeddings, can represent this structure. Within a group, Zipf draws
-// entities by their weights alone. If the graph already has most of the possible triples, as in dense
-// graphs, it draws from neighbouring groups, too, and finally from all entities.
+// There are about √N groups. Group 0 has the hubs, the largest 0.1% of the entities. Hubs are tails
+// of every relation and never heads, except in very sparse or dense graphs. The other groups form a
+// ring, and each relation leads from a group to the group a fixed number of places further along
+// the ring. Rotations, and hence matrix embeddings, can represent this structure. Within a group,
+// Zipf draws entities by their weights alone. If the graph already has most of the possible
+// triples, as in dense graphs, it draws from neighbouring groups, too, and finally from all
+// entities.
 //
 // The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
-// validation and 5,000 test triples. If only the number of entities is given, the numbers of triples
-// are proportional. The skew holds for graphs about as dense as YAGO3-10. It is flatter in much denser
-// graphs, where the largest entities are linked with all others.
+// validation and 5,000 test triples. If only the number of entities is given, the numbers of
+// triples are proportional. The skew holds for graphs about as dense as YAGO3-10. It is flatter in
+// much denser graphs, where the largest entities are linked with all others.
 func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err error) {
 	cfg, err = zipfSizes(cfg)
 	if err != nil {
@@ -66,8 +67,8 @@ func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err err
 	return g, z.groups, nil
 }
 
-// Group returns the planted group in the label of an entity, and reports whether the label has the form
-// of [Zipf]'s labels.
+// Group returns the planted group in the label of an entity, and reports whether the label has the
+// form of [Zipf]'s labels.
 func Group(label string) (group int, ok bool) {
 	digits, ok := strings.CutPrefix(label, "g")
 	if !ok {
@@ -163,8 +164,8 @@ func newZipf(cfg Config) *zipf {
 		z.hubs.add(e, weights[i])
 	}
 
-	// Dealing the entities to the places by rank gives all places nearly the same weight. The heads of
-	// a relation then have nearly the weight of its tails.
+	// Dealing the entities to the places by rank gives all places nearly the same weight. The heads
+	// of a relation then have nearly the weight of its tails.
 	members := make([][]int, z.places)
 	for i := numHubs; i < n; i++ {
 		p := (i - numHubs) % z.places
@@ -179,8 +180,8 @@ func newZipf(cfg Config) *zipf {
 		z.first[p+1] = len(z.ring.entities)
 	}
 
-	// Hubs are only tails, so they are tails twice as often. The other entities are at least half of the
-	// tails even in the smallest graphs.
+	// Hubs are only tails, so they are tails twice as often. The other entities are at least half
+	// of the tails even in the smallest graphs.
 	z.allTails = z.hubs.total() + z.ring.total()
 	z.hubTails = min(2*z.hubs.total(), z.allTails/2)
 	for r := range z.step {
@@ -241,7 +242,8 @@ func (z *zipf) relations(cfg Config) []int32 {
 	return relations
 }
 
-// next returns the first entity of the list that has no triple, and removes the entity and all before it.
+// next returns the first entity of the list that has no triple, and removes the entity and all
+// before it.
 func (z *zipf) next(list *[]int32) int32 {
 	for {
 		e := (*list)[0]
@@ -271,9 +273,9 @@ func (z *zipf) fresh(t kg.Triple) bool {
 // patience is the number of rejected triples after which triple draws from twice as many groups.
 const patience = 8
 
-// triple draws a new triple of relation r. After a rejection, it keeps the hub or otherwise the head,
-// and draws only the other entity again. Drawing both again would flatten the skew, because triples of
-// the largest entities are rejected most often.
+// triple draws a new triple of relation r. After a rejection, it keeps the hub or otherwise the
+// head, and draws only the other entity again. Drawing both again would flatten the skew, because
+// triples of the largest entities are rejected most often.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()
@@ -313,8 +315,8 @@ func (z *zipf) tripleOf(r, e int32) kg.Triple {
 // toHub decides whether a tail is a hub.
 func (z *zipf) toHub() bool { return z.rng.Uint64N(z.allTails) < z.hubTails }
 
-// follow draws the tail of a triple from the ring: from the group to which relation r leads from the
-// head's group, and from the width − 1 groups after it.
+// follow draws the tail of a triple from the ring: from the group to which relation r leads from
+// the head's group, and from the width − 1 groups after it.
 func (z *zipf) follow(head, r int32, width int) int32 {
 	p := int(z.groups[head]) - 1 + z.step[r]
 	if width > 1 {

@@ -26,7 +26,8 @@ func graphOf(entities, relations int, train []kg.Triple) *kg.Graph {
 	return g
 }
 
-// randomTriples draws triples with repeats and loops. A positive skew makes the first entities hubs.
+// randomTriples draws triples with repeats and loops. A positive skew makes the first entities
+// hubs.
 func randomTriples(rng *rand.Rand, n, entities, relations int, skew bool) []kg.Triple {
 	entity := func() int32 {
 		if skew {

@@ -10,21 +10,21 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Index holds the training triples by relation. It is immutable and safe for concurrent use. It needs
-// about 8 bytes per training triple, and 12 per relation, side and entity on that side.
+// Index holds the training triples by relation. It is immutable and safe for concurrent use. It
+// needs about 8 bytes per training triple, and 12 per relation, side and entity on that side.
 type Index struct {
 	entities  int
 	relations []relation
 	widest    int // the largest number of entities on one side of a relation
 }
 
-// relation holds the distinct training triples of a relation twice: relation[kg.Tail] leads from heads to
-// tails, and relation[kg.Head] leads from tails to heads.
+// relation holds the distinct training triples of a relation twice: relation[kg.Tail] leads from
+// heads to tails, and relation[kg.Head] leads from tails to heads.
 type relation [2]adjacency
 
-// adjacency is a sparse matrix in CSR (compressed sparse row) form. Its rows are the entities on one side
-// of the relation, in ascending order, and an anchor is a row number. The answers in a row are row
-// numbers of the opposite adjacency, in ascending order.
+// adjacency is a sparse matrix in CSR (compressed sparse row) form. Its rows are the entities on
+// one side of the relation, in ascending order, and an anchor is a row number. The answers in a row
+// are row numbers of the opposite adjacency, in ascending order.
 type adjacency struct {
 	members
 	answerStart []uint32 // row i is answers[answerStart[i]:answerStart[i+1]]
@@ -35,8 +35,8 @@ func (a *adjacency) row(anchor int32) []int32 {
 	return a.answers[a.answerStart[anchor]:a.answerStart[anchor+1]]
 }
 
-// NewIndex indexes the training triples of g. It fails if g has no training split or more than 2³² − 1
-// training triples.
+// NewIndex indexes the training triples of g. It fails if g has no training split or more than 2³²
+// − 1 training triples.
 func NewIndex(g *kg.Graph) (*Index, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
@@ -96,7 +96,8 @@ func newRelation(edges []edge, entities int) (r relation) {
 	return r
 }
 
-// newAdjacency returns the rows of sorted distinct edges. Its answers are entities, not yet row numbers.
+// newAdjacency returns the rows of sorted distinct edges. Its answers are entities, not yet row
+// numbers.
 func newAdjacency(edges []edge, entities int) adjacency {
 	anchors := 0
 	for i, e := range edges {
@@ -118,8 +119,9 @@ func newAdjacency(edges []edge, entities int) adjacency {
 	return a
 }
 
-// members numbers a set of entities in ascending order. It divides the range of identifiers into buckets
-// of equal width, about one per member, so that a look-up reads little more than the bounds of a bucket.
+// members numbers a set of entities in ascending order. It divides the range of identifiers into
+// buckets of equal width, about one per member, so that a look-up reads little more than the bounds
+// of a bucket.
 type members struct {
 	ids     []int32
 	shift   uint8

@@ -6,7 +6,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Patterns yields the Z-patterns of t that the convention counts, in ascending order of e₂ and then e₃.
+// Patterns yields the Z-patterns of t that the convention counts, in ascending order of e₂ and then
+// e₃.
 func (x *Index) Patterns(t kg.Triple, c Convention) iter.Seq[Pattern] {
 	return func(yield func(Pattern) bool) {
 		r := &x.relations[t.Relation]

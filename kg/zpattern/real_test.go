@@ -19,8 +19,8 @@ func countCases(values []Value) (n [NumCases]int) {
 	return n
 }
 
-// The cases equal the published table, which exchanges two digits of WN18RR's neutral cases: it prints
-// 2,679 instead of 2,697, although the cases add up to the 3,134 test triples.
+// The cases equal the published table, which exchanges two digits of WN18RR's neutral cases: it
+// prints 2,679 instead of 2,697, although the cases add up to the 3,134 test triples.
 func TestPublishedCases(t *testing.T) {
 	for _, want := range []struct {
 		data       string
@@ -98,7 +98,8 @@ func BenchmarkValues(b *testing.B) {
 	}
 }
 
-// BenchmarkSample draws 256 triples for training triples with 256 uniform unobserved candidates each.
+// BenchmarkSample draws 256 triples for training triples with 256 uniform unobserved candidates
+// each.
 func BenchmarkSample(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "wn18rr"} {
 		b.Run(name, func(b *testing.B) {

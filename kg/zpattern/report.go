@@ -63,8 +63,8 @@ type Histogram struct {
 	Bins    []Bin  `json:"bins"`
 }
 
-// Bin counts the triples whose n_Z or rank_Z is From to To. The bins are 0, 1, 2–3, 4–7, and so on up to
-// the bin of the largest value.
+// Bin counts the triples whose n_Z or rank_Z is From to To. The bins are 0, 1, 2–3, 4–7, and so on
+// up to the bin of the largest value.
 type Bin struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`

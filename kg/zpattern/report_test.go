@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// figure returns the graph of the paper's figure, e1 → e2 ← e3 → e4, with the test triple (e1, r, e4) and
-// a relation without triples.
+// figure returns the graph of the paper's figure, e1 → e2 ← e3 → e4, with the test triple (e1, r,
+// e4) and a relation without triples.
 func figure() *kg.Graph {
 	g := &kg.Graph{
 		Name: "figure", Entities: kg.NewVocabulary("e1", "e2", "e3", "e4"), Relations: kg.NewVocabulary("r", "unused"),

@@ -17,10 +17,10 @@ import (
 //
 //	(h, r, e₂)    (e₃, r, e₂)    (e₃, r, t_i)
 //
-// The parts are disjoint. Since (h, r, t_i) is not observed, t_i is not an e₂, so the second and the
-// third part differ. For the same reason h is not an e₃, so the first part differs from both. The size
-// of S_Z is therefore the sum of three counts, and Sample finds a triple of S_Z by its number without
-// listing the others.
+// The parts are disjoint. Since (h, r, t_i) is not observed, t_i is not an e₂, so the second and
+// the third part differ. For the same reason h is not an e₃, so the first part differs from both.
+// The size of S_Z is therefore the sum of three counts, and Sample finds a triple of S_Z by its
+// number without listing the others.
 type Sampler struct {
 	index *Index
 	flags []uint8 // by answer
@@ -50,9 +50,9 @@ func (x *Index) NewSampler() *Sampler {
 	}
 }
 
-// Sample appends k different triples of S_Z to dst, or all of S_Z if it has at most k. All sets of k
-// triples have the same probability. Sample returns the extended slice and the size of S_Z, which is
-// often 0.
+// Sample appends k different triples of S_Z to dst, or all of S_Z if it has at most k. All sets of
+// k triples have the same probability. Sample returns the extended slice and the size of S_Z, which
+// is often 0.
 //
 // Candidates may repeat, but must not be known answers of q in the training split; otherwise Sample
 // panics.
@@ -114,8 +114,8 @@ func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	}
 }
 
-// share counts the known answers of every e₃ that leads to a candidate. It reads the edges of the e₃ or
-// the edges of the known answers, whichever are fewer.
+// share counts the known answers of every e₃ that leads to a candidate. It reads the edges of the
+// e₃ or the edges of the known answers, whichever are fewer.
 func (s *Sampler) share(from, back *adjacency, known []int32) {
 	middle := s.candidates.used
 	if edges(from, middle) <= edges(back, known) {
@@ -148,7 +148,8 @@ func edges(a *adjacency, anchors []int32) int {
 	return n
 }
 
-// draw sets s.numbers to k different numbers below size in ascending order, or to all if size is smaller.
+// draw sets s.numbers to k different numbers below size in ascending order, or to all if size is
+// smaller.
 func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 	switch want := uint64(max(k, 0)); {
 	case size <= want:

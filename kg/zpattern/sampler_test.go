@@ -24,7 +24,8 @@ func unobserved(rng *rand.Rand, e enumeration, q kg.Query, m int) []int32 {
 	return candidates
 }
 
-// The sampler returns all of S_Z if k is large enough, and k of its triples otherwise. The size is exact.
+// The sampler returns all of S_Z if k is large enough, and k of its triples otherwise. The size is
+// exact.
 func TestSampleReturnsTheSet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	sizes := map[bool]int{}

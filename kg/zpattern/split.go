@@ -20,9 +20,9 @@ type SplitValues struct {
 	Values [][]Value
 }
 
-// NewSplitValues computes the values of a split of g on at least one side with [Index.Values]. It fails
-// if the memory is too small ([CheckMemory]). If progress is not nil, NewSplitValues calls it with the
-// index of the current side and the amount of this side's work that is done.
+// NewSplitValues computes the values of a split of g on at least one side with [Index.Values]. It
+// fails if the memory is too small ([CheckMemory]). If progress is not nil, NewSplitValues calls it
+// with the index of the current side and the amount of this side's work that is done.
 func NewSplitValues(
 	ctx context.Context, g *kg.Graph, split kg.Split, sides []kg.Side, c Convention, threads int,
 	progress func(side int, done, total int64),
@@ -53,8 +53,8 @@ func NewSplitValues(
 	return s, nil
 }
 
-// Write writes tab-separated values with a header: side, head, relation, tail, z, rank_z and case. Each
-// line has the value of a triple on one side.
+// Write writes tab-separated values with a header: side, head, relation, tail, z, rank_z and case.
+// Each line has the value of a triple on one side.
 func (s *SplitValues) Write(w io.Writer) error {
 	lines := bufio.NewWriter(w) // keeps its first error for Flush
 	write := func(fields ...string) { _, _ = lines.WriteString(strings.Join(fields, "\t") + "\n") }

@@ -14,13 +14,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Values returns n_Z and rank_Z of every triple among the candidates of one side, in the order of the
-// triples. It uses at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not depend
-// on their number. Values returns ctx's error soon after ctx ends. If progress is not nil, Values calls
-// it from one goroutine, about five times a second, with the amount of work that is done.
+// Values returns n_Z and rank_Z of every triple among the candidates of one side, in the order of
+// the triples. It uses at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not
+// depend on their number. Values returns ctx's error soon after ctx ends. If progress is not nil,
+// Values calls it from one goroutine, about five times a second, with the amount of work that is
+// done.
 //
-// A distinct query reads the training triples of its relation at most twice, because a row of A·Aᵀ·A is
-// two products of a sparse vector with a sparse matrix.
+// A distinct query reads the training triples of its relation at most twice, because a row of
+// A·Aᵀ·A is two products of a sparse vector with a sparse matrix.
 func (x *Index) Values(
 	ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int,
 	progress func(done, total int64),
@@ -171,8 +172,8 @@ func (w *counter) place(z uint32) int {
 	return 2 * i
 }
 
-// count adds to w.end the Z-values of all answers of an anchor with the given known answers. The sums fit
-// in 32 bits, because a Z-value is at most the number of training triples.
+// count adds to w.end the Z-values of all answers of an anchor with the given known answers. The
+// sums fit in 32 bits, because a Z-value is at most the number of training triples.
 func (w *counter) count(from, back *adjacency, known []int32) {
 	for _, e2 := range known {
 		for _, e3 := range back.row(e2) {

@@ -1,22 +1,22 @@
-// Package zpattern counts, lists and samples the Z-patterns of a knowledge graph. They show how much a
-// triple is exposed to the Z-paradox of Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
-// embedding models" (EMNLP 2024).
+// Package zpattern counts, lists and samples the Z-patterns of a knowledge graph. They show how
+// much a triple is exposed to the Z-paradox of Liu et al., "MQuinE: a cure for Z-paradox in
+// knowledge graph embedding models" (EMNLP 2024).
 //
 // A Z-pattern of (h, r, t) is a pair (e₂, e₃) with the training triples
 //
 //	(h, r, e₂)   (e₃, r, e₂)   (e₃, r, t)
 //
 // The Z-value n_Z(h, r, t) is the number of Z-patterns of (h, r, t). If A is the 0/1 matrix of the
-// training triples of r, it is the entry (h, t) of A·Aᵀ·A. The middle triple (e₃, r, e₂) determines the
-// pattern, so a Z-value never exceeds the number of training triples of its relation.
+// training triples of r, it is the entry (h, t) of A·Aᵀ·A. The middle triple (e₃, r, e₂) determines
+// the pattern, so a Z-value never exceeds the number of training triples of its relation.
 //
 // On the tail side, rank_Z(h, r, t) is the number of candidates t' such that (h, r, t') is not a
 // training triple and n_Z(h, r, t') ≥ n_Z(h, r, t). On the head side, the candidates are the h' of
 // (h', r, t). All entities of the graph are candidates, including t itself unless (h, r, t) is a
 // training triple. Repeated training triples count once.
 //
-// Begin with [NewIndex]. [Index.Values] counts, [Index.Patterns] lists and [Sampler.Sample] samples.
-// docs/zvalues.md compares the conventions.
+// Begin with [NewIndex]. [Index.Values] counts, [Index.Patterns] lists and [Sampler.Sample]
+// samples. docs/zvalues.md compares the conventions.
 package zpattern
 
 import (
@@ -29,8 +29,8 @@ import (
 type Convention uint8
 
 const (
-	// Paper reproduces the paper's table of cases: pairs with e₂ = e₃ count, and a triple is easy if
-	// rank_Z ≤ 8.
+	// Paper reproduces the paper's table of cases: pairs with e₂ = e₃ count, and a triple is easy
+	// if rank_Z ≤ 8.
 	Paper Convention = iota
 	// Definition follows the definitions in the paper's text: e₂ ≠ e₃, and a triple is easy if
 	// rank_Z < 10.
@@ -79,15 +79,16 @@ func (c Case) String() string {
 // MarshalText returns the text of String, for JSON.
 func (c Case) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Limits of the cases. Easy triples have one candidate less in the published table than in the text.
+// Limits of the cases. Easy triples have one candidate less in the published table than in the
+// text.
 const (
 	hardFrom           = 10
 	easyUpToPaper      = 8
 	easyUpToDefinition = 9
 )
 
-// caseOf returns the case of a triple with the given rank_Z and number of unobserved candidates with a
-// larger Z-value.
+// caseOf returns the case of a triple with the given rank_Z and number of unobserved candidates
+// with a larger Z-value.
 func (c Convention) caseOf(rank, above int) Case {
 	easyUpTo := easyUpToPaper
 	if c == Definition {
