@@ -24,7 +24,7 @@ const (
 	core
 )
 
-// A graph has the first of these relations, up to the number that it is asked for.
+// Graphs with fewer than 17 relations lack the last of these.
 const (
 	actedIn        = core + iota // inverse of has_actor
 	producedIn                   // N-1, composed: the director's country
@@ -65,10 +65,12 @@ const (
 // Families generates a small graph of families and films, with regularities that a model can learn:
 // families have three generations and a country, and films have directors with a style and a
 // troupe. The graph has relations of all categories. Its symmetric, inverse and composed relations
-// hold without exception over all splits. It has Z-patterns in has_genre: facts (e1, r, e2), (e3,
-// r, e2) and (e3, r, e4), while (e1, r, e4) is false (Liu et al., "MQuinE: a cure for Z-paradox in
-// knowledge graph embedding models"). Half of the directors of a style make films of one genre; the
-// others make films of that genre and two more.
+// hold without exception over all splits.
+//
+// It has Z-patterns in has_genre (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
+// embedding models"): (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, and (e1, r, e4) is false.
+// For this, half of the directors of a style make films of one genre, and the others make films of
+// that genre and two more.
 //
 // By default, a graph has 400 entities (at least 40) and 17 relations (10 to 17). A twentieth of
 // the facts is for validation, a twentieth for test, and the others are for training. About nine in

@@ -7,7 +7,7 @@ import "math/bits"
 type skew struct {
 	// top lists the shares of the largest things, which do not fit a curve.
 	top []float64
-	// density returns n times the share of another thing, as a function of its rank divided by n.
+	// density returns n times the share of any other thing, as a function of its rank divided by n.
 	density func(x float64) float64
 }
 
@@ -29,7 +29,7 @@ var (
 	entitySkew = skew{
 		top: []float64{61044. / 2158080, 12416. / 2158080, 5119. / 2158080},
 		density: func(x float64) float64 {
-			// The conversion forbids a compiler to fuse the product with the sum.
+			// The conversion keeps compilers from fusing the product with the sum.
 			return 0.0055/((x+0.0016)*(x+0.045)) + float64(1.1*(1-x))
 		},
 	}

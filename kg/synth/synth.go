@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Config gives the size of a graph. A zero size means the generator's default. The graph has
-// exactly the other sizes; sizes that are impossible are an error.
+// Config gives the sizes of a graph. A zero size means the generator's default. All other sizes are
+// exact; impossible sizes are an error.
 type Config struct {
 	Entities, Relations int
 	// Train, Valid and Test are numbers of triples. All triples are distinct, and every entity and

@@ -35,8 +35,8 @@ func (a *adjacency) row(anchor int32) []int32 {
 	return a.answers[a.answerStart[anchor]:a.answerStart[anchor+1]]
 }
 
-// NewIndex indexes the training triples of g. It fails if g has no training split or more than 2³²
-// − 1 training triples.
+// NewIndex indexes the training triples of g. It fails if g has no training split or more than
+// 2³² − 1 training triples.
 func NewIndex(g *kg.Graph) (*Index, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
