@@ -1,6 +1,6 @@
 package kg
 
-import "fmt"
+import "github.com/mquine/mquine/internal/text"
 
 // Category is the cardinality of a relation, heads first: a 1-N relation has one head per tail and
 // many tails per head.
@@ -20,15 +20,10 @@ const (
 	NumCategories
 )
 
-var categoryNames = [NumCategories]string{"1-1", "1-N", "N-1", "N-N"}
+var categoryNames = []string{"1-1", "1-N", "N-1", "N-N"}
 
 // String returns "1-1", "1-N", "N-1" or "N-N".
-func (c Category) String() string {
-	if c < NumCategories {
-		return categoryNames[c]
-	}
-	return fmt.Sprintf("Category(%d)", uint8(c))
-}
+func (c Category) String() string { return text.Name(categoryNames, c, "Category") }
 
 // MarshalText returns the text of String, for JSON.
 func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }

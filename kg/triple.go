@@ -6,7 +6,7 @@
 // (synth) and count Z-patterns (zpattern). docs/datasets.md describes the files.
 package kg
 
-import "fmt"
+import "github.com/mquine/mquine/internal/text"
 
 // Triple is one fact (head, relation, tail) in the identifiers of a graph's vocabularies.
 type Triple struct {
@@ -23,16 +23,10 @@ const (
 	Head
 )
 
+var sideNames = []string{"tail", "head"}
+
 // String returns "tail" or "head".
-func (s Side) String() string {
-	switch s {
-	case Tail:
-		return "tail"
-	case Head:
-		return "head"
-	}
-	return fmt.Sprintf("Side(%d)", uint8(s))
-}
+func (s Side) String() string { return text.Name(sideNames, s, "Side") }
 
 // Query is a triple with one side left open: (head, relation, ?) or (?, relation, tail).
 type Query struct {
@@ -62,28 +56,16 @@ const (
 	NumSplits
 )
 
-var splitNames = [NumSplits]string{"train", "valid", "test"}
+var splitNames = []string{"train", "valid", "test"}
 
 // String returns "train", "valid" or "test".
-func (s Split) String() string {
-	if s < NumSplits {
-		return splitNames[s]
-	}
-	return fmt.Sprintf("Split(%d)", uint8(s))
-}
+func (s Split) String() string { return text.Name(splitNames, s, "Split") }
 
 // MarshalText returns the text of String, for JSON.
 func (s Split) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // ParseSplit is the inverse of String.
-func ParseSplit(name string) (Split, error) {
-	for s, n := range splitNames {
-		if n == name {
-			return Split(s), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown split %q: the splits are train, valid and test", name)
-}
+func ParseSplit(name string) (Split, error) { return text.ParseName[Split](splitNames, name, "split") }
 
 // SplitSet is a set of splits, one bit each.
 type SplitSet uint8

@@ -1,7 +1,7 @@
 package catalogue
 
 // Public copies of the data sets are in the repositories of RotatE, ConvE, CoDEx, PyKEEN and
-// villmow/datasets_knowledge_embedding, and on the server of the authors of FB15k and WN18.
+// villmow/datasets_knowledge_embedding, and on everest.hds.utc.fr.
 const (
 	rotate  = "https://raw.githubusercontent.com/DeepGraphLearning/KnowledgeGraphEmbedding/master/data/"
 	conve   = "https://raw.githubusercontent.com/TimDettmers/ConvE/master/"

@@ -20,8 +20,7 @@
 package zpattern
 
 import (
-	"fmt"
-
+	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
 )
 
@@ -39,15 +38,10 @@ const (
 	NumConventions
 )
 
-var conventionNames = [NumConventions]string{"paper", "definition"}
+var conventionNames = []string{"paper", "definition"}
 
 // String returns "paper" or "definition".
-func (c Convention) String() string {
-	if c < NumConventions {
-		return conventionNames[c]
-	}
-	return fmt.Sprintf("Convention(%d)", uint8(c))
-}
+func (c Convention) String() string { return text.Name(conventionNames, c, "Convention") }
 
 // MarshalText returns the text of String, for JSON.
 func (c Convention) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
@@ -66,15 +60,10 @@ const (
 	NumCases
 )
 
-var caseNames = [NumCases]string{"easy", "neutral", "hard"}
+var caseNames = []string{"easy", "neutral", "hard"}
 
 // String returns "easy", "neutral" or "hard".
-func (c Case) String() string {
-	if c < NumCases {
-		return caseNames[c]
-	}
-	return fmt.Sprintf("Case(%d)", uint8(c))
-}
+func (c Case) String() string { return text.Name(caseNames, c, "Case") }
 
 // MarshalText returns the text of String, for JSON.
 func (c Case) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
