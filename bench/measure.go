@@ -108,6 +108,17 @@ func (o operation) measure(b *testing.B) {
 	}
 }
 
+// measureError measures a call that may fail, and returns its last error.
+func (o operation) measureError(b *testing.B, call func() error) (err error) {
+	o.call = func() {
+		if failed := call(); failed != nil {
+			err = failed
+		}
+	}
+	o.measure(b)
+	return err
+}
+
 // median sorts x and returns its median.
 func median(x []float64) float64 {
 	slices.Sort(x)
