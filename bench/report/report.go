@@ -209,7 +209,8 @@ func (c class) names() []string {
 	})
 }
 
-// split returns the parts of a name: the family, the values of the keys tier and rival, and the other pairs.
+// split returns the parts of a name: the family, the values of the keys tier and rival, and the other
+// pairs.
 func split(name string) (family, tier, rival, shape string) {
 	parts := strings.Split(name, "/")
 	var rest []string
@@ -306,7 +307,7 @@ func (c class) section(names []string, family, about string) section {
 			slowest = max(slowest, c.time(shapes[shape][t]))
 		}
 		for _, t := range s.Tiers {
-			l.Cells = append(l.Cells, c.cell(shapes[shape][t], slowest))
+			l.Cells = append(l.Cells, c.cell(names, shapes[shape][t], slowest))
 		}
 		s.Lines = append(s.Lines, l)
 	}
@@ -321,7 +322,8 @@ func (c class) time(name string) float64 {
 // mainRates are the units to show, the most telling first.
 var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "triples/s", "GB/s"}
 
-func (c class) cell(name string, slowest float64) (out cell) {
+// cell returns a benchmark's cell. slowest is the longest time of any tier.
+func (c class) cell(names []string, name string, slowest float64) (out cell) {
 	if c.time(name) == 0 {
 		return out
 	}
@@ -347,7 +349,7 @@ func (c class) cell(name string, slowest float64) (out cell) {
 	times := slowest / c.time(name)
 	if strings.HasPrefix(name, "Panel") || strings.HasPrefix(name, "Evaluate") || times <= 1.005 {
 		// Tiers have panels of different sizes: compare rates instead of times.
-		times = c.best(name, "GFLOP/s") / c.slowRate(name)
+		times = c.best(name, "GFLOP/s") / c.slowRate(names, name)
 	}
 	if times > 1.005 && !math.IsInf(times, 0) {
 		out.Times = fmt.Sprintf("%.1f×", times)
@@ -356,15 +358,13 @@ func (c class) cell(name string, slowest float64) (out cell) {
 }
 
 // slowRate returns the least GFLOP/s of any tier on the same shape, or 0.
-func (c class) slowRate(name string) float64 {
+func (c class) slowRate(names []string, name string) float64 {
 	family, _, _, shape := split(name)
 	least := 0.0
-	for _, t := range tierOrder {
-		for _, other := range c.names() {
-			if f, tier, rival, s := split(other); f == family && s == shape && tier == t && rival == "" {
-				if v := c.best(other, "GFLOP/s"); v > 0 && (least == 0 || v < least) {
-					least = v
-				}
+	for _, other := range names {
+		if f, tier, rival, s := split(other); f == family && s == shape && rival == "" && slices.Contains(tierOrder, tier) {
+			if v := c.best(other, "GFLOP/s"); v > 0 && (least == 0 || v < least) {
+				least = v
 			}
 		}
 	}
