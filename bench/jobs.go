@@ -68,7 +68,8 @@ type job struct {
 	dim   int
 }
 
-// jobs lists MQuinE with the paper's dimensions on every shape, and a model of each comparison on one.
+// jobs lists MQuinE with the paper's dimensions on every shape, and a model of each comparison on
+// one.
 func jobs() []job {
 	var list []job
 	dims := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18}
@@ -89,7 +90,8 @@ func (j job) name(family string, pairs ...any) string {
 	return name(family, append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)...)
 }
 
-// opens measures opening a checkpoint: mapping it, checking every parameter, reading the vocabularies.
+// opens measures opening a checkpoint: mapping it, checking every parameter, reading the
+// vocabularies.
 func opens(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, j := range jobs() {

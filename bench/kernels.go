@@ -9,9 +9,9 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// pairs scores a query against scattered rows of a table beyond the caches, as the float64 stage does
-// with undecided pairs. With int8 it uses 48 rows of coarse and fine codes, as the second int8 stage
-// does with the undecided pairs of a panel. GB/s counts the rows.
+// pairs scores a query against scattered rows of a table beyond the caches, as the float64 stage
+// does with undecided pairs. With int8 it uses 48 rows of coarse and fine codes, as the second int8
+// stage does with the undecided pairs of a panel. GB/s counts the rows.
 func pairs(s *suite) []Benchmark {
 	const rows = 256 // of a call
 	var list []Benchmark
@@ -123,8 +123,8 @@ func matrices(s *suite) []Benchmark {
 	return list
 }
 
-// packing interleaves rows of a table beyond the caches into panels, as before a ranking. GB/s counts
-// reads and writes.
+// packing interleaves rows of a table beyond the caches into panels, as before a ranking. GB/s
+// counts reads and writes.
 func packing(s *suite) []Benchmark {
 	var list []Benchmark
 	widths := map[int]bool{}

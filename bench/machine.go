@@ -22,8 +22,8 @@ type Machine struct {
 	// Features are the processor features that the tier's kernels use.
 	Features kernel.Features
 	Threads  int
-	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime its time.
-	// Both are empty if the build does not have them.
+	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime its
+	// time. Both are empty if the build does not have them.
 	Commit     string
 	CommitTime string
 	// Ceiling is the best rate of float32 multiply-adds on one thread, in GFLOP/s.
@@ -64,8 +64,8 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// Class returns the folder name for machines whose results can be compared. It has the tier, because
-// virtual machines often hide the processor's exact name.
+// Class returns the folder name for machines whose results can be compared. It has the tier,
+// because virtual machines often hide the processor's exact name.
 func (m Machine) Class() string {
 	var slug strings.Builder
 	for _, r := range strings.ToLower(m.CPU) {

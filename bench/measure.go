@@ -56,10 +56,11 @@ const slice = 4 * time.Millisecond
 
 // measure reports the rates of an operation.
 //
-// Rates are per second of the thread's processor time, where the system reports it, because time that
-// other processes use is not a property of the kernel. They are medians over short slices. A share is
-// the median of the slices' shares, each relative to the limit right before and after the slice.
-// ns/op is mean wall-clock time, as in every benchmark, and cpu-ns/op is median processor time.
+// Rates are per second of the thread's processor time, where the system reports it, because time
+// that other processes use is not a property of the kernel. They are medians over short slices. A
+// share is the median of the slices' shares, each relative to the limit right before and after the
+// slice. ns/op is mean wall-clock time, as in every benchmark, and cpu-ns/op is median processor
+// time.
 func (o operation) measure(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -12,9 +12,9 @@ import (
 // outOfCache is a size in bytes that exceeds every cache.
 const outOfCache = 64 << 20
 
-// panels scores a query block against panel after panel, as a ranking does, with features beyond the
-// caches and two targets a query. pct-peak is a share of the rate of the same operations on registers
-// alone. GB/s counts the panels only: the queries stay in the L2 cache.
+// panels scores a query block against panel after panel, as a ranking does, with features beyond
+// the caches and two targets a query. pct-peak is a share of the rate of the same operations on
+// registers alone. GB/s counts the panels only: the queries stay in the L2 cache.
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -115,7 +115,8 @@ func randoms(n int) []float32 {
 	return fill(kernel.AlignedFloat32(n), func() float32 { return float32(rng.Float64()) })
 }
 
-// fill repeats a few thousand drawn values in x. Drawing all of them would take longer than a benchmark.
+// fill repeats a few thousand drawn values in x. Drawing all of them would take longer than a
+// benchmark.
 func fill[T any](x []T, draw func() T) []T {
 	const drawn = 9973 // a prime, so that rows and lanes differ
 	for i := range x[:min(len(x), drawn)] {

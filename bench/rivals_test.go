@@ -15,9 +15,9 @@ import (
 )
 
 // BenchmarkProductAndCount counts, for a query block, the candidates whose dot product exceeds a
-// threshold. The panel kernel counts in the microtile, gonum's sgemm needs a pass over its result, and
-// the third is a plain loop. All have the same operands and use all threads. Rivals outside Go are in
-// bench/rivals.
+// threshold. The panel kernel counts in the microtile, gonum's sgemm needs a pass over its result,
+// and the third is a plain loop. All have the same operands and use all threads. Rivals outside Go
+// are in bench/rivals.
 func BenchmarkProductAndCount(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)
@@ -43,8 +43,8 @@ func BenchmarkProductAndCount(b *testing.B) {
 	}
 }
 
-// counting holds m queries and n candidates of k small integers. Their float32 sums are exact, so every
-// order of summation gives the same counts.
+// counting holds m queries and n candidates of k small integers. Their float32 sums are exact, so
+// every order of summation gives the same counts.
 type counting struct {
 	backend            *kernel.Backend
 	m, n, k            int

@@ -26,12 +26,12 @@ type Options struct {
 	Progress func(done, total int, name string)
 }
 
-// registerFlags registers the settings of package testing as flags of package flag. The command does
-// not parse these.
+// registerFlags registers the settings of package testing as flags of package flag. The command
+// does not parse these.
 var registerFlags = sync.OnceFunc(testing.Init)
 
-// Run runs the selected benchmarks and writes the results in the Go benchmark format, each as soon as
-// it is measured, below lines that describe the machine.
+// Run runs the selected benchmarks and writes the results in the Go benchmark format, each as soon
+// as it is measured, below lines that describe the machine.
 func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	all, err := All()
 	if err != nil {

@@ -19,18 +19,18 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// trainingSteps measures training steps on a graph of FB15k-237's size: 14,541 entities, 237 relations,
-// 1,024 positives from both sides, 1,024 shared negatives for each side. With Z-samples the graph is
-// FB15k-237 itself, because a random graph has no Z-patterns. MQuinE has d = 38; the models of vectors
-// have 400 values for an entity.
+// trainingSteps measures training steps on a graph of FB15k-237's size: 14,541 entities, 237
+// relations, 1,024 positives from both sides, 1,024 shared negatives for each side. With Z-samples
+// the graph is FB15k-237 itself, because a random graph has no Z-patterns. MQuinE has d = 38; the
+// models of vectors have 400 values for an entity.
 //
-// cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of it that
-// the step's terms would need at the rates of their operations on all threads, measured between the
-// steps. The terms are the multiply-adds of the three products, B·C·F each for a side, or the terms of
-// a distance's scores and gradients. Sampling, features, queries, their gradients and Adam count as
-// lost time. The share is called pct-fma if the products do not use float32 multiply-adds. pct-clock is
-// the same share of the median wall-clock time, which idle threads and other programs lengthen. GFLOP/s
-// counts the products alone.
+// cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of it
+// that the step's terms would need at the rates of their operations on all threads, measured
+// between the steps. The terms are the multiply-adds of the three products, B·C·F each for a side,
+// or the terms of a distance's scores and gradients. Sampling, features, queries, their gradients
+// and Adam count as lost time. The share is called pct-fma if the products do not use float32
+// multiply-adds. pct-clock is the same share of the median wall-clock time, which idle threads and
+// other programs lengthen. GFLOP/s counts the products alone.
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	backend := s.backends[0]
@@ -125,7 +125,8 @@ func newStepTimes(list []work) *stepTimes {
 	return t
 }
 
-// add records a step's processor and wall-clock time in seconds, and measures the ceilings after it.
+// add records a step's processor and wall-clock time in seconds, and measures the ceilings after
+// it.
 func (t *stepTimes) add(took, elapsed float64) {
 	least := 0.0 // seconds of one thread at the ceilings
 	for i, w := range t.work {
@@ -225,7 +226,8 @@ func (l threadsLimit) sample() float64 {
 	return sum / float64(len(l))
 }
 
-// skewedGraph returns a graph of random training triples. Few entities and relations have most of them.
+// skewedGraph returns a graph of random training triples. Few entities and relations have most of
+// them.
 func skewedGraph(entities, relations, triples int) *kg.Graph {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

@@ -17,8 +17,9 @@ type Row struct {
 	Judgement
 }
 
-// metricOf returns the metric that disturbances of the machine change least: for kernels on one thread,
-// which report processor time, the share of the ceiling or else that time; for others wall-clock time.
+// metricOf returns the metric that disturbances of the machine change least: for kernels on one
+// thread, which report processor time, the share of the ceiling or else that time; for others
+// wall-clock time.
 func metricOf(base, head []bench.Result) string {
 	both := func(unit string) bool { return len(points(base, unit)) > 0 && len(points(head, unit)) > 0 }
 	switch {
@@ -30,10 +31,10 @@ func metricOf(base, head []bench.Result) string {
 	return "sec/op"
 }
 
-// Compare compares the benchmarks that base and head have in common, by the given metric or, if it is
-// empty, by the one that disturbances of the machine change least. Ratios are of times: those of rates
-// and shares are inverted. control has results of the base measured again, and may be empty. missing
-// names the benchmarks that only one of base and head has.
+// Compare compares the benchmarks that base and head have in common, by the given metric or, if it
+// is empty, by the one that disturbances of the machine change least. Ratios are of times: those of
+// rates and shares are inverted. control has results of the base measured again, and may be empty.
+// missing names the benchmarks that only one of base and head has.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
 	heads := byName(head)
 	controls := byName(control)

@@ -1,6 +1,6 @@
-// Package compare decides whether one revision is faster than another. Build compiles the benchmarks of
-// a revision, Interleave runs those of two revisions in turn, and Compare judges the results.
-// docs/benchmarks.md, "Compare", explains the method.
+// Package compare decides whether one revision is faster than another. Build compiles the
+// benchmarks of a revision, Interleave runs those of two revisions in turn, and Compare judges the
+// results. docs/benchmarks.md, "Compare", explains the method.
 package compare
 
 import (
@@ -24,8 +24,8 @@ const (
 // DefaultMinEffect is the default of the smallest change that matters.
 const DefaultMinEffect = 0.02
 
-// Point is one measurement of a benchmark: a time, or another value of which less is better. Points of
-// one round, numbered from 1, were measured right after each other. Round 0 means none.
+// Point is one measurement of a benchmark: a time, or another value of which less is better. Points
+// of one round, numbered from 1, were measured right after each other. Round 0 means none.
 type Point struct {
 	Value float64
 	Round int
@@ -35,8 +35,8 @@ type Point struct {
 type Judgement struct {
 	// Base and Head are medians with their 95% intervals.
 	Base, Head benchmath.Summary
-	// Ratio is head over base, and Control the second measurement of the base over the first, with 95%
-	// intervals. Control.Center is 0 without a control.
+	// Ratio is head over base, and Control the second measurement of the base over the first, with
+	// 95% intervals. Control.Center is 0 without a control.
 	Ratio, Control benchmath.Summary
 	// Rounds is the number of paired rounds, or 0 if the points have no rounds.
 	Rounds  int
@@ -45,8 +45,9 @@ type Judgement struct {
 	Why string
 }
 
-// Judge compares head with base. Let e = ln(1 + minEffect), let n be the noise that the control shows,
-// |ln(control ratio)|, and let [lo, hi] be the 95% interval of the logarithm of the ratio. The head is
+// Judge compares head with base. Let e = ln(1 + minEffect), let n be the noise that the control
+// shows, |ln(control ratio)|, and let [lo, hi] be the 95% interval of the logarithm of the ratio.
+// The head is
 //
 //	slower        if lo > max(e, n)
 //	faster        if hi < −max(e, n)
@@ -55,10 +56,10 @@ type Judgement struct {
 //
 // so that "faster", "slower" and "same" all hold for the whole interval.
 //
-// If the points have rounds, the ratio is the median over the rounds of head over base within a round,
-// so that drift between rounds cancels; base is the geometric mean of base and control. Its interval
-// comes from order statistics, without assumptions about the distribution. Without rounds, the ratio
-// is between the medians, and its interval follows from their 97.5% intervals.
+// If the points have rounds, the ratio is the median over the rounds of head over base within a
+// round, so that drift between rounds cancels; base is the geometric mean of base and control. Its
+// interval comes from order statistics, without assumptions about the distribution. Without rounds,
+// the ratio is between the medians, and its interval follows from their 97.5% intervals.
 func Judge(base, head, control []Point, minEffect float64) Judgement {
 	j := Judgement{Base: summary(values(base), confidence), Head: summary(values(head), confidence)}
 	var noise float64
@@ -105,7 +106,8 @@ func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	return r, 0
 }
 
-// pair returns the ratios of the medians of each round that all have, or nil if a point has no round.
+// pair returns the ratios of the medians of each round that all have, or nil if a point has no
+// round.
 func pair(base, control, other []Point) []float64 {
 	b, ok := byRound(base)
 	o, also := byRound(other)

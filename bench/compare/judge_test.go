@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine simulates measurements on a shared machine. All passes of a round share a level that drifts
-// and sometimes jumps. Each pass has noise, and bursts make single passes much slower.
+// machine simulates measurements on a shared machine. All passes of a round share a level that
+// drifts and sometimes jumps. Each pass has noise, and bursts make single passes much slower.
 type machine struct {
 	rng          *rand.Rand
 	drift, noise float64
@@ -60,8 +60,8 @@ func tally(m machine, trials, rounds int, factor float64) map[Verdict]float64 {
 	return count
 }
 
-// TestVerdicts simulates many comparisons. With any noise, equal revisions are rarely called faster or
-// slower. With little noise, a change is found, and so is its absence.
+// TestVerdicts simulates many comparisons. With any noise, equal revisions are rarely called faster
+// or slower. With little noise, a change is found, and so is its absence.
 func TestVerdicts(t *testing.T) {
 	const trials, rounds = 400, 10
 	quiet := machine{drift: 0.01, noise: 0.005, bursts: 0.02}
@@ -138,8 +138,8 @@ func TestRule(t *testing.T) {
 	assert.Contains(t, Judge(few, few, few, DefaultMinEffect).Why, "too few")
 }
 
-// TestRatioOfMedians checks that the interval of unpaired points contains the true ratio in at least 95%
-// of the trials.
+// TestRatioOfMedians checks that the interval of unpaired points contains the true ratio in at
+// least 95% of the trials.
 func TestRatioOfMedians(t *testing.T) {
 	const trials = 2000
 	inside := 0

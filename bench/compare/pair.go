@@ -31,17 +31,18 @@ type PairOptions struct {
 	Progress func(done, total int, name string)
 }
 
-// Runs holds the results of the three series, and the same as text in the Go benchmark format, with a
-// line "round: N" above the results of round N.
+// Runs holds the results of the three series, and the same as text in the Go benchmark format, with
+// a line "round: N" above the results of round N.
 type Runs struct {
 	Base, Head, Control             []bench.Result
 	BaseText, HeadText, ControlText bytes.Buffer
 }
 
-// Interleave runs the common benchmarks of two binaries in turn. The base runs as two series, and the
-// second is the control: the two differ by noise only. A round of a benchmark has several passes. Each
-// pass runs every series in a new process, so that the placement of memory is part of the noise. The
-// order changes from pass to pass, so that every series runs first, second and last equally often.
+// Interleave runs the common benchmarks of two binaries in turn. The base runs as two series, and
+// the second is the control: the two differ by noise only. A round of a benchmark has several
+// passes. Each pass runs every series in a new process, so that the placement of memory is part of
+// the noise. The order changes from pass to pass, so that every series runs first, second and last
+// equally often.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
 	list, err := o.list(ctx, base)
 	if err != nil {
@@ -96,8 +97,8 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	return runs, nil
 }
 
-// list returns the names of a binary's benchmarks by running each once. That also fills the cache of
-// checkpoints.
+// list returns the names of a binary's benchmarks by running each once. That also fills the cache
+// of checkpoints.
 func (o PairOptions) list(ctx context.Context, b Binary) ([]string, error) {
 	_, results, err := b.run(ctx, o.Bench, "1x", o.Short)
 	return names(results), err

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// newRepository makes a repository with two commits and changes into it. The second commit doubles the
-// time that one benchmark reports, and adds another benchmark.
+// newRepository makes a repository with two commits and changes into it. The second commit doubles
+// the time that one benchmark reports, and adds another benchmark.
 func newRepository(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// keep is the share of a drawn cluster's triples that the sample keeps. A test split, too, has only a
-// part of the triples of a query or an entity.
+// keep is the share of a drawn cluster's triples that the sample keeps. A test split, too, has only
+// a part of the triples of a query or an entity.
 const keep = 0.25
 
 // design is a way to sample the population without replacement.
@@ -48,7 +48,8 @@ func designs(triples []pair, o options) []design {
 			return of
 		}})
 	}
-	// A triple is sampled if both its entities are drawn, so each entity keeps a part of its triples.
+	// A triple is sampled if both its entities are drawn, so each entity keeps a part of its
+	// triples.
 	var entities int32
 	for i := range triples {
 		t := triples[i][kg.Tail].Triple
@@ -68,7 +69,8 @@ func designs(triples []pair, o options) []design {
 	}})
 }
 
-// clustersOf groups the indices of the triples by key. Clusters are in the order of their first triple.
+// clustersOf groups the indices of the triples by key. Clusters are in the order of their first
+// triple.
 func clustersOf(triples []pair, key func(t kg.Triple) kg.Query) [][]int {
 	members := map[kg.Query][]int{}
 	for i := range triples {

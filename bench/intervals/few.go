@@ -40,8 +40,8 @@ func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 	return ranks
 }
 
-// writeFew prints how often the intervals of simulated clusters contain the true mean: those from plain
-// bootstrap percentiles, and those of metrics.Summarize.
+// writeFew prints how often the intervals of simulated clusters contain the true mean: those from
+// plain bootstrap percentiles, and those of metrics.Summarize.
 func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 	fmt.Fprintln(t, "clusters\tsize\teffective\twith an interval\tpercentiles\texpanded\t")
 	for _, s := range []sizes{

@@ -43,7 +43,8 @@ type commit struct {
 	values map[string]map[string][]float64
 }
 
-// Write reads the results in dir, which has a folder for each class of machine, and writes the page.
+// Write reads the results in dir, which has a folder for each class of machine, and writes the
+// page.
 func Write(ctx context.Context, w io.Writer, dir string) error {
 	classes, err := read(ctx, dir)
 	if err != nil {
@@ -209,8 +210,8 @@ func (c class) names() []string {
 	})
 }
 
-// split returns the parts of a name: the family, the values of the keys tier and rival, and the other
-// pairs.
+// split returns the parts of a name: the family, the values of the keys tier and rival, and the
+// other pairs.
 func split(name string) (family, tier, rival, shape string) {
 	parts := strings.Split(name, "/")
 	var rest []string
@@ -362,10 +363,12 @@ func (c class) slowRate(names []string, name string) float64 {
 	family, _, _, shape := split(name)
 	least := 0.0
 	for _, other := range names {
-		if f, tier, rival, s := split(other); f == family && s == shape && rival == "" && slices.Contains(tierOrder, tier) {
-			if v := c.best(other, "GFLOP/s"); v > 0 && (least == 0 || v < least) {
-				least = v
-			}
+		f, tier, rival, s := split(other)
+		if f != family || s != shape || rival != "" || !slices.Contains(tierOrder, tier) {
+			continue
+		}
+		if v := c.best(other, "GFLOP/s"); v > 0 && (least == 0 || v < least) {
+			least = v
 		}
 	}
 	return least
@@ -482,7 +485,8 @@ func summary(x []float64) benchmath.Summary {
 	return benchmath.AssumeNothing.Summary(sample, 0.95)
 }
 
-// short returns the beginnings of a commit's hash and of the suffix after "+", which marks changed files.
+// short returns the beginnings of a commit's hash and of the suffix after "+", which marks changed
+// files.
 func short(id string) string {
 	hash, dirty, _ := strings.Cut(id, "+")
 	s := fmt.Sprintf("%.10s", hash)

@@ -28,8 +28,8 @@ var hues = map[string]int{
 // narrow is the width below which a roofline has fewer ticks and no labels of kernels.
 const narrow = 500
 
-// roofline is the plot of a tier's kernels under the ceilings of one thread: GFLOP/s over operations
-// per byte.
+// roofline is the plot of a tier's kernels under the ceilings of one thread: GFLOP/s over
+// operations per byte.
 type roofline struct {
 	kernels []kernelPoint
 	levels  []roof // rates of operations on registers, in GFLOP/s
@@ -183,8 +183,8 @@ func (r *roofline) drawLevels() {
 	}
 }
 
-// drawSlopes draws the bandwidths up to the highest floating-point level, with a label near the lower
-// end of each slope.
+// drawSlopes draws the bandwidths up to the highest floating-point level, with a label near the
+// lower end of each slope.
 func (r *roofline) drawSlopes() {
 	f := r.frame
 	peak := 0.0

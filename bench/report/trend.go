@@ -85,7 +85,8 @@ type measured struct {
 	measurements int
 }
 
-// history returns a benchmark's results, from the oldest commit to the newest, and the largest value.
+// history returns a benchmark's results, from the oldest commit to the newest, and the largest
+// value.
 func (c class) history(name, unit string) (points []measured, top float64) {
 	for _, commit := range c.commits {
 		v := commit.values[name][unit]

@@ -119,8 +119,8 @@ func (c *checker) check(q query, t target, got count) error {
 	return nil
 }
 
-// size returns the norm that bounds the rounding errors of a comparison: the L2 norm for a dot product,
-// else the sum of the groups' norms.
+// size returns the norm that bounds the rounding errors of a comparison: the L2 norm for a dot
+// product, else the sum of the groups' norms.
 func (c *checker) size(x []float32) float64 {
 	var sum float64
 	switch group := c.tower.Compare.Group(); {
@@ -143,13 +143,14 @@ func (c *checker) size(x []float32) float64 {
 
 // band bounds the rounding error of a float32 score, for any order of summation.
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
-	// A chain of Phi products or differences, and some operations for each entry of ψ and φ. Rotations
-	// with float32 sines of float32 phases need the most.
+	// A chain of Phi products or differences, and some operations for each entry of ψ and φ.
+	// Rotations with float32 sines of float32 phases need the most.
 	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {
 		return terms * (query + candidate)
 	}
-	// The rival computes ψ and φ in float32: mquine's slack for float64, with the larger unit roundoff.
+	// The rival computes ψ and φ in float32: mquine's slack for float64, with the larger unit
+	// roundoff.
 	worse := kernel.U32 / kernel.U64 * (1 + 1e-3)
 	return terms*query*candidate + worse*slack.At(c.sizes[e])
 }

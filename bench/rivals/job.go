@@ -54,8 +54,8 @@ type query struct {
 	first, last int
 }
 
-// target is the true answer of a triple's query. place is its index in mquine's ranks: the tail queries
-// of all triples, then the head queries.
+// target is the true answer of a triple's query. place is its index in mquine's ranks: the tail
+// queries of all triples, then the head queries.
 type target struct{ answer, place int32 }
 
 // openJob opens the data set and the checkpoint. It makes them in o.work if they are missing.
@@ -125,7 +125,8 @@ func (o *options) makeCheckpoint(ctx context.Context, folder string, g *kg.Graph
 	return checkpoint.Save(ctx, folder, m, g.Entities, g.Relations, notes)
 }
 
-// prepare does the work that is not timed: it groups the queries and computes the candidates' features.
+// prepare does the work that is not timed: it groups the queries and computes the candidates'
+// features.
 func (j *job) prepare(ctx context.Context) error {
 	c := j.model.Config()
 	j.row.data, j.row.model, j.row.dim = j.graph.Name, c.Model, c.Dim

@@ -1,13 +1,13 @@
-// Command rivals times the same evaluation in mquine and in its rivals: gonum's BLAS, a plain Go loop,
-// OpenBLAS, oneDNN and PyTorch. It is a separate module, so that the rivals' dependencies stay out of
-// mquine's.
+// Command rivals times the same evaluation in mquine and in its rivals: gonum's BLAS, a plain Go
+// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, so that the rivals' dependencies
+// stay out of mquine's.
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
 //	go run . --all
 //	go run . --steps --data fb15k-237 --dim 38
 //
-// Each rival's ranks are first compared with mquine's exact ones. They may differ only where float32
-// rounding explains it. Then all are timed in turn.
+// Each rival's ranks are first compared with mquine's exact ones. They may differ only where
+// float32 rounding explains it. Then all are timed in turn.
 package main
 
 import (
@@ -102,7 +102,8 @@ are compared with mquine's first.
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
 	f.BoolVar(&o.all, "all", false, "all jobs of the comparison")
 	f.BoolVar(&o.steps, "steps", false, "time training steps of MQuinE instead of an evaluation")
-	f.StringVar(&o.products, "products", "float32", "`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")
+	f.StringVar(&o.products, "products", "float32",
+		"`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need 6")
@@ -183,7 +184,8 @@ func (o *options) run(ctx context.Context) error {
 		elapsed := time.Since(began).Round(time.Second)
 		fmt.Fprintf(o.log, "job %d of %d (%v), %s since the start\n", i+1, len(rows), r, elapsed)
 		old, err := os.ReadFile(path)
-		if err == nil && !strings.HasSuffix(commit(), "-dirty") && strings.Contains(string(old), "commit: "+commit()+"\n") {
+		clean := !strings.HasSuffix(commit(), "-dirty")
+		if err == nil && clean && strings.Contains(string(old), "commit: "+commit()+"\n") {
 			fmt.Fprintf(o.log, "already measured at this commit: remove %s to measure again\n", path)
 			os.Stdout.Write(old)
 			continue

@@ -13,8 +13,8 @@ var rivalNames = []string{"gonum", "openblas", "onednn", "plain", "torch", "torc
 
 // rival evaluates the queries of a job in its own way.
 type rival interface {
-	// rank counts for all targets. With a limit above 0 it counts for about that many, in evenly spaced
-	// blocks.
+	// rank counts for all targets. With a limit above 0 it counts for about that many, in evenly
+	// spaced blocks.
 	rank(ctx context.Context, limit int) (*outcome, error)
 	// about returns the version and the settings.
 	about() string
@@ -45,8 +45,8 @@ func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	return filters
 }
 
-// sample returns the starts of evenly spaced blocks that hold about limit of total items, or all items if
-// limit is 0.
+// sample returns the starts of evenly spaced blocks that hold about limit of total items, or all
+// items if limit is 0.
 func sample(total, block, limit int) (starts []int) {
 	blocks := (total + block - 1) / block
 	keep := blocks

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// plainLoop scores with an idiomatic loop in Go without assembly, on all threads, with four sums at a
-// time.
+// plainLoop scores with an idiomatic loop in Go without assembly, on all threads, with four sums at
+// a time.
 type plainLoop struct{ *job }
 
 func (p plainLoop) about() string { return "a loop in Go" }
@@ -59,8 +59,8 @@ func l1(q, e []float32) float32 {
 	return -((a + b) + (c + d))
 }
 
-// pairNorm returns minus the sum of the moduli of complex differences. A real part is followed by its
-// imaginary part.
+// pairNorm returns minus the sum of the moduli of complex differences. A real part is followed by
+// its imaginary part.
 func pairNorm(q, e []float32) float32 {
 	modulus := func(x, y float32) float32 { return float32(math.Sqrt(float64(x*x + y*y))) }
 	var a, b float32

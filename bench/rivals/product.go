@@ -25,7 +25,8 @@ type matrixRival struct {
 	workers []model.Worker
 }
 
-// blocks returns the block sizes to try. Large blocks are left out if their scores need much memory.
+// blocks returns the block sizes to try. Large blocks are left out if their scores need much
+// memory.
 func (j *job) blocks() []int {
 	const most = 64 << 20 // scores
 	return slices.DeleteFunc([]int{64, 128, 256, 512, 1024}, func(m int) bool { return m > 64 && m*j.n > most })
@@ -126,8 +127,8 @@ func (j *job) count(q query, scores []float32, counts []count) {
 	}
 }
 
-// countScores returns the number of scores above want, and the number not below it. It compiles to code
-// without branches.
+// countScores returns the number of scores above want, and the number not below it. It compiles to
+// code without branches.
 func countScores(scores []float32, want float32) (better, notWorse int32) {
 	var b0, b1, b2, b3, n0, n1, n2, n3 int32
 	for ; len(scores) >= 4; scores = scores[4:] {

@@ -128,7 +128,8 @@ func render(j *job, own []rank.Stats, field []*contestant) string {
 		columns = append(columns, table.ColumnConfig{Number: number, Align: text.AlignRight})
 	}
 	t.SetColumnConfigs(columns)
-	const format = "%s, %s d = %d: %d queries (%d distinct), %d candidates; %s, %s, %d threads; medians of %d rounds\n" +
+	const format = "%s, %s d = %d: %d queries (%d distinct), %d candidates; " +
+		"%s, %s, %d threads; medians of %d rounds\n" +
 		"%s\nCandidate features are ready before the clock starts; mquine computes and packs them in %.2f s.\n"
 	return fmt.Sprintf(format, j.row.data, j.row.model, j.row.dim, len(j.exact), len(j.queries), j.n,
 		cpu(), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))

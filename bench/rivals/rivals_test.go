@@ -47,7 +47,8 @@ func open(t *testing.T, o *options) *job {
 	return j
 }
 
-// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for every model that it supports.
+// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for every model that it
+// supports.
 func TestRivalsRankAsMquineDoes(t *testing.T) {
 	for name, dim := range map[string]int{"mquine": 6, "complex": 10, "transe-l1": 20, "transe-l2": 20, "rotate": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,8 @@ func TestRivalsRankAsMquineDoes(t *testing.T) {
 	}
 }
 
-// TestCheckFindsWrongRanks checks that a count that rounding does not explain is found, under every filter.
+// TestCheckFindsWrongRanks checks that a count that rounding does not explain is found, under every
+// filter.
 func TestCheckFindsWrongRanks(t *testing.T) {
 	o := small(t, "mquine", 6)
 	j := open(t, o)

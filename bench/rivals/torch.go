@@ -41,8 +41,8 @@ type torch struct {
 	}
 }
 
-// newTorch starts torch_eval.py. It returns when the program has loaded the model and tried the batch
-// sizes.
+// newTorch starts torch_eval.py. It returns when the program has loaded the model and tried the
+// batch sizes.
 func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, error) {
 	return startTorch(ctx, python, "torch_eval.py", torchProgram, func(string) ([]string, error) {
 		args := []string{j.checkpoint.Path, j.graph.Dir, "--serve", "--threads", strconv.Itoa(j.threads)}
@@ -53,8 +53,8 @@ func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, 
 	})
 }
 
-// startTorch starts a program in a new folder and reads its first answer. prepare may add files to the
-// folder, and returns the arguments.
+// startTorch starts a program in a new folder and reads its first answer. prepare may add files to
+// the folder, and returns the arguments.
 func startTorch(
 	ctx context.Context, python, name string, text []byte, prepare func(folder string) ([]string, error),
 ) (_ *torch, err error) {
@@ -119,7 +119,8 @@ func findTorch(ctx context.Context, python string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", missing("PyTorch", "python3-torch and libopenblas0-pthread, or set --python to an interpreter that has it")
+	const install = "python3-torch and libopenblas0-pthread, or set --python to an interpreter that has it"
+	return "", missing("PyTorch", install)
 }
 
 // read reads an answer.

@@ -172,7 +172,8 @@ class RotatE(Distance):
 
 
 MODELS = {
-    "mquine": MQuinE, "mquade": MQuinE, "complex": ComplEx, "distmult": DistMult, "transe-l1": TransEL1, "rotate": RotatE,
+    "mquine": MQuinE, "mquade": MQuinE, "complex": ComplEx, "distmult": DistMult,
+    "transe-l1": TransEL1, "rotate": RotatE,
 }
 
 

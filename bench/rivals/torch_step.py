@@ -77,7 +77,8 @@ class Model:
         relations, which = torch.unique(relation, return_inverse=True)
         rh, rt, rc = self.relation(relations).index_select(0, which).view(-1, 3, self.d, self.d).unbind(1)
         loss = 0
-        inverse = rt.transpose(1, 2), rh.transpose(1, 2), -rc.transpose(1, 2)  # a head query is a tail query of the inverse
+        # A head query is a tail query of the inverse relation.
+        inverse = rt.transpose(1, 2), rh.transpose(1, 2), -rc.transpose(1, 2)
         for matrices, anchor, answer, answer_row, negatives, row in (
                 ((rh, rt, rc), head_row, tail, tail_row, candidates[0], rows[0]),
                 (inverse, tail_row, head, head_row, candidates[1], rows[1])):

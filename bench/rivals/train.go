@@ -31,8 +31,8 @@ import (
 //go:embed torch_step.py
 var torchStepProgram []byte
 
-// The timed step: MQuinE, softmax over the target and negatives that the queries of a side share, Adam.
-// All other options of mquine train are off.
+// The timed step: MQuinE, softmax over the target and negatives that the queries of a side share,
+// Adam. All other options of mquine train are off.
 const (
 	stepBatch     = 1024
 	stepNegatives = 1024
@@ -128,8 +128,8 @@ func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]flo
 	})
 }
 
-// checkStep compares torch_step.py's loss and gradients with mquine's, in a step of gradient descent at
-// rate 1 on a small graph. Its batch is all triples, and its negatives are all entities.
+// checkStep compares torch_step.py's loss and gradients with mquine's, in a step of gradient
+// descent at rate 1 on a small graph. Its batch is all triples, and its negatives are all entities.
 func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 	const dim = 7
 	g, _, err := synth.Families(ctx, synth.Config{Entities: 60, Seed: 1})

@@ -56,8 +56,8 @@ func headline(datasets []*dataset) string {
 		}
 		r := d.runs[d.Best-1]
 		rows = append(rows, []string{
-			fmt.Sprintf("[%s](#%s)", d.Title, strings.ToLower(d.Title)), name(r), mrr(r, fullProtocol), mrr(r, paperProtocol),
-			fmt.Sprintf("%.3f", d.Paper),
+			fmt.Sprintf("[%s](#%s)", d.Title, strings.ToLower(d.Title)), name(r),
+			mrr(r, fullProtocol), mrr(r, paperProtocol), fmt.Sprintf("%.3f", d.Paper),
 		})
 	}
 	return markdown(rows)
@@ -77,7 +77,8 @@ func runs(d *dataset) string {
 			row = append(row, mrr(r, p))
 		}
 		time := strings.TrimSuffix(r.ProcessorTime+", "+r.Machine, ", ")
-		rows = append(rows, append(row, r.CI.String(), figure(r.Hits10), fmt.Sprint(r.Seed), fmt.Sprint(r.Epochs), time))
+		row = append(row, r.CI.String(), figure(r.Hits10), fmt.Sprint(r.Seed), fmt.Sprint(r.Epochs), time)
+		rows = append(rows, row)
 		if r.Note != "" {
 			notes += fmt.Sprintf("\n\nRow %d: %s", r.Row, r.Note)
 		}

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// protocols are the pairs side/filter of an MRR, in the order of the tables. tail/train is the paper's.
+// protocols are the pairs side/filter of an MRR, in the order of the tables. tail/train is the
+// paper's.
 var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
 
 // main protocols of the tables.
@@ -157,7 +158,10 @@ func (d *dataset) check(path string) error {
 			if !ok || math.Abs(got-d.runs[p.Less-1].MRR[p.Protocol]-p.Difference) > rounding {
 				return bad("%s is not %v above row %d", p.Protocol, p.Difference, p.Less)
 			}
-			if (p.Low == nil) != (p.High == nil) || p.Low != nil && !(*p.Low <= p.Difference && p.Difference <= *p.High) {
+			if (p.Low == nil) != (p.High == nil) {
+				return bad("the interval of the difference to row %d has one end", p.Less)
+			}
+			if p.Low != nil && !(*p.Low <= p.Difference && p.Difference <= *p.High) {
 				return bad("the difference to row %d is outside its interval", p.Less)
 			}
 		}
