@@ -73,7 +73,7 @@ func TestFamilies(t *testing.T) {
 // TestQuick runs every benchmark of the quick subset once and reads the results.
 func TestQuick(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute under the race detector")
+		t.Skip("needs half a minute under the race detector")
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	machine, err := bench.ThisMachine()

@@ -32,9 +32,9 @@ func metricOf(base, head []bench.Result) string {
 }
 
 // Compare compares the benchmarks that base and head have in common, by the given metric or, if it
-// is empty, by the one that disturbances of the machine change least. Ratios are of times: those of
-// rates and shares are inverted. control has results of the base measured again, and may be empty.
-// missing names the benchmarks that only one of base and head has.
+// is empty, by the one that disturbances of the machine change least. Ratios are of times: ratios
+// of rates and shares are inverted. control has results of the base measured again, and may be
+// empty. missing names the benchmarks that only one of base and head has.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
 	heads := byName(head)
 	controls := byName(control)

@@ -1,5 +1,5 @@
-// Package compare decides whether one revision is faster than another. Build compiles the
-// benchmarks of a revision, Interleave runs those of two revisions in turn, and Compare judges the
+// Package compare decides whether one revision is faster than another. Build compiles a revision's
+// benchmarks, Interleave runs the benchmarks of two revisions in turn, and Compare judges the
 // results. docs/benchmarks.md, "Compare", explains the method.
 package compare
 

@@ -40,15 +40,15 @@ func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 	return ranks
 }
 
-// writeFew prints how often the intervals of simulated clusters contain the true mean: those from
-// plain bootstrap percentiles, and those of metrics.Summarize.
+// writeFew prints how often the intervals of simulated clusters contain the true mean, both from
+// plain bootstrap percentiles and from metrics.Summarize.
 func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 	fmt.Fprintln(t, "clusters\tsize\teffective\twith an interval\tpercentiles\texpanded\t")
 	for _, s := range []sizes{
 		{"equal", 0, false}, {"Pareto 2", 2, false}, {"Pareto 1.2", 1.2, false}, {"large ones easier", 1.2, true},
 	} {
 		rng := rand.New(rand.NewPCG(o.seed, 1))
-		truth := s.mean(rng)
+		trueMean := s.mean(rng)
 		for _, clusters := range []int{10, 20, 50, 200} {
 			var effective []float64
 			var have, plain, expanded float64
@@ -72,10 +72,10 @@ func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 					continue
 				}
 				have++
-				if float64(r.MRRCI[0]) <= truth && truth <= float64(r.MRRCI[1]) {
+				if float64(r.MRRCI[0]) <= trueMean && trueMean <= float64(r.MRRCI[1]) {
 					expanded++
 				}
-				if low, high := percentiles(rng, sums, counts); low <= truth && truth <= high {
+				if low, high := percentiles(rng, sums, counts); low <= trueMean && trueMean <= high {
 					plain++
 				}
 			}

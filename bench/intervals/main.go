@@ -164,14 +164,14 @@ func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o opt
 // writeCoverage prints how often the intervals of samples contain the mean of the whole file.
 func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o options) error {
 	fmt.Fprintf(t, "sampled\tmean triples\tside\tby %s\t\n", strings.Join(names(clusterings), "\tby "))
-	truth := make([]float64, len(selections))
+	trueMeans := make([]float64, len(selections))
 	for s, side := range selections {
 		for _, p := range triples {
 			for _, of := range side.List() {
-				truth[s] += 1 / rank.Realistic.Rank(&p[of], o.filter)
+				trueMeans[s] += 1 / rank.Realistic.Rank(&p[of], o.filter)
 			}
 		}
-		truth[s] /= float64(len(triples) * len(side.List()))
+		trueMeans[s] /= float64(len(triples) * len(side.List()))
 	}
 	for _, d := range designs(triples, o) {
 		var held, have [3][4]float64
@@ -187,7 +187,7 @@ func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o o
 				for s, r := range results {
 					if low, high := float64(r.MRRCI[0]), float64(r.MRRCI[1]); !math.IsNaN(low) {
 						have[s][c]++
-						if low <= truth[s] && truth[s] <= high {
+						if low <= trueMeans[s] && trueMeans[s] <= high {
 							held[s][c]++
 						}
 					}

@@ -187,7 +187,8 @@ func (c class) best(name, unit string) float64 {
 
 func (c class) newest() *commit { return c.commits[len(c.commits)-1] }
 
-// names lists all benchmarks: those of bench.All in its order, then the others by name.
+// names lists all benchmarks: first the current ones in the order of bench.All, then others by
+// name.
 func (c class) names() []string {
 	seen := map[string]bool{}
 	for _, at := range c.commits {

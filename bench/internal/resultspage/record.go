@@ -67,7 +67,7 @@ type interval struct {
 	High float64 `json:"high"`
 }
 
-// difference is the MRR of a run less that of row Less, as `mquine compare` reports it.
+// difference is the MRR of a run minus the MRR of row Less, as `mquine compare` reports it.
 type difference struct {
 	Less       int      `json:"less"`
 	Protocol   string   `json:"protocol"`
