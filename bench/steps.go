@@ -125,8 +125,7 @@ func newStepTimes(list []work) *stepTimes {
 	return t
 }
 
-// add records a step's processor and wall-clock time in seconds, and measures the ceilings after
-// it.
+// add records the processor and wall-clock seconds of a step, and then measures the ceilings.
 func (t *stepTimes) add(took, elapsed float64) {
 	least := 0.0 // seconds of one thread at the ceilings
 	for i, w := range t.work {
