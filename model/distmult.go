@@ -49,7 +49,7 @@ func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
 		psi[i] = float32(v)
 		squares += v * v
 	}
-	// docs/numerics.md, section 5.
+	// docs/models/distmult.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 

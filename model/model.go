@@ -118,7 +118,7 @@ func (w oneByOne) Queries(side kg.Side, relation int32, anchors []int32, psi Row
 
 // Slack bounds the distance of a comparison of ψ and φ from the reference score minus a constant of
 // the query, by Slack[0] + Slack[1]·n + Slack[2]·n² for a candidate of size n
-// (docs/numerics.md).
+// (docs/numerics.md, "From ψ and φ to the reference score").
 //
 // Where the comparison is Dot, it is the one of ψ and φ before they were rounded to float32, whose
 // effect on a dot product follows from their norms. In every other class it is the exact comparison

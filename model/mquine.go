@@ -91,7 +91,7 @@ func (m *matrixModel) Tower(kg.Side) Tower {
 
 // SquareTowers tells whether m is MQuinE or MQuadE, so that its towers can be made from its tensors
 // (entity, Rʰ, Rᵗ and, of MQuinE, Rᶜ) by others than its workers, and returns the κ of their slack
-// κ(a₀ + a₁n)² (docs/numerics.md, section 4).
+// κ(a₀ + a₁n)² (docs/models/mquine.md, "Slack").
 func SquareTowers(m Model) (kappa float64, ok bool) {
 	if _, ok := m.(*matrixModel); !ok {
 		return 0, false
@@ -238,7 +238,7 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 		second[at] = float32(-bb[i])
 		at++
 	}
-	// docs/numerics.md, section 4: everything but the rounding to float32 is at most κ(a₀ + a₁n)².
+	// docs/models/mquine.md, "Slack": everything but the rounding to float32 is at most κ(a₀ + a₁n)².
 	kappa := squareKappa(w.d)
 	a0 := anchorNorm * r.headNorm
 	a1 := r.tailNorm + anchorNorm*r.crossNorm

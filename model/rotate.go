@@ -91,7 +91,7 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(float64(a*s) + float64(b*c))
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/numerics.md, section 7.
+	// docs/models/rotate.md, "Slack".
 	kappa := gamma(w.config.Dim + 20)
 	return Slack{changes*fmath.NormSlack + kappa*fmath.PairNorm(aRe, aIm), kappa, 0}
 }

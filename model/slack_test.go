@@ -16,8 +16,8 @@ import (
 )
 
 // The tests of this file compare slacks with exact errors, computed in math/big, of parameters that bring
-// the two close, so that they fail if a term of a slack is halved or missing (docs/numerics.md, section
-// 12). One tier is enough: the float64 kernels are equal on all.
+// the two close, so that they fail if a term of a slack is halved or missing (docs/numerics.md,
+// "Tests of the bounds"). One tier is enough: the float64 kernels are equal on all.
 
 // someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
@@ -206,7 +206,7 @@ func packed(d int, first, row, diagonal float64) []float32 {
 	return x
 }
 
-// The polynomial of the slack is κ(a₀ + a₁n)², with the norms of section 4.
+// The polynomial of the slack is κ(a₀ + a₁n)², with the norms of docs/models/mquine.md, "Slack".
 func TestSlackOfMatrixNorms(t *testing.T) {
 	for _, name := range []string{"mquine", "mquade"} {
 		for _, d := range []int{1, 5, 18} {
