@@ -9,14 +9,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// ComplEx (Trouillon et al., 2016; docs/models/complex.md): score Re Σ h_i r_i conj(t_i) over k complex
-// numbers. The rows of entities and relations are k real, then k imaginary parts.
+// ComplEx (Trouillon et al., 2016; docs/models/complex.md): score Re Σ h_i r_i conj(t_i) over k
+// complex numbers. The rows of entities and relations are k real, then k imaginary parts.
 //
-// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and
-// im = h_re r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
+// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and im = h_re
+// r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
 //
-// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
-// φ = the entity's row.
+// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re]; φ
+// = the entity's row.
 
 var complEx = &Spec{
 	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,
@@ -78,8 +78,8 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple, with moduli of complex numbers, are frobenius ‖h‖² + ‖r‖² + ‖t‖², n3, the
-// same with Σ|x|³, and dura ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖conj(r)∘t‖².
+// The penalties of a triple, with moduli of complex numbers, are frobenius ‖h‖² + ‖r‖² + ‖t‖², n3,
+// the same with Σ|x|³, and dura ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖conj(r)∘t‖².
 
 func (m *complExModel) Training() Training {
 	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
@@ -104,7 +104,8 @@ func (w *complExTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, w.queryPenalty(psi)
 }
 
-// QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a), with conj(r) for r in head queries.
+// QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a), with conj(r) for r in head
+// queries.
 func (w *complExTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	slope, sign := w.duraSlope(dPenalty), w.sign()
 	aRe, aIm := halves(anchor)

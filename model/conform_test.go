@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// definitions has the reference score of each model of tables, written out from the stored numbers of
-// a head, a relation and a tail in the order of operations that its file states.
+// definitions has the reference score of each model of tables, written out from the stored numbers
+// of a head, a relation and a tail in the order of operations that its file states.
 var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0

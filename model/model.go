@@ -1,10 +1,10 @@
-// Package model defines the knowledge graph embedding models: their parameters, scores, gradients and
-// error bounds.
+// Package model defines the knowledge graph embedding models: their parameters, scores, gradients
+// and error bounds.
 //
 // A model consists of two towers and a comparison. The query tower turns a query (anchor, relation)
 // into a vector ψ, the feature tower turns a candidate entity into a vector φ, and the comparison
-// scores the two. Rankings use that comparison as a screen. The reference score defines the order of
-// candidates: float64, from the stored float32 parameters, in a fixed order of operations.
+// scores the two. Rankings use that comparison as a screen. The reference score defines the order
+// of candidates: float64, from the stored float32 parameters, in a fixed order of operations.
 //
 // Each model declares itself in one file as a [Spec]; docs/models has a page for each, and
 // docs/adding-a-model.md shows how to write one. Begin with [Lookup] and [New], or with package
@@ -32,7 +32,8 @@ var (
 // Tower describes the vectors for the queries of one side.
 type Tower struct {
 	Compare Comparison
-	// Psi and Phi are the numbers of entries of ψ and φ. They are even if the comparison takes pairs.
+	// Psi and Phi are the numbers of entries of ψ and φ. They are even if the comparison takes
+	// pairs.
 	Psi, Phi int
 	// Features says what φ depends on besides the entity.
 	Features Dependence
@@ -62,31 +63,31 @@ type Model interface {
 	Config() Config
 	// Tensors returns the parameters, in the order of Parameters.
 	Tensors() [][]float32
-	// SameEntity reports whether the stored parameters of two entities are equal. Such entities have
-	// identical reference scores as candidates.
+	// SameEntity reports whether the stored parameters of two entities are equal. Such entities
+	// have identical reference scores as candidates.
 	SameEntity(a, b int32) bool
 	// HashEntity returns a hash of the bits of the stored parameters of e.
 	HashEntity(e int32) uint64
-	// Score converts a reference score to the score that the model's authors print, such as γ − D for
-	// a distance D. Score is monotone but may map two reference scores to one, so rankings compare
-	// reference scores.
+	// Score converts a reference score to the score that the model's authors print, such as γ − D
+	// for a distance D. Score is monotone but may map two reference scores to one, so rankings
+	// compare reference scores.
 	Score(reference float64) float64
 	Tower(side kg.Side) Tower
 	NewWorker(b *kernel.Backend) Worker
 }
 
-// Worker computes the vectors and reference scores of a model. It has scratch memory, is not safe for
-// concurrent use, and does not allocate.
+// Worker computes the vectors and reference scores of a model. It has scratch memory, is not safe
+// for concurrent use, and does not allocate.
 type Worker interface {
-	// Features writes φ of the entities, as candidates on the given side of relation, to the rows of
-	// phi. It writes their sizes n ≥ 0, in which Queries expresses its slacks, to sizes. Features uses
-	// side and relation only if the tower depends on them.
+	// Features writes φ of the entities, as candidates on the given side of relation, to the rows
+	// of phi. It writes their sizes n ≥ 0, in which Queries expresses its slacks, to sizes.
+	// Features uses side and relation only if the tower depends on them.
 	Features(side kg.Side, relation int32, entities []int32, phi Rows, sizes []float64)
-	// Queries writes ψ of the queries with the given anchors to the rows of psi, and their slacks to
-	// slacks.
+	// Queries writes ψ of the queries with the given anchors to the rows of psi, and their slacks
+	// to slacks.
 	Queries(side kg.Side, relation int32, anchors []int32, psi Rows, slacks []Slack)
-	// Reference returns the reference score of candidate e as an answer to q. Consecutive calls with
-	// the same query share the work that depends on the query alone.
+	// Reference returns the reference score of candidate e as an answer to q. Consecutive calls
+	// with the same query share the work that depends on the query alone.
 	Reference(q kg.Query, e int32) float64
 }
 
@@ -127,12 +128,12 @@ func (w oneByOne) Queries(side kg.Side, relation int32, anchors []int32, psi Row
 }
 
 // Slack bounds the distance between the comparison of ψ and φ and the reference score, apart from a
-// constant of the query (docs/numerics.md, "From ψ and φ to the reference score"). For a candidate of
-// size n the bound is Slack[0] + Slack[1]·n + Slack[2]·n².
+// constant of the query (docs/numerics.md, "From ψ and φ to the reference score"). For a candidate
+// of size n the bound is Slack[0] + Slack[1]·n + Slack[2]·n².
 //
-// For the comparison Dot, the slack refers to ψ and φ before their rounding to float32; rankings add
-// the effect of that rounding. For every other comparison it refers to the exact comparison of the
-// float32 vectors. A slack that is not finite leaves every candidate undecided.
+// For the comparison Dot, the slack refers to ψ and φ before their rounding to float32; rankings
+// add the effect of that rounding. For every other comparison it refers to the exact comparison of
+// the float32 vectors. A slack that is not finite leaves every candidate undecided.
 type Slack [3]float64
 
 // At returns the slack for candidates of size at most n.

@@ -51,8 +51,8 @@ func random(t testing.TB, name string, d, n, r int, scale float64, seed uint64) 
 	return m
 }
 
-// Where float32 holds ψ and φ exactly, the slack alone must cover the roundings of the reference. Here
-// every coordinate has numbers of 10 bits and a scale of its own.
+// Where float32 holds ψ and φ exactly, the slack alone must cover the roundings of the reference.
+// Here every coordinate has numbers of 10 bits and a scale of its own.
 func TestSlackOfReference(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// MQuinE (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph embedding") and MQuadE
-// (Yu et al., 2021), which is MQuinE without the cross matrix Rᶜ.
+// MQuinE (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph embedding") and MQuadE (Yu
+// et al., 2021), which is MQuinE without the cross matrix Rᶜ.
 //
 // An entity is a symmetric d × d matrix E = A + Aᵀ, stored as the packed lower triangle of A, row
 // by row. With H, T of the head and the tail,
@@ -18,10 +18,9 @@ import (
 //	s(h, r, t) = ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F,   score −s.
 //
 // Reference, in float64: E_ii = 2A_ii, E_ij = A_ij; P = H Rʰ, Q = Rᵗ T, S = H Rᶜ, X = S T, every
-// entry one chain over k from 0, product and sum rounded separately;
-// D_ij = (P_ij − Q_ij) + X_ij; c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending.
-// MQuadE has neither S nor X: D_ij = P_ij − Q_ij. Rᶜ = 0 gives the same bits, and that is how it
-// is computed.
+// entry one chain over k from 0, product and sum rounded separately; D_ij = (P_ij − Q_ij) + X_ij;
+// c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending. MQuadE has neither S nor X: D_ij
+// = P_ij − Q_ij. Rᶜ = 0 gives the same bits, and that is how it is computed.
 //
 // Towers: for a fixed head, with A = H Rʰ and B = H Rᶜ − Rᵗ,
 //
@@ -62,12 +61,12 @@ const (
 // Triangle returns the number of entries of a packed triangle, d(d+1)/2.
 func Triangle(d int) int { return d * (d + 1) / 2 }
 
-// EntityDeviation is the standard deviation of the entries of A in E = A + Aᵀ with which training begins.
-// The paper gives N(0, 0.01), read here as a variance.
+// EntityDeviation is the standard deviation of the entries of A in E = A + Aᵀ with which training
+// begins. The paper gives N(0, 0.01), read here as a variance.
 const EntityDeviation = 0.1
 
-// matrixParameters lists the triangles of the entities and the named matrices of the relations, which
-// begin as identities.
+// matrixParameters lists the triangles of the entities and the named matrices of the relations,
+// which begin as identities.
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
 		Name: matrixEntity, Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
@@ -238,7 +237,8 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 		second[at] = float32(-bb[i])
 		at++
 	}
-	// docs/models/mquine.md, "Slack": everything but the rounding to float32 is at most κ(a₀ + a₁n)².
+	// docs/models/mquine.md, "Slack": everything but the rounding to float32 is at most κ(a₀ +
+	// a₁n)².
 	kappa := squareKappa(w.d)
 	a0 := anchorNorm * r.headNorm
 	a1 := r.tailNorm + anchorNorm*r.crossNorm

@@ -14,8 +14,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Queries and their gradients are the formulas of docs/training.md, which gonum computes in float64, with
-// two and with three matrices a relation, on both sides, and whatever the towers were used for before.
+// Queries and their gradients are the formulas of docs/training.md, which gonum computes in
+// float64, with two and with three matrices a relation, on both sides, and whatever the towers were
+// used for before.
 func TestTowers(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -90,7 +91,8 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 	}
 }
 
-// relationOf returns the matrices of a relation, or of its inverse for head queries; one that is missing is zero.
+// relationOf returns the matrices of a relation, or of its inverse for head queries; one that is
+// missing is zero.
 func relationOf(tensors [][]float32, d, r int, side kg.Side) (relation [3]mat.Matrix) {
 	for i := range relation {
 		k, sign := i, 1.0
@@ -139,7 +141,8 @@ func sum(a float64, x mat.Matrix, b float64, y mat.Matrix) *mat.Dense {
 	return &u
 }
 
-// nearTriangle compares a packed lower triangle, whose entries off the diagonal are multiplied by factor.
+// nearTriangle compares a packed lower triangle, whose entries off the diagonal are multiplied by
+// factor.
 func nearTriangle(t *testing.T, want *mat.Dense, factor float64, got []float32, what string) {
 	t.Helper()
 	want.Apply(func(i, j int, v float64) float64 {
@@ -215,7 +218,8 @@ func TestFeatureTower(t *testing.T) {
 					require.InDelta(t, w, phi[i], 3e-6*float64(d+1), "d = %d: feature %d", d, i)
 				}
 
-				// L = gphi·φ is quadratic in a, so that central differences are exact but for rounding.
+				// L = gphi·φ is quadratic in a, so that central differences are exact but for
+				// rounding.
 				loss := func() (sum float64) {
 					for i, f := range symmetricFeatures(wide, d) {
 						sum += float64(gphi[i]) * f

@@ -9,16 +9,16 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// RotatE (Sun et al., 2019; docs/models/rotate.md): score γ − Σ|h_i r_i − t_i| over k complex numbers with
-// |r_i| = 1. The row of an entity is k real, then k imaginary parts. The row of a relation is k phases,
-// scaled so that the embedding range stands for π.
+// RotatE (Sun et al., 2019; docs/models/rotate.md): score γ − Σ|h_i r_i − t_i| over k complex
+// numbers with |r_i| = 1. The row of an entity is k real, then k imaginary parts. The row of a
+// relation is k phases, scaled so that the embedding range stands for π.
 //
-// Reference, in float64, every operation rounded: the phase is value · (π / range), and c and s are its
-// cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im; the score is
-// minus the chain over i from 0 of √(re² + im²).
+// Reference, in float64, every operation rounded: the phase is value · (π / range), and c and s are
+// its cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im;
+// the score is minus the chain over i from 0 of √(re² + im²).
 //
-// Towers: ψ = h∘r for tails and t∘conj(r) for heads, and φ = e, both with the imaginary part of each
-// number next to its real part.
+// Towers: ψ = h∘r for tails and t∘conj(r) for heads, and φ = e, both with the imaginary part of
+// each number next to its real part.
 
 var rotatE = &Spec{
 	Name: "rotate", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
@@ -117,8 +117,8 @@ func (w *rotatEWorker) distance(t []float32) float64 {
 	return -sum
 }
 
-// Training has the same ψ and φ as ranking. The penalties of a triple are sums over its entities, because
-// |r_i| = 1: frobenius ‖h‖² + ‖t‖², and n3 Σ|h_i|³ + Σ|t_i|³.
+// Training has the same ψ and φ as ranking. The penalties of a triple are sums over its entities,
+// because |r_i| = 1: frobenius ‖h‖² + ‖t‖², and n3 Σ|h_i|³ + Σ|t_i|³.
 
 func (m *rotatEModel) Training() Training {
 	return distanceTraining(linalg.DistanceGroupNorm, 2*m.config.Dim, NoPenalty, Frobenius, N3)

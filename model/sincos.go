@@ -7,8 +7,8 @@ import (
 
 // sinCos returns the sine and the cosine of x, each to within one unit in the last place. It is
 // defined for all finite x and has the same bits on every build and processor, unlike that of
-// package math: angles are reduced in integers, and everything else is float64 operations that
-// IEEE 754 rounds, with explicit conversions where a compiler could fuse two of them.
+// package math: angles are reduced in integers, and everything else is float64 operations that IEEE
+// 754 rounds, with explicit conversions where a compiler could fuse two of them.
 func sinCos(x float64) (sin, cos float64) {
 	a := math.Abs(x)
 	r, low, quadrant := a, 0.0, uint64(0)
@@ -58,15 +58,15 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 }
 
 // reduce returns x = r + low + quadrant·π/2 modulo 2π, |r + low| ≤ π/4, for x > 2⁻¹⁰ (Payne and
-// Hanek). In units of π/2 the angle is x·2/π, of which only two binary digits before the point
-// and some after it matter: the product of the 53 digits of x with a window of those of 2/π.
+// Hanek). In units of π/2 the angle is x·2/π, of which only two binary digits before the point and
+// some after it matter: the product of the 53 digits of x with a window of those of 2/π.
 func reduce(x float64) (r, low float64, quadrant uint64) {
 	b := math.Float64bits(x)
 	mantissa := b&(1<<52-1) | 1<<52
 	exponent := int(b>>52) - 1075 // x = mantissa · 2^exponent
 
-	// The window has 192 digits, from that of weight 2^(1−exponent), which is worth 2·mantissa.
-	// The digits before it are worth multiples of 4 quarter turns.
+	// The window has 192 digits, from that of weight 2^(1−exponent), which is worth 2·mantissa. The
+	// digits before it are worth multiples of 4 quarter turns.
 	first := 64 + exponent - 2
 	word, shift := first/64, uint(first%64)
 	var window [3]uint64

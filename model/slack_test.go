@@ -15,9 +15,10 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// The tests of this file compare slacks with exact errors, computed in math/big, of parameters that bring
-// the two close, so that they fail if a term of a slack is halved or missing (docs/numerics.md,
-// "Tests of the bounds"). One tier is enough: the float64 kernels are equal on all.
+// The tests of this file compare slacks with exact errors, computed in math/big, of parameters that
+// bring the two close, so that they fail if a term of a slack is halved or missing
+// (docs/numerics.md, "Tests of the bounds"). One tier is enough: the float64 kernels are equal on
+// all.
 
 // someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
@@ -36,8 +37,8 @@ func vector(n int, first, rest float64) []float32 {
 	return x
 }
 
-// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. The comparison must
-// not be of class Dot unless float32 holds ψ and φ exactly, and c must be 0.
+// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. The
+// comparison must not be of class Dot unless float32 holds ψ and φ exactly, and c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
@@ -50,8 +51,8 @@ func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	}
 }
 
-// A reference that loses half a unit in the last place in every sum: after a first term of 1, each of
-// the others is a tie that goes to the even 1.
+// A reference that loses half a unit in the last place in every sum: after a first term of 1, each
+// of the others is a tie that goes to the even 1.
 func TestSlackOfSums(t *testing.T) {
 	const d = 512
 	zero := make([]float32, d)
@@ -109,8 +110,8 @@ func TestSlackOfChanges(t *testing.T) {
 	}
 }
 
-// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖² in the
-// features gains as much. Anchor and candidate share a distance of 1.
+// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖²
+// in the features gains as much. Anchor and candidate share a distance of 1.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -138,12 +139,12 @@ func TestSlackOfSquares(t *testing.T) {
 	}
 }
 
-// MQuinE: in a head query, all sums of the reference (both products, both sums of squares) lose half a
-// unit in the last place, and those of the towers (B, BᵀB and T²) gain as much.
+// MQuinE: in a head query, all sums of the reference (both products, both sums of squares) lose
+// half a unit in the last place, and those of the towers (B, BᵀB and T²) gain as much.
 //
-// The first entry of anchor, candidate and Rᶜ is 1, and the rest of the first row and column is nearly
-// ω = √u, so that every summand after the first is nearly u, half a unit. The small diagonals decide on
-// which side of u it lies, and so whether it is lost or gained.
+// The first entry of anchor, candidate and Rᶜ is 1, and the rest of the first row and column is
+// nearly ω = √u, so that every summand after the first is nearly u, half a unit. The small
+// diagonals decide on which side of u it lies, and so whether it is lost or gained.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
@@ -169,7 +170,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	require.NoError(t, err)
 	w := m.NewWorker(someBackend(t)).(oneByOne).SingleWorker.(*matrixWorker)
 
-	// BᵀA and c are 0. What Query and Feature leave in square is BᵀB and T², before the rounding to float32.
+	// BᵀA and c are 0. What Query and Feature leave in square is BᵀB and T², before the rounding to
+	// float32.
 	q, half := kg.Query{Side: kg.Head}, Triangle(d)
 	psi, phi := make([]float32, 2*half), make([]float32, 2*half)
 	triangle := func(diagonal, other float64) (x []float64) {
@@ -195,8 +197,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	ratio.Check(t, 0.95)
 }
 
-// packed returns the packed triangle of an entity with the given first entry, rest of the first row and
-// column, and rest of the diagonal.
+// packed returns the packed triangle of an entity with the given first entry, rest of the first row
+// and column, and rest of the diagonal.
 func packed(d int, first, row, diagonal float64) []float32 {
 	x := make([]float32, Triangle(d))
 	x[0] = float32(first / 2)

@@ -11,13 +11,13 @@ import (
 type Config struct {
 	// Model is the registered name, such as "mquine".
 	Model string
-	// Dim is the dimension d of the model's paper. For complex and rotate it is the number k of complex
-	// dimensions.
+	// Dim is the dimension d of the model's paper. For complex and rotate it is the number k of
+	// complex dimensions.
 	Dim int
 	// Entities and Relations are the numbers N and R of entities and relations.
 	Entities, Relations int
-	// Hyper maps the keys of hyper-parameters to their values. A missing key means the default. Do not
-	// modify the map of a model.
+	// Hyper maps the keys of hyper-parameters to their values. A missing key means the default. Do
+	// not modify the map of a model.
 	Hyper map[string]float64
 }
 
@@ -29,19 +29,19 @@ type Spec struct {
 	// MaxDim is the largest dimension.
 	MaxDim int
 	Hyper  []*HyperParameter
-	// Tensors lists the parameters of a model with a checked configuration. It leaves Parameter.Rows
-	// unset.
+	// Tensors lists the parameters of a model with a checked configuration. It leaves
+	// Parameter.Rows unset.
 	Tensors func(Config) []Parameter
 	// Build makes the model from checked tensors.
 	Build func(Tables) Model
 	// Sided reports whether the score of a triple depends on the side of the query, as it does with
-	// reciprocal relations. If Sided is nil, it does not, and Reference returns the same bits for both
-	// sides.
+	// reciprocal relations. If Sided is nil, it does not, and Reference returns the same bits for
+	// both sides.
 	Sided func(Config) bool
 	// Start says what a training run can choose about its initial parameters.
 	Start Starting
-	// Recipe holds the training options whose defaults differ for this model, by their keys in package
-	// recipe, such as "dropout": "0".
+	// Recipe holds the training options whose defaults differ for this model, by their keys in
+	// package recipe, such as "dropout": "0".
 	Recipe map[string]string
 }
 

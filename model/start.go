@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Start holds the options of a training run that concern the initial parameters. The model's Starting
-// says what each option means for it.
+// Start holds the options of a training run that concern the initial parameters. The model's
+// Starting says what each option means for it.
 type Start struct {
 	// Gamma is the margin γ.
 	Gamma float64
@@ -18,16 +18,16 @@ type Start struct {
 	Cross bool
 }
 
-// Starting declares what the options of a Start mean for a model. The zero value ignores them: training
-// begins with the Initial distributions of the parameters.
+// Starting declares what the options of a Start mean for a model. The zero value ignores them:
+// training begins with the Initial distributions of the parameters.
 type Starting struct {
 	// Hyper returns the hyper-parameters that a Start determines; nil for none.
 	Hyper func(Start) map[string]float64
 	// SpreadByHyper reports whether Hyper gives all parameters the deviation of the Start.
 	SpreadByHyper bool
-	// Scaled names the parameter that is drawn with EntityDeviation and scaled to the deviation of the
-	// Start; empty for none. A model with such a parameter can begin at deviation 0, because its other
-	// parameters do not begin at zero.
+	// Scaled names the parameter that is drawn with EntityDeviation and scaled to the deviation of
+	// the Start; empty for none. A model with such a parameter can begin at deviation 0, because
+	// its other parameters do not begin at zero.
 	Scaled string
 	// Cross names the cross matrix; empty for models without one.
 	Cross string
@@ -39,8 +39,8 @@ func (s Starting) Deviates() bool { return s.SpreadByHyper || s.Scaled != "" }
 // marginStart is the Starting of distances, whose parameters begin as in the RotatE code.
 var marginStart = Starting{Hyper: func(s Start) map[string]float64 { return map[string]float64{Gamma: s.Gamma} }}
 
-// uniformStart is the Starting of dot products of vectors: uniform parameters of the given deviation,
-// and no margin.
+// uniformStart is the Starting of dot products of vectors: uniform parameters of the given
+// deviation, and no margin.
 var uniformStart = Starting{
 	Hyper: func(s Start) map[string]float64 {
 		return map[string]float64{Gamma: 0, EmbeddingRange: math.Sqrt(3) * s.Deviation}
@@ -110,8 +110,8 @@ func asTrainable(m Model) (Trainable, error) {
 	return t, nil
 }
 
-// Unfilled returns a model without entities and relations that reports the sizes of c. Only its Config
-// and its Training may be used.
+// Unfilled returns a model without entities and relations that reports the sizes of c. Only its
+// Config and its Training may be used.
 func Unfilled(c Config) (Trainable, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0

@@ -48,8 +48,8 @@ func (t *Tables) SameEntity(a, b int32) bool {
 	return true
 }
 
-// HashEntity mixes the bits of an entity's rows. Zeros of different signs compare equal in SameEntity but
-// hash differently.
+// HashEntity mixes the bits of an entity's rows. Zeros of different signs compare equal in
+// SameEntity but hash differently.
 func (t *Tables) HashEntity(e int32) uint64 {
 	var h uint64
 	for i, p := range t.parameters {
@@ -70,8 +70,8 @@ const (
 	relationTable
 )
 
-// rows returns the head, relation and tail rows of the triple that completes q with e, in a model with
-// one tensor for entities and one for relations.
+// rows returns the head, relation and tail rows of the triple that completes q with e, in a model
+// with one tensor for entities and one for relations.
 func (t *Tables) rows(q kg.Query, e int32) (h, r, tail []float32) {
 	h, tail = t.Row(entityTable, q.Anchor), t.Row(entityTable, e)
 	if q.Side == kg.Head {

@@ -11,8 +11,8 @@ import (
 type Trainable interface {
 	Model
 	Training() Training
-	// NewTrainingWorker returns a worker with penalty p, which must be one of Training().Penalties. The
-	// worker reads the parameters on every call, so they may change between calls.
+	// NewTrainingWorker returns a worker with penalty p, which must be one of Training().Penalties.
+	// The worker reads the parameters on every call, so they may change between calls.
 	NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker
 }
 
@@ -20,40 +20,41 @@ type Trainable interface {
 type Training struct {
 	// Width is the number of float32 entries of ψ and of φ.
 	Width int
-	// Distance is the distance between ψ and φ whose negative is the score. If it is nil, the score is
-	// the dot product of ψ and φ plus a constant of the query.
+	// Distance is the distance between ψ and φ whose negative is the score. If it is nil, the score
+	// is the dot product of ψ and φ plus a constant of the query.
 	Distance *linalg.DistanceKind
 	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
 	// Features is the number of products of small matrices in a call of TrainingWorker.Features or
-	// FeatureGradient. Query and QueryGradient are those numbers for the methods of these names. Rows is
-	// the number of rows of each product. The trainer spreads its software prefetch over them.
+	// FeatureGradient. Query and QueryGradient are those numbers for the methods of these names.
+	// Rows is the number of rows of each product. The trainer spreads its software prefetch over
+	// them.
 	Features, Query, QueryGradient, Rows int
 }
 
 // TrainingWorker computes ψ and φ in float32 and propagates the gradients of a loss L back to the
 // parameters. It belongs to one goroutine and does not allocate.
 //
-// dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient of a
-// relation has the layout of the relation's rows of all tensors, one after another. Methods overwrite
-// gradients unless they say that they add.
+// dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient
+// of a relation has the layout of the relation's rows of all tensors, one after another. Methods
+// overwrite gradients unless they say that they add.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)
 	// FeatureGradient writes dEntity of entity e, given its φ and dPhi.
 	FeatureGradient(dEntity, dPhi, phi []float32, e int32)
 
-	// Begin prepares Query and QueryGradient for queries of one side and relation, and clears the sum of
-	// the relation's gradients.
+	// Begin prepares Query and QueryGradient for queries of one side and relation, and clears the
+	// sum of the relation's gradients.
 	Begin(side kg.Side, relation int32)
 	// Query writes ψ of the query whose anchor has the given row. It returns the constant c of the
 	// query's scores, which is 0 for a distance, and the query's share of the penalty.
 	Query(psi, anchor []float32) (c, penalty float64)
-	// QueryGradient writes dAnchor, given dPsi, dc and the derivative of L with respect to the query's
-	// penalty, and adds to the sum of the relation's gradients. It may modify dPsi, and dAnchor may
-	// overlap the beginning of dPsi.
+	// QueryGradient writes dAnchor, given dPsi, dc and the derivative of L with respect to the
+	// query's penalty, and adds to the sum of the relation's gradients. It may modify dPsi, and
+	// dAnchor may overlap the beginning of dPsi.
 	QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64)
 	// End writes the sum of the relation's gradients since Begin. There must have been at least one
 	// query.
@@ -65,8 +66,8 @@ type TrainingWorker interface {
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
 }
 
-// Penalty names a regulariser: a sum over the head, the tail and the relation of a triple and over its
-// two queries. The models' pages in docs/models give the formulas.
+// Penalty names a regulariser: a sum over the head, the tail and the relation of a triple and over
+// its two queries. The models' pages in docs/models give the formulas.
 type Penalty string
 
 // The penalties.

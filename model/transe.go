@@ -9,16 +9,16 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TransE (Bordes et al., 2013; docs/models/transe.md): score γ − ‖h + r − t‖ with the L1 norm, as in the
-// RotatE code, or with the L2 norm.
+// TransE (Bordes et al., 2013; docs/models/transe.md): score γ − ‖h + r − t‖ with the L1 norm, as
+// in the RotatE code, or with the L2 norm.
 //
-// Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the chain
-// over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
+// Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the
+// chain over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
 //
-// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2: −‖q − e‖² =
-// −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same score. A power of two
-// near the reciprocal of a typical ‖e‖ makes the two parts of φ about equally long, which keeps ‖ψ‖‖φ‖,
-// and with it the error bound, near the score.
+// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2: −‖q −
+// e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same score. A
+// power of two near the reciprocal of a typical ‖e‖ makes the two parts of φ about equally long,
+// which keeps ‖ψ‖‖φ‖, and with it the error bound, near the score.
 
 var (
 	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model { return &transEL1{t} })
@@ -40,8 +40,8 @@ func transE(name, score string, build func(Tables) Model) *Spec {
 	}
 }
 
-// translate calls out with every q_i of a query. It returns an upper bound of the norm of the anchor plus
-// the norm of the relation, by the given norm.
+// translate calls out with every q_i of a query. It returns an upper bound of the norm of the
+// anchor plus the norm of the relation, by the given norm.
 func (t *Tables) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
 	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
 	for i, a := range anchor {
@@ -161,8 +161,8 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training compares ψ = q and φ = e by the distance of the model's norm. The penalties of a triple are
-// frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3, the same with Σ|x|³.
+// Training compares ψ = q and φ = e by the distance of the model's norm. The penalties of a triple
+// are frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3, the same with Σ|x|³.
 
 func (m *transEL1) Training() Training {
 	return distanceTraining(linalg.DistanceL1, m.config.Dim, NoPenalty, Frobenius, N3)

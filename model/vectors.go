@@ -11,8 +11,8 @@ import (
 // This file has what the models of the RotatE code (Sun et al., 2019) share. They have one row of
 // numbers for each entity and one for each relation.
 
-// vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the RotatE
-// code, initial entries are uniform up to the embedding range.
+// vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the
+// RotatE code, initial entries are uniform up to the embedding range.
 func vectors(entity, relation int) func(Config) []Parameter {
 	return func(c Config) []Parameter {
 		uniform := initial.Uniform(embeddingRange.Of(c))
@@ -23,8 +23,9 @@ func vectors(entity, relation int) func(Config) []Parameter {
 	}
 }
 
-// vectorRecipe returns default training options for models of vectors: a softmax over all entities with
-// all answers of a query at once, and an average over epochs. changes adds or replaces options.
+// vectorRecipe returns default training options for models of vectors: a softmax over all entities
+// with all answers of a query at once, and an average over epochs. changes adds or replaces
+// options.
 func vectorRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{
 		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",
@@ -56,8 +57,9 @@ var (
 		Key: EmbeddingRange, Help: "largest absolute initial `value` of a parameter",
 		Initial: initialRange, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
-	// phaseRange is the embedding range of models whose parameters are scaled phases. Its bounds keep the
-	// phases of all float32 parameters, and products of their sines, within the range of float64.
+	// phaseRange is the embedding range of models whose parameters are scaled phases. Its bounds
+	// keep the phases of all float32 parameters, and products of their sines, within the range of
+	// float64.
 	phaseRange = &HyperParameter{
 		Key: EmbeddingRange, Help: embeddingRange.Help + "; it stands for the phase π",
 		Initial: initialRange, Least: 1e-30, Most: 1e30,
@@ -75,7 +77,8 @@ const maxVectorDim = 1 << 15
 // halves splits a row of k complex numbers into its k real and k imaginary parts.
 func halves(row []float32) (re, im []float32) { return row[:len(row)/2], row[len(row)/2:] }
 
-// interleave writes a row of complex numbers to pairs, each real part followed by its imaginary part.
+// interleave writes a row of complex numbers to pairs, each real part followed by its imaginary
+// part.
 func interleave(pairs, row []float32) {
 	re, im := halves(row)
 	for i := range re {
