@@ -251,7 +251,7 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 						at = math.Nextafter(at, math.Inf(1))
 					}
 					g := exactly.Add(a0, exactly.Mul(a1, n))
-					ratio.See(exactly.Mul(exactly.Of(squareKappa(d)), g, g), slack.At(at))
+					ratio.See(exactly.Mul(exactly.Of(matrixKappa(d)), g, g), slack.At(at))
 				}
 				ratio.See(entity(1), size)
 			}
