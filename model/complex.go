@@ -15,8 +15,8 @@ import (
 // Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and im = h_re
 // r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
 //
-// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re]; φ
-// = the entity's row.
+// Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
+// φ = the entity's row.
 
 var complEx = &Spec{
 	Name: "complex", Score: "Re Σ h_i r_i conj(t_i)", MaxDim: maxVectorDim,

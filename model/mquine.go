@@ -18,9 +18,9 @@ import (
 //	s(h, r, t) = ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F,   score −s.
 //
 // Reference, in float64: E_ii = 2A_ii and E_ij = A_ij; P = H Rʰ, Q = Rᵗ T, S = H Rᶜ and X = S T,
-// every entry a chain over k from 0, product and sum rounded separately; D_ij = (P_ij − Q_ij) +
-// X_ij; c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending. MQuadE has neither S nor X.
-// It is computed with Rᶜ = 0, which gives the same bits.
+// every entry a chain over k from 0, product and sum rounded separately;
+// D_ij = (P_ij − Q_ij) + X_ij; c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending.
+// MQuadE has neither S nor X. It is computed with Rᶜ = 0, which gives the same bits.
 //
 // Towers: for a fixed head, with A = H Rʰ and B = H Rᶜ − Rᵗ,
 //

@@ -7,10 +7,10 @@ import (
 
 // Training of MQuinE and MQuadE, in float32.
 //
-// With A = H Rʰ and B = H Rᶜ − Rᵗ, a tail query has the scores f = −‖A + B T‖² = c + ψ·φ(T). Here c
-// = −‖A‖², φ = [T, T²] and ψ = −[2 sym(BᵀA), BᵀB] are packed lower triangles, with the off-diagonal
-// entries of ψ doubled (docs/models/mquine.md, "Towers" and "Gradients"). A head query is the tail
-// query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
+// With A = H Rʰ and B = H Rᶜ − Rᵗ, a tail query has the scores f = −‖A + B T‖² = c + ψ·φ(T). Here
+// c = −‖A‖², φ = [T, T²] and ψ = −[2 sym(BᵀA), BᵀB] are packed lower triangles, with the
+// off-diagonal entries of ψ doubled (docs/models/mquine.md, "Towers" and "Gradients"). A head query
+// is the tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
 //
 // The penalties of a triple:
 //
@@ -102,8 +102,8 @@ func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPen
 
 func (w *matrixTraining) End(dRelation []float32) { w.gradient.end(dRelation) }
 
-// EntityPenalty sums over the entries of E. Off the diagonal, E_ij = A_ij occurs twice; on it, E_ii
-// = 2A_ii.
+// EntityPenalty sums over the entries of E. Off the diagonal, E_ij = A_ij occurs twice; on it,
+// E_ii = 2A_ii.
 func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
 	a := w.model.Row(entityTable, e)
 	var sum float64
@@ -286,8 +286,8 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
 	b.MatMul32(w.ab, w.entity, w.relation, w.negated)
-	// With P1 and P2 the symmetric matrices packed in dpsi: ∂A = −2 (B P1 + dc A), ∂B = −2 (B P2 +
-	// A P1).
+	// With P1 and P2 the symmetric matrices packed in dpsi: ∂A = −2 (B P1 + dc A), ∂B = −2 (B
+	// P2 + A P1).
 	b.Scale(dpsi, -2)
 	b.UnpackSymmetric32(w.left(w.p), dpsi[:p], 1)
 	b.UnpackSymmetric32(w.right(w.p), dpsi[p:2*p], 1)

@@ -15,13 +15,13 @@ import (
 // embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
-// authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems x =
-// s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t; the score is minus the chain over
-// i from 0 of |v_i|. The modulus is not part of it, because it would only round all scores once
-// more.
+// authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems
+// x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t; the score is minus the chain
+// over i from 0 of |v_i|. The modulus is not part of it, because it would only round all scores
+// once more.
 //
-// Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails ψ = (sin α, −cos α) with α = θ_h +
-// θ_r; for heads ψ = (sin α, cos α) with α = θ_r − θ_t.
+// Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails ψ = (sin α, −cos α) with
+// α = θ_h + θ_r; for heads ψ = (sin α, cos α) with α = θ_r − θ_t.
 
 var pRotatE = &Spec{
 	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
@@ -150,8 +150,8 @@ func (p phases) add(a, b phases) {
 	}
 }
 
-// Training has the same φ as ranking, and ψ multiplied by the modulus m, so the score is −m
-// Σ|sin(θ_h + θ_r − θ_t)|. The modulus stays fixed. Phases have no penalty.
+// Training has the same φ as ranking, and ψ multiplied by the modulus m, so the score
+// is −m Σ|sin(θ_h + θ_r − θ_t)|. The modulus stays fixed. Phases have no penalty.
 
 func (m *pRotatEModel) Training() Training {
 	return distanceTraining(linalg.DistancePhase, 2*m.config.Dim, NoPenalty)

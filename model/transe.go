@@ -15,10 +15,10 @@ import (
 // Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the
 // chain over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
 //
-// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2: −‖q −
-// e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same score. A
-// power of two near the reciprocal of a typical ‖e‖ makes the two parts of φ about equally long,
-// which keeps ‖ψ‖‖φ‖, and with it the error bound, near the score.
+// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2:
+// −‖q − e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same
+// score. A power of two near the reciprocal of a typical ‖e‖ makes the two parts of φ about equally
+// long, which keeps ‖ψ‖‖φ‖, and with it the error bound, near the score.
 
 var (
 	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model { return &transEL1{t} })

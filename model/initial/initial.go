@@ -8,7 +8,7 @@ import (
 )
 
 // Distribution fills values, a tensor of zeros whose rows have the extents row, with draws from s.
-// The only error that it returns is that of ctx. Where a Distribution is optional, nil means zeros.
+// It returns no error except the error of ctx. Where a Distribution is optional, nil means zeros.
 type Distribution func(ctx context.Context, s *Source, row []int, values []float32) error
 
 // Normal returns the distribution of independent normal entries with mean 0 and the given standard
