@@ -137,15 +137,6 @@ func plain(m model.Model, h, r, t int32) float64 {
 	return -s
 }
 
-// row returns row i of a tensor with n rows.
-func row(tensor []float32, n int, i int32) (out []float64) {
-	width := len(tensor) / n
-	for _, v := range tensor[int(i)*width:][:width] {
-		out = append(out, float64(v))
-	}
-	return out
-}
-
 // Every registered model keeps what the package promises.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
@@ -157,8 +148,8 @@ func TestConform(t *testing.T) {
 				}
 				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
 					c, x := m.Config(), m.Tensors()
-					return definition(c, row(x[0], c.Entities, t.Head), row(x[1], c.Relations, t.Relation),
-						row(x[0], c.Entities, t.Tail))
+					return definition(c, modeltest.Row(x[0], c.Entities, t.Head), modeltest.Row(x[1], c.Relations, t.Relation),
+						modeltest.Row(x[0], c.Entities, t.Tail))
 				}
 			} else {
 				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
