@@ -120,14 +120,14 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 	dir := small().write(t)
 	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))
-	assert.ErrorContains(t, err, "is not a folder: a checkpoint is named by the folder that holds its files")
+	assert.ErrorContains(t, err, "is not a folder: give the folder that holds the files of the checkpoint")
 
 	for _, name := range []string{"entities.tsv", "relations.tsv"} {
 		dir := small().write(t)
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.Remove(path))
 		_, err = Open(t.Context(), dir)
-		assert.EqualError(t, err, path+" is missing: a checkpoint is the files model.safetensors, entities.tsv and relations.tsv")
+		assert.EqualError(t, err, path+" is missing: a checkpoint consists of the files model.safetensors, entities.tsv and relations.tsv")
 	}
 }
 

@@ -44,8 +44,8 @@ func TestChecksumOfPieces(t *testing.T) {
 	}
 }
 
-// A bit that flips in any byte of the parameters is found. Without the checksum, as earlier versions
-// wrote them, checkpoints are read still.
+// A bit that flips in any byte of the parameters is found. Without the checksum, as earlier
+// versions wrote them, checkpoints are read still.
 func TestOpenRefusesDamage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ckpt")
 	require.NoError(t, toy(t).save(dir))

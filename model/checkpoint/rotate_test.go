@@ -23,8 +23,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// rotateFolder is a folder of the RotatE repository as the tests write it: through encoding/json and
-// encoding/binary alone. Files without contents are not written.
+// rotateFolder is a folder of the RotatE repository as the tests write it: through encoding/json
+// and encoding/binary alone. Files without contents are not written.
 type rotateFolder struct {
 	options             map[string]any
 	entity, relation    []byte
@@ -157,7 +157,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		file    string // that the message names
 		message string
 	}{
-		"no config":         {func(f *rotateFolder) { f.options = nil }, rotateConfig, "is missing: without the options of the training"},
+		"no config":         {func(f *rotateFolder) { f.options = nil }, rotateConfig, "is missing: without the training options"},
 		"no relations":      {func(f *rotateFolder) { f.relation = nil }, rotateRelations, "is missing: a folder of the RotatE repository holds"},
 		"no model":          {func(f *rotateFolder) { delete(f.options, "model") }, rotateConfig, `model "" is unknown`},
 		"other model":       {set("model", "HAKE"), rotateConfig, `model "HAKE" is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE`},
@@ -168,9 +168,9 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"no dimension":      {set("hidden_dim", nil), rotateConfig, `option "hidden_dim" is "<nil>", which is not a whole number from 1`},
 		"dimension 0":       {set("hidden_dim", 0), rotateConfig, "which is not a whole number from 1"},
 		"dimension 1.5":     {set("hidden_dim", 1.5), rotateConfig, "which is not a whole number from 1"},
-		"another dimension": {set("hidden_dim", 3), rotateEntities, `tensor "entity" has shape [3 4], and the options in config.json (nentity, hidden_dim, the doubling of embeddings) make it [3 6]`},
-		"entities":          {set("nentity", 4), rotateEntities, "make it [4 4]"},
-		"relations":         {set("nrelation", 2), rotateRelations, "make it [2 2]"},
+		"another dimension": {set("hidden_dim", 3), rotateEntities, `tensor "entity" has shape [3 4], but the options in config.json (nentity, hidden_dim, doubled embeddings) need [3 6]`},
+		"entities":          {set("nentity", 4), rotateEntities, "need [4 4]"},
+		"relations":         {set("nrelation", 2), rotateRelations, "need [2 2]"},
 		"not doubled":       {set("double_entity_embedding", false), rotateConfig, "RotatE needs double_entity_embedding to be true"},
 		"doubled":           {set("double_relation_embedding", true), rotateConfig, "RotatE needs double_relation_embedding to be false"},
 		"no flag":           {set("double_relation_embedding", nil), rotateConfig, "which is not true or false"},
@@ -181,7 +181,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"truncated":         {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities, "needs 48 bytes, and 47 follow the header"},
 		"float64":           {func(f *rotateFolder) { f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"), 1) }, rotateEntities, `type "<f8"`},
 		"few labels":        {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities, "2 entities and 1 relations (in "},
-		"one vocabulary":    {func(f *rotateFolder) { f.relations = "" }, "relations.dict", "is missing: a vocabulary is the files entities.dict and relations.dict"},
+		"one vocabulary":    {func(f *rotateFolder) { f.relations = "" }, "relations.dict", "is missing: the vocabularies are the files entities.dict and relations.dict"},
 		"no vocabulary":     {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "", `has no entities.dict and relations.dict, and neither has the data_path of its config.json ("data/toy"): copy them into it`},
 		"label twice":       {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2", `label "a" again`},
 	} {
@@ -229,7 +229,7 @@ func TestRotateVocabularies(t *testing.T) {
 	f.options["data_path"] = data
 	assert.Equal(t, "annielikes", first(f))
 	_, err := Open(t.Context(), f.write(t), VocabularyFolder(given))
-	assert.ErrorContains(t, err, "has vocabularies of its own, and those in "+given+" are others")
+	assert.ErrorContains(t, err, "has vocabularies, and the vocabularies in "+given+" differ from them: leave out --vocab")
 	same := with(f.entities, f.relations)
 	assert.Equal(t, "annielikes", first(f, VocabularyFolder(same)))
 
@@ -242,7 +242,7 @@ func TestRotateVocabularies(t *testing.T) {
 	require.NoError(t, c.Close())
 	empty := t.TempDir()
 	_, err = Open(t.Context(), f.write(t), VocabularyFolder(empty))
-	assert.EqualError(t, err, empty+" holds no vocabulary: it needs entities.dict and relations.dict")
+	assert.EqualError(t, err, empty+" has no vocabularies: it needs entities.dict and relations.dict")
 
 	delete(f.options, "data_path")
 	c, err = Open(t.Context(), f.write(t), VocabularyFolder(given))
@@ -256,7 +256,7 @@ func TestRotateVocabularies(t *testing.T) {
 	require.NoError(t, err, "the same again")
 	require.NoError(t, c.Close())
 	_, err = Open(t.Context(), dir, VocabularyFolder(given))
-	assert.ErrorContains(t, err, "has vocabularies of its own")
+	assert.ErrorContains(t, err, "differ from them: leave out --vocab")
 }
 
 // A folder that is saved as mquine/1 is the same model.
@@ -279,8 +279,8 @@ func TestRotateSaved(t *testing.T) {
 	assert.NotContains(t, saved.Metadata, "modulus")
 }
 
-// TestRotateFixtures opens the folders that the repository's own code wrote, and compares scores with
-// those that it printed, which are float32 sums.
+// TestRotateFixtures opens the folders that the repository's own code wrote, and compares scores
+// with those that it printed, which are float32 sums.
 func TestRotateFixtures(t *testing.T) {
 	for name, want := range map[string]model.Config{
 		"transe":   {Model: "transe-l1", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},

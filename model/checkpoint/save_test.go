@@ -203,7 +203,7 @@ func TestReplaceRefuses(t *testing.T) {
 		message string
 	}{
 		"other labels":   {func(m *trained) { m.entities = kg.NewVocabulary("a", "b", "c") }, "entities.tsv has other labels"},
-		"another order":  {func(m *trained) { m.relations = kg.NewVocabulary("relation 1", "relation 0") }, "relations.tsv has other labels, or in another order"},
+		"another order":  {func(m *trained) { m.relations = kg.NewVocabulary("relation 1", "relation 0") }, "relations.tsv has other labels than the model, or another order"},
 		"infinity":       {func(m *trained) { m.model.Tensors()[0][0] = float32(math.Inf(1)) }, `tensor "entity" has +Inf in row 0, column 0`},
 		"no data set":    {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
 		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") }, "its vocabularies have 1 and 2 labels"},

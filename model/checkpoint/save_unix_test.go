@@ -19,8 +19,8 @@ import (
 // alone marks the process that TestSaveToAFullDisk starts.
 const alone = "MQUINE_TEST_ALONE"
 
-// TestSaveToAFullDisk lets the system refuse to write beyond a size, as a full disk would, first
-// in the vocabulary, then in the parameters. It does so in a process of its own, because the limit
+// TestSaveToAFullDisk lets the system refuse to write beyond a size, as a full disk would, first in
+// the vocabulary, then in the parameters. It does so in a process of its own, because the limit
 // also holds for what the testing package writes.
 func TestSaveToAFullDisk(t *testing.T) {
 	if os.Getenv(alone) == "" {
