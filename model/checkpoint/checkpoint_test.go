@@ -194,8 +194,7 @@ func TestFixture(t *testing.T) {
 	assert.NotEqual(t, row("disease_or_syndrome"), row("acquired_abnormality"))
 }
 
-// FuzzOpen holds that whatever is in the files, Open ends with an error or with a checkpoint that
-// is whole.
+// FuzzOpen checks that for any files Open returns an error or a valid checkpoint.
 func FuzzOpen(f *testing.F) {
 	add := func(s folder) { f.Add(s.parameters(f), []byte(s.entities), []byte(s.relations)) }
 	add(small())

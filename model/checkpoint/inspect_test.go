@@ -64,8 +64,8 @@ func TestInspectOtherTypes(t *testing.T) {
 	assert.Empty(t, got.Metadata)
 }
 
-// TestInspectAgainstBruteForce compares a tensor of several parts with plain loops, and the result
-// of one thread with that of many.
+// TestInspectAgainstBruteForce compares the statistics of a tensor of several parts with plain
+// loops, and one thread with many.
 func TestInspectAgainstBruteForce(t *testing.T) {
 	const rows, width = 3001, 300
 	rng := rand.New(rand.NewPCG(1, 2))

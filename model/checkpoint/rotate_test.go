@@ -23,8 +23,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// rotateFolder is a folder of the RotatE repository as the tests write it: through encoding/json
-// and encoding/binary alone. Files without contents are not written.
+// rotateFolder is a folder of the RotatE repository that the tests write with encoding/json and
+// encoding/binary only. It leaves out files without contents.
 type rotateFolder struct {
 	options             map[string]any
 	entity, relation    []byte
@@ -45,7 +45,7 @@ func npyFile(rows, columns int, values ...float32) []byte {
 	return file
 }
 
-// rotateSmall is a RotatE model of 3 entities and 1 relation, k = 2.
+// rotateSmall returns a RotatE model with 3 entities and 1 relation, k = 2.
 func rotateSmall() rotateFolder {
 	return rotateFolder{
 		options: map[string]any{
@@ -118,7 +118,7 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, "relation", i.Tensors[1].Name)
 }
 
-// Every model of the repository, with the flags that it may have.
+// Every model of the repository opens, with all options that it may have.
 func TestOpenRotateModels(t *testing.T) {
 	for _, c := range []struct {
 		model                         string
@@ -210,7 +210,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 	}
 }
 
-// The vocabularies are those in the folder, else in the one that is named, else in the data path.
+// Open looks for vocabularies in the folder, then in the named folder, then in the data path.
 func TestRotateVocabularies(t *testing.T) {
 	with := func(entities, relations string) string {
 		dir := t.TempDir()
@@ -259,7 +259,7 @@ func TestRotateVocabularies(t *testing.T) {
 	assert.ErrorContains(t, err, "differ from them: leave out --vocab")
 }
 
-// A folder that is saved as mquine/1 is the same model.
+// Saving a folder as mquine/1 keeps the model.
 func TestRotateSaved(t *testing.T) {
 	c, err := Open(t.Context(), rotateSmall().write(t))
 	require.NoError(t, err)
@@ -279,8 +279,8 @@ func TestRotateSaved(t *testing.T) {
 	assert.NotContains(t, saved.Metadata, "modulus")
 }
 
-// TestRotateFixtures opens the folders that the repository's own code wrote, and compares scores
-// with those that it printed, which are float32 sums.
+// TestRotateFixtures opens folders that the repository's code wrote and compares scores with its
+// printed scores, which are float32 sums.
 func TestRotateFixtures(t *testing.T) {
 	for name, want := range map[string]model.Config{
 		"transe":   {Model: "transe-l1", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
@@ -319,7 +319,8 @@ func TestRotateFixtures(t *testing.T) {
 	}
 }
 
-// printedScore is a line of scores.tsv: a triple and what the three code paths of the tool printed.
+// printedScore is a line of scores.tsv: a triple and the scores that the tool's three code paths
+// printed.
 type printedScore struct {
 	triple  kg.Triple
 	printed [3]float64
@@ -352,8 +353,7 @@ func readScores(t *testing.T, path string, c *Checkpoint) []printedScore {
 	return scores
 }
 
-// FuzzOpenRotate holds that whatever is in the files, Open ends with an error or with a checkpoint
-// that is whole.
+// FuzzOpenRotate checks that for any files Open returns an error or a valid checkpoint.
 func FuzzOpenRotate(f *testing.F) {
 	s := rotateSmall()
 	config, err := json.Marshal(s.options)

@@ -131,7 +131,7 @@ func TestSaveNeverOverwrites(t *testing.T) {
 	}
 }
 
-// countdown is a context that is cancelled when it has been looked at so many times.
+// countdown is a context that is cancelled after a number of checks.
 type countdown struct {
 	context.Context
 	left *atomic.Int64
@@ -144,7 +144,7 @@ func (c countdown) Err() error {
 	return nil
 }
 
-// TestSaveStops cancels a save at every place at which it can be.
+// TestSaveStops cancels Save at every point at which it checks its context.
 func TestSaveStops(t *testing.T) {
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 20, Entities: 2000, Relations: 2}, counting())
 	kept := filepath.Join(t.TempDir(), "kept")

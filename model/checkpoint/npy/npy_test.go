@@ -149,8 +149,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that whatever is in a file, parse ends with an error or with elements that are
-// those of the shape.
+// FuzzParse checks that for any file parse returns an error or elements that fit the shape.
 func FuzzParse(f *testing.F) {
 	f.Add(encode(1, good, 1, 2, 3, 4, 5, 6))
 	f.Add(encode(3, `{"shape": (2L,), 'fortran_order':False,'descr':'<f4'}`, 1, 2))

@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encode makes a file by hand: the header's length, the header as it is, the data.
+// encode makes a file by hand: the header's length, the header unchanged, the data.
 func encode(header string, data ...float32) []byte {
 	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	file = append(file, header...)
@@ -43,7 +43,8 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		"a":{"data_offsets":[0,4],"shape":[],"dtype":"F32"},
 		"half":{"dtype":"BF16","shape":[2],"data_offsets":[20,24]}}  `
 	values := []float32{7, 1.5, -2, float32(math.Inf(1)), math.SmallestNonzeroFloat32, 0}
-	// One header after the other puts the data at every remainder of 4: aligned, and to be copied.
+	// The headers put the data at every remainder modulo 4, so that it is aligned once and copied
+	// otherwise.
 	for pad := range 4 {
 		f, err := Open(writeTemp(t, encode(header+strings.Repeat(" ", pad), values...)))
 		require.NoError(t, err)
@@ -218,7 +219,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrPermission)
 }
 
-// drawTensors draws tensors of all small shapes, scalars and empty ones included.
+// drawTensors draws tensors of all small shapes, including scalars and empty tensors.
 func drawTensors(t *rapid.T) []Float32 {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z.<é"\\]{0,6}`), 0, 5, rapid.ID).Draw(t, "names")
 	tensors := make([]Float32, len(names))
@@ -246,8 +247,8 @@ func bitsOf(values []float32) []uint32 {
 	return bits
 }
 
-// TestWriteAgainstIndependentDecoder reads what Write wrote with encoding/json and encoding/binary
-// alone.
+// TestWriteAgainstIndependentDecoder reads the output of Write with encoding/json and
+// encoding/binary only.
 func TestWriteAgainstIndependentDecoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tensors := drawTensors(t)
@@ -348,7 +349,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// assertOnly asserts that the file is alone in its folder and holds the contents.
+// assertOnly asserts that the file is the only one in its folder and has the contents.
 func assertOnly(t *testing.T, path, contents string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -359,7 +360,7 @@ func assertOnly(t *testing.T, path, contents string) {
 	assert.Equal(t, contents, string(got))
 }
 
-// limited is a disk with room for so many bytes.
+// limited is a writer with room for a number of bytes.
 type limited struct{ room int }
 
 func (d *limited) Write(p []byte) (int, error) {
@@ -400,8 +401,8 @@ func TestWriteFileLeavesReadersAlone(t *testing.T) {
 	assert.Equal(t, []float32{1, 2}, got, "an open file is the old one")
 }
 
-// FuzzSafetensors holds that whatever the bytes, parsing ends with an error, or with tensors that
-// lie in the data and can be read and written again.
+// FuzzSafetensors checks that for any bytes parse returns an error, or tensors that lie within the
+// data and survive being written and read.
 func FuzzSafetensors(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(encode(`{}`))
