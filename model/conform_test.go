@@ -149,7 +149,8 @@ func TestConform(t *testing.T) {
 				}
 				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
 					c, x := m.Config(), m.Tensors()
-					return definition(c, modeltest.Row(x[0], c.Entities, t.Head), modeltest.Row(x[1], c.Relations, t.Relation),
+					return definition(c, modeltest.Row(x[0], c.Entities, t.Head),
+						modeltest.Row(x[1], c.Relations, t.Relation),
 						modeltest.Row(x[0], c.Entities, t.Tail))
 				}
 			} else {

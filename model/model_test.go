@@ -119,11 +119,14 @@ func TestSlackBeyondFloat32(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	_, err := New(Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 1}, [][]float32{make([]float32, 9), make([]float32, 4), make([]float32, 4)})
+	_, err := New(Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 1},
+		[][]float32{make([]float32, 9), make([]float32, 4), make([]float32, 4)})
 	assert.EqualError(t, err, "model mquine has 4 tensors, not 3")
-	_, err = New(Config{Model: "mquade", Dim: 2, Entities: 3, Relations: 1}, [][]float32{make([]float32, 8), make([]float32, 4), make([]float32, 4)})
+	_, err = New(Config{Model: "mquade", Dim: 2, Entities: 3, Relations: 1},
+		[][]float32{make([]float32, 8), make([]float32, 4), make([]float32, 4)})
 	assert.EqualError(t, err, "model mquade: tensor entity must have 9 elements ([3 3]), not 8")
-	_, err = New(Config{Model: "complex", Dim: 2, Entities: 3, Relations: 2}, [][]float32{make([]float32, 12), make([]float32, 4)})
+	_, err = New(Config{Model: "complex", Dim: 2, Entities: 3, Relations: 2},
+		[][]float32{make([]float32, 12), make([]float32, 4)})
 	assert.EqualError(t, err, "model complex: tensor relation must have 8 elements ([2 4]), not 4")
 	for _, c := range []struct {
 		config  Config

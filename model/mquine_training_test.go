@@ -23,7 +23,8 @@ func TestTowers(t *testing.T) {
 	for _, b := range backends {
 		for _, matrices := range []int{2, 3} {
 			for _, d := range []int{1, 7, 8, 9, 15, 16, 17, 24, 31, 38, 40} {
-				t.Run(fmt.Sprint(b.Tier, " ", matrices, " ", d), func(t *testing.T) { conformTowers(t, b, matrices, d) })
+				t.Run(fmt.Sprint(b.Tier, " ", matrices, " ", d),
+					func(t *testing.T) { conformTowers(t, b, matrices, d) })
 			}
 		}
 	}
@@ -86,7 +87,8 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 			if side == kg.Head {
 				want = sum(inverseSign[inverted[i]], sums[inverted[i]].T(), 0, sums[i])
 			}
-			near(t, want, func(row, col int) float32 { return out[(i*d+row)*d+col] }, false, fmt.Sprint("gradient of matrix ", i))
+			near(t, want, func(row, col int) float32 { return out[(i*d+row)*d+col] }, false,
+				fmt.Sprint("gradient of matrix ", i))
 		}
 	}
 }

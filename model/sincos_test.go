@@ -92,7 +92,8 @@ func TestSinCosWithinOneUlp(t *testing.T) {
 	}
 	// The float64 that is closest to a multiple of π/2, the ends of the range, and the largest
 	// phase of a float32.
-	angles = append(angles, 0x1.6ac5b262ca1ffp+849, math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022, math.MaxFloat32*1e30)
+	angles = append(angles, 0x1.6ac5b262ca1ffp+849, math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022,
+		math.MaxFloat32*1e30)
 	worst := 0.0
 	for _, x := range angles {
 		sin, cos := sinCos(x)

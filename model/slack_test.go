@@ -119,7 +119,8 @@ func TestSlackOfSquares(t *testing.T) {
 		candidate := vector(d, c.share, c.share*root*(1+0x1p-12))
 		anchor := vector(d, c.share-1, root*((c.share-1)*(1-0x1p-11)+c.share*0x1p-11))
 		relation := make([]float32, d)
-		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate}, [][]float32{relation}).(*transEL2)
+		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate},
+			[][]float32{relation}).(*transEL2)
 		var ratio exactly.Ratio
 		for _, side := range []kg.Side{kg.Tail, kg.Head} { // the same, as the relation is 0
 			psi, phi := make([]float32, d+1), make([]float32, d+1)
@@ -131,7 +132,8 @@ func TestSlackOfSquares(t *testing.T) {
 			}
 			last := m.balance * squares
 			require.Equal(t, float32(last), phi[d])
-			score := exactly.Add(exactly.Dot(psi[:d], phi[:d]), exactly.Mul(exactly.Of(float64(psi[d])), exactly.Of(last)))
+			score := exactly.Add(exactly.Dot(psi[:d], phi[:d]),
+				exactly.Mul(exactly.Of(float64(psi[d])), exactly.Of(last)))
 			score = exactly.Sub(score, exactly.Dot(anchor, anchor)) // c = −‖q‖²
 			ratio.See(exactly.Sub(exactly.Of(m.Reference(q, 1)), score), slack.At(size))
 		}
@@ -245,7 +247,8 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 				}
 				a0 := exactly.Mul(entity(0), first)
 				a1 := exactly.Add(last, exactly.Mul(entity(0), norms[2]))
-				for _, n := range []*big.Float{exactly.Of(0), exactly.Quo(a0, a1), entity(1)} { // the terms alone, and alike
+				for _, n := range []*big.Float{exactly.Of(0), exactly.Quo(a0, a1),
+					entity(1)} { // the terms alone, and alike
 					at, _ := n.Float64()
 					if n.Cmp(exactly.Of(at)) > 0 {
 						at = math.Nextafter(at, math.Inf(1))

@@ -33,7 +33,8 @@ func small() folder {
 	return folder{
 		metadata: map[string]string{"format": "mquine/1", "model": "mquine", "dim": "2", "dataset": "toy", "seed": "7"},
 		names:    []string{"relation.cross", "entity", "relation.tail", "relation.head"},
-		shapes:   map[string][]int{"entity": {3, 3}, "relation.head": {2, 2, 2}, "relation.tail": {2, 2, 2}, "relation.cross": {2, 2, 2}},
+		shapes: map[string][]int{"entity": {3, 3}, "relation.head": {2, 2, 2}, "relation.tail": {2, 2, 2},
+			"relation.cross": {2, 2, 2}},
 		values: map[string][]float32{
 			"entity":         {1, 2, 3, 4, 5, 6, 7, 8, 9},
 			"relation.head":  {.1, .2, .3, .4, .5, .6, .7, .8},

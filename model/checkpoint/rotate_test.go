@@ -49,8 +49,9 @@ func npyFile(rows, columns int, values ...float32) []byte {
 func rotateSmall() rotateFolder {
 	return rotateFolder{
 		options: map[string]any{
-			"model": "RotatE", "hidden_dim": 2, "gamma": 6.0, "double_entity_embedding": true, "double_relation_embedding": false,
-			"nentity": 3, "nrelation": 1, "data_path": "data/toy", "regions": nil, "cuda": false, "learning_rate": 0.01,
+			"model": "RotatE", "hidden_dim": 2, "gamma": 6.0, "double_entity_embedding": true,
+			"double_relation_embedding": false,
+			"nentity":                   3, "nrelation": 1, "data_path": "data/toy", "regions": nil, "cuda": false, "learning_rate": 0.01,
 		},
 		entity:   npyFile(3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
 		relation: npyFile(1, 2, 0.5, -0.25),
@@ -90,7 +91,8 @@ func TestOpenRotate(t *testing.T) {
 	c, err := Open(t.Context(), dir)
 	require.NoError(t, err)
 	assert.Equal(t, "rotate", c.Format)
-	assert.Equal(t, model.Config{Model: "rotate", Dim: 2, Entities: 3, Relations: 1, Hyper: map[string]float64{"gamma": 6, "embedding_range": 4}}, c.Model.Config())
+	assert.Equal(t, model.Config{Model: "rotate", Dim: 2, Entities: 3, Relations: 1,
+		Hyper: map[string]float64{"gamma": 6, "embedding_range": 4}}, c.Model.Config())
 	assert.Equal(t, "toy", c.Dataset)
 	assert.Equal(t, []float32{5, 6, 7, 8}, c.Model.Tensors()[0][4:8])
 	assert.Equal(t, []float32{0.5, -0.25}, c.Model.Tensors()[1])
@@ -98,8 +100,9 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, []string{"likes"}, c.Relations.Labels())
 	assert.Equal(t, dir, c.VocabularyDir)
 	assert.Equal(t, map[string]string{
-		"model": "RotatE", "hidden_dim": "2", "gamma": "6", "double_entity_embedding": "true", "double_relation_embedding": "false",
-		"nentity": "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false", "learning_rate": "0.01",
+		"model": "RotatE", "hidden_dim": "2", "gamma": "6", "double_entity_embedding": "true",
+		"double_relation_embedding": "false",
+		"nentity":                   "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false", "learning_rate": "0.01",
 	}, c.Metadata)
 	sum := sha256Of(t, c)
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(slices.Concat(f.entity, f.relation))), sum)
@@ -157,33 +160,53 @@ func TestOpenRotateRefuses(t *testing.T) {
 		file    string // that the message names
 		message string
 	}{
-		"no config":         {func(f *rotateFolder) { f.options = nil }, rotateConfig, "is missing: without the training options"},
-		"no relations":      {func(f *rotateFolder) { f.relation = nil }, rotateRelations, "is missing: a folder of the RotatE repository holds"},
-		"no model":          {func(f *rotateFolder) { delete(f.options, "model") }, rotateConfig, `model "" is unknown`},
-		"other model":       {set("model", "HAKE"), rotateConfig, `model "HAKE" is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE`},
-		"model a number":    {set("model", 7), rotateConfig, `option "model" is "7", which is not a text`},
-		"no γ":              {func(f *rotateFolder) { delete(f.options, "gamma") }, rotateConfig, `option "gamma" is missing`},
-		"γ a text":          {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", which is not a number`},
-		"γ makes no range":  {set("gamma", -2), rotateConfig, "embedding_range is 0: it must be from"},
-		"no dimension":      {set("hidden_dim", nil), rotateConfig, `option "hidden_dim" is "<nil>", which is not a whole number from 1`},
-		"dimension 0":       {set("hidden_dim", 0), rotateConfig, "which is not a whole number from 1"},
-		"dimension 1.5":     {set("hidden_dim", 1.5), rotateConfig, "which is not a whole number from 1"},
-		"another dimension": {set("hidden_dim", 3), rotateEntities, `tensor "entity" has shape [3 4], but the options in config.json (nentity, hidden_dim, doubled embeddings) need [3 6]`},
-		"entities":          {set("nentity", 4), rotateEntities, "need [4 4]"},
-		"relations":         {set("nrelation", 2), rotateRelations, "need [2 2]"},
-		"not doubled":       {set("double_entity_embedding", false), rotateConfig, "RotatE needs double_entity_embedding to be true"},
-		"doubled":           {set("double_relation_embedding", true), rotateConfig, "RotatE needs double_relation_embedding to be false"},
-		"no flag":           {set("double_relation_embedding", nil), rotateConfig, "which is not true or false"},
-		"unequal":           {set("model", "TransE"), rotateConfig, "TransE needs double_entity_embedding and double_relation_embedding to be the same"},
-		"data_path":         {set("data_path", 3), rotateConfig, `option "data_path" is "3", which is not a text`},
-		"NaN":               {func(f *rotateFolder) { f.relation = npyFile(1, 2, 0, float32(math.NaN())) }, rotateRelations, `tensor "relation" has NaN in row 0, column 1`},
-		"infinity":          {func(f *rotateFolder) { copy(f.entity[len(f.entity)-4:], []byte{0, 0, 0x80, 0xff}) }, rotateEntities, `tensor "entity" has -Inf in row 2, column 3`},
-		"truncated":         {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities, "needs 48 bytes, and 47 follow the header"},
-		"float64":           {func(f *rotateFolder) { f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"), 1) }, rotateEntities, `type "<f8"`},
-		"few labels":        {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities, "2 entities and 1 relations (in "},
-		"one vocabulary":    {func(f *rotateFolder) { f.relations = "" }, "relations.dict", "is missing: the vocabularies are the files entities.dict and relations.dict"},
-		"no vocabulary":     {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "", `has no entities.dict and relations.dict, and neither has the data_path of its config.json ("data/toy"): copy them into it`},
-		"label twice":       {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2", `label "a" again`},
+		"no config": {func(f *rotateFolder) { f.options = nil }, rotateConfig,
+			"is missing: without the training options"},
+		"no relations": {func(f *rotateFolder) { f.relation = nil }, rotateRelations,
+			"is missing: a folder of the RotatE repository holds"},
+		"no model": {func(f *rotateFolder) { delete(f.options, "model") }, rotateConfig,
+			`model "" is unknown`},
+		"other model": {set("model", "HAKE"), rotateConfig,
+			`model "HAKE" is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE`},
+		"model a number": {set("model", 7), rotateConfig, `option "model" is "7", which is not a text`},
+		"no γ": {func(f *rotateFolder) { delete(f.options, "gamma") }, rotateConfig,
+			`option "gamma" is missing`},
+		"γ a text":         {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", which is not a number`},
+		"γ makes no range": {set("gamma", -2), rotateConfig, "embedding_range is 0: it must be from"},
+		"no dimension": {set("hidden_dim", nil), rotateConfig,
+			`option "hidden_dim" is "<nil>", which is not a whole number from 1`},
+		"dimension 0":   {set("hidden_dim", 0), rotateConfig, "which is not a whole number from 1"},
+		"dimension 1.5": {set("hidden_dim", 1.5), rotateConfig, "which is not a whole number from 1"},
+		"another dimension": {set("hidden_dim", 3), rotateEntities,
+			`tensor "entity" has shape [3 4], but the options in config.json (nentity, hidden_dim, doubled embeddings) need [3 6]`},
+		"entities":  {set("nentity", 4), rotateEntities, "need [4 4]"},
+		"relations": {set("nrelation", 2), rotateRelations, "need [2 2]"},
+		"not doubled": {set("double_entity_embedding", false), rotateConfig,
+			"RotatE needs double_entity_embedding to be true"},
+		"doubled": {set("double_relation_embedding", true), rotateConfig,
+			"RotatE needs double_relation_embedding to be false"},
+		"no flag": {set("double_relation_embedding", nil), rotateConfig, "which is not true or false"},
+		"unequal": {set("model", "TransE"), rotateConfig,
+			"TransE needs double_entity_embedding and double_relation_embedding to be the same"},
+		"data_path": {set("data_path", 3), rotateConfig, `option "data_path" is "3", which is not a text`},
+		"NaN": {func(f *rotateFolder) { f.relation = npyFile(1, 2, 0, float32(math.NaN())) },
+			rotateRelations, `tensor "relation" has NaN in row 0, column 1`},
+		"infinity": {func(f *rotateFolder) { copy(f.entity[len(f.entity)-4:], []byte{0, 0, 0x80, 0xff}) },
+			rotateEntities, `tensor "entity" has -Inf in row 2, column 3`},
+		"truncated": {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities,
+			"needs 48 bytes, and 47 follow the header"},
+		"float64": {func(f *rotateFolder) {
+			f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"),
+				1)
+		}, rotateEntities, `type "<f8"`},
+		"few labels": {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities,
+			"2 entities and 1 relations (in "},
+		"one vocabulary": {func(f *rotateFolder) { f.relations = "" }, "relations.dict",
+			"is missing: the vocabularies are the files entities.dict and relations.dict"},
+		"no vocabulary": {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "",
+			`has no entities.dict and relations.dict, and neither has the data_path of its config.json ("data/toy"): copy them into it`},
+		"label twice": {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2",
+			`label "a" again`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := rotateSmall()
@@ -229,7 +252,8 @@ func TestRotateVocabularies(t *testing.T) {
 	f.options["data_path"] = data
 	assert.Equal(t, "annielikes", first(f))
 	_, err := Open(t.Context(), f.write(t), VocabularyFolder(given))
-	assert.ErrorContains(t, err, "has vocabularies, and the vocabularies in "+given+" differ from them: leave out --vocab")
+	assert.ErrorContains(t, err,
+		"has vocabularies, and the vocabularies in "+given+" differ from them: leave out --vocab")
 	same := with(f.entities, f.relations)
 	assert.Equal(t, "annielikes", first(f, VocabularyFolder(same)))
 

@@ -42,7 +42,8 @@ func TestSaveToAFullDisk(t *testing.T) {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "ckpt")
 		err := withFileSizeLimit(t, size, func() error { return m.save(dir) })
-		assert.EqualError(t, err, "saving checkpoint "+dir+": cannot write "+filepath.Join(dir, name)+": file too large")
+		assert.EqualError(t, err,
+			"saving checkpoint "+dir+": cannot write "+filepath.Join(dir, name)+": file too large")
 		assert.ErrorIs(t, err, unix.EFBIG)
 		assert.Empty(t, files(t, parent))
 	}

@@ -53,7 +53,8 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		for _, tensor := range f.Tensors() {
 			names = append(names, fmt.Sprint(tensor.Name, tensor.DType, tensor.Shape))
 		}
-		assert.Equal(t, []string{"aF32[]", "bF32[2 2]", "noneF32[3 0]", "halfBF16[2]"}, names, "in the order of their data")
+		assert.Equal(t, []string{"aF32[]", "bF32[2 2]", "noneF32[3 0]", "halfBF16[2]"}, names,
+			"in the order of their data")
 		for name, want := range map[string][]float32{"a": values[:1], "b": values[1:5], "none": {}} {
 			got, err := f.Float32(name)
 			require.NoError(t, err)
@@ -109,12 +110,14 @@ func TestHostileHeaders(t *testing.T) {
 		{"duplicate through an escape", `{` + a + `,"\u0061":1}`, `the header has "a" twice`},
 		{"duplicate metadata", `{"__metadata__":{},"__metadata__":{},` + a + `}`, `has "__metadata__" twice`},
 		{"duplicate metadata key", `{"__metadata__":{"x":"1","x":"2"},` + a + `}`, `the metadata has "x" twice`},
-		{"duplicate property", `{"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, `tensor "a" has "dtype" twice`},
+		{"duplicate property", `{"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}`,
+			`tensor "a" has "dtype" twice`},
 		{"metadata not text", `{"__metadata__":{"x":1},` + a + `}`, `metadata entry "x" must be a string, not 1`},
 		{"metadata nested", `{"__metadata__":{"x":{}},` + a + `}`, `metadata entry "x" must be a string, not {`},
 		{"metadata null", `{"__metadata__":null,` + a + `}`, `the metadata must be an object, not null`},
 		{"tensor not an object", `{"a":[]}`, `tensor "a" must be an object, not [`},
-		{"unknown property", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"Shape":[2]}}`, `unknown property "Shape"`},
+		{"unknown property", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"Shape":[2]}}`,
+			`unknown property "Shape"`},
 		{"no dtype", `{"a":{"shape":[2],"data_offsets":[0,8]}}`, "lacks dtype"},
 		{"no shape", `{"a":{"dtype":"F32","data_offsets":[0,8]}}`, "lacks dtype, shape"},
 		{"no offsets", `{"a":{"dtype":"F32","shape":[2]}}`, "lacks dtype, shape or data_offsets"},
@@ -134,7 +137,8 @@ func TestHostileHeaders(t *testing.T) {
 		{"extent of a thousand digits", tensor(`"F32"`, `[`+strings.Repeat("9", 1000)+`]`, `[0,8]`), "not 999"},
 		{"overflowing product", tensor(`"F32"`, `[4294967296,4294967296]`, `[0,8]`), "is impossible"},
 		{"product that wraps to 8", tensor(`"F32"`, `[2305843009213693953,2]`, `[0,8]`), "is impossible"},
-		{"overflow before a zero", tensor(`"F32"`, `[4611686018427387904,4611686018427387904,0]`, `[0,0]`), "is impossible"},
+		{"overflow before a zero", tensor(`"F32"`, `[4611686018427387904,4611686018427387904,0]`, `[0,0]`),
+			"is impossible"},
 		{"half a byte", tensor(`"F4"`, `[3]`, `[0,1]`), "is impossible"},
 		{"many extents", tensor(`"F32"`, `[`+strings.Repeat("1,", 32)+`2]`, `[0,8]`), "more than 32 numbers"},
 		{"shape too small", tensor(`"F32"`, `[1]`, `[0,8]`), "has 8 bytes, and F32 of shape [1] needs 4"},
@@ -145,15 +149,20 @@ func TestHostileHeaders(t *testing.T) {
 		{"negative offset", tensor(`"F32"`, `[2]`, `[-8,0]`), "not -8"},
 		{"end beyond the file", tensor(`"F32"`, `[3]`, `[0,12]`), "ends at byte 12 of the data, which has 8"},
 		{"far beyond the file", tensor(`"U8"`, `[9223372036854775807]`, `[0,9223372036854775807]`), "impossible"},
-		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`), "not 9223372036854775808"},
-		{"hole at the start", tensor(`"F32"`, `[1]`, `[4,8]`), `4 bytes of the data before tensor "a" belong to no tensor`},
+		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`),
+			"not 9223372036854775808"},
+		{"hole at the start", tensor(`"F32"`, `[1]`, `[4,8]`),
+			`4 bytes of the data before tensor "a" belong to no tensor`},
 		{"bytes at the end", tensor(`"F32"`, `[1]`, `[0,4]`), "4 bytes at the end of the file"},
 		{"no tensor for the bytes", `{}`, "8 bytes at the end of the file"},
 		{"overlap", `{` + a + `,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, `tensors "a" and "b" overlap`},
-		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, `tensors "a" and "b" overlap`},
+		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`,
+			`tensors "a" and "b" overlap`},
 		{"hole", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}}`, `1 bytes of the data before tensor "b"`},
-		{"many tensors", `{` + many(70_000, `"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`) + `}`, "more than 65536 entries"},
-		{"much metadata", `{"__metadata__":{` + many(70_000, `"%d":""`) + `}}`, "the metadata has more than 65536 entries"},
+		{"many tensors", `{` + many(70_000, `"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`) + `}`,
+			"more than 65536 entries"},
+		{"much metadata", `{"__metadata__":{` + many(70_000, `"%d":""`) + `}}`,
+			"the metadata has more than 65536 entries"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := writeTemp(t, encode(c.header, 1, 2))
@@ -282,7 +291,8 @@ func TestWriteAgainstIndependentDecoder(t *testing.T) {
 			require.Equal(t, append([]int{}, want.Shape...), got.Shape)
 			require.Equal(t, []int{end, end + 4*len(want.Values)}, got.Offsets, "in the order given")
 			bits := make([]uint32, len(want.Values))
-			require.NoError(t, binary.Read(bytes.NewReader(data[got.Offsets[0]:got.Offsets[1]]), binary.LittleEndian, bits))
+			require.NoError(t, binary.Read(bytes.NewReader(data[got.Offsets[0]:got.Offsets[1]]), binary.LittleEndian,
+				bits))
 			require.Equal(t, bitsOf(want.Values), bits)
 			end = got.Offsets[1]
 		}
@@ -315,7 +325,8 @@ func TestRoundTripOfSeveralChunks(t *testing.T) {
 		values[i] = float32(i) * 1.25
 	}
 	path := filepath.Join(t.TempDir(), "file.safetensors")
-	require.NoError(t, WriteFile(t.Context(), path, nil, Float32{"a", []int{200_001}, values}, Float32{"b", nil, []float32{3}}))
+	require.NoError(t, WriteFile(t.Context(), path, nil, Float32{"a", []int{200_001}, values},
+		Float32{"b", nil, []float32{3}}))
 	f, err := Open(path)
 	require.NoError(t, err)
 	defer f.Close()
@@ -331,7 +342,8 @@ func TestWriteRefuses(t *testing.T) {
 		tensors  []Float32
 		message  string
 	}{
-		"too few values":   {nil, []Float32{{"a", []int{2}, one}}, `tensor "a" has 1 values, which do not fit the shape [2]`},
+		"too few values": {nil, []Float32{{"a", []int{2}, one}},
+			`tensor "a" has 1 values, which do not fit the shape [2]`},
 		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not fit the shape"},
 		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not fit the shape"},
 		"name twice":       {nil, []Float32{{"a", nil, one}, {"a", nil, one}}, `no tensor can be named "a"`},
