@@ -110,6 +110,19 @@ type SingleWorker interface {
 	Reference(q kg.Query, e int32) float64
 }
 
+// lastQuery remembers the query whose data a worker's scratch memory holds. The zero value is none.
+type lastQuery struct {
+	kept  bool
+	query kg.Query
+}
+
+// keep reports whether q is the query that was kept last, and keeps q.
+func (l *lastQuery) keep(q kg.Query) bool {
+	same := l.kept && l.query == q
+	l.kept, l.query = true, q
+	return same
+}
+
 // OneByOne returns a Worker that calls w for each vector.
 func OneByOne(w SingleWorker) Worker { return oneByOne{w} }
 

@@ -124,11 +124,10 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// The matrices of Reference. If prepared, those that depend on the query alone belong to query.
+	// The matrices of Reference. Those that depend on the query alone belong to the last query.
 	anchor, p, q, s, x []float64
 	columns            []float64
-	prepared           bool
-	query              kg.Query
+	last               lastQuery
 	// relations holds, by side, the matrices of the last relation for tail queries and those of the
 	// inverse of the last relation for head queries.
 	relations [2]relationMatrices
@@ -249,8 +248,7 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 func (w *matrixWorker) Reference(q kg.Query, e int32) float64 {
 	r := w.relation(kg.Tail, q.Relation)
 	b, d := w.backend, w.d
-	if !w.prepared || w.query != q {
-		w.prepared, w.query = true, q
+	if !w.last.keep(q) {
 		w.unpack(w.anchor, q.Anchor)
 		if q.Side == kg.Tail {
 			b.MatMul(w.p, w.anchor, r.head, d)

@@ -156,10 +156,8 @@ func (w *featureTower) features(phi, a []float32) {
 	b.UnpackSymmetric32(w.e, a, 2)
 	b.MatMulLower32(w.y, w.e, w.e, linalg.Matrix{})
 	copy(phi[:p], a)
-	at := -1
 	for i := range w.d {
-		at += i + 1
-		phi[at] *= 2
+		phi[Triangle(i+1)-1] *= 2 // the diagonal
 	}
 	b.PackLower32(phi[p:2*p], w.y, 1, 1)
 }
@@ -179,9 +177,8 @@ func (w *featureTower) gradient(da, dphi, a []float32) {
 	b.AddTranspose32(w.y) // E G = (G E)ᵀ
 	b.PackLower32(da[:p], w.y, 1, 1)
 	b.Axpy(da[:p], 1, dphi[:p])
-	at := -1
 	for i := range w.d {
-		at += i + 1
+		at := Triangle(i+1) - 1 // on the diagonal
 		da[at] = w.y.Row(i)[i] + 2*dphi[at]
 	}
 }

@@ -76,10 +76,9 @@ type pRotatEWorker struct {
 	*pRotatEModel
 	rotation rotation
 	entity   phases // scratch
-	// sum is x and y of a head and a relation. If prepared, anchor belongs to query, and so does
-	// sum for a tail query.
-	prepared    bool
-	query       kg.Query
+	// anchor belongs to the last query. sum is x and y of a head and a relation: after a tail query,
+	// of its head.
+	last        lastQuery
 	anchor, sum phases
 }
 
@@ -122,8 +121,7 @@ func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
 
 func (w *pRotatEWorker) Reference(q kg.Query, e int32) float64 {
 	r := w.rotation.of(&w.phaseTable, q.Relation)
-	if !w.prepared || w.query != q {
-		w.prepared, w.query = true, q
+	if !w.last.keep(q) {
 		w.anchor.set(w.Row(entityTable, q.Anchor), w.unit)
 		if q.Side == kg.Tail {
 			w.sum.add(w.anchor, r)

@@ -48,10 +48,8 @@ func (m *rotatEModel) NewWorker(*kernel.Backend) Worker {
 type rotatEWorker struct {
 	*rotatEModel
 	rotation rotation
-	// re and im are h∘r. If prepared, they belong to the tail query in query.
-	prepared bool
-	query    kg.Query
-	re, im   []float64
+	re, im   []float64 // h∘r: after a tail query, of its head
+	last     lastQuery
 }
 
 // Feature interleaves the entity's row. The size is Σ|e_i|.
@@ -84,13 +82,12 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 {
 	r := w.rotation.of(&w.phaseTable, q.Relation)
 	if q.Side == kg.Tail {
-		if !w.prepared || w.query != q {
-			w.prepared, w.query = true, q
+		if !w.last.keep(q) {
 			w.product(w.Row(entityTable, q.Anchor), r)
 		}
 		return w.distance(w.Row(entityTable, e))
 	}
-	w.prepared = false
+	w.last.kept = false
 	w.product(w.Row(entityTable, e), r)
 	return w.distance(w.Row(entityTable, q.Anchor))
 }

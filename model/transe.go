@@ -21,9 +21,11 @@ import (
 // long, which keeps ‖ψ‖‖φ‖, and with it the error bound, near the score.
 
 var (
-	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model { return &transEL1{t} })
+	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model {
+		return &transEL1{translation{t, linalg.DistanceL1}}
+	})
 	transeL2 = transE("transe-l2", "γ − ‖h + r − t‖₂", func(t Tables) Model {
-		m := &transEL2{Tables: t}
+		m := &transEL2{translation: translation{t, linalg.DistanceL2}}
 		m.balance = m.newBalance()
 		return m
 	})
@@ -40,9 +42,15 @@ func transE(name, score string, build func(Tables) Model) *Spec {
 	}
 }
 
+// translation is the part of TransE that does not depend on the norm.
+type translation struct {
+	Tables
+	distance linalg.DistanceKind // of training
+}
+
 // translate calls out with every q_i of a query. It returns an upper bound of the norm of the
 // anchor plus the norm of the relation, by the given norm.
-func (t *Tables) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
+func (t *translation) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
 	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
 	for i, a := range anchor {
 		if q.Side == kg.Tail {
@@ -55,7 +63,7 @@ func (t *Tables) translate(q kg.Query, out func(i int, q float64), norm func([]f
 }
 
 // transEL1 needs no scratch memory, so it is its own worker.
-type transEL1 struct{ Tables }
+type transEL1 struct{ translation }
 
 func (m *transEL1) Tower(kg.Side) Tower {
 	return Tower{Compare: L1, Psi: m.config.Dim, Phi: m.config.Dim}
@@ -97,7 +105,7 @@ func (m *transEL1) Reference(q kg.Query, e int32) float64 {
 
 // transEL2 needs no scratch memory, so it is its own worker.
 type transEL2 struct {
-	Tables
+	translation
 	balance float64 // b
 }
 
@@ -164,20 +172,12 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 // Training compares ψ = q and φ = e by the distance of the model's norm. The penalties of a triple
 // are frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3, the same with Σ|x|³.
 
-func (m *transEL1) Training() Training {
-	return distanceTraining(linalg.DistanceL1, m.config.Dim, NoPenalty, Frobenius, N3)
+func (t *translation) Training() Training {
+	return distanceTraining(t.distance, t.config.Dim, NoPenalty, Frobenius, N3)
 }
 
-func (m *transEL2) Training() Training {
-	return distanceTraining(linalg.DistanceL2, m.config.Dim, NoPenalty, Frobenius, N3)
-}
-
-func (m *transEL1) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &transETraining{newTableTraining(&m.Tables, b, p)}
-}
-
-func (m *transEL2) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &transETraining{newTableTraining(&m.Tables, b, p)}
+func (t *translation) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &transETraining{newTableTraining(&t.Tables, b, p)}
 }
 
 type transETraining struct{ tableTraining }
