@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/mquine/mquine/internal/fault"
@@ -80,18 +81,16 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 
 // readRotate completes c from a folder of the RotatE repository.
 func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
-	path := filepath.Join(c.Path, rotateConfig)
-	options, err := readRotateConfig(path)
+	options, err := readRotateConfig(filepath.Join(c.Path, rotateConfig))
 	if err != nil {
 		return err
 	}
-	config, widths, err := options.model()
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	dataPath, err := options.string("data_path")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	config, widths := options.model()
+	dataPath := options.string("data_path")
+	keys := [2]string{"nentity", "nrelation"}
+	rows := [2]int{options.integer(keys[0]), options.integer(keys[1])}
+	if options.err != nil {
+		return options.err
 	}
 	if c.VocabularyDir, err = c.findVocabularies(ctx, o, dataPath); err != nil {
 		return err
@@ -105,14 +104,9 @@ func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
 	c.Dataset = filepath.Base(dataPath)
 
 	for i, t := range c.source.tensors {
-		key := [2]string{"nentity", "nrelation"}[i]
-		rows, err := options.integer(key)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if want := []int{rows, widths[i]}; len(t.shape) != 2 || t.shape[0] != rows || t.shape[1] != widths[i] {
+		if want := []int{rows[i], widths[i]}; !slices.Equal(t.shape, want) {
 			return fmt.Errorf("%s: tensor %q has shape %v, but the options in %s "+
-				"(%s, hidden_dim, doubled embeddings) need %v", t.path, t.name, t.shape, rotateConfig, key, want)
+				"(%s, hidden_dim, doubled embeddings) need %v", t.path, t.name, t.shape, rotateConfig, keys[i], want)
 		}
 	}
 	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
@@ -143,10 +137,14 @@ func (c *Checkpoint) findVocabularies(ctx context.Context, o options, dataPath s
 		"(%.200q): copy them into it, or name their folder with --vocab", c.Path, rotateConfig, dataPath)
 }
 
-// rotateOptions are the options in config.json.
-type rotateOptions map[string]any
+// rotateOptions holds the options in config.json. Its methods record the first error in err.
+type rotateOptions struct {
+	path   string
+	values map[string]any
+	err    error
+}
 
-func readRotateConfig(path string) (_ rotateOptions, err error) {
+func readRotateConfig(path string) (_ *rotateOptions, err error) {
 	file, err := mapped.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is missing: without the training options the tables cannot be scored", path)
@@ -162,14 +160,14 @@ func readRotateConfig(path string) (_ rotateOptions, err error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(contents))
 	d.UseNumber()
-	var o rotateOptions
-	switch err := d.Decode(&o); {
+	o := &rotateOptions{path: path}
+	switch err := d.Decode(&o.values); {
 	case errors.As(err, new(*json.UnmarshalTypeError)): // JSON of another kind
 		return nil, fmt.Errorf("%s is not one JSON object", path)
 	case err != nil:
 		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
 	}
-	if o == nil || d.More() {
+	if o.values == nil || d.More() {
 		return nil, fmt.Errorf("%s is not one JSON object", path)
 	}
 	return o, nil
@@ -177,29 +175,16 @@ func readRotateConfig(path string) (_ rotateOptions, err error) {
 
 // model returns the configuration of the model, without the numbers of entities and relations, and
 // the widths of the two tables.
-func (o rotateOptions) model() (config model.Config, widths [2]int, err error) {
-	name, err := o.string("model")
-	if err != nil {
-		return config, widths, err
-	}
+func (o *rotateOptions) model() (config model.Config, widths [2]int) {
+	name := o.string("model")
 	m, known := rotateModels[name]
 	if !known {
-		return config, widths, fmt.Errorf("model %.40q is unknown: "+
-			"the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE", name)
+		o.fail("model %.40q is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE", name)
 	}
-	hidden, err := o.integer("hidden_dim")
-	if err != nil {
-		return config, widths, err
-	}
-	gamma, err := o.number("gamma")
-	if err != nil {
-		return config, widths, err
-	}
-	double, doubled := [2]string{"double_entity_embedding", "double_relation_embedding"}, [2]bool{}
-	for i, key := range double {
-		if doubled[i], err = o.boolean(key); err != nil {
-			return config, widths, err
-		}
+	hidden, gamma := o.integer("hidden_dim"), o.number("gamma")
+	double := [2]string{"double_entity_embedding", "double_relation_embedding"}
+	doubled := [2]bool{o.boolean(double[0]), o.boolean(double[1])}
+	for i := range widths {
 		widths[i] = hidden
 		if doubled[i] {
 			widths[i] *= 2
@@ -212,67 +197,74 @@ func (o rotateOptions) model() (config model.Config, widths [2]int, err error) {
 		// Doubling only adds dimensions here. The embedding range still follows from hidden_dim.
 		config.Dim = widths[0]
 		if widths[0] != widths[1] {
-			return config, widths, fmt.Errorf("%s needs %s and %s to be the same", name, double[0], double[1])
+			o.fail("%s needs %s and %s to be the same", name, double[0], double[1])
 		}
-		return config, widths, nil
+		return config, widths
 	}
 	for i, want := range [2]int{m.entity, m.relation} {
 		if doubled[i] != (want == 2) {
-			return config, widths, fmt.Errorf("%s needs %s to be %t", name, double[i], want == 2)
+			o.fail("%s needs %s to be %t", name, double[i], want == 2)
 		}
 	}
-	return config, widths, nil
+	return config, widths
+}
+
+// fail records an error, unless there is one.
+func (o *rotateOptions) fail(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%s: "+format, append([]any{o.path}, args...)...)
+	}
+}
+
+// wrong records that an option does not have the wanted kind of value.
+func (o *rotateOptions) wrong(key, want string) {
+	if v, given := o.values[key]; given {
+		o.fail("option %q is %.40q, which is not %s", key, fmt.Sprint(v), want)
+	} else {
+		o.fail("option %q is missing", key)
+	}
 }
 
 // string returns a text option, empty if it is null or missing.
-func (o rotateOptions) string(key string) (string, error) {
-	switch v := o[key].(type) {
-	case nil:
-		return "", nil
-	case string:
-		return v, nil
+func (o *rotateOptions) string(key string) string {
+	text, ok := o.values[key].(string)
+	if !ok && o.values[key] != nil {
+		o.wrong(key, "a text")
 	}
-	return "", o.wrong(key, "a text")
+	return text
 }
 
-func (o rotateOptions) boolean(key string) (bool, error) {
-	if v, ok := o[key].(bool); ok {
-		return v, nil
+func (o *rotateOptions) boolean(key string) bool {
+	v, ok := o.values[key].(bool)
+	if !ok {
+		o.wrong(key, "true or false")
 	}
-	return false, o.wrong(key, "true or false")
+	return v
 }
 
 // integer returns a number of rows or columns.
-func (o rotateOptions) integer(key string) (int, error) {
-	v, _ := o[key].(json.Number)
+func (o *rotateOptions) integer(key string) int {
+	v, _ := o.values[key].(json.Number)
 	n, err := strconv.ParseInt(v.String(), 10, 32)
 	if err != nil || n < 1 {
-		return 0, o.wrong(key, "a whole number from 1")
+		o.wrong(key, "a positive integer")
 	}
-	return int(n), nil
+	return int(n)
 }
 
-func (o rotateOptions) number(key string) (float64, error) {
-	v, _ := o[key].(json.Number)
+func (o *rotateOptions) number(key string) float64 {
+	v, _ := o.values[key].(json.Number)
 	x, err := strconv.ParseFloat(v.String(), 64)
 	if err != nil || math.IsInf(x, 0) {
-		return 0, o.wrong(key, "a number")
+		o.wrong(key, "a number")
 	}
-	return x, nil
-}
-
-func (o rotateOptions) wrong(key, want string) error {
-	v, given := o[key]
-	if !given {
-		return fmt.Errorf("option %q is missing", key)
-	}
-	return fmt.Errorf("option %q is %.40q, which is not %s", key, fmt.Sprint(v), want)
+	return x
 }
 
 // text returns the options as metadata. It leaves out nulls, lists and objects.
-func (o rotateOptions) text() map[string]string {
+func (o *rotateOptions) text() map[string]string {
 	text := map[string]string{}
-	for key, value := range o {
+	for key, value := range o.values {
 		switch v := value.(type) {
 		case string, bool, json.Number:
 			text[key] = fmt.Sprint(v)
