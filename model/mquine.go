@@ -124,12 +124,13 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// The matrices of Reference. Those that depend on the query alone belong to the last query.
+	// The matrices of Reference. The matrices that depend on the query alone belong to the last
+	// query.
 	anchor, p, q, s, x []float64
 	columns            []float64
 	last               lastQuery
-	// relations holds, by side, the matrices of the last relation for tail queries and those of the
-	// inverse of the last relation for head queries.
+	// relations holds, by side, the matrices of the last relation of tail queries and of the
+	// inverse of the last relation of head queries.
 	relations [2]relationMatrices
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// matrices holds a model as plain d × d matrices. Those of entities are symmetric.
+// matrices holds a model as plain d × d matrices. The matrices of entities are symmetric.
 type matrices struct {
 	entities          [][][]float64
 	head, tail, cross [][][]float64

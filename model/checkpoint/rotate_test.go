@@ -146,7 +146,7 @@ func TestOpenRotateModels(t *testing.T) {
 		require.NoError(t, err, c.model)
 		c.want.Entities, c.want.Relations = 3, 1
 		c.want.Hyper = map[string]float64{"gamma": 12, "embedding_range": 14.0 / 3}
-		assert.Equal(t, c.want, ckpt.Model.Config(), "the range is that of hidden_dim")
+		assert.Equal(t, c.want, ckpt.Model.Config(), "the range follows from hidden_dim")
 		require.NoError(t, ckpt.Close())
 	}
 }
@@ -272,7 +272,7 @@ func TestRotateVocabularies(t *testing.T) {
 	c, err = Open(t.Context(), f.write(t), VocabularyFolder(given))
 	require.NoError(t, err)
 	assert.Equal(t, given, c.VocabularyDir)
-	assert.Equal(t, filepath.Base(given), c.Dataset, "that of the vocabularies, where the options have none")
+	assert.Equal(t, filepath.Base(given), c.Dataset, "named after the vocabularies, if the options name none")
 	require.NoError(t, c.Close())
 
 	dir := small().write(t)

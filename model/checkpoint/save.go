@@ -63,7 +63,7 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 
 // Replace replaces the model of the checkpoint in the folder dir. It writes model.safetensors only,
 // atomically: after an error or a cancelled context, the old file is still there. The vocabularies
-// must be those of the checkpoint. Programs that have the checkpoint open keep the old model. For
+// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. For
 // metadata see Save.
 func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string) error {
