@@ -188,8 +188,9 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// verify returns an error if a file was changed since it was opened. It verifies the file that was
-// opened first last, so that all files are known to be unchanged at one moment.
+// verify returns an error if a file was changed since it was opened. It goes through the files in
+// the reverse order of opening, so the periods in which the files are known to be unchanged are
+// nested.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")

@@ -51,7 +51,8 @@ func rotateSmall() rotateFolder {
 		options: map[string]any{
 			"model": "RotatE", "hidden_dim": 2, "gamma": 6.0, "double_entity_embedding": true,
 			"double_relation_embedding": false,
-			"nentity":                   3, "nrelation": 1, "data_path": "data/toy", "regions": nil, "cuda": false, "learning_rate": 0.01,
+			"nentity":                   3, "nrelation": 1,
+			"data_path": "data/toy", "regions": nil, "cuda": false, "learning_rate": 0.01,
 		},
 		entity:   npyFile(3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
 		relation: npyFile(1, 2, 0.5, -0.25),
