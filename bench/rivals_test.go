@@ -123,7 +123,7 @@ func (c *counting) panel(better []int32) {
 	c.each(c.n/c.backend.NR, func(w, p int) {
 		c.kernels.Score(c.scratch[w], &kernel.PanelCall{
 			K: c.k, Strips: c.strips, Panel: c.panels[p*size : (p+1)*size], ValidLanes: 1<<c.backend.NR - 1,
-			TruthStart: c.rows, Thresholds: c.ends, Counts: counts[w],
+			TargetStart: c.rows, Thresholds: c.ends, Counts: counts[w],
 		})
 	})
 	for _, part := range counts {
