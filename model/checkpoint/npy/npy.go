@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
@@ -29,20 +28,10 @@ type File struct {
 }
 
 // Open opens a file of little-endian float32 numbers in C order. An error names the file.
-func Open(path string) (_ *File, err error) {
-	m, err := mapped.Open(path)
+func Open(path string) (*File, error) {
+	m, f, err := mapped.Parse(path, parse)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = m.Close()
-		}
-	}()
-	defer fault.Guard().Catch(&err)
-	f, err := parse(m.Contents())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	f.mapped = m
 	return f, nil

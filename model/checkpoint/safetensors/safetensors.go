@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
@@ -42,20 +41,10 @@ type File struct {
 }
 
 // Open opens a file and checks its whole header. An error names the file.
-func Open(path string) (_ *File, err error) {
-	m, err := mapped.Open(path)
+func Open(path string) (*File, error) {
+	m, f, err := mapped.Parse(path, parse)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = m.Close()
-		}
-	}()
-	defer fault.Guard().Catch(&err)
-	f, err := parse(m.Contents())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	f.path, f.mapped = path, m
 	return f, nil

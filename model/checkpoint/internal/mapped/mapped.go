@@ -5,10 +5,13 @@ package mapped
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"unsafe"
+
+	"github.com/mquine/mquine/internal/fault"
 )
 
 // File holds the contents of an open file. If they are mapped, a program that writes to the file
@@ -53,6 +56,24 @@ func open(path string) (*File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Parse opens a regular file and parses its contents. Errors name the file.
+func Parse[T any](path string, parse func(contents []byte) (T, error)) (_ *File, parsed T, err error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, parsed, fmt.Errorf("reading %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	defer fault.Guard().Catch(&err)
+	if parsed, err = parse(f.Contents()); err != nil {
+		return nil, parsed, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, parsed, nil
 }
 
 // load makes the first size bytes of the file the contents.
