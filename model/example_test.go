@@ -30,8 +30,10 @@ func Example() {
 		reference := worker.Reference(query, e)
 		fmt.Printf("entity %d: reference score %v, printed as %v\n", e, reference, m.Score(reference))
 	}
-	// Output: entity 0: reference score -1.5, printed as 4.5 entity 1: reference score -4.5,
-	// printed as 1.5 entity 2: reference score -1, printed as 5
+	// Output:
+	// entity 0: reference score -1.5, printed as 4.5
+	// entity 1: reference score -4.5, printed as 1.5
+	// entity 2: reference score -1, printed as 5
 }
 
 // The parameters of MQuinE for 100 entities and 7 relations.
@@ -43,7 +45,11 @@ func ExampleParameters() {
 	for _, p := range parameters {
 		fmt.Println(p.Name, p.Dims())
 	}
-	// Output: entity [100 6] relation.head [7 3 3] relation.tail [7 3 3] relation.cross [7 3 3]
+	// Output:
+	// entity [100 6]
+	// relation.head [7 3 3]
+	// relation.tail [7 3 3]
+	// relation.cross [7 3 3]
 }
 
 // The hyper-parameters of a model, with the values that a new model gets.
@@ -60,5 +66,9 @@ func ExampleInitialConfig() {
 	for _, h := range spec.Hyper {
 		fmt.Println(h.Key, h.Of(c))
 	}
-	// Output: γ − m Σ|sin(θ_h + θ_r − θ_t)| gamma 12 embedding_range 0.5 modulus 0.25
+	// Output:
+	// γ − m Σ|sin(θ_h + θ_r − θ_t)|
+	// gamma 12
+	// embedding_range 0.5
+	// modulus 0.25
 }

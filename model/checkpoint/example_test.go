@@ -43,7 +43,9 @@ func Example() {
 	if err := c.Verify(ctx); err != nil {
 		log.Fatal(err)
 	}
-	// Output: mquine/1 distmult 2 letters [ada charles] [1 2 3 4]
+	// Output:
+	// mquine/1 distmult 2 letters
+	// [ada charles] [1 2 3 4]
 }
 
 // Inspect describes the tensors of a checkpoint, also of one that Open refuses.
@@ -56,5 +58,7 @@ func ExampleInspect() {
 	for _, t := range i.Tensors {
 		fmt.Println(t.Name, t.DType, t.Shape, "NaN:", t.Values.NaN)
 	}
-	// Output: entity F32 [90 22] NaN: 0 relation F32 [5 22] NaN: 0
+	// Output:
+	// entity F32 [90 22] NaN: 0
+	// relation F32 [5 22] NaN: 0
 }
