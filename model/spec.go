@@ -47,9 +47,12 @@ type Spec struct {
 
 // Check returns an error if the configuration is invalid.
 func (s *Spec) Check(c Config) error {
-	if c.Dim < 1 || c.Dim > s.MaxDim || c.Entities < 0 || c.Relations < 0 {
-		return fmt.Errorf("model %s: dimension %d (1 to %d), %d entities, %d relations: out of range",
-			s.Name, c.Dim, s.MaxDim, c.Entities, c.Relations)
+	if c.Dim < 1 || c.Dim > s.MaxDim {
+		return fmt.Errorf("model %s: dimension %d is out of range: it must be from 1 to %d", s.Name, c.Dim, s.MaxDim)
+	}
+	if c.Entities < 0 || c.Relations < 0 {
+		return fmt.Errorf("model %s: %d entities and %d relations: neither may be negative",
+			s.Name, c.Entities, c.Relations)
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Hyper)) {
 		if !slices.ContainsFunc(s.Hyper, func(h *HyperParameter) bool { return h.Key == key }) {
