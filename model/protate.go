@@ -76,8 +76,8 @@ type pRotatEWorker struct {
 	*pRotatEModel
 	rotation rotation
 	entity   phases // scratch
-	// anchor belongs to the last query. sum is x and y of a head and a relation: after a tail query,
-	// of its head.
+	// anchor belongs to the last query. sum is x and y of a head and a relation: after a tail
+	// query, of its head.
 	last        lastQuery
 	anchor, sum phases
 }

@@ -157,7 +157,7 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	case err != nil:
 		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
 	case !info.IsDir():
-		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder that holds the files of the checkpoint", dir)
+		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint", dir)
 	}
 	var markers []string
 	for _, f := range formats {

@@ -144,7 +144,7 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 	dir := small().write(t)
 	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))
-	assert.ErrorContains(t, err, "is not a folder: give the folder that holds the files of the checkpoint")
+	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint")
 
 	for _, name := range []string{"entities.tsv", "relations.tsv"} {
 		dir := small().write(t)
