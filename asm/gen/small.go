@@ -9,15 +9,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates MatMulStrip8AVX512 and MatMulStrip4AVX2: a few rows of a product of small float32 matrices, in
+// microtiles of 8×48 and 4×24 or narrower.
+
 const strip32Doc = `computes %[1]d rows of a product of small matrices in float32:
 
 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < %[1]d, j < 8·eights, t < k
 
-The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
-nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.`
+A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is added to it.
 
-// strips32 emits strips of products of small matrices: as many rows and, of the columns, up to
-// three vectors at a time as the registers hold.
+Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.`
+
+// strips32 emits the kernels of both instruction sets: as many rows, and up to three vectors of columns, as the registers
+// hold.
 func strips32(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
@@ -28,22 +32,23 @@ func strips32(c *build.Context) {
 	})
 }
 
-// strip32 emits a strip of n rows. groups are the numbers of eights of columns that are computed at a
-// time; an odd eight in a group of AVX-512 takes half of a vector.
-func (c vectors) strip32(n int, groups []int) {
-	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set), "func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
+// strip32 emits the kernel for n rows. widths lists the widths of its microtiles, in eights of columns, widest first. The
+// last eight of an odd width uses half of a vector in AVX-512.
+func (c vectors) strip32(n int, widths []int) {
+	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set),
+		"func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
 		fmt.Sprintf(strip32Doc, n))
 	dst, b := c.param("c"), c.param("b")
 	ld, left := c.bytes("ld"), c.param("eights")
 	aRow := c.bytes("aRow")
-	// Copied into accumulators, since avo takes clearing a 512-bit register for reading it: those of
-	// all groups would want registers from the beginning.
+	// avo believes that clearing a 512-bit register reads it, so that the accumulators of all widths would be live from
+	// the beginning. Copy zeros into them instead.
 	var blank reg.VecVirtual
 	if c.lanes == 16 {
 		blank = c.zero()
 	}
 	type part struct {
-		at   int // of its first column
+		at   int // its first column
 		half bool
 	}
 	register := func(p part) reg.VecVirtual {
@@ -65,32 +70,32 @@ func (c vectors) strip32(n int, groups []int) {
 		return r
 	}
 	label := func(name string, eights int) string { return fmt.Sprintf("%s%d", name, eights) }
-	most := groups[0]
+	most := widths[0]
 	c.Label("next")
-	for _, eights := range groups[1:] {
+	for _, eights := range widths[1:] {
 		c.CMPQ(left, operand.Imm(uint64(eights)))
-		c.JEQ(operand.LabelRef(label("group", eights)))
+		c.JEQ(operand.LabelRef(label("width", eights)))
 	}
-	c.Comment("two groups of the same size rather than a large and a small one")
+	c.Comment("Prefer two microtiles of equal width to a wide and a narrow one")
 	c.CMPQ(left, operand.Imm(uint64(most+most/3)))
-	c.JEQ(operand.LabelRef(label("group", most/3*2)))
-	for _, eights := range groups {
+	c.JEQ(operand.LabelRef(label("width", most/3*2)))
+	for _, eights := range widths {
 		var parts []part
 		for at := 0; at < 8*eights; at += c.lanes {
 			parts = append(parts, part{at, at+c.lanes > 8*eights})
 		}
-		c.Label(label("group", eights))
+		c.Label(label("width", eights))
 		acc := make([][]reg.VecVirtual, n)
 		for i := range acc {
 			for _, p := range parts {
 				acc[i] = append(acc[i], accumulator(p))
 			}
 		}
-		// Those of fewer columns are a part of these: the map has the largest group alone.
+		// Narrower microtiles use some of these registers, so that one line in the register map is enough.
 		if eights == most {
 			holds(c.Context, "sums of c[i][j]", slices.Concat(acc...)...)
 		}
-		c.Comment(fmt.Sprintf("%d columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes", 8*eights))
+		c.Comment(fmt.Sprintf("%d columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes", 8*eights))
 		a := c.rows(c.param("a"), aRow, n)
 		t, pb := c.param("k"), c.GP64()
 		c.MOVQ(b, pb)
