@@ -32,7 +32,8 @@ func TestPanelArgs(t *testing.T) {
 		{"AheadStride", 120, unsafe.Offsetof(a.AheadStride)},
 	} {
 		if f.generated != f.real {
-			t.Errorf("kernels read %s at offset %d, but it is at %d: run go generate ./asm", f.name, f.generated, f.real)
+			t.Errorf("kernels read %s at offset %d, but it is at %d: run go generate ./asm",
+				f.name, f.generated, f.real)
 		}
 	}
 }

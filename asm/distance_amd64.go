@@ -8,8 +8,8 @@ package asm
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
@@ -26,8 +26,8 @@ func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
@@ -44,8 +44,8 @@ func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
@@ -58,12 +58,13 @@ func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //go:noescape
 func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L1Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of 32:
+// L1Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
@@ -71,17 +72,19 @@ func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+// L1Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 32, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
@@ -89,13 +92,15 @@ func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
-// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for 16 columns.
-// It works on registers alone, which begin as x[0..47]; their values matter as in DotPeak.
+// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each
+// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
@@ -106,8 +111,8 @@ func L1GradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
@@ -124,8 +129,8 @@ func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
@@ -142,8 +147,8 @@ func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 8, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
@@ -156,12 +161,13 @@ func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 //go:noescape
 func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+// L1Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+// 16:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
@@ -169,13 +175,15 @@ func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for 8 columns.
-// It works on registers alone, which begin as x[0..23]; their values matter as in DotPeak.
+// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for
+// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
@@ -186,8 +194,8 @@ func L1GradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
@@ -204,8 +212,8 @@ func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
@@ -222,8 +230,8 @@ func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
@@ -236,48 +244,54 @@ func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //go:noescape
 func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L2Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of 32:
+// L2Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+// L2Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 32, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 16 columns.
-// It works on registers alone, which begin as x[0..31]; their values matter as in DotPeak.
+// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for
+// 16 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
 //go:noescape
 func L2ScoresPeakAVX512(n int, x *float32)
 
-// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for 16 columns.
-// It works on registers alone, which begin as x[0..47]; their values matter as in DotPeak.
+// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each
+// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
@@ -288,8 +302,8 @@ func L2GradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
@@ -306,8 +320,8 @@ func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
@@ -324,8 +338,8 @@ func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 8, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
@@ -336,32 +350,35 @@ func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 //go:noescape
 func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+// L2Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+// 16:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8 columns.
-// It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
+// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8
+// columns. It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
 //
 // Requires n > 0.
 //
 //go:noescape
 func L2ScoresPeakAVX2(n int, x *float32)
 
-// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for 8 columns.
-// It works on registers alone, which begin as x[0..23]; their values matter as in DotPeak.
+// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for
+// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
@@ -372,9 +389,9 @@ func L2GradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the
-// root is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][16]
@@ -387,12 +404,13 @@ func L2GradientPeakAVX2(n int, x *float32)
 //go:noescape
 func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// NormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+// NormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+// of 32:
 //
 //	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 8·strips, u < 32, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
@@ -401,21 +419,24 @@ func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 // ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 //
-// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for 16 columns.
-// It works on registers alone, which begin as x[0..63]; their values matter as in DotPeak.
+// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each
+// for 16 columns. It works on registers alone, which begin as x[0..63]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
 //go:noescape
 func NormScoresPeakAVX512(n int, x *float32)
 
-// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each for 16 columns.
-// It works on registers alone, which begin as x[0..79]; their values matter as in DotPeak.
+// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel,
+// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+// in DotPeak.
 //
 // Requires n > 0.
 //
@@ -426,9 +447,9 @@ func NormGradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the
-// root is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][8]
@@ -441,12 +462,13 @@ func NormGradientPeakAVX512(n int, x *float32)
 //go:noescape
 func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// NormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+// NormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+// 16:
 //
 //	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 6·strips, u < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
@@ -455,21 +477,24 @@ func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 // ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for 8 columns.
-// It works on registers alone, which begin as x[0..31]; their values matter as in DotPeak.
+// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for
+// 8 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
 //go:noescape
 func NormScoresPeakAVX2(n int, x *float32)
 
-// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each for 8 columns.
-// It works on registers alone, which begin as x[0..39]; their values matter as in DotPeak.
+// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each
+// for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as in
+// DotPeak.
 //
 // Requires n > 0.
 //
@@ -480,9 +505,9 @@ func NormGradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and
-// the second product fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+// of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][32]
@@ -499,9 +524,9 @@ func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and
-// the second product fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+// of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][32]
@@ -514,27 +539,30 @@ func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32
 //go:noescape
 func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// PhaseGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+// PhaseGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+// of 32:
 //
 //	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 //
-// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel, each for 16 columns.
-// It works on registers alone, which begin as x[0..79]; their values matter as in DotPeak.
+// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+// in DotPeak.
 //
 // Requires n > 0.
 //
@@ -545,9 +573,9 @@ func PhaseGradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and
-// the second product fused. If add is not 0, the sum is added to the entry of c. q and e
-// are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+// of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][8]
@@ -560,27 +588,30 @@ func PhaseGradientPeakAVX512(n int, x *float32)
 //go:noescape
 func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// PhaseGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+// PhaseGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel
+// of 16:
 //
 //	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-// entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel, each for 8 columns.
-// It works on registers alone, which begin as x[0..39]; their values matter as in DotPeak.
+// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+// each for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as
+// in DotPeak.
 //
 // Requires n > 0.
 //

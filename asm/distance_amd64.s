@@ -11,8 +11,8 @@ TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
@@ -63,7 +63,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -452,8 +453,8 @@ TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
@@ -512,7 +513,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -1133,8 +1135,8 @@ TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
@@ -1201,7 +1203,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -2060,12 +2063,13 @@ store:
 // func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
-	// L1Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of 32:
+	// L1Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
@@ -2073,7 +2077,8 @@ TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -2207,12 +2212,13 @@ GLOBL constanta933a822<>(SB), RODATA|NOPTR, $64
 // func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
-	// L1Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+	// L1Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 32, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
@@ -2220,7 +2226,8 @@ TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -2381,8 +2388,9 @@ store:
 // func L1GradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L1GradientPeakAVX512(SB), NOSPLIT, $0-16
-	// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for 16 columns.
-	// It works on registers alone, which begin as x[0..47]; their values matter as in DotPeak.
+	// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each
+	// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -2443,8 +2451,8 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
@@ -2491,7 +2499,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -2790,8 +2799,8 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
@@ -2844,7 +2853,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -3326,8 +3336,8 @@ TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 8, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
@@ -3446,12 +3456,13 @@ GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
 // func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
-	// L1Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+	// L1Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+	// 16:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
@@ -3459,7 +3470,8 @@ TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -3581,8 +3593,9 @@ store:
 // func L1GradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L1GradientPeakAVX2(SB), NOSPLIT, $0-16
-	// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for 8 columns.
-	// It works on registers alone, which begin as x[0..23]; their values matter as in DotPeak.
+	// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for
+	// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -3668,8 +3681,8 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
@@ -3718,7 +3731,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -4025,8 +4039,8 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
@@ -4083,7 +4097,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -4560,8 +4575,8 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
@@ -4626,7 +4641,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -5269,18 +5285,20 @@ store:
 // func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x16AVX512(SB), NOSPLIT, $0-72
-	// L2Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of 32:
+	// L2Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -5399,18 +5417,20 @@ store:
 // func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x32AVX512(SB), NOSPLIT, $0-72
-	// L2Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+	// L2Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 32, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -5562,8 +5582,9 @@ store:
 // func L2ScoresPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L2ScoresPeakAVX512(SB), NOSPLIT, $0-16
-	// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 16 columns.
-	// It works on registers alone, which begin as x[0..31]; their values matter as in DotPeak.
+	// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for
+	// 16 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -5622,8 +5643,9 @@ round:
 // func L2GradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L2GradientPeakAVX512(SB), NOSPLIT, $0-16
-	// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for 16 columns.
-	// It works on registers alone, which begin as x[0..47]; their values matter as in DotPeak.
+	// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each
+	// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -5687,8 +5709,8 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
@@ -5735,7 +5757,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -5980,8 +6003,8 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
@@ -6034,7 +6057,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -6408,8 +6432,8 @@ TEXT ·L2Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 8, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
@@ -6520,18 +6544,20 @@ store:
 // func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x16AVX2(SB), NOSPLIT, $0-72
-	// L2Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+	// L2Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+	// 16:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -6655,8 +6681,8 @@ store:
 // func L2ScoresPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L2ScoresPeakAVX2(SB), NOSPLIT, $0-16
-	// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8 columns.
-	// It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
+	// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8
+	// columns. It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -6715,8 +6741,9 @@ round:
 // func L2GradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L2GradientPeakAVX2(SB), NOSPLIT, $0-16
-	// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for 8 columns.
-	// It works on registers alone, which begin as x[0..23]; their values matter as in DotPeak.
+	// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for
+	// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -6780,9 +6807,9 @@ TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the
-	// root is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+	// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][16]
@@ -6838,7 +6865,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -7616,12 +7644,13 @@ GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 // func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
-	// NormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+	// NormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+	// of 32:
 	//
 	// 	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 8·strips, u < 32, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
@@ -7630,7 +7659,8 @@ TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -7860,8 +7890,9 @@ store:
 // func NormScoresPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormScoresPeakAVX512(SB), NOSPLIT, $0-16
-	// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for 16 columns.
-	// It works on registers alone, which begin as x[0..63]; their values matter as in DotPeak.
+	// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each
+	// for 16 columns. It works on registers alone, which begin as x[0..63]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -7982,8 +8013,9 @@ round:
 // func NormGradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormGradientPeakAVX512(SB), NOSPLIT, $0-16
-	// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each for 16 columns.
-	// It works on registers alone, which begin as x[0..79]; their values matter as in DotPeak.
+	// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel,
+	// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+	// in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -8057,9 +8089,9 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the
-	// root is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+	// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][8]
@@ -8106,7 +8138,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -8696,12 +8729,13 @@ store:
 // func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
-	// NormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+	// NormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+	// 16:
 	//
 	// 	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 6·strips, u < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
@@ -8710,7 +8744,8 @@ TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
 	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -8854,8 +8889,9 @@ store:
 // func NormScoresPeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormScoresPeakAVX2(SB), NOSPLIT, $0-16
-	// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for 8 columns.
-	// It works on registers alone, which begin as x[0..31]; their values matter as in DotPeak.
+	// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for
+	// 8 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -8976,8 +9012,9 @@ round:
 // func NormGradientPeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormGradientPeakAVX2(SB), NOSPLIT, $0-16
-	// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each for 8 columns.
-	// It works on registers alone, which begin as x[0..39]; their values matter as in DotPeak.
+	// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each
+	// for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as in
+	// DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -9047,9 +9084,9 @@ TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and
-	// the second product fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+	// of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][32]
@@ -9100,7 +9137,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -9432,9 +9470,9 @@ TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and
-	// the second product fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+	// of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][32]
@@ -9493,7 +9531,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -10008,21 +10047,23 @@ store:
 // func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
-	// PhaseGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of 32:
+	// PhaseGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+	// of 32:
 	//
 	// 	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-	// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -10203,8 +10244,9 @@ store:
 // func PhaseGradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·PhaseGradientPeakAVX512(SB), NOSPLIT, $0-16
-	// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel, each for 16 columns.
-	// It works on registers alone, which begin as x[0..79]; their values matter as in DotPeak.
+	// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+	// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+	// in DotPeak.
 	//
 	// Requires n > 0.
 	//
@@ -10251,9 +10293,9 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and
-	// the second product fused. If add is not 0, the sum is added to the entry of c. q and e
-	// are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+	// of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][8]
@@ -10300,7 +10342,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -10560,21 +10603,23 @@ store:
 // func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
-	// PhaseGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of 16:
+	// PhaseGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel
+	// of 16:
 	//
 	// 	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
-	// entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-	// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other operands.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -10702,8 +10747,9 @@ store:
 // func PhaseGradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·PhaseGradientPeakAVX2(SB), NOSPLIT, $0-16
-	// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel, each for 8 columns.
-	// It works on registers alone, which begin as x[0..39]; their values matter as in DotPeak.
+	// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+	// each for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as
+	// in DotPeak.
 	//
 	// Requires n > 0.
 	//

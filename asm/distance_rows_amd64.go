@@ -8,9 +8,10 @@ package asm
 //
 //	out[i] = Σ_p −|q − e|,  i < count
 //
-// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// L1Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of L1Scores. The kernel adds lanes l and l + 16, then
+// l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -19,12 +20,14 @@ package asm
 //go:noescape
 func L1RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L1RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+// L1RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
@@ -39,9 +42,10 @@ func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 //
 //	out[i] = Σ_p −|q − e|,  i < count
 //
-// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// L1Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of L1Scores. The kernel adds lanes l and l + 16, then
+// l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -50,12 +54,14 @@ func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 //go:noescape
 func L1RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L1RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+// L1RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
@@ -70,9 +76,10 @@ func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 //
 //	out[i] = Σ_p (q − e)²,  i < count
 //
-// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// L2Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of L2Scores. The kernel adds lanes l and l + 16, then
+// l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -81,12 +88,14 @@ func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 //go:noescape
 func L2RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L2RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+// L2RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -99,9 +108,10 @@ func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 //
 //	out[i] = Σ_p (q − e)²,  i < count
 //
-// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// L2Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of L2Scores. The kernel adds lanes l and l + 16, then
+// l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -110,12 +120,14 @@ func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride 
 //go:noescape
 func L2RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// L2RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+// L2RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -128,9 +140,10 @@ func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 //
 //	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 //
-// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// NormScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of NormScores. The kernel adds lanes l and l + 16,
+// then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -139,12 +152,14 @@ func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride in
 //go:noescape
 func NormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// NormRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+// NormRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
 // ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -160,9 +175,10 @@ func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, strid
 //
 //	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 //
-// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// NormScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of NormScores. The kernel adds lanes l and l + 16,
+// then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -171,12 +187,14 @@ func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, strid
 //go:noescape
 func NormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// NormRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+// NormRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
 // ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -192,9 +210,10 @@ func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride 
 //
 //	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 //
-// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// PhaseScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of PhaseScores. The kernel adds lanes l and l + 16,
+// then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -203,15 +222,17 @@ func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride 
 //go:noescape
 func PhaseRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// PhaseRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+// PhaseRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
-// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -224,9 +245,10 @@ func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stri
 //
 //	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 //
-// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-// PhaseScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+// from 0 with p ascending and the operations of PhaseScores. The kernel adds lanes l and l + 16,
+// then l and l + 8, l + 4, l + 2, and the last two.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -235,15 +257,17 @@ func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stri
 //go:noescape
 func PhaseRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 
-// PhaseRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+// PhaseRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+// table:
 //
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
-// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+// distance.go, and is then added to dx[u].
 //
-// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //

@@ -11,9 +11,10 @@ TEXT ·L1RowScoresAVX512(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p −|q − e|,  i < count
 	//
-	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// L1Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L1Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -121,12 +122,14 @@ GLOBL constant7fffffff<>(SB), RODATA|NOPTR, $64
 // func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L1RowGradientAVX512(SB), NOSPLIT, $0-72
-	// L1RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// L1RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
@@ -296,9 +299,10 @@ TEXT ·L1RowScoresAVX2(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p −|q − e|,  i < count
 	//
-	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// L1Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L1Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -421,12 +425,14 @@ done:
 // func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L1RowGradientAVX2(SB), NOSPLIT, $0-72
-	// L1RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// L1RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
@@ -629,9 +635,10 @@ TEXT ·L2RowScoresAVX512(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p (q − e)²,  i < count
 	//
-	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// L2Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L2Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -724,12 +731,14 @@ done:
 // func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L2RowGradientAVX512(SB), NOSPLIT, $0-72
-	// L2RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// L2RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -878,9 +887,10 @@ TEXT ·L2RowScoresAVX2(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p (q − e)²,  i < count
 	//
-	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// L2Scores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L2Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -995,12 +1005,14 @@ done:
 // func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L2RowGradientAVX2(SB), NOSPLIT, $0-72
-	// L2RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// L2RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -1157,9 +1169,10 @@ TEXT ·NormRowScoresAVX512(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 	//
-	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// NormScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of NormScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -1384,12 +1397,14 @@ GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 // func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·NormRowGradientAVX512(SB), NOSPLIT, $0-72
-	// NormRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// NormRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
 	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -1623,9 +1638,10 @@ TEXT ·NormRowScoresAVX2(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 	//
-	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// NormScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of NormScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -1900,12 +1916,14 @@ done:
 // func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormRowGradientAVX2(SB), NOSPLIT, $0-72
-	// NormRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// NormRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
 	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
@@ -2145,9 +2163,10 @@ TEXT ·PhaseRowScoresAVX512(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 	//
-	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// PhaseScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of PhaseScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -2277,15 +2296,17 @@ done:
 // func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PhaseRowGradientAVX512(SB), NOSPLIT, $0-72
-	// PhaseRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// PhaseRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
-	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-	// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -2467,9 +2488,10 @@ TEXT ·PhaseRowScoresAVX2(SB), NOSPLIT, $0-64
 	//
 	// 	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 	//
-	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is group p of the row at
-	// table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
-	// PhaseScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of PhaseScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -2656,15 +2678,17 @@ done:
 // func PhaseRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·PhaseRowGradientAVX2(SB), NOSPLIT, $0-72
-	// PhaseRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a table:
+	// PhaseRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
-	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-	// fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
+	// distance.go, and is then added to dx[u].
 	//
-	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are the
-	// columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//

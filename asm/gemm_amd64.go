@@ -8,8 +8,8 @@ package asm
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-// the entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][8]
 //	b  [k][48]
@@ -26,8 +26,8 @@ func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-// the entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][8]
 //	b  [k][48]
@@ -44,8 +44,8 @@ func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 48, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-// the entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][8]
 //	b  [k][48]
@@ -62,8 +62,8 @@ func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-// the entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][6]
 //	b  [k][16]
@@ -80,8 +80,8 @@ func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride 
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 16, t < k
 //
-// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-// the entry of c.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][6]
 //	b  [k][16]

@@ -11,8 +11,8 @@ TEXT ·Gemm8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-	// the entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
@@ -60,7 +60,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -295,8 +296,8 @@ TEXT ·Gemm8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-	// the entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
@@ -352,7 +353,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -685,8 +687,8 @@ TEXT ·Gemm8x48AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 48, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-	// the entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
@@ -750,7 +752,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -1181,8 +1184,8 @@ TEXT ·Gemm6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-	// the entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][6]
 	// 	b  [k][16]
@@ -1228,7 +1231,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -1419,8 +1423,8 @@ TEXT ·Gemm6x16AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
-	// the entry of c.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][6]
 	// 	b  [k][16]
@@ -1472,7 +1476,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)

@@ -12,8 +12,8 @@ TEXT ·PairDotAVX512(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -93,8 +93,8 @@ TEXT ·PairDotAVX2(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -192,8 +192,8 @@ TEXT ·PairL1AVX512(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = −|x − y|
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -284,8 +284,8 @@ TEXT ·PairL1AVX2(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = −|x − y|
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -403,8 +403,8 @@ TEXT ·PairNormAVX512(SB), NOSPLIT, $0-56
 	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
 	// 	pair contribute it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -505,8 +505,8 @@ TEXT ·PairNormAVX2(SB), NOSPLIT, $0-56
 	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
 	// 	pair contribute it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -639,14 +639,15 @@ terms:
 // func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
-	// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+	// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32
+	// entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
 	// 	it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -746,8 +747,8 @@ TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
 	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
 	// 	it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
 	//
 	// Requires n > 0, a multiple of 32, and count > 0.
 	//
@@ -875,7 +876,8 @@ terms:
 // func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 // Requires: AVX, AVX2, AVX512F, AVX512VNNI
 TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
-	// PairInt8AVX512VNNI computes the dot products of one row of signed bytes with listed rows of unsigned bytes:
+	// PairInt8AVX512VNNI computes the dot products of one row of signed bytes with listed rows of
+	// unsigned bytes:
 	//
 	// 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 	//

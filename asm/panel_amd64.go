@@ -4,13 +4,14 @@
 
 package asm
 
-// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and counts as
-// PanelArgs describes. The score is
+// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and counts
+// as PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 //
-// over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel converts the sums to
-// float32 if TargetStart is not nil, which marks the last call for these strips.
+// over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel
+// converts the sums to float32 if TargetStart is not nil, which marks the last call for these
+// strips.
 //
 // The result is the number of pairs in Undecided.
 //
@@ -70,8 +71,8 @@ func L1Panel5x16AVX2(args *PanelArgs) int
 //
 //	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
-// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in AVX-512, nearly
-// 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
+// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits
+// in AVX-512, nearly 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
 //
 // The result is the number of pairs in Undecided.
 //
@@ -85,8 +86,8 @@ func NormPanel6x48AVX512(args *PanelArgs) int
 //
 //	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
-// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in AVX-512, nearly
-// 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
+// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits
+// in AVX-512, nearly 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
 //
 // The result is the number of pairs in Undecided.
 //

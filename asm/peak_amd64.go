@@ -4,58 +4,58 @@
 
 package asm
 
-// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for
-// 16 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func DotPeakAVX512(n int, x *float32)
 
-// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for
-// 8 candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func DotPeakAVX2(n int, x *float32)
 
-// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for
-// 16 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func L1PeakAVX512(n int, x *float32)
 
-// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for
-// 8 candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func L1PeakAVX2(n int, x *float32)
 
-// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for
-// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func NormPeakAVX512(n int, x *float32)
 
-// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for
-// 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func NormPeakAVX2(n int, x *float32)
 
 // PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
-// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
+// multiplying zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func PhasePeakAVX512(n int, x *float32)
 
-// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for
-// 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-// power, so that the processor runs faster.
+// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
 //
 // Requires n > 0.
 func PhasePeakAVX2(n int, x *float32)
@@ -64,7 +64,8 @@ func PhasePeakAVX2(n int, x *float32)
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func FMA64PeakAVX512(n int, x *float64)
@@ -73,7 +74,8 @@ func FMA64PeakAVX512(n int, x *float64)
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func FMA64PeakAVX2(n int, x *float64)
@@ -82,7 +84,8 @@ func FMA64PeakAVX2(n int, x *float64)
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func MulAdd64PeakAVX512(n int, x *float64)
@@ -91,7 +94,8 @@ func MulAdd64PeakAVX512(n int, x *float64)
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func MulAdd64PeakAVX2(n int, x *float64)
@@ -101,7 +105,8 @@ func MulAdd64PeakAVX2(n int, x *float64)
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 //	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func Int8PeakAVX512(n int, x *byte)
@@ -111,7 +116,8 @@ func Int8PeakAVX512(n int, x *byte)
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 //	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func Int8PeakAVX2(n int, x *byte)
@@ -120,7 +126,8 @@ func Int8PeakAVX2(n int, x *byte)
 //
 //	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 //
-// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
 //
 // Requires n > 0.
 func Int8PeakAVX512VNNI(n int, x *byte)

@@ -17,9 +17,9 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $32
 // func DotPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·DotPeakAVX512(SB), NOSPLIT, $0-16
-	// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for
-	// 16 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
+	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -67,9 +67,9 @@ round:
 // func DotPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·DotPeakAVX2(SB), NOSPLIT, $0-16
-	// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for
-	// 8 candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
+	// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -117,9 +117,9 @@ round:
 // func L1PeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L1PeakAVX512(SB), NOSPLIT, $0-16
-	// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for
-	// 16 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
+	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -194,9 +194,9 @@ round:
 // func L1PeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2
 TEXT ·L1PeakAVX2(SB), NOSPLIT, $0-16
-	// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for
-	// 8 candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
+	// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -271,9 +271,9 @@ round:
 // func NormPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormPeakAVX512(SB), NOSPLIT, $0-16
-	// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for
-	// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
+	// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -387,9 +387,9 @@ round:
 // func NormPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·NormPeakAVX2(SB), NOSPLIT, $0-16
-	// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for
-	// 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
+	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -472,8 +472,8 @@ round:
 // Requires: AVX, AVX512F
 TEXT ·PhasePeakAVX512(SB), NOSPLIT, $0-16
 	// PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
-	// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
+	// multiplying zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -562,9 +562,9 @@ round:
 // func PhasePeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·PhasePeakAVX2(SB), NOSPLIT, $0-16
-	// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for
-	// 8 candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying zeros draws less
-	// power, so that the processor runs faster.
+	// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
+	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+	// zeros draws less power, so that the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -637,7 +637,8 @@ TEXT ·FMA64PeakAVX512(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] = fma(x[i], y[i], a[i])
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//
@@ -688,7 +689,8 @@ TEXT ·FMA64PeakAVX2(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] = fma(x[i], y[i], a[i])
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//
@@ -739,7 +741,8 @@ TEXT ·MulAdd64PeakAVX512(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] += x[i]*y[i], both operations rounded
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//
@@ -802,7 +805,8 @@ TEXT ·MulAdd64PeakAVX2(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] += x[i]*y[i], both operations rounded
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//
@@ -866,7 +870,8 @@ TEXT ·Int8PeakAVX512(SB), NOSPLIT, $0-16
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 	// 	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 	//
-	// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//
@@ -943,7 +948,8 @@ TEXT ·Int8PeakAVX2(SB), NOSPLIT, $0-16
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
 	// 	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 	//
-	// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//
@@ -1019,7 +1025,8 @@ TEXT ·Int8PeakAVX512VNNI(SB), NOSPLIT, $0-16
 	//
 	// 	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 	//
-	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+	// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+	// time is of interest.
 	//
 	// Requires n > 0.
 	//

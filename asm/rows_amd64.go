@@ -40,35 +40,35 @@ func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 //go:noescape
 func SumAVX512(x *float32, n int, lanes *[32]float32)
 
-// AdamAVX512 takes a step of Adam. With s = keep1, new1,
-// keep2, new2, rate, spread, epsilon it computes, entry by entry,
+// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+// computes, entry by entry,
 //
 //	m  = keep1·m + new1·gradient
 //	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-// valid.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
 // Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 
-// AdamCatchUpAVX512 applies the steps of Adam that a row missed. With s = rate, epsilon it computes, entry by entry,
+// AdamCatchUpAVX512 applies the steps of Adam that a row missed. With s = rate, epsilon it
+// computes, entry by entry,
 //
 //	w  = w − (rate·m)/(√v + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-// valid.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
 // Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdamCatchUpAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 
-// AdagradAVX512 takes a step of Adagrad. With s = rate,
-// epsilon it computes, entry by entry,
+// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 //
 //	v  = v + gradient·gradient
 //	w  = w − (rate·gradient)/(√v + epsilon)
@@ -116,35 +116,35 @@ func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
 //go:noescape
 func SumAVX2(x *float32, n int, lanes *[32]float32)
 
-// AdamAVX2 takes a step of Adam. With s = keep1, new1,
-// keep2, new2, rate, spread, epsilon it computes, entry by entry,
+// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+// computes, entry by entry,
 //
 //	m  = keep1·m + new1·gradient
 //	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-// valid.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
 // Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 
-// AdamCatchUpAVX2 applies the steps of Adam that a row missed. With s = rate, epsilon it computes, entry by entry,
+// AdamCatchUpAVX2 applies the steps of Adam that a row missed. With s = rate, epsilon it computes,
+// entry by entry,
 //
 //	w  = w − (rate·m)/(√v + epsilon)
 //
-// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-// valid.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
 // Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 
-// AdagradAVX2 takes a step of Adagrad. With s = rate,
-// epsilon it computes, entry by entry,
+// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 //
 //	v  = v + gradient·gradient
 //	w  = w − (rate·gradient)/(√v + epsilon)

@@ -132,15 +132,15 @@ entries:
 // func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
-	// AdamAVX512 takes a step of Adam. With s = keep1, new1,
-	// keep2, new2, rate, spread, epsilon it computes, entry by entry,
+	// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+	// computes, entry by entry,
 	//
 	// 	m  = keep1·m + new1·gradient
 	// 	v  = keep2·v + new2·(gradient·gradient)
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-	// valid.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
 	// Requires n > 0, a multiple of 16.
 	//
@@ -202,12 +202,13 @@ entries:
 // func AdamCatchUpAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·AdamCatchUpAVX512(SB), NOSPLIT, $0-48
-	// AdamCatchUpAVX512 applies the steps of Adam that a row missed. With s = rate, epsilon it computes, entry by entry,
+	// AdamCatchUpAVX512 applies the steps of Adam that a row missed. With s = rate, epsilon it
+	// computes, entry by entry,
 	//
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-	// valid.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
 	// Requires n > 0, a multiple of 16.
 	//
@@ -250,8 +251,7 @@ entries:
 // func AdagradAVX512(w *float32, v *float32, gradient *float32, n int, s *float32)
 // Requires: AVX, AVX512F
 TEXT ·AdagradAVX512(SB), NOSPLIT, $0-40
-	// AdagradAVX512 takes a step of Adagrad. With s = rate,
-	// epsilon it computes, entry by entry,
+	// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 	//
 	// 	v  = v + gradient·gradient
 	// 	w  = w − (rate·gradient)/(√v + epsilon)
@@ -444,15 +444,15 @@ entries:
 // func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 // Requires: AVX, MMX+
 TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
-	// AdamAVX2 takes a step of Adam. With s = keep1, new1,
-	// keep2, new2, rate, spread, epsilon it computes, entry by entry,
+	// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+	// computes, entry by entry,
 	//
 	// 	m  = keep1·m + new1·gradient
 	// 	v  = keep2·v + new2·(gradient·gradient)
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-	// valid.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
 	// Requires n > 0, a multiple of 16.
 	//
@@ -532,12 +532,13 @@ entries:
 // func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 // Requires: AVX, MMX+
 TEXT ·AdamCatchUpAVX2(SB), NOSPLIT, $0-48
-	// AdamCatchUpAVX2 applies the steps of Adam that a row missed. With s = rate, epsilon it computes, entry by entry,
+	// AdamCatchUpAVX2 applies the steps of Adam that a row missed. With s = rate, epsilon it computes,
+	// entry by entry,
 	//
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
-	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
-	// valid.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
 	// Requires n > 0, a multiple of 16.
 	//
@@ -587,8 +588,7 @@ entries:
 // func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)
 // Requires: AVX
 TEXT ·AdagradAVX2(SB), NOSPLIT, $0-40
-	// AdagradAVX2 takes a step of Adagrad. With s = rate,
-	// epsilon it computes, entry by entry,
+	// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 	//
 	// 	v  = v + gradient·gradient
 	// 	w  = w − (rate·gradient)/(√v + epsilon)

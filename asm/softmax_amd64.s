@@ -7,8 +7,7 @@
 // func MaximumAVX512(x *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·MaximumAVX512(SB), NOSPLIT, $0-24
-	// MaximumAVX512 sets lanes[i mod 32] to the maximum of itself and
-	// x[i], i < n. It ignores NaN.
+	// MaximumAVX512 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
 	//
 	// Requires n > 0, a multiple of 32.
 	//
@@ -39,8 +38,8 @@ entries:
 // func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
-	// ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one chain
-	// from 0 with i ascending. Every operation is rounded.
+	// ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
+	// mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
 	// Requires n > 0, a multiple of 32.
 	//
@@ -302,13 +301,14 @@ GLOBL constant0000007f<>(SB), RODATA|NOPTR, $64
 // func LogisticAVX512(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
-	// LogisticAVX512 computes the logistic losses of scores and replaces the scores by the derivatives. With z = x + shift,
+	// LogisticAVX512 computes the logistic losses of scores and replaces the scores by the derivatives.
+	// With z = x + shift,
 	//
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
 	//
-	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the lowest finite
-	// value.
+	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
+	// lowest finite value.
 	//
 	// Requires n > 0, a multiple of 32.
 	//
@@ -615,8 +615,7 @@ GLOBL constantff7fffff<>(SB), RODATA|NOPTR, $64
 // func MaximumAVX2(x *float32, n int, lanes *[32]float32)
 // Requires: AVX
 TEXT ·MaximumAVX2(SB), NOSPLIT, $0-24
-	// MaximumAVX2 sets lanes[i mod 32] to the maximum of itself and
-	// x[i], i < n. It ignores NaN.
+	// MaximumAVX2 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
 	//
 	// Requires n > 0, a multiple of 32.
 	//
@@ -655,8 +654,8 @@ entries:
 // func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
-	// ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one chain
-	// from 0 with i ascending. Every operation is rounded.
+	// ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod
+	// 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
 	//
 	// Requires n > 0, a multiple of 32.
 	//
@@ -868,13 +867,14 @@ entries:
 // func LogisticAVX2(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
-	// LogisticAVX2 computes the logistic losses of scores and replaces the scores by the derivatives. With z = x + shift,
+	// LogisticAVX2 computes the logistic losses of scores and replaces the scores by the derivatives.
+	// With z = x + shift,
 	//
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
 	//
-	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the lowest finite
-	// value.
+	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
+	// lowest finite value.
 	//
 	// Requires n > 0, a multiple of 32.
 	//

@@ -18,15 +18,15 @@ GLOBL tileShapes<>(SB), RODATA|NOPTR, $64
 // Requires: AMXINT8, AMXTILE, AVX, AVX512F, MMX+, POPCNT
 TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
-	// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of a
-	// candidate), the words after them the fine codes f (f'). The score is
+	// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
+	// query (c' of a candidate), the words after them the fine codes f (f'). The score is
 	//
 	// 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	// 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
 	// 	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
 	//
-	// There are no products of two fine codes. Both sums are exact in int32 and rounded to float32; 1/254, the product
-	// and the total are rounded.
+	// There are no products of two fine codes. Both sums are exact in int32 and rounded to float32;
+	// 1/254, the product and the total are rounded.
 	//
 	// 	Psi     [K/16][16][16]: word t of query i of the first strip is Psi[t/16*16*16+16*i+t%16]
 	// 	Scores  has 16 rows more than there are queries, for use as scratch memory
@@ -578,8 +578,9 @@ GLOBL fineUnit<>(SB), RODATA|NOPTR, $4
 // func Int8PeakAMX(n int, x *byte)
 // Requires: AMXINT8, AMXTILE, AVX
 TEXT ·Int8PeakAMX(SB), NOSPLIT, $0-16
-	// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles begin as the 1,024
-	// bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only its time is of interest.
+	// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles
+	// begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only
+	// its time is of interest.
 	//
 	// Requires n > 0.
 	//

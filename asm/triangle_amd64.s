@@ -41,9 +41,10 @@ GLOBL lanes<>(SB), RODATA|NOPTR, $128
 // func UnpackTriangleAVX2(dst *float32, packed *float32, d int, ld int, diagonal float32)
 // Requires: AVX
 TEXT ·UnpackTriangleAVX2(SB), NOSPLIT, $0-36
-	// UnpackTriangleAVX2 writes the symmetric d × d matrix of a packed lower triangle to dst, with its diagonal multiplied by diagonal
-	// and with zeros up to the next multiple of 8 columns. dst has rows up to the next multiple of 8; those from d on must be
-	// zero. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j].
+	// UnpackTriangleAVX2 writes the symmetric d × d matrix of a packed lower triangle to dst, with its
+	// diagonal multiplied by diagonal and with zeros up to the next multiple of 8 columns. dst has rows
+	// up to the next multiple of 8; those from d on must be zero. Entry (i, j) of the triangle, j ≤ i <
+	// d, is packed[i(i+1)/2+j].
 	//
 	// Requires d > 0.
 	//
@@ -229,8 +230,9 @@ diagonal:
 // func PackTriangleAVX2(packed *float32, src *float32, d int, ld int, factor float32, diagonal float32)
 // Requires: AVX
 TEXT ·PackTriangleAVX2(SB), NOSPLIT, $0-40
-	// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by factor off the diagonal and by diagonal on it. It
-	// reads columns up to the next multiple of 8. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j].
+	// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by factor off the
+	// diagonal and by diagonal on it. It reads columns up to the next multiple of 8. Entry (i, j) of
+	// the triangle, j ≤ i < d, is packed[i(i+1)/2+j].
 	//
 	// Requires d > 0.
 	//
@@ -300,8 +302,8 @@ stored:
 // func AddTransposeAVX2(m *float32, d int, ld int)
 // Requires: AVX
 TEXT ·AddTransposeAVX2(SB), NOSPLIT, $0-24
-	// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal and in the whole of the 8 × 8 submatrices on
-	// the diagonal. m has rows and columns up to the next multiple of 8.
+	// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal and in the whole
+	// of the 8 × 8 submatrices on the diagonal. m has rows and columns up to the next multiple of 8.
 	//
 	// Requires d > 0.
 	//

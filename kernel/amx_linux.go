@@ -4,8 +4,9 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// requestAMX asks Linux for permission to use the tiles of AMX and reports whether it was granted. From its first use
-// on, a thread has 8 KiB more state for the kernel to save. Linux before 5.16 and some virtual machines refuse.
+// requestAMX asks Linux for permission to use the tiles of AMX and reports whether it was granted.
+// From its first use on, a thread has 8 KiB more state for the kernel to save. Linux before 5.16
+// and some virtual machines refuse.
 func requestAMX() bool {
 	const (
 		requestPermission = 0x1023 // ARCH_REQ_XCOMP_PERM

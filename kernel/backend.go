@@ -5,10 +5,11 @@ import (
 	"unsafe"
 )
 
-// Backend holds the kernels of one tier with its features. It is immutable and safe for concurrent use.
+// Backend holds the kernels of one tier with its features. It is immutable and safe for concurrent
+// use.
 //
-// The float64 kernels and the panels of codes give the same bits on every backend. The float32 scores of Panels may
-// differ; PanelError bounds their errors.
+// The float64 kernels and the panels of codes give the same bits on every backend. The float32
+// scores of Panels may differ; PanelError bounds their errors.
 type Backend struct {
 	Tier Tier
 	// Features are the features that the kernels use.
@@ -26,16 +27,17 @@ type Backend struct {
 	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 }
 
-// Peak returns a loop of nothing but the arithmetic of c's panels, which works on 64 operands in registers, and the
-// number of terms of scores that one round of it computes. Package ceiling measures its rate.
+// Peak returns a loop of nothing but the arithmetic of c's panels, which works on 64 operands in
+// registers, and the number of terms of scores that one round of it computes. Package ceiling
+// measures its rate.
 func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
 	k := b.comparer(c)
 	return k.peak, k.peakTerms
 }
 
 // Pair scores x against the rows of table that ids lists, in float64 from the float32 entries:
-// out[i] is the score of x and table[ids[i]*stride:][:len(x)]. len(x) must be a positive multiple of PairWidth.
-// Comparison.PairError bounds the error.
+// out[i] is the score of x and table[ids[i]*stride:][:len(x)]. len(x) must be a positive multiple
+// of PairWidth. Comparison.PairError bounds the error.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	checkPair(len(out), PairWidth, x, table, stride, ids)
 	kernel := b.comparer(c).pair
@@ -62,15 +64,16 @@ func checkPair[T any](out, width int, x, table []T, stride int, ids []int32) {
 	}
 }
 
-// MatMul computes the product c = a·b of d × d matrices in float64. Every entry is one chain from 0 over ascending
-// terms, with products and sums rounded separately. The matrices are stored as LD(d) × LD(d) matrices in row-major
-// order, with zeros beyond d. c must not overlap a or b.
+// MatMul computes the product c = a·b of d × d matrices in float64. Every entry is one chain from 0
+// over ascending terms, with products and sums rounded separately. The matrices are stored as LD(d)
+// × LD(d) matrices in row-major order, with zeros beyond d. c must not overlap a or b.
 func (b *Backend) MatMul(c, a, bm []float64, d int) { b.product(b.matMul, c, a, bm, d, false) }
 
 // MatMulFMA is MatMul with fused multiply-adds.
 func (b *Backend) MatMulFMA(c, a, bm []float64, d int) { b.product(b.matMulFMA, c, a, bm, d, false) }
 
-// MatMulFMALower is MatMulFMA for the entries on and below the diagonal. The entries above it are unspecified.
+// MatMulFMALower is MatMulFMA for the entries on and below the diagonal. The entries above it are
+// unspecified.
 func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
 	b.product(b.matMulFMA, c, a, bm, d, true)
 }
@@ -89,9 +92,9 @@ func (b *Backend) product(f func(c, a, b *float64, k, ld, eights int), c, a, bm 
 	}
 }
 
-// Frobenius returns ‖(P − Q) + X‖²_F of d × d matrices, stored as for MatMul, in float64. It sums the squares of each
-// column over ascending rows, then the columns in ascending order, and rounds every operation. scratch has at least
-// LD(d) entries.
+// Frobenius returns ‖(P − Q) + X‖²_F of d × d matrices, stored as for MatMul, in float64. It sums
+// the squares of each column over ascending rows, then the columns in ascending order, and rounds
+// every operation. scratch has at least LD(d) entries.
 func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64 {
 	ld := LD(d)
 	if d < 1 || len(p) < ld*ld || len(q) < ld*ld || len(x) < ld*ld || len(scratch) < ld {
@@ -105,8 +108,10 @@ func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64
 	return s
 }
 
-// LD returns the leading dimension of the d × d matrices of MatMul and Frobenius: d rounded up to a multiple of 8.
+// LD returns the leading dimension of the d × d matrices of MatMul and Frobenius: d rounded up to a
+// multiple of 8.
 func LD(d int) int { return (d + 7) &^ 7 }
 
-// ptr returns the address of the first element of s, which may be empty. Kernels do not dereference it then.
+// ptr returns the address of the first element of s, which may be empty. Kernels do not dereference
+// it then.
 func ptr[T any](s []T) *T { return unsafe.SliceData(s) }

@@ -57,7 +57,8 @@ func pairInt8AVX512(f Features) func(x *uint32, n int, table *uint32, stride int
 	return asm.PairInt8AVX512VNNI
 }
 
-// detectFeatures returns the features of the processor: those whose kernels find every extension that they use.
+// detectFeatures returns the features of the processor: those whose kernels find every extension
+// that they use.
 func detectFeatures() Features {
 	var f Features
 	for i, extensions := range [len(features)][]cpuid.FeatureID{

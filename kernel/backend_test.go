@@ -14,7 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// eachBackend runs f on every tier of this machine, and without the features that panels of bytes use.
+// eachBackend runs f on every tier of this machine, and without the features that panels of bytes
+// use.
 func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	kerneltest.Each(t, FeatureVNNI|FeatureAMX, f)
 }

@@ -8,15 +8,15 @@ const (
 	U64 = 1.0 / (1 << 53)
 )
 
-// Gamma returns nu/(1 − nu), which bounds the relative error of n roundings with unit roundoff u (Higham, Accuracy and
-// Stability of Numerical Algorithms, section 3.1).
+// Gamma returns nu/(1 − nu), which bounds the relative error of n roundings with unit roundoff u
+// (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 func Gamma(n int, u float64) float64 {
 	nu := float64(n) * u
 	return nu / (1 - nu)
 }
 
-// PanelError is Comparison.PanelError for the panels of this tier. Panels of codes need no such bound: their sums are
-// exact up to the conversion to float32.
+// PanelError is Comparison.PanelError for the panels of this tier. Panels of codes need no such
+// bound: their sums are exact up to the conversion to float32.
 func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
 	return c.PanelError(k, rootErrors[b.Tier])
 }

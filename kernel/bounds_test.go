@@ -11,12 +11,14 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
-// two close, so that they fail if a term of a bound is halved or missing (docs/numerics.md, section 12).
+// The tests of this file compare bounds with exact errors, computed in math/big, of inputs that
+// bring the two close, so that they fail if a term of a bound is halved or missing
+// (docs/numerics.md, section 12).
 
-// lossy returns vectors of k terms whose score loses half a unit in the last place, in arithmetic with that unit
-// roundoff, in every sum that is not trivial: the first summand is 1, and those at the given terms are
-// ties that round to the even 1. The first summand loses as much, unless its product is exact.
+// lossy returns vectors of k terms whose score loses half a unit in the last place, in arithmetic
+// with that unit roundoff, in every sum that is not trivial: the first summand is 1, and those at
+// the given terms are ties that round to the even 1. The first summand loses as much, unless its
+// product is exact.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	x, y = make([]float32, k), make([]float32, k)
 	_, exponent := math.Frexp(unit)
@@ -104,8 +106,8 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	})
 }
 
-// Every rounding in a lane of Pair, and in the five sums that join the 32 lanes, may lose as much as the
-// bound says.
+// Every rounding in a lane of Pair, and in the five sums that join the 32 lanes, may lose as much
+// as the bound says.
 func TestPairErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
@@ -127,8 +129,8 @@ func TestPairErrorIsReached(t *testing.T) {
 	})
 }
 
-// The norms and residuals of CodeInt8 are upper bounds, also where a residual is nothing but the rounding
-// of a code's value.
+// The norms and residuals of CodeInt8 are upper bounds, also where a residual is nothing but the
+// rounding of a code's value.
 func TestCodeInt8Bounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	const n = 8

@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm or Phase. The result is
-// a score; larger is better. Comparisons can be compared with ==.
+// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm or
+// Phase. The result is a score; larger is better. Comparisons can be compared with ==.
 //
 // Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
@@ -31,30 +31,33 @@ func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase}
 type spec struct {
 	kind Kind
 	name string
-	// group is the number of coordinates that are compared together. psi and phi are the numbers of values that ψ and φ
-	// have per coordinate.
+	// group is the number of coordinates that are compared together. psi and phi are the numbers of
+	// values that ψ and φ have per coordinate.
 	group, psi, phi int
 	// falling says that a score never rises as coordinates are added.
 	falling bool
-	// distance says that the score is a sum of terms of one sign, so that its computed value has a small relative
-	// error. The errors of other scores are relative to ‖ψ‖‖φ‖.
+	// distance says that the score is a sum of terms of one sign, so that its computed value has a
+	// small relative error. The errors of other scores are relative to ‖ψ‖‖φ‖.
 	distance bool
-	// rounding says that bounds must cover the rounding of ψ and φ to float32. Otherwise a model's slack covers it.
+	// rounding says that bounds must cover the rounding of ψ and φ to float32. Otherwise a model's
+	// slack covers it.
 	rounding bool
-	// limit is what ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, must stay below so that nothing overflows in a panel.
+	// limit is what ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, must stay below so that nothing overflows
+	// in a panel.
 	limit float64
-	// flops is the number of floating-point operations per coordinate: additions, multiplications and roots, but no
-	// sign changes. portOperations is the number of operations that compete with fused multiply-adds for their ports,
-	// counting a multiply-add as two. It is 0 if the two have no common measure.
+	// flops is the number of floating-point operations per coordinate: additions, multiplications
+	// and roots, but no sign changes. portOperations is the number of operations that compete with
+	// fused multiply-adds for their ports, counting a multiply-add as two. It is 0 if the two have
+	// no common measure.
 	flops, portOperations float64
-	// panelError bounds the error of a panel's score over k coordinates if a term meets n roundings in sums and the
-	// square root has the given relative error (docs/numerics.md, "The tile").
+	// panelError bounds the error of a panel's score over k coordinates if a term meets n roundings
+	// in sums and the square root has the given relative error (docs/numerics.md, "The tile").
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
-	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a strip,
-	// [k][genericMR], with all candidates of a panel, [k][genericNR]. terms adds the float64 terms of a pair of vectors
-	// in 32 lanes, as the pair kernels of package asm do.
+	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
+	// strip, [k][genericMR], with all candidates of a panel, [k][genericNR]. terms adds the float64
+	// terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
 	tiers  [numTiers]comparer
@@ -92,26 +95,30 @@ func (c Comparison) Kind() Kind { return c.kind }
 // String returns "dot", "l1", "group-norm" or "phase".
 func (c Comparison) String() string { return c.name }
 
-// Group returns the number of coordinates that are compared together. It divides the length of ψ and φ.
+// Group returns the number of coordinates that are compared together. It divides the length of ψ
+// and φ.
 func (c Comparison) Group() int { return c.group }
 
-// Distance reports whether the score is a sum of terms of one sign, so that its computed value has a small relative
-// error. That holds for L1 and GroupNorm.
+// Distance reports whether the score is a sum of terms of one sign, so that its computed value has
+// a small relative error. That holds for L1 and GroupNorm.
 func (c Comparison) Distance() bool { return c.distance }
 
-// Flops returns the number of floating-point operations per coordinate: additions, multiplications and roots, but no
-// sign changes.
+// Flops returns the number of floating-point operations per coordinate: additions, multiplications
+// and roots, but no sign changes.
 func (c Comparison) Flops() float64 { return c.flops }
 
-// PortOperations returns the number of operations per coordinate that compete with fused multiply-adds for their ports,
-// where a multiply-add counts as two. It is 0 if the two have no common measure, as for square roots.
+// PortOperations returns the number of operations per coordinate that compete with fused
+// multiply-adds for their ports, where a multiply-add counts as two. It is 0 if the two have no
+// common measure, as for square roots.
 func (c Comparison) PortOperations() float64 { return c.portOperations }
 
-// Limit returns a bound: while ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, is less, nothing overflows in a panel.
+// Limit returns a bound: while ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, is less, nothing overflows in a
+// panel.
 func (c Comparison) Limit() float64 { return c.limit }
 
-// MayOverflow reports whether a square or a sum of products may overflow float32 in a panel of vectors with at most the
-// given norms. It ignores L1 distances that overflow: they exceed every distance that they are compared with.
+// MayOverflow reports whether a square or a sum of products may overflow float32 in a panel of
+// vectors with at most the given norms. It ignores L1 distances that overflow: they exceed every
+// distance that they are compared with.
 func (c Comparison) MayOverflow(psi, phi float64) bool {
 	if c.distance {
 		return !(psi+phi < c.limit)
@@ -119,9 +126,9 @@ func (c Comparison) MayOverflow(psi, phi float64) bool {
 	return !(psi*phi < c.limit)
 }
 
-// InputError bounds the change of a score when vectors of the given width are rounded to float32, by
-// relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons but Dot; elsewhere the slack of the model
-// includes that rounding.
+// InputError bounds the change of a score when vectors of the given width are rounded to float32,
+// by relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons but Dot; elsewhere the
+// slack of the model includes that rounding.
 func (c Comparison) InputError(width int) (relative, absolute float64) {
 	if !c.rounding {
 		return 0, 0
@@ -129,17 +136,18 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 	return 2*U32 + U32*U32, 0x1p-149 * math.Sqrt(float64(width))
 }
 
-// PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates, compared with the exact
-// score of the same float32 entries: relative·M + absolute, where M is ‖ψ‖‖φ‖, or the exact distance for a distance
-// (docs/numerics.md, "The tile"). root is the relative error of a square root. The bound holds below Limit. Above it,
-// the bound holds for finite scores, because an overflow on the way stays infinite or becomes NaN.
+// PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates,
+// compared with the exact score of the same float32 entries: relative·M + absolute, where M is
+// ‖ψ‖‖φ‖, or the exact distance for a distance (docs/numerics.md, "The tile"). root is the relative
+// error of a square root. The bound holds below Limit. Above it, the bound holds for finite scores,
+// because an overflow on the way stays infinite or becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {
 	sums := min(k, Chunk)/c.group + (k+Chunk-1)/Chunk - 1 // roundings that a term meets in sums
 	return c.panelError(sums, k, root)
 }
 
-// PairError bounds the error of Pair over n terms: relative·M with the M of PanelError. Pair neither overflows nor
-// underflows.
+// PairError bounds the error of Pair over n terms: relative·M with the M of PanelError. Pair
+// neither overflows nor underflows.
 func (c Comparison) PairError(n int) (relative float64) {
 	return Gamma(n/PairWidth+6+c.pairRoundings, U64)
 }

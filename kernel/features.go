@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Features is a set of instruction set extensions that kernels use. Some features need others: AVX-512 needs AVX2,
-// VNNI and AMX need AVX-512, and BF16 needs AMX.
+// Features is a set of instruction set extensions that kernels use. Some features need others:
+// AVX-512 needs AVX2, VNNI and AMX need AVX-512, and BF16 needs AMX.
 type Features uint8
 
 const (
@@ -22,7 +22,8 @@ const (
 	FeatureBF16
 )
 
-// features lists every feature by its bit, from the lowest, with its name and the features that it needs.
+// features lists every feature by its bit, from the lowest, with its name and the features that it
+// needs.
 var features = [...]struct {
 	name  string
 	needs Features
@@ -52,7 +53,8 @@ func parseFeature(name string) (Features, error) {
 	return 0, fmt.Errorf("unknown feature %q: the features are %s", name, strings.Join(names, ", "))
 }
 
-// Names returns the names of the features in the set. Each name comes after those of the features that it needs.
+// Names returns the names of the features in the set. Each name comes after those of the features
+// that it needs.
 func (f Features) Names() []string {
 	names := make([]string, 0, len(features))
 	for i, feature := range features {

@@ -94,9 +94,9 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts puts targets with the scores at[i] into ends that b's error bound widens, and requires
-// that what Panel counts is better than the target, that what it neither counts nor leaves undecided
-// is worse, and that nothing is missing.
+// checkCounts puts targets with the scores at[i] into ends that b's error bound widens, and
+// requires that what Panel counts is better than the target, that what it neither counts nor leaves
+// undecided is worse, and that nothing is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels, k := b.Panels(c), len(q[0])
 	mr := panels.MR

@@ -10,8 +10,8 @@ import (
 
 const genericMR, genericNR = 4, 16
 
-// panelGeneric returns the portable panel kernel of a comparison whose ψ and φ have the given numbers of values per
-// coordinate. It rounds products and sums separately.
+// panelGeneric returns the portable panel kernel of a comparison whose ψ and φ have the given
+// numbers of values per coordinate. It rounds products and sums separately.
 func panelGeneric(psi, phi int, scores func(psi, phi []float32, query int) [genericNR]float32) panelFunc {
 	return func(a *asm.PanelArgs) int {
 		queries := unsafe.Slice((*float32)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*psi*genericMR)
@@ -59,7 +59,8 @@ func markGeneric(a *asm.PanelArgs, scores []float32) {
 	}
 }
 
-// countGeneric counts for the active strips, unless TargetStart is nil. It returns the number of undecided pairs.
+// countGeneric counts for the active strips, unless TargetStart is nil. It returns the number of
+// undecided pairs.
 func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 	if a.TargetStart == nil {
 		return 0
@@ -118,8 +119,8 @@ func pairGeneric(terms func(x, row []float32) [32]float64) pairFunc {
 	}
 }
 
-// peakGeneric returns a loop of the panel kernel on memory in the L1 cache, because Go cannot express a loop on
-// registers alone. A round is one query of a strip over one chunk.
+// peakGeneric returns a loop of the panel kernel on memory in the L1 cache, because Go cannot
+// express a loop on registers alone. A round is one query of a strip over one chunk.
 func peakGeneric(psi, phi int, panel panelFunc) func(n int, _ *float32) {
 	return func(n int, _ *float32) {
 		strip, candidates := make([]uint32, Chunk*psi*genericMR), make([]uint32, Chunk*phi*genericNR)

@@ -16,7 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Every tier gives the exact sums of products of coarse and fine codes, joins them alike and counts by them.
+// Every tier gives the exact sums of products of coarse and fine codes, joins them alike and counts
+// by them.
 func TestInt16Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 16))
@@ -73,7 +74,8 @@ func TestMaxInt16(t *testing.T) {
 	})
 }
 
-// Tiles keep their values while goroutines share threads, which signals and the collector interrupt.
+// Tiles keep their values while goroutines share threads, which signals and the collector
+// interrupt.
 func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		kerneltest.SkipWithout(t, b, FeatureAMX)

@@ -10,39 +10,40 @@ import (
 // WordBytes is the number of codes in a word.
 const WordBytes = 4
 
-// MaxInt8 is the largest K of Int8Panels whose sums always fit in int32. Codes of ψ are at most 127 in magnitude, codes
-// of φ at most 255.
+// MaxInt8 is the largest K of Int8Panels whose sums always fit in int32. Codes of ψ are at most 127
+// in magnitude, codes of φ at most 255.
 const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 
-// Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ are signed, with
-// offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word of four codes. The sum must fit in
-// int32 (MaxInt8). The score is the sum rounded to float32.
+// Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
+// are signed, with offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word
+// of four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
 		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,
 	}
 }
 
-// FastInt8 reports whether Int8Panels has a kernel in assembly, which needs AVX-512 VNNI. The portable kernel gives the
-// same scores but is slower than Dot.
+// FastInt8 reports whether Int8Panels has a kernel in assembly, which needs AVX-512 VNNI. The
+// portable kernel gives the same scores but is slower than Dot.
 func (b *Backend) FastInt8() bool { return b.fastInt8 }
 
-// Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a quantum, and the fine
-// codes f approximate the remainder in units of quantum/Fine.
+// Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a
+// quantum, and the fine codes f approximate the remainder in units of quantum/Fine.
 type Int8Code struct {
 	// Sum and FineSum are the sums of c and of f.
 	Sum, FineSum int32
-	// Norm and FineNorm are upper bounds of ‖c·quantum‖ and ‖f·quantum/Fine‖. Residual and FineResidual are upper
-	// bounds of ‖x − c·quantum‖ and ‖x − c·quantum − f·quantum/Fine‖.
+	// Norm and FineNorm are upper bounds of ‖c·quantum‖ and ‖f·quantum/Fine‖. Residual and
+	// FineResidual are upper bounds of ‖x − c·quantum‖ and ‖x − c·quantum − f·quantum/Fine‖.
 	Norm, FineNorm, Residual, FineResidual float64
 }
 
 // Fine is the ratio of the quantum of coarse codes to the quantum of fine codes.
 const Fine = 254
 
-// CodeInt8 quantises x, which is finite: c_i is x_i/quantum rounded and clamped to ±127, and f_i likewise rounds the
-// remainder x_i − c_i·quantum in units of quantum/Fine. It adds offset to every code, 0 for ψ and 128 for φ, and writes
-// them to coarse and fine, which have room for len(x) codes. quantum is positive.
+// CodeInt8 quantises x, which is finite: c_i is x_i/quantum rounded and clamped to ±127, and f_i
+// likewise rounds the remainder x_i − c_i·quantum in units of quantum/Fine. It adds offset to every
+// code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have room for len(x)
+// codes. quantum is positive.
 func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) Int8Code {
 	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code
@@ -65,8 +66,8 @@ func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) 
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	// These cover the roundings of back, and of fineQuantum, fineBack and rest. All other rounding errors are relative to
-	// the measured norms; the factor above covers them.
+	// These cover the roundings of back, and of fineQuantum, fineBack and rest. All other rounding
+	// errors are relative to the measured norms; the factor above covers them.
 	r.Residual += U64 * r.Norm
 	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)
 	return r
@@ -93,8 +94,8 @@ func Codes(words []uint32) []uint8 {
 const Int8PairWidth = 64
 
 // PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of
-// table[ids[i]*stride:][:len(x)]. It is exact if it fits in int32. len(x), in words, must be a positive multiple of
-// Int8PairWidth.
+// table[ids[i]*stride:][:len(x)]. It is exact if it fits in int32. len(x), in words, must be a
+// positive multiple of Int8PairWidth.
 func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
 	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// PackRows interleaves the rows that ids lists, at most width of them, into dst, [len(terms)][width]: word terms[t] of
-// row ids[i], rows[ids[i]*stride+terms[t]], goes to dst[t*width+i]. Missing rows become zeros. With width NR it packs a
-// panel, with width MR a strip.
+// PackRows interleaves the rows that ids lists, at most width of them, into dst,
+// [len(terms)][width]: word terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to
+// dst[t*width+i]. Missing rows become zeros. With width NR it packs a panel, with width MR a strip.
 func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 	if len(ids) > width || len(dst) < len(terms)*width {
 		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d words",
@@ -53,8 +53,8 @@ func Words(x []float32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// AlignedWords returns n zeros that begin at a multiple of 64 bytes: memory for panels and strips, whose words are
-// float32 values or four codes.
+// AlignedWords returns n zeros that begin at a multiple of 64 bytes: memory for panels and strips,
+// whose words are float32 values or four codes.
 func AlignedWords(n int) []uint32 { return aligned[uint32](n) }
 
 // AlignedFloat32 returns n zeros that begin at a multiple of 64 bytes.

@@ -9,10 +9,10 @@ import (
 	"github.com/mquine/mquine/internal/fault"
 )
 
-// Parallel calls work(worker, item) for every item from 0 to items−1 on at most workers goroutines. It hands out items
-// in ascending order; worker is the number of the calling goroutine. It returns ctx's error if ctx is cancelled before
-// all items are done. If work faults on a mapped file because another program truncated the file, Parallel stops and
-// returns that fault as an error.
+// Parallel calls work(worker, item) for every item from 0 to items−1 on at most workers goroutines.
+// It hands out items in ascending order; worker is the number of the calling goroutine. It returns
+// ctx's error if ctx is cancelled before all items are done. If work faults on a mapped file
+// because another program truncated the file, Parallel stops and returns that fault as an error.
 func Parallel(ctx context.Context, workers, items int, work func(worker, item int)) error {
 	return NewPool(min(workers, items)).Run(ctx, items, work)
 }
@@ -60,7 +60,8 @@ func (p *Pool) Run(ctx context.Context, items int, work func(worker, item int)) 
 	return err
 }
 
-// runWorker takes items until none is left. If it faults on a mapped file, it takes the items away from all workers.
+// runWorker takes items until none is left. If it faults on a mapped file, it takes the items away
+// from all workers.
 func (p *Pool) runWorker(worker int) {
 	if err := p.takeItems(worker); err != nil {
 		p.next.Store(int64(p.items))

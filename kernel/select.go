@@ -9,8 +9,8 @@ import (
 const (
 	// TierEnv is the environment variable that caps the tier: "avx2", for example.
 	TierEnv = "MQUINE_TIER"
-	// CPUEnv is the environment variable that switches features off: a comma-separated list of their names, each after
-	// a minus sign, such as "-vnni,-amx".
+	// CPUEnv is the environment variable that switches features off: a comma-separated list of
+	// their names, each after a minus sign, such as "-vnni,-amx".
 	CPUEnv = "MQUINE_CPU"
 )
 
@@ -20,8 +20,8 @@ type Options struct {
 	Without Features
 }
 
-// New returns the backend with all features that this machine, this build, TierEnv, CPUEnv and o allow. It returns an
-// error if an environment variable names an unknown tier or feature.
+// New returns the backend with all features that this machine, this build, TierEnv, CPUEnv and o
+// allow. It returns an error if an environment variable names an unknown tier or feature.
 func New(o Options) (*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
@@ -49,7 +49,8 @@ func Available() ([]*Backend, error) {
 	return all, nil
 }
 
-// For returns the backend of tier t. It returns an error if this machine lacks the tier or the environment forbids it.
+// For returns the backend of tier t. It returns an error if this machine lacks the tier or the
+// environment forbids it.
 func For(t Tier) (*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
@@ -64,7 +65,8 @@ func For(t Tier) (*Backend, error) {
 	return newBackend(f.upTo(t)), nil
 }
 
-// Restrictions returns the settings of TierEnv and CPUEnv, such as "MQUINE_TIER=avx2", or "" if neither is set.
+// Restrictions returns the settings of TierEnv and CPUEnv, such as "MQUINE_TIER=avx2", or "" if
+// neither is set.
 func Restrictions() string {
 	var set []string
 	for _, name := range []string{TierEnv, CPUEnv} {
@@ -75,7 +77,8 @@ func Restrictions() string {
 	return strings.Join(set, " ")
 }
 
-// newBackend returns the backend with these features. It drops AMX if the system does not let this process use it.
+// newBackend returns the backend with these features. It drops AMX if the system does not let this
+// process use it.
 func newBackend(f Features) *Backend {
 	if f.Has(FeatureAMX) && !requestAMX() {
 		f = f.Without(FeatureAMX)
@@ -85,8 +88,8 @@ func newBackend(f Features) *Backend {
 	return b
 }
 
-// allowedFeatures returns the features of this machine and build that the environment allows. The system may still
-// refuse AMX (see newBackend).
+// allowedFeatures returns the features of this machine and build that the environment allows. The
+// system may still refuse AMX (see newBackend).
 func allowedFeatures() (Features, error) {
 	f := detectFeatures()
 	if name := os.Getenv(TierEnv); name != "" {

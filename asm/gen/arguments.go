@@ -66,7 +66,8 @@ func TestPanelArgs(t *testing.T) {
 	}{
 %s	} {
 		if f.generated != f.real {
-			t.Errorf("kernels read %%s at offset %%d, but it is at %%d: run go generate ./asm", f.name, f.generated, f.real)
+			t.Errorf("kernels read %%s at offset %%d, but it is at %%d: run go generate ./asm",
+				f.name, f.generated, f.real)
 		}
 	}
 }

@@ -13,8 +13,9 @@ import (
 // sumVectors is the number of vectors that a round reads. Each is added to a separate sum.
 const sumVectors = 8
 
-// sums emits a loop that reads memory as fast as the processor can. Its rate is the bandwidth of the level of memory
-// that holds the words. It adds up the words to have a result to test; additions are cheaper than loads.
+// sums emits a loop that reads memory as fast as the processor can. Its rate is the bandwidth of
+// the level of memory that holds the words. It adds up the words to have a result to test;
+// additions are cheaper than loads.
 func sums(c *build.Context) {
 	emitSum(c, "AVX512", 8, c.ZMM)
 	emitSum(c, "AVX2", 4, c.YMM)

@@ -10,10 +10,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the float32 kernels of distances for training, for AVX512 and AVX2: L1Scores, L2Scores, NormScores
-// and PhaseScores with microtiles of 8×16 to 8×48 and 6×8 or 6×16, their gradients with strips of 8 and 6 vectors, the
-// ceilings of both, and Roots and Quotients for L2. kernel/linalg/generic_distance.go has the same constants and
-// operations, and the reasons for them.
+// This file generates the float32 kernels of distances for training, for AVX512 and AVX2: L1Scores,
+// L2Scores, NormScores and PhaseScores with microtiles of 8×16 to 8×48 and 6×8 or 6×16, their
+// gradients with strips of 8 and 6 vectors, the ceilings of both, and Roots and Quotients for L2.
+// kernel/linalg/generic_distance.go has the same constants and operations, and the reasons for
+// them.
 
 const (
 	rootMagic   = 0x5f3759df
@@ -21,8 +22,9 @@ const (
 	differ      = 0x0c // NEQ_OQ: false for NaN, quiet
 	evenEntries = 0x88 // entries 0 and 2 of two vectors, in every 128 bits
 	oddEntries  = 0xdd // entries 1 and 3
-	// signTable tells VFIXUPIMMPS the result for each class of operands. From the lowest digit: quiet and signalling
-	// NaN become NaN, 0 becomes 0, 1 becomes 1, −Inf and +Inf become NaN, negative values −1 and positive values 1.
+	// signTable tells VFIXUPIMMPS the result for each class of operands. From the lowest digit:
+	// quiet and signalling NaN become NaN, 0 becomes 0, 1 becomes 1, −Inf and +Inf become NaN,
+	// negative values −1 and positive values 1.
 	signTable = 0xa933a822
 )
 
@@ -73,11 +75,11 @@ type distance struct {
 	// score and gradient are the terms of the sums, for the documentation.
 	score, scoreChain      string
 	gradient, gradientNote string
-	// scoreTile has the rows and the vectors of columns of a microtile of scores. gradientTile has those of gradients;
-	// their strips have gradientStrip rows.
+	// scoreTile has the rows and the vectors of columns of a microtile of scores. gradientTile has
+	// those of gradients; their strips have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
-	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of an addition. If
-	// scoreChains is 0, the scores share the ceiling of a panel kernel.
+	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of
+	// an addition. If scoreChains is 0, the scores share the ceiling of a panel kernel.
 	scoreChains, gradientChains int
 	addScore                    func(c vectors, k constants) addTerm
 	addGradient                 func(c vectors, k constants) addGradient
@@ -213,7 +215,8 @@ func distances(c *build.Context) {
 			}
 			rows, columns := d.scoreTile[set][0], d.scoreTile[set][1]
 			for n := 1; n <= columns; n++ {
-				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, d.even()),
+				c.micro(microKernel{
+					name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, d.even()),
 					mr: rows, columns: n, width: columns, group: d.group,
 					begin: func(c vectors) addTerm {
 						c.Comment("Σ " + d.score)
@@ -247,7 +250,8 @@ func (c vectors) peaks(d distance, k constants) {
 	})
 }
 
-// peak emits a loop over chains with sums vectors each. begin returns the function that adds a group of terms to a chain.
+// peak emits a loop over chains with sums vectors each. begin returns the function that adds a
+// group of terms to a chain.
 func (c vectors) peak(
 	name string, operands, chains, group, sums int, begin func() func(x, sum []reg.VecVirtual),
 ) {
@@ -270,9 +274,10 @@ func (c vectors) peak(
 	c.end()
 }
 
-// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and some groups of vectors of
-// columns in a panel of width groups. The vectors x and their sums stay in registers while the vectors y of the other
-// side stream past. If coordinates come in pairs, the even and the odd ones are in separate registers.
+// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and some
+// groups of vectors of columns in a panel of width groups. The vectors x and their sums stay in
+// registers while the vectors y of the other side stream past. If coordinates come in pairs, the
+// even and the odd ones are in separate registers.
 func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {
 	columnsOf := d.group * c.lanes // columns of a group of vectors
 	nr := width * columnsOf
@@ -371,8 +376,8 @@ func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int
 	c.end()
 }
 
-// loadGroup loads a group of size vectors of columns. For size 2, the first vector gets the even columns and the second
-// the odd ones.
+// loadGroup loads a group of size vectors of columns. For size 2, the first vector gets the even
+// columns and the second the odd ones.
 func (c vectors) loadGroup(size int, base reg.Register, disp int) []reg.VecVirtual {
 	first := c.load(at(base, disp))
 	if size == 1 {
@@ -423,8 +428,9 @@ func (c vectors) sign(k constants) func(x reg.VecVirtual) {
 	}
 }
 
-// root returns a function that emits inverseRoot of package linalg: it computes y and p from x. If inverse is set, it
-// overwrites x; otherwise it sets x to t and overwrites y. In AVX-512 the constants stay in registers.
+// root returns a function that emits inverseRoot of package linalg: it computes y and p from x. If
+// inverse is set, it overwrites x; otherwise it sets x to t and overwrites y. In AVX-512 the
+// constants stay in registers.
 func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p reg.VecVirtual) {
 	var terms []operand.Op
 	for _, t := range rootTerms {

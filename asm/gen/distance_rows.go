@@ -8,8 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates L1RowScores, L2RowScores, NormRowScores and PhaseRowScores, and their gradients, for AVX512 and
-// AVX2: distances between one row and listed rows of a table. The terms are those of distance.go; nothing is packed.
+// This file generates L1RowScores, L2RowScores, NormRowScores and PhaseRowScores, and their
+// gradients, for AVX512 and AVX2: distances between one row and listed rows of a table. The terms
+// are those of distance.go; nothing is packed.
 
 const rowScoreDoc = `scores one row against listed rows of a table:
 
@@ -60,8 +61,8 @@ func (c vectors) whole() access {
 	}
 }
 
-// masked returns an access to those of n values whose words of masks are −1. It loads zeros for the others, whose
-// addresses need not be valid.
+// masked returns an access to those of n values whose words of masks are −1. It loads zeros for the
+// others, whose addresses need not be valid.
 func (c vectors) masked(masks reg.Register, n int) access {
 	if c.lanes == 8 { // all registers are taken
 		return access{
@@ -89,8 +90,8 @@ func (c vectors) masked(masks reg.Register, n int) access {
 	}
 }
 
-// accessGroup loads a group of size vectors of values i, i+1, … at base. For size 2, the first vector gets the even values and
-// the second the odd ones.
+// accessGroup loads a group of size vectors of values i, i+1, … at base. For size 2, the first
+// vector gets the even values and the second the odd ones.
 func (c vectors) accessGroup(size int, a access, base reg.Register, i int) []reg.VecVirtual {
 	first := a.load(base, i)
 	if size == 1 {
@@ -99,7 +100,8 @@ func (c vectors) accessGroup(size int, a access, base reg.Register, i int) []reg
 	return c.evenOdd(first, a.load(base, i+c.lanes))
 }
 
-// rounds emits a loop of body over size values at a time, and body once more for the remainder. It overwrites n.
+// rounds emits a loop of body over size values at a time, and body once more for the remainder. It
+// overwrites n.
 func (c vectors) rounds(n reg.Register, size int, masks reg.Register, body func(part string, a access)) {
 	c.SUBQ(operand.U32(uint32(size)), n)
 	c.JLT(operand.LabelRef("rest"))
@@ -145,8 +147,8 @@ func (c vectors) rowScores(d distance, k constants) {
 	c.end()
 }
 
-// addUp adds up 32 lanes. If groups have two values, evenOdd has permuted the lanes: even 64-bit parts of a vector have
-// the lanes of its first half, odd parts the lanes of its second half.
+// addUp adds up 32 lanes. If groups have two values, evenOdd has permuted the lanes: even 64-bit
+// parts of a vector have the lanes of its first half, odd parts the lanes of its second half.
 func (c vectors) addUp(sums []reg.VecVirtual, group int) reg.Register {
 	for n := len(sums); n > 1; n /= 2 {
 		for v := range n / 2 {
@@ -183,7 +185,8 @@ func (c vectors) addUp(sums []reg.VecVirtual, group int) reg.Register {
 func (c vectors) rowGradient(d distance, k constants) {
 	size := rowGradientWidth * c.lanes
 	c.begin(d.name+"RowGradient"+c.set,
-		"func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)",
+		"func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, "+
+			"masks *int32)",
 		fmt.Sprintf(rowGradientDoc, d.gradient, d.gradientNote, size, d.even()))
 	dx, x, n := c.param("dx"), c.param("x"), c.param("n")
 	table, stride, masks := c.param("table"), c.bytes("stride"), c.param("masks")

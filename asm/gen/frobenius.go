@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates FrobeniusColumnsAVX512 and FrobeniusColumnsAVX2: sums of squares down eight columns of a small
-// float64 matrix at a time.
+// This file generates FrobeniusColumnsAVX512 and FrobeniusColumnsAVX2: sums of squares down eight
+// columns of a small float64 matrix at a time.
 
 const frobeniusDoc = `%s sums squares down the columns of (P − Q) + X in float64:
 

@@ -9,9 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the float32 GEMM: the microkernels Gemm8x16, 8x32 and 8x48 for AVX512, Gemm6x8 and 6x16 for AVX2,
-// and Transpose6, Transpose8 and CopyColumns6 to 48 (AVX2), which pack their operands. Microkernels of distances share
-// micro.
+// This file generates the float32 GEMM: the microkernels Gemm8x16, 8x32 and 8x48 for AVX512,
+// Gemm6x8 and 6x16 for AVX2, and Transpose6, Transpose8 and CopyColumns6 to 48 (AVX2), which pack
+// their operands. Microkernels of distances share micro.
 
 const gemmDoc = `multiplies strips of %[1]d rows by %[2]d columns of a panel of %[3]d:
 
@@ -48,7 +48,8 @@ func gemms(c *build.Context) {
 	})
 }
 
-// microKernel describes a kernel that computes microtiles: sums of terms of packed rows and columns.
+// microKernel describes a kernel that computes microtiles: sums of terms of packed rows and
+// columns.
 type microKernel struct {
 	name, doc   string
 	mr, columns int                     // rows, and vectors of columns, of a microtile
@@ -57,7 +58,8 @@ type microKernel struct {
 	begin       func(c vectors) addTerm // loads constants
 }
 
-// addTerm adds a group of terms to a vector of sums, given the entries of a row in all lanes and vectors of columns.
+// addTerm adds a group of terms to a vector of sums, given the entries of a row in all lanes and
+// vectors of columns.
 type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
 
 // gemm emits a microkernel for mr rows and some vectors of columns of a panel of width vectors.
@@ -117,7 +119,8 @@ func (c vectors) micro(k microKernel) {
 	}
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JLT(operand.LabelRef("rest"))
-	c.Comment("Prefetch one row of c per round, for the end of the strip. A burst would occupy the line buffers that b needs.")
+	c.Comment("Prefetch one row of c per round, for the end of the strip. A burst would occupy the line",
+		"buffers that b needs.")
 	c.Label("fetching")
 	for j := 0; j < columns*c.lanes; j += 16 {
 		c.PREFETCHT0(at(row, j))
@@ -216,7 +219,8 @@ Requires k > 0. dst and src must not overlap.`, n))
 	c.end()
 }
 
-// transpose8 emits the transposition of eight rows of eight entries. It passes the columns to column, one by one.
+// transpose8 emits the transposition of eight rows of eight entries. It passes the columns to
+// column, one by one.
 func (c vectors) transpose8(in [8]reg.VecVirtual, column func(t int, r reg.VecVirtual)) {
 	// Combine pairs of rows, then groups of four, then all eight.
 	pair := func(x, y reg.VecVirtual) (low, high reg.VecVirtual) {

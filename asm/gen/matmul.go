@@ -9,8 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates MatMul8 and MatMulFMA8 for AVX512 and AVX2: eight rows of a product of small float64 matrices,
-// in microtiles of 8×8 (AVX512) and 4×8 (AVX2).
+// This file generates MatMul8 and MatMulFMA8 for AVX512 and AVX2: eight rows of a product of small
+// float64 matrices, in microtiles of 8×8 (AVX512) and 4×8 (AVX2).
 
 const matMulDoc = `%[1]s computes 8 rows of a product of matrices in float64:
 
@@ -33,8 +33,8 @@ func matMuls(c *build.Context) {
 	}
 }
 
-// matMul emits a kernel. As many rows as fit stay in registers at a time: eight rows of one vector in AVX-512, four rows
-// of two vectors in AVX2.
+// matMul emits a kernel. As many rows as fit stay in registers at a time: eight rows of one vector
+// in AVX-512, four rows of two vectors in AVX2.
 type matMul struct {
 	*build.Context
 	lanes        int // float64 values in a vector, and rows at a time
@@ -127,8 +127,8 @@ func (c matMul) zero() reg.VecVirtual {
 	return r
 }
 
-// addresses returns the addresses of every fourth of the rows from first on, given the address of row 0. The first of
-// them goes to the register r0.
+// addresses returns the addresses of every fourth of the rows from first on, given the address of
+// row 0. The first of them goes to the register r0.
 func (c matMul) addresses(r0, row0 reg.GPVirtual, first int) []reg.GPVirtual {
 	r := []reg.GPVirtual{r0}
 	c.MOVQ(row0, r0)

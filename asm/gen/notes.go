@@ -13,10 +13,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Every kernel in the generated assembly begins with its doc comment and a register map. avo allocates registers only
-// after the generator has run. Hence holds leaves a mark in the code, and mapRegisters turns the marks into the map.
+// Every kernel in the generated assembly begins with its doc comment and a register map. avo
+// allocates registers only after the generator has run. Hence holds leaves a mark in the code, and
+// mapRegisters turns the marks into the map.
 
-// mapMark begins a comment that holds writes. The registers follow, each as an ID and a size in bytes.
+// mapMark begins a comment that holds writes. The registers follow, each as an ID and a size in
+// bytes.
 const mapMark = "\x00"
 
 // holds adds a line to the register map that says what some registers hold.
@@ -38,7 +40,8 @@ func parameter[R reg.Register](c *build.Context, name string, r R) R {
 // sizes maps a size in bytes to the kind of register that has it.
 var sizes = map[string]reg.Spec{"4": reg.S32, "8": reg.S64, "16": reg.S128, "32": reg.S256, "64": reg.S512}
 
-// mapRegisters turns the marks of a compiled function into a register map in the comment at its head.
+// mapRegisters turns the marks of a compiled function into a register map in the comment at its
+// head.
 func mapRegisters(f *ir.Function) error {
 	var order []string
 	holders := map[string][]string{} // names of registers, by what they hold

@@ -8,8 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates PairDot, PairL1, PairNorm and PairPhase, which score one query against single candidates in
-// float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for one-byte codes.
+// This file generates PairDot, PairL1, PairNorm and PairPhase, which score one query against single
+// candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for
+// one-byte codes.
 
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
 
@@ -21,7 +22,8 @@ s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], ou
 
 Requires n > 0, a multiple of 32, and count > 0.`
 
-// pair is a float64 comparison of rows. term computes the terms of entries a of x and b of a row, and adds them to acc.
+// pair is a float64 comparison of rows. term computes the terms of entries a of x and b of a row,
+// and adds them to acc.
 type pair struct {
 	name, formula string
 	masked        bool // term needs the sign mask

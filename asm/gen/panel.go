@@ -10,9 +10,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel, NormPanel and PhasePanel
-// for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte
-// codes.
+// This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
+// NormPanel and PhasePanel for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
 
 // Predicates of VCMPPS.
 const (
@@ -34,19 +34,21 @@ type comparison struct {
 	name string
 	// equation documents the score of query i and candidate j.
 	equation string
-	// group is the number of coordinates that are compared together. psi and phi are the numbers of words that ψ and φ
-	// have per coordinate.
+	// group is the number of coordinates that are compared together. psi and phi are the numbers of
+	// words that ψ and φ have per coordinate.
 	group, psi, phi int
-	// falling says that more coordinates never raise a score, so that the kernel may leave strips early.
+	// falling says that more coordinates never raise a score, so that the kernel may leave strips
+	// early.
 	falling bool
-	// integer says that the accumulators hold int32. The kernel converts them to float32 before it counts.
+	// integer says that the accumulators hold int32. The kernel converts them to float32 before it
+	// counts.
 	integer bool
 	// constants loads the registers that stay the same in every strip.
 	constants func(c vectors) fixed
 	// update adds one group to the accumulator, given its words of ψ and of φ.
 	update func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual)
-	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48 candidates, and for
-	// AVX2, with panels of 16: as many as the registers hold.
+	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
+	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
 }
 
@@ -86,7 +88,8 @@ in float32: one chain of fused multiply-adds from 0 with t ascending.`,
 	},
 }
 
-// int8Comparison packs four codes into a word: signed bytes in the queries, unsigned bytes in the candidates.
+// int8Comparison packs four codes into a word: signed bytes in the queries, unsigned bytes in the
+// candidates.
 var int8Comparison = comparison{
 	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9,
 	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
@@ -188,7 +191,8 @@ in float32: one chain of subtractions from 0, with the second product fused.`,
 	},
 }
 
-// progress is the state of the loop over strips. It lives on the stack because counting needs the registers.
+// progress is the state of the loop over strips. It lives on the stack because counting needs the
+// registers.
 type progress struct {
 	psi, stripsLeft, scores, targetStart, undecided, ahead, exitBelow, active operand.Mem
 }
@@ -418,7 +422,8 @@ func (c panel) markActive(acc [][]reg.VecVirtual, at progress) {
 	c.SETNE(operand.Mem{Base: active})
 }
 
-// count compares the scores of every query, still in registers, with the two thresholds of each of its targets.
+// count compares the scores of every query, still in registers, with the two thresholds of each of
+// its targets.
 func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecidedAt operand.Mem) {
 	c.Comment("Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and",
 		"open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j")
@@ -492,8 +497,8 @@ func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecid
 	c.MOVQ(out, undecidedAt)
 }
 
-// masks512 sets above to the valid lanes with score > hi, and open to the valid lanes with neither score > hi nor
-// score < lo. Since hi ≥ lo, above is a subset of the lanes that are not below lo.
+// masks512 sets above to the valid lanes with score > hi, and open to the valid lanes with neither
+// score > hi nor score < lo. Since hi ≥ lo, above is a subset of the lanes that are not below lo.
 func (c vectors) masks512(
 	row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual,
 ) {

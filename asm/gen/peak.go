@@ -8,14 +8,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the ceilings: loops of nothing but arithmetic on registers. DotPeak, L1Peak, NormPeak and PhasePeak
-// do the arithmetic of the panel kernels, FMA64Peak, MulAdd64Peak and Int8Peak that of other kernels, for AVX512 and AVX2
-// (Int8Peak also for AVX512VNNI).
+// This file generates the ceilings: loops of nothing but arithmetic on registers. DotPeak, L1Peak,
+// NormPeak and PhasePeak do the arithmetic of the panel kernels, FMA64Peak, MulAdd64Peak and
+// Int8Peak that of other kernels, for AVX512 and AVX2 (Int8Peak also for AVX512VNNI).
 
-// peakChains is the number of independent chains: enough to hide the latency of the operations on every port.
+// peakChains is the number of independent chains: enough to hide the latency of the operations on
+// every port.
 const peakChains = 12
 
-// peaks emits all loops of this file. The ceiling of the dot product is the FMA ceiling of the machine.
+// peaks emits all loops of this file. The ceiling of the dot product is the FMA ceiling of the
+// machine.
 func peaks(c *build.Context) {
 	tinyData(c)
 	for _, k := range comparisons {
@@ -89,9 +91,10 @@ var (
 			c.VMULPD(x[0], x[1], scratch)
 			c.VADDPD(scratch, acc, acc)
 		}}
-	// int8Pairs does without VNNI. It adds two products in 16 bits, multiplies by the ones in a third operand, and adds
-	// two of the results in 32 bits.
-	int8Pairs = arithmetic{"Int8", "byte", 1, int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,
+	// int8Pairs does without VNNI. It adds two products in 16 bits, multiplies by the ones in a
+	// third operand, and adds two of the results in 32 bits.
+	int8Pairs = arithmetic{"Int8", "byte", 1,
+		int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,
 		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
 			c.VPMADDUBSW(x[1], x[0], scratch)
 			c.VPMADDWD(x[2], scratch, scratch)

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the kernels for rows of parameters, for AVX512 and AVX2: Axpy, Scale, Dot, Sum, Adam, AdamCatchUp,
-// Adagrad and Prefetch. They fuse no operations, so that all tiers agree bit for bit.
+// This file generates the kernels for rows of parameters, for AVX512 and AVX2: Axpy, Scale, Dot,
+// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so that all tiers agree
+// bit for bit.
 
 const (
 	rowLanes = 16 // entries of a round: n is a multiple of it
@@ -74,7 +75,8 @@ func (c vectors) product(y operand.Op, x reg.VecVirtual) reg.VecVirtual {
 }
 
 func (c vectors) axpy() {
-	c.begin("Axpy"+c.set, "func(y, x *float32, n int, a float32)", "adds a·x to y, rounding every operation."+requires16)
+	c.begin("Axpy"+c.set, "func(y, x *float32, n int, a float32)",
+		"adds a·x to y, rounding every operation."+requires16)
 	r, n := c.params("y", "x"), c.param("n")
 	a := c.argument("a")
 	c.entries(r, n, func(i int) {
@@ -153,8 +155,8 @@ Every operation is rounded. The kernel prefetches the cache lines ahead bytes af
 valid.` + requires16
 
 func (c vectors) adam() {
-	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)", `takes a step of Adam. With s = keep1, new1,
-keep2, new2, rate, spread, epsilon it computes, entry by entry,
+	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)",
+		`takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it computes, entry by entry,
 
 	m  = keep1·m + new1·gradient
 	v  = keep2·v + new2·(gradient·gradient)
@@ -209,7 +211,8 @@ func (c vectors) adamCatchUp() {
 	c.end()
 }
 
-// fetch prefetches the cache lines of entries i of the rows that begin ahead bytes after the given rows.
+// fetch prefetches the cache lines of entries i of the rows that begin ahead bytes after the given
+// rows.
 func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 	if i%rowLanes != 0 {
 		return
@@ -220,8 +223,8 @@ func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 }
 
 func (c vectors) adagrad() {
-	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)", `takes a step of Adagrad. With s = rate,
-epsilon it computes, entry by entry,
+	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)",
+		`takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 
 	v  = v + gradient·gradient
 	w  = w − (rate·gradient)/(√v + epsilon)

@@ -9,8 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates MatMulStrip8AVX512 and MatMulStrip4AVX2: a few rows of a product of small float32 matrices, in
-// microtiles of 8×48 and 4×24 or narrower.
+// This file generates MatMulStrip8AVX512 and MatMulStrip4AVX2: a few rows of a product of small
+// float32 matrices, in microtiles of 8×48 and 4×24 or narrower.
 
 const strip32Doc = `computes %[1]d rows of a product of small matrices in float32:
 
@@ -20,8 +20,8 @@ A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is ni
 
 Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.`
 
-// strips32 emits the kernels of both instruction sets: as many rows, and up to three vectors of columns, as the registers
-// hold.
+// strips32 emits the kernels of both instruction sets: as many rows, and up to three vectors of
+// columns, as the registers hold.
 func strips32(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
@@ -32,8 +32,8 @@ func strips32(c *build.Context) {
 	})
 }
 
-// strip32 emits the kernel for n rows. widths lists the widths of its microtiles, in eights of columns, widest first. The
-// last eight of an odd width uses half of a vector in AVX-512.
+// strip32 emits the kernel for n rows. widths lists the widths of its microtiles, in eights of
+// columns, widest first. The last eight of an odd width uses half of a vector in AVX-512.
 func (c vectors) strip32(n int, widths []int) {
 	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set),
 		"func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
@@ -41,8 +41,8 @@ func (c vectors) strip32(n int, widths []int) {
 	dst, b := c.param("c"), c.param("b")
 	ld, left := c.bytes("ld"), c.param("eights")
 	aRow := c.bytes("aRow")
-	// avo believes that clearing a 512-bit register reads it, so that the accumulators of all widths would be live from
-	// the beginning. Copy zeros into them instead.
+	// avo believes that clearing a 512-bit register reads it, so that the accumulators of all
+	// widths would be live from the beginning. Copy zeros into them instead.
 	var blank reg.VecVirtual
 	if c.lanes == 16 {
 		blank = c.zero()
@@ -91,7 +91,8 @@ func (c vectors) strip32(n int, widths []int) {
 				acc[i] = append(acc[i], accumulator(p))
 			}
 		}
-		// Narrower microtiles use some of these registers, so that one line in the register map is enough.
+		// Narrower microtiles use some of these registers, so that one line in the register map is
+		// enough.
 		if eights == most {
 			holds(c.Context, "sums of c[i][j]", slices.Concat(acc...)...)
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates Maximum, Exp and Logistic for AVX512 and AVX2: the kernels of softmax and logistic losses over rows
-// of scores. They fuse no operations, so that all tiers agree bit for bit. kernel/linalg/generic_softmax.go has the same
-// constants and operations, and the reasons for them.
+// This file generates Maximum, Exp and Logistic for AVX512 and AVX2: the kernels of softmax and
+// logistic losses over rows of scores. They fuse no operations, so that all tiers agree bit for
+// bit. kernel/linalg/generic_softmax.go has the same constants and operations, and the reasons for
+// them.
 
 // softmaxes emits the kernels of both instruction sets.
 func softmaxes(c *build.Context) {
@@ -69,8 +70,9 @@ func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.
 	return p
 }
 
-// exponential returns exp(x) = 2ⁿ·exp(v), where v = x − n·ln 2 and n = round(x/ln 2). most and least are the limits of
-// x. They are in registers because the order of the operands lets NaN through.
+// exponential returns exp(x) = 2ⁿ·exp(v), where v = x − n·ln 2 and n = round(x/ln 2). most and
+// least are the limits of x. They are in registers because the order of the operands lets NaN
+// through.
 func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.VecVirtual {
 	c.Comment("exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts")
 	v := c.vec()
@@ -104,8 +106,8 @@ func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.Vec
 }
 
 func (c vectors) maximum() {
-	c.begin("Maximum"+c.set, "func(x *float32, n int, lanes *[32]float32)", `sets lanes[i mod 32] to the maximum of itself and
-x[i], i < n. It ignores NaN.`+requires32)
+	c.begin("Maximum"+c.set, "func(x *float32, n int, lanes *[32]float32)",
+		"sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN."+requires32)
 	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
 	var most []reg.VecVirtual
 	for i := 0; i < sumLanes; i += c.lanes {

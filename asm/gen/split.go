@@ -9,11 +9,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates GemmSplit32x32AMXBF16, the microkernel of float32 products in split bfloat16, SplitRows32AVX512 and
-// SplitColumns32AVX512, which pack its operands, and BFloat16PeakAMXBF16, its ceiling.
+// This file generates GemmSplit32x32AMXBF16, the microkernel of float32 products in split bfloat16,
+// SplitRows32AVX512 and SplitColumns32AVX512, which pack its operands, and BFloat16PeakAMXBF16, its
+// ceiling.
 //
-// A split value is the sum of two bfloat16 values. The high part is the value rounded to the nearest bfloat16, with ties
-// away from zero. The low part is the remainder, rounded likewise.
+// A split value is the sum of two bfloat16 values. The high part is the value rounded to the
+// nearest bfloat16, with ties away from zero. The low part is the remainder, rounded likewise.
 
 const (
 	splitVectors = 2 * tileRows16                // vectors of a strip or a panel
@@ -87,7 +88,8 @@ func (c vectors) splitter() splitter {
 	return s
 }
 
-// split returns the high and low parts of 16 values in the high halves of words. The low halves of low are unspecified.
+// split returns the high and low parts of 16 values in the high halves of words. The low halves of
+// low are unspecified.
 func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
 	high, low = s.vec(), s.vec()
 	holds(s.Context, "high and low parts", high, low)
@@ -155,10 +157,12 @@ all low parts. A word holds two values of one column: row 2p in its low half, ro
 	c.end()
 }
 
-// splitGemm emits the microkernel. It keeps a microtile of c in four tiles; the other four hold the operands.
+// splitGemm emits the microkernel. It keeps a microtile of c in four tiles; the other four hold the
+// operands.
 func splitGemm(c *build.Context) {
 	name := fmt.Sprintf("GemmSplit%[1]dx%[1]dAMXBF16", splitVectors)
-	function(c, name, "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, aheadStride int)")
+	function(c, name,
+		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, aheadStride int)")
 	doc(c, fmt.Sprintf(splitGemmDoc, name, splitVectors))
 	c.Pragma("noescape")
 	configure(c)

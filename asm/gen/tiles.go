@@ -11,12 +11,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates Int16Panel16x48AMX, the panel kernel of two-byte codes, and Int8PeakAMX, the ceiling of its
-// products.
+// This file generates Int16Panel16x48AMX, the panel kernel of two-byte codes, and Int8PeakAMX, the
+// ceiling of its products.
 //
-// The registers of AMX are eight tiles of 16 rows of 64 bytes. Neither avo nor Go's assembler knows its instructions.
-// Therefore this file encodes them (Intel SDM, volume 2, TDPBSSD and related: a VEX prefix, the opcode, ModRM and SIB),
-// with physical registers.
+// The registers of AMX are eight tiles of 16 rows of 64 bytes. Neither avo nor Go's assembler knows
+// its instructions. Therefore this file encodes them (Intel SDM, volume 2, TDPBSSD and related: a
+// VEX prefix, the opcode, ModRM and SIB), with physical registers.
 
 const (
 	tileRows16 = 16 // rows of a tile
@@ -38,8 +38,8 @@ const (
 	prefixF2
 )
 
-// vex emits an instruction of map 0F38 as bytes. vvvv is the second source. highBase and highIndex say that the base and
-// the index of the SIB byte are R8 to R15.
+// vex emits an instruction of map 0F38 as bytes. vvvv is the second source. highBase and highIndex
+// say that the base and the index of the SIB byte are R8 to R15.
 func vex(
 	c *build.Context, isa, text string, uses []operand.Op,
 	prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte,
@@ -61,7 +61,8 @@ func vex(
 	}
 }
 
-// strided is the memory of a tile: its first row is at base + disp, and rows are stride bytes apart.
+// strided is the memory of a tile: its first row is at base + disp, and rows are stride bytes
+// apart.
 type strided struct {
 	base, stride reg.GPPhysical
 	disp         int32
@@ -86,7 +87,8 @@ func (m strided) load(c *build.Context, t tile) {
 	m.emit(c, "TILELOADD", prefixF2, t)
 }
 
-// stream loads a tile that is not used again soon, so that it does not displace other lines from L1.
+// stream loads a tile that is not used again soon, so that it does not displace other lines from
+// L1.
 func (m strided) stream(c *build.Context, t tile) {
 	m.emit(c, "TILELOADDT1", prefix66, t)
 }
@@ -95,14 +97,15 @@ func (m strided) store(c *build.Context, t tile) {
 	m.emit(c, "TILESTORED", prefixF3, t)
 }
 
-// multiply adds to acc the dot products of the rows of a with the columns of b: signed bytes, four to a word.
+// multiply adds to acc the dot products of the rows of a with the columns of b: signed bytes, four
+// to a word.
 func multiply(c *build.Context, acc, a, b tile) {
 	tileProduct(c, "AMXINT8", "TDPBSSD", prefixF2, 0x5e, acc, a, b)
 }
 
-// multiplySplit adds to acc the dot products of the rows of a with the columns of b: bfloat16 values, two to a word.
-// The first values of the words form one chain of fused multiply-adds and the second values another; then the two sums
-// are added.
+// multiplySplit adds to acc the dot products of the rows of a with the columns of b: bfloat16
+// values, two to a word. The first values of the words form one chain of fused multiply-adds and
+// the second values another; then the two sums are added.
 func multiplySplit(c *build.Context, acc, a, b tile) {
 	tileProduct(c, "AMXBF16", "TDPBF16PS", prefixF3, 0x5c, acc, a, b)
 }
@@ -116,7 +119,8 @@ func zeroTile(c *build.Context, t tile) {
 	vex(c, amxTile, fmt.Sprintf("TILEZERO tmm%d", t), nil, prefixF2, 0, 0x49, false, false, 0xc0|byte(t)<<3)
 }
 
-// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so that the system need not save them.
+// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so that the system need
+// not save them.
 func configure(c *build.Context) {
 	at := reg.RAX
 	c.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol(shapesName), 0), at)
@@ -129,7 +133,8 @@ func release(c *build.Context) {
 
 const shapesName = "tileShapes"
 
-// tileShapes emits the operand of LDTILECFG: palette 1, then the bytes per row and the rows of each tile.
+// tileShapes emits the operand of LDTILECFG: palette 1, then the bytes per row and the rows of each
+// tile.
 func tileShapes(c *build.Context) {
 	c.StaticGlobal(shapesName)
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
@@ -170,8 +175,8 @@ func tiles(c *build.Context, args panelArgs) {
 	int8TilePeak(c)
 }
 
-// int16Panel keeps the coarse and the fine sums of 16 queries and 48 candidates in six tiles. The other two tiles hold
-// the operands.
+// int16Panel keeps the coarse and the fine sums of 16 queries and 48 candidates in six tiles. The
+// other two tiles hold the operands.
 type int16Panel struct {
 	vectors
 	args panelArgs
@@ -228,7 +233,8 @@ func (c int16Panel) emit() {
 	c.end()
 }
 
-// The address registers of the tiles. avo does not allocate them; storing the sums uses the same ones.
+// The address registers of the tiles. avo does not allocate them; storing the sums uses the same
+// ones.
 var (
 	coarseQ, fineQ = reg.R8, reg.R9
 	coarseE, fineE = reg.R10, reg.R11
@@ -301,7 +307,8 @@ func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	c.MOVQ(ahead, at.ahead)
 }
 
-// storeSums stores the coarse sums in the place of the scores and the fine sums in the scratch rows.
+// storeSums stores the coarse sums in the place of the scores and the fine sums in the scratch
+// rows.
 func (c int16Panel) storeSums(scoresAt, scratchAt operand.Mem) {
 	c.Comment("Store the sums; a tile holds 16 of the 48 columns")
 	c.MOVQ(scoresAt, coarseQ)

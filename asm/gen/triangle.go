@@ -7,13 +7,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates UnpackTriangleAVX2, PackTriangleAVX2 and AddTransposeAVX2, which convert between packed lower
-// triangles and d × d float32 matrices whose rows begin ld entries apart. Stores and shuffles limit their speed, so that
-// AVX-512 uses them too.
+// This file generates UnpackTriangleAVX2, PackTriangleAVX2 and AddTransposeAVX2, which convert
+// between packed lower triangles and d × d float32 matrices whose rows begin ld entries apart.
+// Stores and shuffles limit their speed, so that AVX-512 uses them too.
 
 // triangles emits the kernels.
 func triangles(c *build.Context) {
-	// A table of masks: eight entries from 7 − l on select the lanes up to l, eight entries from 23 − l on lane l alone.
+	// A table of masks: eight entries from 7 − l on select the lanes up to l, eight entries from 23
+	// − l on lane l alone.
 	lanes := c.StaticGlobal("lanes")
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range 32 {
@@ -34,9 +35,10 @@ func triangles(c *build.Context) {
 
 const triangleDoc = "Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j].\n\nRequires d > 0."
 
-// triangleRows emits a loop over the rows of a packed triangle. For each row it emits before, then whole for every eight
-// entries to the left of the diagonal, then last for the eight with the diagonal entry. last gets the masks of the lanes
-// up to the diagonal and of the diagonal alone, and the length of the row.
+// triangleRows emits a loop over the rows of a packed triangle. For each row it emits before, then
+// whole for every eight entries to the left of the diagonal, then last for the eight with the
+// diagonal entry. last gets the masks of the lanes up to the diagonal and of the diagonal alone,
+// and the length of the row.
 func (c vectors) triangleRows(
 	lanes operand.Mem, d reg.GPVirtual,
 	before, whole func(), last func(upTo, only operand.Mem, entries reg.GPVirtual),
@@ -63,8 +65,8 @@ func (c vectors) triangleRows(
 	c.JLT(operand.LabelRef("row"))
 }
 
-// squares emits a loop over the 8 × 8 submatrices of a matrix: off for each one below the diagonal with its mirror image
-// above, and diagonal for those on the diagonal. It changes m and d.
+// squares emits a loop over the 8 × 8 submatrices of a matrix: off for each one below the diagonal
+// with its mirror image above, and diagonal for those on the diagonal. It changes m and d.
 func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diagonal func(at *rows)) {
 	down, highs, n := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(ld, down)
@@ -143,7 +145,8 @@ func (c vectors) packTriangle(lanes operand.Mem) {
 reads columns up to the next multiple of 8. `+triangleDoc)
 	packed, src, d, ld := c.param("packed"), c.param("src"), c.param("d"), c.bytes("ld")
 	factor, diagonal := c.argument("factor"), c.argument("diagonal")
-	// Store eight entries at a time where the next row overwrites the excess, and with a mask at the end.
+	// Store eight entries at a time where the next row overwrites the excess, and with a mask at
+	// the end.
 	end, from, after := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(d, end)
 	c.INCQ(end)

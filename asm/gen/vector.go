@@ -59,7 +59,8 @@ func (c vectors) bytes(name string) reg.GPVirtual {
 	return r
 }
 
-// rows addresses up to eight rows that begin stride bytes apart. It keeps the addresses of rows 0 and 4 in registers.
+// rows addresses up to eight rows that begin stride bytes apart. It keeps the addresses of rows 0
+// and 4 in registers.
 type rows struct {
 	c               vectors
 	stride, stride3 reg.GPVirtual

@@ -29,8 +29,9 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
-// Reading returns the number of bytes that each of the given number of threads reads repeatedly to measure level l: half
-// of its share of a cache, or far more than all caches for Memory. It is 0 if the processor does not report the cache.
+// Reading returns the number of bytes that each of the given number of threads reads repeatedly to
+// measure level l: half of its share of a cache, or far more than all caches for Memory. It is 0 if
+// the processor does not report the cache.
 func (l Level) Reading(threads int) int {
 	c := cpuid.CPU.Cache
 	var size int
@@ -52,14 +53,15 @@ func (l Level) Reading(threads int) int {
 }
 
 const (
-	// readingRound is the number of bytes of a round, a multiple of those of the kernels' loops. readingMost is the
-	// number of bytes that a call of a kernel reads.
+	// readingRound is the number of bytes of a round, a multiple of those of the kernels' loops.
+	// readingMost is the number of bytes that a call of a kernel reads.
 	readingRound = 4096
 	readingMost  = 1 << 18
 )
 
-// Read returns the ceiling of code that reads the given number of bytes, a multiple of 4096, over and over. Its rate, in
-// bytes per second, is the bandwidth of the level of memory that holds this many bytes. A round is 4096 bytes.
+// Read returns the ceiling of code that reads the given number of bytes, a multiple of 4096, over
+// and over. Its rate, in bytes per second, is the bandwidth of the level of memory that holds this
+// many bytes. A round is 4096 bytes.
 func Read(b *kernel.Backend, bytes int) Ceiling {
 	if bytes < readingRound || bytes%readingRound != 0 {
 		panic(fmt.Sprintf("ceiling: Read: %d bytes are not a multiple of %d", bytes, readingRound))

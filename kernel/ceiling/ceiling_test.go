@@ -117,7 +117,8 @@ func TestRateOfNoTime(t *testing.T) {
 	})
 }
 
-// No tile is much faster than the loop of its operations: the loop computes as many terms as it says.
+// No tile is much faster than the loop of its operations: the loop computes as many terms as it
+// says.
 func TestDistanceCeilings(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		if b.Tier == kernel.Generic {

@@ -1,6 +1,7 @@
-// Package kerneltest helps to test kernels. Each runs a test on every backend of the machine, Guarded allocates memory
-// between guard pages, SameBits compares results bit for bit, the Twin functions repeat the arithmetic of the assembly
-// in Go, and ExactScore computes scores without rounding. Only tests import it.
+// Package kerneltest helps to test kernels. Each runs a test on every backend of the machine,
+// Guarded allocates memory between guard pages, SameBits compares results bit for bit, the Twin
+// functions repeat the arithmetic of the assembly in Go, and ExactScore computes scores without
+// rounding. Only tests import it.
 package kerneltest
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// RequireEnv is the environment variable that lists the features that this machine must have, such as
-// "avx512,vnni,amx". If one is missing, tests fail instead of passing without it.
+// RequireEnv is the environment variable that lists the features that this machine must have, such
+// as "avx512,vnni,amx". If one is missing, tests fail instead of passing without it.
 const RequireEnv = "MQUINE_REQUIRE"
 
 // Each runs f as a subtest on every backend of Backends.
@@ -28,10 +29,10 @@ func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.B
 	}
 }
 
-// Backends returns the backends of all tiers that the machine and the environment allow, best first. If the tested code
-// depends on features beyond the tier, varied lists them: Backends adds the backends that lack each of these features
-// and one that lacks all of them. The test fails if a feature that RequireEnv names is missing. The first call prints
-// the features of the machine.
+// Backends returns the backends of all tiers that the machine and the environment allow, best
+// first. If the tested code depends on features beyond the tier, varied lists them: Backends adds
+// the backends that lack each of these features and one that lacks all of them. The test fails if a
+// feature that RequireEnv names is missing. The first call prints the features of the machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
 	off := []kernel.Features{0}

@@ -7,8 +7,9 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// ExactScore returns the exact score of x and y and the measure M that relative errors multiply: ‖x‖‖y‖, or the distance
-// for a distance (kernel.Comparison.PanelError). finite is false if a term is not finite or a square is out of range.
+// ExactScore returns the exact score of x and y and the measure M that relative errors multiply:
+// ‖x‖‖y‖, or the distance for a distance (kernel.Comparison.PanelError). finite is false if a term
+// is not finite or a square is out of range.
 func ExactScore(c kernel.Comparison, x, y []float32) (score *big.Float, measure float64, finite bool) {
 	const precision = 600
 	number := func(v float64) *big.Float { return big.NewFloat(v).SetPrec(precision) }

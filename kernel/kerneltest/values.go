@@ -20,8 +20,8 @@ func Poison(x []float32) {
 	}
 }
 
-// SameBits requires that got begins with want, bit for bit. All NaN are equal. what, a format for args, describes the
-// computation in messages.
+// SameBits requires that got begins with want, bit for bit. All NaN are equal. what, a format for
+// args, describes the computation in messages.
 func SameBits(t testing.TB, want, got []float32, what string, args ...any) {
 	t.Helper()
 	require.GreaterOrEqual(t, len(got), len(want), "%s: too few entries", what)

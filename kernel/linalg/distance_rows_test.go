@@ -14,7 +14,7 @@ import (
 // twinRowScore is the score of a pair as every tier computes it.
 func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 	var lanes [32]float32
-	unit := kind.Unit()
+	unit := kind.Group()
 	for u := 0; u < len(q); u += unit {
 		lane := &lanes[u/unit%32]
 		switch kind {
@@ -89,8 +89,8 @@ func (p *pairs) check(t *testing.T, b *Backend, kind DistanceKind) {
 	}
 }
 
-// Scores and gradients of pairs equal their twins bit for bit on every tier, for every residue of the number of
-// coordinates, between guard pages.
+// Scores and gradients of pairs equal their twins bit for bit on every tier, for every residue of
+// the number of coordinates, between guard pages.
 func TestDistanceRows(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(5, uint64(kind)))
@@ -104,7 +104,7 @@ func TestDistanceRows(t *testing.T) {
 			p := newPairs(t, rng, n, k, value)
 			p.check(t, b, kind)
 		}
-		for k := 0; k <= 2*maxRound+2; k += kind.Unit() {
+		for k := 0; k <= 2*maxRound+2; k += kind.Group() {
 			check(rng.IntN(6), k, value)
 		}
 		for _, n := range []int{1, ProductChunk - 1, ProductChunk, ProductChunk + 1, 2*ProductChunk + 3} {
@@ -122,8 +122,8 @@ func TestDistanceRows(t *testing.T) {
 	})
 }
 
-// The gradients of pairs equal those of blocks with the same scores bit for bit, and the scores of pairs differ from
-// those in float64 by the errors of their chains at most.
+// The gradients of pairs equal those of blocks with the same scores bit for bit, and the scores of
+// pairs differ from those in float64 by the errors of their chains at most.
 func TestDistanceRowsAndBlocks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(6, uint64(kind)))

@@ -61,7 +61,7 @@ func twinChains(n, unit int, next func(sum float32, t int) float32) (sum float32
 
 // twinDistance is a score as every tier computes it.
 func twinDistance(kind DistanceKind, q, e []float32) float32 {
-	sum := twinChains(len(q), kind.Unit(), func(sum float32, u int) float32 {
+	sum := twinChains(len(q), kind.Group(), func(sum float32, u int) float32 {
 		switch kind {
 		case DistanceL1:
 			return sum - kerneltest.Abs32(q[u]-e[u])
@@ -81,13 +81,13 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGradient is coordinate u of a gradient as every tier computes it: that of x, with n vectors y on the
-// other side, and the gradients g of their scores.
+// twinGradient is coordinate u of a gradient as every tier computes it: that of x, with n vectors y
+// on the other side, and the gradients g of their scores.
 func twinGradient(
 	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
 ) float32 {
 	first, second := u, u
-	if kind.Unit() == 2 {
+	if kind.Group() == 2 {
 		first, second = u&^1, u|1
 	}
 	return twinChains(n, 1, func(sum float32, t int) float32 {
@@ -110,7 +110,8 @@ func twinGradient(
 	})
 }
 
-// distanceBlock is a block of queries and features between guard pages, with room for scores and gradients.
+// distanceBlock is a block of queries and features between guard pages, with room for scores and
+// gradients.
 type distanceBlock struct {
 	psi, phi, s, g, dPsi, dPhi Matrix
 }
@@ -160,13 +161,13 @@ func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 	})
 }
 
-// Scores and gradients equal their twins bit for bit on every tier, for every residue of the sizes, at any
-// stride, on any number of threads, between guard pages.
+// Scores and gradients equal their twins bit for bit on every tier, for every residue of the sizes,
+// at any stride, on any number of threads, between guard pages.
 func TestDistance(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(1, uint64(kind)))
 		distances := []*Distance{b.NewDistance(kind, 1), b.NewDistance(kind, 3)}
-		unit := kind.Unit()
+		unit := kind.Group()
 		check := func(m, n, k int, value func() float32) {
 			x := newDistanceBlock(t, rng, m, n, k, value)
 			x.compute(t.Context(), t, distances[rng.IntN(len(distances))])
@@ -226,7 +227,7 @@ func TestDistanceOfNothing(t *testing.T) {
 
 // float64Distance is a score in float64.
 func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
-	for u := 0; u < len(q); u += kind.Unit() {
+	for u := 0; u < len(q); u += kind.Group() {
 		d := q[u] - e[u]
 		switch kind {
 		case DistanceL1:
@@ -253,8 +254,8 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// Scores are within the error of their chains from those in float64, and gradients from central differences of
-// these: coordinates are apart, so that no kink is near.
+// Scores are within the error of their chains from those in float64, and gradients from central
+// differences of these: coordinates are apart, so that no kink is near.
 func TestDistanceAgainstFloat64(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(3, uint64(kind)))
@@ -269,8 +270,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 		for j := range phi {
 			phi[j] = widen(x.phi.Row(j))
 		}
-		// The roundings of a chain and of a term, relative to a sum without cancellation; of a phase, to the sum
-		// of its products.
+		// The roundings of a chain and of a term, relative to a sum without cancellation; of a
+		// phase, to the sum of its products.
 		for i := range psi {
 			for j := range phi {
 				want, size := float64Distance(kind, psi[i], phi[j]), 0.0
@@ -315,8 +316,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart moves the queries' coordinates to at least 0.01 from the features', and so pairs of them from a
-// product of 0 too.
+// apart moves the queries' coordinates to at least 0.01 from the features', and so pairs of them
+// from a product of 0 too.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1
@@ -357,8 +358,8 @@ func TestDistanceKinks(t *testing.T) {
 	})
 }
 
-// A coordinate that is not finite makes the scores of its vector NaN or −Inf, and gradients of its coordinate NaN
-// or infinite, but no scores and gradients of other queries.
+// A coordinate that is not finite makes the scores of its vector NaN or −Inf, and gradients of its
+// coordinate NaN or infinite, but no scores and gradients of other queries.
 func TestDistanceNotFinite(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(4, uint64(kind)))

@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// The packing of both tiers is AVX2 code: that of AVX-512's wide panels can be tested without AVX-512.
+// The packing of both tiers is AVX2 code: that of AVX-512's wide panels can be tested without
+// AVX-512.
 func TestPacking(t *testing.T) {
 	kerneltest.SkipWithout(t, kerneltest.Backends(t, 0)[0], kernel.FeatureAVX2)
 	for _, g := range []gemm{gemmAVX2, gemmAVX512} {

@@ -53,7 +53,7 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 // eachSplitBackend runs f for every tier that has split products.
 func eachSplitBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		if b.split.tiles == nil {
+		if b.split.microkernels == nil {
 			t.Skip("no split products: they need AMX for bfloat16, on the AVX-512 tier")
 		}
 		f(t, b)
@@ -69,8 +69,8 @@ func TestSplitProduct(t *testing.T) {
 	})
 }
 
-// The error of a split product is below the bound that NewSplitProduct states, also for the
-// numbers that lose most: the low part half a unit of the high one, and the rest half a unit of that.
+// The error of a split product is below the bound that NewSplitProduct states, also for the numbers
+// that lose most: the low part half a unit of the high one, and the rest half a unit of that.
 func TestSplitProductAgainstFloat64(t *testing.T) {
 	eachSplitBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))

@@ -91,7 +91,7 @@ func TestProduct(t *testing.T) {
 func TestProductUnit(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		g := b.gemm
-		g.unit = 32
+		g.multiple = 32
 		conformProduct(t, &g, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
 			within := func(f func(t int) float32) func(t int) float32 {
 				return func(t int) float32 {
@@ -101,13 +101,13 @@ func TestProductUnit(t *testing.T) {
 					return 0
 				}
 			}
-			return twinProduct(b.Tier, roundUp(k, g.unit), within(x), within(y))
+			return twinProduct(b.Tier, roundUp(k, g.multiple), within(x), within(y))
 		})
 	})
 }
 
-// conformProduct compares products with a twin, which returns an entry and a function that adds it to what
-// was there.
+// conformProduct compares products with a twin, which returns an entry and a function that adds it
+// to what was there.
 func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32, func(float32) float32)) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {

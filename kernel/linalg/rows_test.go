@@ -128,7 +128,8 @@ func TestDot(t *testing.T) {
 	})
 }
 
-// NewAdamStep is Adam as published, and a rest of k steps is k steps with no gradient for the moments.
+// NewAdamStep is Adam as published, and a rest of k steps is k steps with no gradient for the
+// moments.
 func TestNewAdamStep(t *testing.T) {
 	const rate, beta1, beta2, epsilon = 0.01, 0.9, 0.99, 1e-8
 	w, m, v := []float32{1}, []float32{0}, []float32{0}

@@ -26,8 +26,9 @@ func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 
 func constant(x float32) func() float32 { return func() float32 { return x } }
 
-// Products of small matrices equal their twin bit for bit, on their own and where their right factor and
-// their result are the last columns of others, and keep zeros where the factors have them.
+// Products of small matrices equal their twin bit for bit, on their own and where their right
+// factor and their result are the last columns of others, and keep zeros where the factors have
+// them.
 func TestMatMul32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 7))
@@ -111,7 +112,8 @@ func TestMatMul32(t *testing.T) {
 	})
 }
 
-// Neighbours in one matrix: the left product may change no more than the first columns of the right one.
+// Neighbours in one matrix: the left product may change no more than the first columns of the right
+// one.
 func TestMatMul32Neighbours(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		const d = 38
