@@ -225,7 +225,7 @@ func conformRows(r *rig) {
 				continue
 			}
 			rows, ends := up(r, make([]Row, QueryTile)), up(r, make([]float32, 2*targets))
-			a := Prepare{Psi: up(r, psi).At(0), Queries: up(r, queries).At(0), First: up(r, first).At(0), Interval: up(r, interval).At(0), Rows: rows.At(0), Ends: ends.At(0),
+			a := Prepare{Psi: up(r, psi).At(0), Queries: up(r, queries).At(0), TargetStart: up(r, first).At(0), Interval: up(r, interval).At(0), Rows: rows.At(0), Ends: ends.At(0),
 				N: n, Padded: QueryTile, K: k, Compare: int32(c.Kind()), Relative: 1e-5, Absolute: 1e-7, Centring: 1e-9}
 			if c == kernel.Dot {
 				a.Rounding, a.Subnormal = 1e-4, 1e-8

@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// gpuEnv, if it is set, runs on a GPU what else runs on the stand-in alone: the machine then must have
-// one. scripts/gpu-check sets it.
+// gpuEnv, if it is set, runs on a GPU what else runs on the stand-in alone: the machine then must
+// have one. scripts/gpu-check sets it.
 const gpuEnv = "MQUINE_GPU"
 
 func openGPU(t testing.TB) *rig {
@@ -164,8 +164,9 @@ func BenchmarkGPUScreen(b *testing.B) {
 
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
-// benchScreen makes random operands with one target a query that few candidates come near, so that time
-// is that of scoring and counting. Distances do not end early: no score is out of the question.
+// benchScreen makes random operands with one target a query that few candidates come near, so that
+// time is that of scoring and counting. Distances do not end early: no score is out of the
+// question.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	rng := rand.New(rand.NewPCG(9, 9))
 	rowsQ, rowsE := roundUpTo(queries, QueryTile), roundUpTo(candidates, CandidateTile)
@@ -199,8 +200,8 @@ func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	}
 	const room = 4 << 20
 	return Screen{
-		Psi: operand(rowsQ).At(0), Phi: operand(rowsE).At(0), Rows: up(r, rows).At(0), Blocks: up(r, make([]Block, rowsE/BlockCandidates)).At(0),
-		Scales: up(r, scales).At(0), First: up(r, first).At(0), Ends: up(r, ends).At(0), Better: up(r, make([]int32, queries)).At(0),
+		Psi: operand(rowsQ).At(0), Phi: operand(rowsE).At(0), Rows: up(r, rows).At(0), Blocks: up(r, make([]CandidateBlock, rowsE/BlockCandidates)).At(0),
+		Scales: up(r, scales).At(0), TargetStart: up(r, first).At(0), Ends: up(r, ends).At(0), Better: up(r, make([]int32, queries)).At(0),
 		List: up(r, make([]Pair, room)).At(0), Listed: up(r, make([]uint32, 1)).At(0), Capacity: room, K: int32(k), Candidates: int32(candidates), Limit: 1e30,
 	}
 }

@@ -139,7 +139,7 @@ type prepared struct {
 	targets int
 }
 
-func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *Memory, capacity int, limit float32) *prepared {
+func (r *rig) prepare(p *problem, rows []Row, blocks []CandidateBlock, psi, phi, scales *Memory, capacity int, limit float32) *prepared {
 	queries := roundUpTo(p.queries, QueryTile)
 	first := append([]int32{}, p.first...)
 	for len(first) < queries+1 {
@@ -159,7 +159,7 @@ func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *
 	out := &prepared{targets: targets, better: up(r, make([]int32, targets+1)), list: up(r, make([]Pair, capacity+1)), listed: up(r, make([]uint32, 1))}
 	out.screen = Screen{
 		Psi: psi.At(0), Phi: phi.At(0), Rows: up(r, padded(rows, 1, queries)).At(0), Blocks: up(r, padded(blocks, 1, len(blocks)+2)).At(0),
-		Scales: scales.At(0), First: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0), List: out.list.At(0),
+		Scales: scales.At(0), TargetStart: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0), List: out.list.At(0),
 		Listed: out.listed.At(0), Capacity: uint32(capacity), K: int32(p.k), Candidates: int32(p.candidates), Limit: limit,
 	}
 	return out
@@ -207,7 +207,7 @@ func (r *rig) half(p *problem, variant int, centre bool, capacity int) *prepared
 		rows[q] = Row{A: [4]float32{up32(s[1]), up32(s[2]), up32(relative * s[2])}, Norm: up32(s[0]), Scale: scales[q]}
 		rows[q].S[0] = up32(absolute + size*1e-12)
 	}
-	blocks := make([]Block, candidates/BlockCandidates)
+	blocks := make([]CandidateBlock, candidates/BlockCandidates)
 	for e := range p.candidates {
 		b, s := &blocks[e/BlockCandidates], phiSizes[3*e:]
 		for i, v := range [3]float64{s[0], s[1], s[2]} {
@@ -236,7 +236,7 @@ func (r *rig) single(p *problem, c kernel.Comparison, capacity int) *prepared {
 		}
 		rows[q].A[0], rows[q].S[0] = up32(relative*psiNorms[q]), up32(absolute)
 	}
-	blocks := make([]Block, (p.candidates+BlockCandidates-1)/BlockCandidates)
+	blocks := make([]CandidateBlock, (p.candidates+BlockCandidates-1)/BlockCandidates)
 	for e, n := range phiNorms {
 		b := &blocks[e/BlockCandidates]
 		b.B[0], b.Norm = max(b.B[0], up32(n)), max(b.Norm, up32(n))
@@ -363,7 +363,8 @@ func conformHard(r *rig) {
 		entry func(row, t int) float32
 	}{
 		{"one sign", func(int, int) float32 { return float32(1 + 1e-4*rng.Float64()) }},
-		// No rounding to fp16 at all, and scores a few of its last places apart: what the sum loses counts.
+		// No rounding to fp16 at all, and scores a few of its last places apart: what the sum loses
+		// counts.
 		{"exact in fp16", func(row, t int) float32 {
 			v := 1 + float32(t*389%1024)/1024
 			if t == row%288 {

@@ -2,8 +2,8 @@
 
 // Command gen compiles the CUDA C++ files with NVRTC 11.8, which Debian packages (libnvrtc11.2 and
 // libnvrtc-builtins11.8, section non-free), and writes their PTX. With -check it compiles them for
-// every supported architecture instead, prints what each kernel takes and how many of its blocks fit on a
-// multiprocessor, and fails if one spills registers to memory or takes too much.
+// every supported architecture instead, prints what each kernel takes and how many of its blocks
+// fit on a multiprocessor, and fails if one spills registers to memory or takes too much.
 package main
 
 import (
@@ -28,8 +28,8 @@ import (
 // They are the keys of multiprocessors.
 var architectures = []string{"sm_80", "sm_86", "sm_90"}
 
-// reportDim is the dimension of the matrices whose shared memory is reported, that of the paper's largest
-// model.
+// reportDim is the dimension of the matrices whose shared memory is reported, that of the paper's
+// largest model.
 const reportDim = 38
 
 func main() {

@@ -1,5 +1,5 @@
-// Package shape has the sizes of the kernels' blocks of threads, for their launches and for the report
-// on what fits on a multiprocessor.
+// Package shape has the sizes of the kernels' blocks of threads, for their launches and for the
+// report on what fits on a multiprocessor.
 package shape
 
 // Threads of a block.
@@ -8,8 +8,8 @@ const Threads = 256
 // QueryTile is the number of queries of a screen's tile.
 const QueryTile = 128
 
-// Half is a tensor-core screen: its tile of candidates, its stages of 32 terms in shared memory, and
-// the terms that it adds up in one chain, 0 for all.
+// Half is a tensor-core screen: its tile of candidates, its stages of 32 terms in shared memory,
+// and the terms that it adds up in one chain, 0 for all.
 type Half struct {
 	Name                string
 	Tile, Stages, Chain int
@@ -27,7 +27,8 @@ func (h Half) Shared() int { return h.Stages * (QueryTile + h.Tile) * 64 }
 // d × d matrices: one in float64, and three and one in float32.
 func Towers(d int) (features, queries int) { return 8 * d * d, 28 * d * d }
 
-// Dynamic is the dynamic shared memory of a kernel in bytes, with d × d matrices where it takes such.
+// Dynamic is the dynamic shared memory of a kernel in bytes, with d × d matrices where it takes
+// such.
 func Dynamic(kernel string, d int) int {
 	features, queries := Towers(d)
 	switch kernel {
