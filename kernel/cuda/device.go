@@ -28,8 +28,8 @@ type Info struct {
 // Usable returns an error that says why the kernels cannot run on the device, or nil if they can.
 func (i Info) Usable() error {
 	if i.Capability < MinCapability {
-		return fmt.Errorf("cuda: GPU %d (%s) is too old: it has compute capability %d.%d and mquine needs %d.%d (Ampere) or later",
-			i.Index, i.Name, i.Capability/10, i.Capability%10, MinCapability/10, MinCapability%10)
+		return fmt.Errorf("cuda: GPU %d (%s) is too old: it has compute capability %d.%d "+
+			"and mquine needs %d.%d (Ampere) or later", i.Index, i.Name, i.Capability/10, i.Capability%10, MinCapability/10, MinCapability%10)
 	}
 	return nil
 }
@@ -125,7 +125,10 @@ func Open(index int) (*Device, error) {
 	if err := infos[index].Usable(); err != nil {
 		return nil, err
 	}
-	d := &Device{Info: infos[index], lib: l, calls: make(chan call), quit: make(chan struct{}), ended: make(chan struct{})}
+	d := &Device{
+		Info: infos[index], lib: l,
+		calls: make(chan call), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
 	started := make(chan error)
 	go d.serve(started)
 	if err := <-started; err != nil {

@@ -105,8 +105,8 @@ func open() (*library, error) {
 	case noDevice:
 		return nil, fmt.Errorf("%w: the driver %s finds none", ErrNoGPU, path)
 	case stubLibrary:
-		return nil, fmt.Errorf(
-			"cuda: %s is a stub for linking, not a driver: install the NVIDIA driver or set %s to its library", path, LibraryEnv)
+		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: "+
+			"install the NVIDIA driver or set %s to its library", path, LibraryEnv)
 	default:
 		return nil, l.failed("cuInit", r)
 	}
@@ -115,8 +115,8 @@ func open() (*library, error) {
 		return nil, l.failed("cuDriverGetVersion", r)
 	}
 	if version < MinDriver {
-		return nil, fmt.Errorf("cuda: the driver %s is too old: it supports CUDA %s and mquine needs CUDA %s or later (NVIDIA driver 520)",
-			path, versionString(version), versionString(MinDriver))
+		return nil, fmt.Errorf("cuda: the driver %s is too old: it supports CUDA %s "+
+			"and mquine needs CUDA %s or later (NVIDIA driver 520)", path, versionString(version), versionString(MinDriver))
 	}
 	if libraries.byPath == nil {
 		libraries.byPath = map[string]*library{}

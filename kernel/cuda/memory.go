@@ -73,7 +73,8 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 		const portable = 1 // for every context
 		r := d.lib.HostAlloc(&at, uint64(max(bytes, 16)), portable)
 		if r == outOfMemory {
-			return fmt.Errorf("cuda: cannot allocate %d bytes of page-locked memory: the host, not the GPU, is out of it", bytes)
+			return fmt.Errorf("cuda: cannot allocate %d bytes of page-locked memory: "+
+				"the host, not the GPU, is out of it", bytes)
 		}
 		return d.check("cuMemHostAlloc", r)
 	})

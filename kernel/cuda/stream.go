@@ -58,7 +58,9 @@ func (e *Event) Close() error {
 
 // Record puts the event at the end of the queue of s.
 func (s *Stream) Record(e *Event) error {
-	return s.device.do(func() error { return s.device.check("cuEventRecord", s.device.lib.EventRecord(e.handle, s.handle)) })
+	return s.device.do(func() error {
+		return s.device.check("cuEventRecord", s.device.lib.EventRecord(e.handle, s.handle))
+	})
 }
 
 // Passed reports whether the device has finished all work before the event. It returns the error of

@@ -4,7 +4,8 @@ package main
 
 import "testing"
 
-// Values of NVIDIA's occupancy calculator, by hand: 128 registers allow 16 warps, 255 allow 8.
+// TestFit compares fit with values of NVIDIA's occupancy calculator, computed by hand: 128
+// registers allow 16 warps, 255 allow 8.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		arch                    string
@@ -15,7 +16,7 @@ func TestFit(t *testing.T) {
 		{"sm_90", 129, 0, 1}, {"sm_90", 255, 0, 1}, {"sm_86", 64, 99 << 10, 1}, {"sm_86", 64, 100 << 10, 0},
 	} {
 		if got := multiprocessors[c.arch].fit(c.registers, c.shared); got != c.want {
-			t.Errorf("%s: %d registers, %d bytes: %d blocks, want %d", c.arch, c.registers, c.shared, got, c.want)
+			t.Errorf("%s: %d registers, %d bytes: %d thread blocks, want %d", c.arch, c.registers, c.shared, got, c.want)
 		}
 	}
 }
