@@ -30,9 +30,9 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	},
 }
 
-// FuzzPanel compares what the panels of every tier count with a brute force in float64. A byte of
-// targets makes one: the candidate whose score it has, or is next to, or the best, and whether the
-// next target is of the same query.
+// FuzzPanel compares the counts of the panels of every tier with a brute force in float64. Each
+// byte of targets makes a target: it selects the candidate whose score the target has, or nearly
+// has, or the best candidate, and whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
@@ -71,7 +71,7 @@ func FuzzPanel(f *testing.F) {
 				score[i] = append(score[i], kerneltest.PlainScore(c, q[i], x))
 			}
 		}
-		at := make([][]float64, len(q)) // of the targets
+		at := make([][]float64, len(q)) // scores of the targets
 		for n, i := 0, 0; n < min(len(targets), 100); n++ {
 			b := int(targets[n])
 			x := score[i][b%64%len(e)]
@@ -80,7 +80,7 @@ func FuzzPanel(f *testing.F) {
 				x = math.Nextafter(x, math.Inf(1))
 			case 1:
 				x = math.Nextafter(x, math.Inf(-1))
-			case 2: // so that most strips are dropped early
+			case 2: // the kernel leaves most strips early
 				x = slices.Max(score[i])
 			}
 			at[i] = append(at[i], x)
@@ -94,9 +94,9 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts puts targets with the scores at[i] into ends that b's error bound widens, and
-// requires that what Panel counts is better than the target, that what it neither counts nor leaves
-// undecided is worse, and that nothing is missing.
+// checkCounts gives targets with the scores at[i] intervals that b's error bound widens. It
+// requires that candidates that Score counts are better than the target, that candidates that it
+// neither counts nor leaves undecided are worse, and that none is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels, k := b.Panels(c), len(q[0])
 	mr := panels.MR
@@ -112,7 +112,7 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 		return words
 	}
 	relative, absolute := b.PanelError(c, k)
-	relative += 4 * Gamma(k+8, U64) // of the brute force
+	relative += 4 * Gamma(k+8, U64) // the error of the brute force
 	for first := 0; first < len(e); first += b.NR {
 		lanes := e[first:min(first+b.NR, len(e))]
 		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR)}
@@ -174,8 +174,8 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 	}
 }
 
-// FuzzPair compares the float64 scores of every tier with those of the portable kernels, bit for
-// bit, and with a brute force.
+// FuzzPair compares the float64 scores of every tier with the portable kernels, bit for bit, and
+// with a brute force.
 func FuzzPair(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

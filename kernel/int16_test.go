@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Every tier gives the exact sums of products of coarse and fine codes, joins them alike and counts
-// by them.
+// TestInt16Panel requires that every tier computes the exact sums of products of coarse and fine
+// codes, combines them alike and counts correctly.
 func TestInt16Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 16))
@@ -56,7 +56,7 @@ func TestInt16Panel(t *testing.T) {
 	})
 }
 
-// Sums of the largest products and the most terms stay in the range of int32.
+// TestMaxInt16 checks that sums of the largest products and the most words fit in int32.
 func TestMaxInt16(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 16))
@@ -74,8 +74,8 @@ func TestMaxInt16(t *testing.T) {
 	})
 }
 
-// Tiles keep their values while goroutines share threads, which signals and the collector
-// interrupt.
+// TestInt16PanelParallel checks that tiles keep their values while goroutines share threads that
+// signals and the garbage collector interrupt.
 func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		kerneltest.SkipWithout(t, b, FeatureAMX)

@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// φ and ψ of MQuinE and MQuadE have the bits that the definition in model/mquine.go gives.
+// TestConstruct requires that φ and ψ of MQuinE and MQuadE have the bits of the definition in
+// model/mquine.go.
 func TestConstruct(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Construct{}), f.ArgumentSize("construct_features"))
@@ -51,7 +52,7 @@ func (m matrix) transposed() matrix {
 	return newMatrix(m.d, func(i, j int) float64 { return m.at(j, i) })
 }
 
-// times is one chain of fused multiply-adds an entry.
+// times computes a product in which every entry is one chain of fused multiply-adds.
 func (m matrix) times(o matrix) matrix {
 	return newMatrix(m.d, func(i, j int) (sum float64) {
 		for k := range m.d {
@@ -185,7 +186,7 @@ func conformConstruct(r *rig, dims []int) {
 	}
 }
 
-// What prepare_rows makes of queries and targets, against the formulas of docs/numerics.md.
+// TestPrepareRows compares the results of prepare_rows with the formulas of docs/numerics.md.
 func TestPrepareRows(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Prepare{}), f.ArgumentSize("prepare_rows"))

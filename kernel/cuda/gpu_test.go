@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// gpuEnv, if it is set, runs on a GPU what else runs on the stand-in alone: the machine then must
-// have one. scripts/gpu-check sets it.
+// gpuEnv is the environment variable that makes tests run on a GPU instead of the stand-in alone.
+// The machine must have one. scripts/gpu-check sets it.
 const gpuEnv = "MQUINE_GPU"
 
 func openGPU(t testing.TB) *rig {
@@ -34,7 +34,7 @@ func TestGPUScreens(t *testing.T) { conformScreens(openGPU(t)) }
 
 func TestGPUScreensOfHardOperands(t *testing.T) { conformHard(openGPU(t)) }
 
-// The driver's compiler spills nothing either.
+// TestGPUKernelsSpillNothing checks that the driver's compiler spills no registers.
 func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
 	towers, err := NewTowers(r.d, MaxTowerDim)
@@ -57,7 +57,7 @@ type peakArguments struct {
 	_      int32
 }
 
-// timed returns the best time of a launch among several, by the device's clock.
+// timed returns the shortest time of several launches, by the clock of the device.
 func (r *rig) timed(launch func() error) time.Duration {
 	from, err := r.d.NewEvent()
 	require.NoError(r.t, err)
@@ -76,7 +76,7 @@ func (r *rig) timed(launch func() error) time.Duration {
 	return best
 }
 
-// ceilings are operations, or bytes, per second.
+// ceilings holds rates in operations or bytes per second.
 var ceilings = sync.OnceValue(func() map[string]float64 { return map[string]float64{} })
 
 func (r *rig) ceiling(name string) float64 {
@@ -108,7 +108,8 @@ func (r *rig) ceiling(name string) float64 {
 	return v
 }
 
-// timedBench runs a launch for the benchmark and reports work per second, also as a share.
+// timedBench times a launch for the benchmark and reports its work per second, also as a share of a
+// ceiling.
 func (r *rig) timedBench(b *testing.B, unit string, work float64, ceiling string, launch func() error) {
 	var took time.Duration
 	for b.Loop() {
@@ -164,9 +165,9 @@ func BenchmarkGPUScreen(b *testing.B) {
 
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
-// benchScreen makes random operands with one target a query that few candidates come near, so that
-// time is that of scoring and counting. Distances do not end early: no score is out of the
-// question.
+// benchScreen makes random operands with one target per query and few candidates near it, so that
+// scoring and counting take all the time. Distances do not leave tiles early, because no candidate
+// is certainly worse.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	rng := rand.New(rand.NewPCG(9, 9))
 	rowsQ, rowsE := roundUpTo(queries, QueryTile), roundUpTo(candidates, CandidateTile)
@@ -206,7 +207,7 @@ func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	}
 }
 
-// The ceilings' kernels run on the stand-in, too, if only to see that they can be called.
+// TestPeakKernels checks on the stand-in that the ceilings' kernels can be called.
 func TestPeakKernels(t *testing.T) {
 	f, d := openStandin(t)
 	require.EqualValues(t, unsafe.Sizeof(peakArguments{}), f.ArgumentSize("peak_copy"))

@@ -78,7 +78,7 @@ func up32(x float64) float32 { return kernel.RoundUp32(x) }
 // problem is a set of queries, candidates and targets.
 type problem struct {
 	queries, candidates, width, k int
-	psi, phi                      []float32 // k entries a row
+	psi, phi                      []float32 // rows of k entries
 	first                         []int32
 	ends                          []float64 // lo, hi of each target
 }
@@ -108,7 +108,7 @@ func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, 
 	return p
 }
 
-// score is the comparison in float64; zeros after the width add nothing.
+// score returns the comparison in float64. Zeros after the width add nothing.
 func (p *problem) score(c kernel.Comparison, q, e int) float64 {
 	return kerneltest.PlainScore(c, p.psi[q*p.k:][:p.k], p.phi[e*p.k:][:p.k])
 }
@@ -130,7 +130,7 @@ func padded[T any](x []T, k, n int) []T {
 
 func roundUpTo(n, m int) int { return (n + m - 1) / m * m }
 
-// prepared is a problem in the form of a screen.
+// prepared is a problem in the form of the operands of a screen.
 type prepared struct {
 	screen  Screen
 	better  *Memory
@@ -250,7 +250,8 @@ func (r *rig) single(p *problem, c kernel.Comparison, capacity int) *prepared {
 	return r.prepare(&shaped, rows, blocks, psi, phi, nil, capacity, limit)
 }
 
-// verify compares counts and list with scores in float64: what is not listed is certain.
+// verify compares the counts and the list with scores in float64. Every decision without a listed
+// pair must be certain.
 func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen float64, what string) {
 	listed := down[uint32](r, run.listed, 1)[0]
 	if !assert.LessOrEqual(r.t, listed, run.screen.Capacity, "%s: the list is too short for the test", what) {
@@ -314,7 +315,7 @@ func someTargets(q int) int {
 	return 1
 }
 
-// The last has several tiles for each block of threads of the stand-in's one multiprocessor.
+// The last case has several tiles for each thread block on the only multiprocessor of the stand-in.
 var shapes = []struct{ queries, candidates, width int }{{1, 1, 1}, {9, 130, 70}, {20, 300, 300}, {500, 800, 64}}
 
 func TestScreens(t *testing.T) {
@@ -348,8 +349,9 @@ func conformScreens(r *rig) {
 	}
 }
 
-// Operands at which tensor cores lose most: one sign, a large accumulator and small products, sums
-// that cancel, a wide range in a row, rows beyond the range of fp16 and of float32.
+// TestScreensOfHardOperands uses operands with which tensor cores lose most: terms of one sign, a
+// large accumulator and small products, sums that cancel, rows with a wide range, and rows beyond
+// the range of fp16 and of float32.
 func TestScreensOfHardOperands(t *testing.T) {
 	_, d := openStandin(t)
 	conformHard(newRig(t, d))
@@ -363,8 +365,8 @@ func conformHard(r *rig) {
 		entry func(row, t int) float32
 	}{
 		{"one sign", func(int, int) float32 { return float32(1 + 1e-4*rng.Float64()) }},
-		// No rounding to fp16 at all, and scores a few of its last places apart: what the sum loses
-		// counts.
+		// Without rounding to fp16, and with scores a few units in the last place apart, the errors
+		// of the sum matter.
 		{"exact in fp16", func(row, t int) float32 {
 			v := 1 + float32(t*389%1024)/1024
 			if t == row%288 {
@@ -401,7 +403,8 @@ func conformHard(r *rig) {
 	}
 }
 
-// A list that is too short says how long it should have been, and no pair is written beyond it.
+// TestListOverflow checks that Listed counts all pairs if the list is too short, and that no pair
+// is written beyond the list.
 func TestListOverflow(t *testing.T) {
 	_, d := openStandin(t)
 	r := newRig(t, d)

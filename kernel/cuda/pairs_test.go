@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// The float64 stage against plain float64 scores: verdicts of pairs that are apart, equal
-// parameters, the target itself, and pairs that cannot be told.
+// TestDecide compares the float64 stage with plain float64 scores: clear decisions, equal
+// parameters, the target itself, and pairs that it cannot decide.
 func TestDecide(t *testing.T) {
 	_, d := openStandin(t)
 	conformDecide(newRig(t, d))

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/standin"
 )
 
-// useStandin makes the package use the stand-in, as in a process that has just begun, until the end
-// of the test, which must have closed all devices.
+// useStandin makes the package use the stand-in until the end of the test, as in a new process. The
+// test must close all devices.
 func useStandin(t *testing.T) *standin.Driver {
 	forget := func() {
 		libraries.Lock()
@@ -31,7 +31,8 @@ func useStandin(t *testing.T) *standin.Driver {
 	return f
 }
 
-// A wrong size of an argument would be read past its end.
+// TestArgumentSizes compares the sizes of arguments in Go and in C++. A wrong size would make a
+// kernel read past the end.
 func TestArgumentSizes(t *testing.T) {
 	f := useStandin(t)
 	for name, size := range map[string]uintptr{
@@ -51,7 +52,8 @@ func TestList(t *testing.T) {
 	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1, SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
 }
 
-// Two blocks of the screen fit on a multiprocessor of every card.
+// TestHalfVariant checks that two thread blocks of the screen fit on a multiprocessor of every
+// card.
 func TestHalfVariant(t *testing.T) {
 	for shared, want := range map[int]int{163 << 10: Half128, 99 << 10: Half128Small, 227 << 10: Half128} {
 		assert.Equal(t, want, Info{SharedMemory: shared}.HalfVariant(), shared)

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// The backends are all tiers, and those without the varied features, each once.
+// TestBackends requires all tiers, and the backends without the varied features, each once.
 func TestBackends(t *testing.T) {
 	available, err := kernel.Available()
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Products with a Prefetcher have the same bits, empty the queue in as many of them as they were
-// told, and never touch the memory after it.
+// TestPrefetcher checks that products with a Prefetcher have the same bits, that they empty the
+// queue in the given number of products, and that they never touch the memory after it.
 func TestPrefetcher(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(4, 7))

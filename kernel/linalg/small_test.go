@@ -12,7 +12,7 @@ import (
 
 var smallDims = []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 18, 20, 24, 25, 31, 32, 33, 38, 40, 47, 48, 49, 65}
 
-// small returns a matrix between guard pages, with zeros up to whole eights of rows and columns.
+// small returns a matrix between guard pages, with zeros up to multiples of 8 rows and columns.
 func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 	m := NewSmall(rows, cols)
 	m.Data = kerneltest.Guarded[float32](t, len(m.Data))
@@ -26,9 +26,8 @@ func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 
 func constant(x float32) func() float32 { return func() float32 { return x } }
 
-// Products of small matrices equal their twin bit for bit, on their own and where their right
-// factor and their result are the last columns of others, and keep zeros where the factors have
-// them.
+// TestMatMul32 requires that products of small matrices have the bits of their twin, alone and as
+// the last columns of larger matrices, and that padding stays zero if it is zero in the factors.
 func TestMatMul32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 7))
@@ -85,7 +84,7 @@ func TestMatMul32(t *testing.T) {
 							for j := range c.Stride - offset {
 								at := c.Data[i*c.Stride+j:][:1]
 								if i >= rows || j >= cols {
-									if round != 3 { // 0·∞ is no number
+									if round != 3 { // 0·∞ is NaN
 										require.Zero(t, at[0], "d = %d: %d,%d", d, i, j)
 									}
 									continue
@@ -112,8 +111,8 @@ func TestMatMul32(t *testing.T) {
 	})
 }
 
-// Neighbours in one matrix: the left product may change no more than the first columns of the right
-// one.
+// TestMatMul32Neighbours computes two products side by side in one matrix: the left one may change
+// only the first columns of the right one.
 func TestMatMul32Neighbours(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		const d = 38
@@ -155,7 +154,7 @@ func TestTranspose32(t *testing.T) {
 	})
 }
 
-// Moves between triangles and matrices equal plain loops bit for bit.
+// TestTriangles compares conversions between triangles and matrices with plain loops, bit for bit.
 func TestTriangles(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(3, 7))
@@ -171,7 +170,7 @@ func TestTriangles(t *testing.T) {
 				for i := range packed {
 					packed[i] = value()
 				}
-				for range 2 { // over what is there
+				for range 2 { // the second time over the first result
 					b.UnpackSymmetric32(m, packed, 3)
 				}
 				for i := range (d + 7) &^ 7 {
@@ -186,7 +185,7 @@ func TestTriangles(t *testing.T) {
 						kerneltest.SameBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d", d, i, j)
 					}
 				}
-				// Side by side the second one takes the columns that the first one spoils.
+				// Side by side: the second one overwrites the columns that the first one changes.
 				two := small(t, d, 2*d, constant(0))
 				for range 2 {
 					b.UnpackSymmetric32(two.Columns(0, d), packed, 3)
