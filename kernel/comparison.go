@@ -42,8 +42,7 @@ type spec struct {
 	// rounding says that bounds must cover the rounding of ψ and φ to float32. Otherwise a model's
 	// slack covers it.
 	rounding bool
-	// limit is what ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, must stay below so that nothing overflows
-	// in a panel.
+	// limit bounds ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance: below it, nothing overflows in a panel.
 	limit float64
 	// flops is the number of floating-point operations per coordinate: additions, multiplications
 	// and roots, but no sign changes. portOperations is the number of operations that compete with

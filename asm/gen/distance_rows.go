@@ -10,7 +10,7 @@ import (
 
 // This file generates L1RowScores, L2RowScores, NormRowScores and PhaseRowScores, and their
 // gradients, for AVX512 and AVX2: distances between one row and listed rows of a table. The terms
-// are those of distance.go; nothing is packed.
+// are the same as in distance.go; nothing is packed.
 
 const rowScoreDoc = `scores one row against listed rows of a table:
 

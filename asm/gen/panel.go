@@ -214,8 +214,11 @@ func (c vectors) progress(falling bool) progress {
 	return p
 }
 
+// nr is the number of candidates in a panel.
+func (c panel) nr() int { return c.wide * c.lanes }
+
 func (c panel) emit() {
-	nr := c.wide * c.lanes
+	nr := c.nr()
 	name := fmt.Sprintf("%sPanel%dx%d%s", c.name, c.mr, nr, c.set)
 	function(c.Context, name, "func()")
 	c.Signature(c.args.signature)
@@ -229,66 +232,9 @@ func (c panel) emit() {
 
 	c.Label("strip")
 	if c.falling {
-		c.ifNotNil(at.exitBelow, "begin", func() {
-			c.Comment("Skip inactive strips")
-			active := c.GP64()
-			c.MOVQ(at.active, active)
-			c.CMPB(operand.Mem{Base: active}, operand.Imm(0))
-			c.JEQ(operand.LabelRef("next"))
-		})
+		c.skipInactive(at)
 	}
-	var k fixed
-	if c.constants != nil {
-		k = c.constants(c.vectors)
-	}
-	psi, scores, ahead := c.GP64(), c.GP64(), c.GP64()
-	c.MOVQ(at.psi, psi)
-	c.MOVQ(at.scores, scores)
-	c.MOVQ(at.ahead, ahead)
-	phi := field(c.Context, "Phi", c.GP64())
-	left := field(c.Context, "K", c.GP64())
-	step := field(c.Context, "AheadStride", c.GP64())
-	acc := make([][]reg.VecVirtual, c.mr)
-	for i := range acc {
-		for range c.wide {
-			acc[i] = append(acc[i], c.zero())
-		}
-	}
-	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers per query", c.mr, c.wide)
-	holds(c.Context, sums, slices.Concat(acc...)...)
-	holds(c.Context, "address of ψ", psi)
-	holds(c.Context, "address of φ", phi)
-	holds(c.Context, "coordinates left", left)
-	holds(c.Context, "address and stride of the prefetches", ahead, step)
-	holds(c.Context, "address of the strip's scores", scores)
-
-	c.Comment(fmt.Sprintf("Accumulate: %d coordinates per round", unroll))
-	c.SUBQ(operand.Imm(unroll), left)
-	c.JLT(operand.LabelRef("rest"))
-	c.Label("round")
-	for u := 0; u < unroll; u += c.group {
-		c.accumulate(k, psi, phi, u, acc)
-	}
-	c.PREFETCHT1(operand.Mem{Base: ahead})
-	c.ADDQ(step, ahead)
-	c.ADDQ(operand.U32(unroll*c.psi*c.mr*4), psi)
-	c.ADDQ(operand.U32(unroll*c.phi*nr*4), phi)
-	c.SUBQ(operand.Imm(unroll), left)
-	c.JGE(operand.LabelRef("round"))
-	c.Label("rest")
-	c.Comment("Accumulate the last coordinates, one group per round")
-	c.ADDQ(operand.Imm(unroll), left)
-	c.JEQ(operand.LabelRef("finish"))
-	c.Label("group")
-	c.accumulate(k, psi, phi, 0, acc)
-	c.ADDQ(operand.U32(c.group*c.psi*c.mr*4), psi)
-	c.ADDQ(operand.U32(c.group*c.phi*nr*4), phi)
-	c.SUBQ(operand.Imm(uint64(c.group)), left)
-	c.JNE(operand.LabelRef("group"))
-
-	c.Label("finish")
-	c.finish(acc, scores, at)
-	c.MOVQ(ahead, at.ahead)
+	acc := c.score(at)
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "look", func() { c.markActive(acc, at) })
 	}
@@ -299,11 +245,84 @@ func (c panel) emit() {
 	c.count(acc, targetStart, at.undecided)
 
 	c.Label("next")
+	c.nextStrip(at)
+	c.returnPairs(at)
+	c.end()
+}
+
+// skipInactive emits a jump to the next strip if this one is inactive.
+func (c panel) skipInactive(at progress) {
+	c.ifNotNil(at.exitBelow, "begin", func() {
+		c.Comment("Skip inactive strips")
+		active := c.GP64()
+		c.MOVQ(at.active, active)
+		c.CMPB(operand.Mem{Base: active}, operand.Imm(0))
+		c.JEQ(operand.LabelRef("next"))
+	})
+}
+
+// score emits the computation of a strip's scores over the coordinates of the call. It stores and
+// returns them.
+func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
+	var k fixed
+	if c.constants != nil {
+		k = c.constants(c.vectors)
+	}
+	psi, scores, ahead := c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(at.psi, psi)
+	c.MOVQ(at.scores, scores)
+	c.MOVQ(at.ahead, ahead)
+	phi := field(c.Context, "Phi", c.GP64())
+	left := field(c.Context, "K", c.GP64())
+	aheadStride := field(c.Context, "AheadStride", c.GP64())
+	acc = matrixOf(c.vectors, c.mr, c.wide)
+	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers per query", c.mr, c.wide)
+	holds(c.Context, sums, slices.Concat(acc...)...)
+	holds(c.Context, "address of ψ", psi)
+	holds(c.Context, "address of φ", phi)
+	holds(c.Context, "coordinates left", left)
+	holds(c.Context, "address and stride of the prefetches", ahead, aheadStride)
+	holds(c.Context, "address of the strip's scores", scores)
+
+	// terms adds the given number of coordinates to the sums.
+	terms := func(coordinates int, prefetch func()) {
+		for u := 0; u < coordinates; u += c.group {
+			c.accumulate(k, psi, phi, u, acc)
+		}
+		prefetch()
+		c.ADDQ(operand.U32(coordinates*c.psi*c.mr*4), psi)
+		c.ADDQ(operand.U32(coordinates*c.phi*c.nr()*4), phi)
+		c.SUBQ(operand.Imm(uint64(coordinates)), left)
+	}
+	c.Comment(fmt.Sprintf("Accumulate: %d coordinates per round", unroll))
+	c.SUBQ(operand.Imm(unroll), left)
+	c.JLT(operand.LabelRef("rest"))
+	c.Label("round")
+	terms(unroll, func() {
+		c.PREFETCHT1(operand.Mem{Base: ahead})
+		c.ADDQ(aheadStride, ahead)
+	})
+	c.JGE(operand.LabelRef("round"))
+	c.Label("rest")
+	c.Comment("Accumulate the last coordinates, one group per round")
+	c.ADDQ(operand.Imm(unroll), left)
+	c.JEQ(operand.LabelRef("finish"))
+	c.Label("group")
+	terms(c.group, func() {})
+	c.JNE(operand.LabelRef("group"))
+	c.Label("finish")
+	c.finish(acc, scores, at)
+	c.MOVQ(ahead, at.ahead)
+	return acc
+}
+
+// nextStrip emits the step to the next strip.
+func (c panel) nextStrip(at progress) {
 	c.Comment("The next strip")
 	stride := field(c.Context, "PsiStride", c.GP64())
 	c.SHLQ(operand.Imm(2), stride)
 	c.ADDQ(stride, at.psi)
-	c.ADDQ(operand.U32(4*c.mr*nr), at.scores)
+	c.ADDQ(operand.U32(4*c.mr*c.nr()), at.scores)
 	c.ifNotNil(at.targetStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.targetStart) })
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "step", func() {
@@ -313,8 +332,6 @@ func (c panel) emit() {
 	}
 	c.DECQ(at.stripsLeft)
 	c.JNE(operand.LabelRef("strip"))
-	c.returnPairs(at)
-	c.end()
 }
 
 // returnPairs returns the number of pairs that the kernel appended to Undecided.

@@ -315,8 +315,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart moves the coordinates of the queries at least 0.01 away from those of the features, and so
-// pairs of them away from a product of 0.
+// apart moves the coordinates of queries and features at least 0.01 apart, and so pairs of them away
+// from a product of 0.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1

@@ -68,7 +68,7 @@ func (b *Backend) Scale(x []float32, a float32) {
 
 // Dot returns the dot product of x and y. It works in chunks of 1,024 entries: entry i goes to lane
 // i mod 32, which adds up its products in float32 with i ascending, and the lanes are added in
-// float64. The last len(x) mod 32 entries form a chunk of their own.
+// float64. The last len(x) mod 32 entries form a separate chunk.
 func (b *Backend) Dot(x, y []float32) float64 {
 	checkLength("Dot", len(x), y)
 	t := scratches.Get().(*scratch)

@@ -30,7 +30,7 @@ import (
 // multiprocessors.
 var architectures = []string{"sm_80", "sm_86", "sm_90"}
 
-// reportDim is the dimension of the matrices in the report: that of the paper's largest model.
+// reportDim is the dimension of the matrices in the report: the largest in the paper.
 const reportDim = 38
 
 func main() {
