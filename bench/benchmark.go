@@ -1,7 +1,7 @@
 // Package bench measures kernels and whole jobs, and how close they come to the machine's limits.
-// `go test -bench . ./bench` and `mquine bench run` run the same benchmarks, which All lists; Run runs
-// them and writes the results. Package compare compares results, and package report draws them.
-// docs/benchmarks.md explains the names and metrics.
+// `go test -bench . ./bench` and `mquine bench run` run the same benchmarks, which All lists; Run
+// runs them and writes the results. Package compare compares results, and package report draws
+// them. docs/benchmarks.md explains the names and metrics.
 package bench
 
 import (
@@ -57,9 +57,9 @@ type suite struct {
 	reading  map[ceiling.Level]func(int)
 }
 
-// All lists the benchmarks of this machine, for the tiers that kernel.TierEnv allows. They share data
-// and are not safe for concurrent use. Graphs and checkpoints are made on first use. Checkpoints stay
-// in the user's cache folder.
+// All lists the benchmarks of this machine, for the tiers that kernel.TierEnv allows. They share
+// data and are not safe for concurrent use. Graphs and checkpoints are made on first use.
+// Checkpoints stay in the user's cache folder.
 func All() ([]Benchmark, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -76,8 +76,8 @@ func All() ([]Benchmark, error) {
 // best reports whether b is the machine's best backend.
 func (s *suite) best(b *kernel.Backend) bool { return b == s.backends[0] }
 
-// read returns the loop that reads a level of the memory on one thread, or nil if the machine has no
-// such level.
+// read returns the loop that reads a level of the memory on one thread, or nil if the machine has
+// no such level.
 func (s *suite) read(l ceiling.Level) *limit {
 	size := l.Reading(1)
 	if size == 0 {

@@ -15,16 +15,16 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// shape is a graph to measure on: synth.Zipf's graph of the given size, which is as skewed as a real
-// one, or with real the installed data set of that name.
+// shape is a graph to measure on: synth.Zipf's graph of the given size, which is as skewed as a
+// real one, or with real the installed data set of that name.
 type shape struct {
 	name string
 	size synth.Config
 	real bool
 }
 
-// shapes are a small graph for the quick subset and graphs of the size of the paper's data sets, with
-// fewer test triples.
+// shapes are a small graph for the quick subset and graphs of the size of the paper's data sets,
+// with fewer test triples.
 var shapes = []shape{
 	newShape("small", 2000, 20, 20_000, 500),
 	newShape("fb15k-237-like", 14_541, 237, 272_115, 17_535),
@@ -126,8 +126,8 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 }
 
 // cachedCheckpoint returns the folder of a checkpoint in the user's cache, and makes it if it is
-// missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The name
-// has the tier and clustered.Version, because the bytes depend on them.
+// missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The
+// name has the tier and clustered.Version, because the bytes depend on them.
 func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
