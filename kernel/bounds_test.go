@@ -13,7 +13,7 @@ import (
 
 // The tests of this file compare bounds with exact errors, computed in math/big. Their inputs bring
 // the two close together, so that a test fails if a term of a bound is halved or missing
-// (docs/numerics.md, "How close errors come to their bounds").
+// (docs/numerics.md, "Tests of the bounds").
 
 // lossy returns vectors of k terms whose score, in arithmetic with the given unit roundoff, loses
 // half a unit in the last place in every addition to a nonzero sum. The first term is 1, and the

@@ -50,7 +50,7 @@ type spec struct {
 	// no common measure.
 	flops, portOperations float64
 	// panelError bounds the error of a panel's score over k coordinates if a term meets n roundings
-	// in sums and the square root has the given relative error (docs/numerics.md, "The tile").
+	// in sums and the square root has the given relative error (docs/numerics.md, "Panel scores").
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
@@ -137,7 +137,7 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 
 // PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates,
 // compared with the exact score of the same float32 entries: relative·M + absolute, where M is
-// ‖ψ‖‖φ‖, or the exact distance for a distance (docs/numerics.md, "The tile"). root is the relative
+// ‖ψ‖‖φ‖, or the exact distance for a distance (docs/numerics.md, "Panel scores"). root is the relative
 // error of a square root. The bound holds below Limit. Above it, the bound holds for finite scores,
 // because an overflow on the way stays infinite or becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {

@@ -27,8 +27,7 @@ type ConstructQueries struct {
 	Entities, Head, Tail, Cross Pointer
 	// Queries has N Queries. Out receives N rows of K float32 entries, and Rows N PairRows.
 	Queries, Out, Rows Pointer
-	// Kappa is the κ of the slack κ(a₀ + a₁n)² (docs/numerics.md, "The slack of MQuinE and
-	// MQuadE").
+	// Kappa is the κ of the slack κ(a₀ + a₁n)² (docs/models/mquine.md, "Slack").
 	Kappa     float64
 	N, Dim, K int32
 	_         int32

@@ -18,7 +18,7 @@ const (
 
 // Row describes a query to a screen. The error of a candidate's score is at most A·B + S[0] + S[1]
 // n + S[2] n², computed with upward rounding, where B and n = Size belong to the CandidateBlock
-// (docs/numerics.md, "The screens of GPUs"). It is unbounded if the product of the norms (their
+// (docs/numerics.md, "GPU screens"). It is unbounded if the product of the norms (their
 // sum, for distances) is not below Screen.Limit.
 type Row struct {
 	A    [4]float32
@@ -133,7 +133,7 @@ func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
 }
 
 // HalfError bounds the error of the scores of Half over k terms: relative times the product of the
-// norms of the fp16 rows, plus absolute (docs/numerics.md, "The screens of GPUs").
+// norms of the fp16 rows, plus absolute (docs/numerics.md, "GPU screens").
 func HalfError(variant, k int) (relative, absolute float64) {
 	chain := shape.Halves[variant].Chain
 	if chain == 0 || chain > k {

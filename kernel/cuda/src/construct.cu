@@ -1,6 +1,6 @@
 // Computes φ and ψ of MQuinE and MQuadE from their stored parameters, with the bits of model/mquine.go.
 // Every entry of a product is one chain of fused multiply-adds over k from 0 in float64, and the result
-// is rounded to float32 once. docs/numerics.md, "The slack of MQuinE and MQuadE", has the slack.
+// is rounded to float32 once. docs/models/mquine.md, "Slack", has the slack.
 #include "device.cuh"
 
 struct Construct {

@@ -1,5 +1,5 @@
 // The screen of dot products on tensor cores. Operands are fp16 with a power of two as the scale of each
-// row; accumulators are float32. docs/numerics.md, "The screens of GPUs", derives the band.
+// row; accumulators are float32. docs/numerics.md, "GPU screens", derives the band.
 #include "device.cuh"
 
 // A thread block of 256 threads, 8 warps, computes tiles of 128 queries × BN candidates, one after

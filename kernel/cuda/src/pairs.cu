@@ -1,6 +1,6 @@
 // Decides pairs one by one in float64, from the float32 ψ and φ: pairs that the screens left undecided,
 // and known answers. The arithmetic and the bands are those of the pair stage on the CPU
-// (docs/numerics.md, "From the comparison to f(e) − c").
+// (docs/numerics.md, "The pair stage").
 #include "device.cuh"
 
 enum { Dot, L1, GroupNorm, Phase };

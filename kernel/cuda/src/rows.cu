@@ -1,5 +1,5 @@
 // Describes the queries of a query block to the screens, given ψ and the intervals of the targets
-// (docs/numerics.md, "The screens of GPUs").
+// (docs/numerics.md, "GPU screens").
 #include "device.cuh"
 
 enum { Dot, L1, GroupNorm, Phase };

@@ -160,7 +160,7 @@ inline void load_matrices(unsigned (&r)[4], const void* row) {
 	standin::warp_barrier(0xffffffffu);
 }
 
-// The following functions round as badly as docs/numerics.md, "The screens of GPUs", assumes of a tensor
+// The following functions round as badly as docs/numerics.md, "GPU screens", assumes of a tensor
 // core. It adds the 16 products in groups of four. Each time it aligns them and the accumulator to the
 // largest of them and truncates them after 24 bits, and then the sum too.
 
