@@ -8,14 +8,15 @@ package asm
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -26,14 +27,15 @@ func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
@@ -44,14 +46,15 @@ func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 //
@@ -111,14 +114,15 @@ func L1GradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
@@ -129,14 +133,15 @@ func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -194,14 +199,15 @@ func L1GradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 // is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -212,14 +218,15 @@ func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 // is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
@@ -230,14 +237,15 @@ func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 // is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 //
@@ -302,14 +310,15 @@ func L2GradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 // is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
@@ -320,14 +329,15 @@ func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStr
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 // is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -389,15 +399,16 @@ func L2GradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
 // is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -416,7 +427,7 @@ func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 //
 // Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
@@ -447,15 +458,16 @@ func NormGradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
 // is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
 // entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][8]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
@@ -474,7 +486,7 @@ func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 //
 // Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
@@ -505,15 +517,16 @@ func NormGradientPeakAVX2(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
 // second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
 // of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][32]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -524,15 +537,16 @@ func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
 // second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
 // of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][32]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0 and even, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
@@ -573,15 +587,16 @@ func PhaseGradientPeakAVX512(n int, x *float32)
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 //
-// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
 // second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
 // of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][8]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //

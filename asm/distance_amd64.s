@@ -11,14 +11,15 @@ TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -453,14 +454,15 @@ TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
@@ -1135,14 +1137,15 @@ TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 	//
@@ -2451,14 +2454,15 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
@@ -2799,14 +2803,15 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending. If add is not 0, the sum is added to the
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -3681,14 +3686,15 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -4039,14 +4045,15 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
@@ -4575,14 +4582,15 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 	//
@@ -5709,14 +5717,15 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
@@ -6003,14 +6012,15 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending, squares fused. If add is not 0, the sum
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
 	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -6807,15 +6817,16 @@ TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
 	// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -7656,7 +7667,7 @@ TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
 	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
@@ -8089,15 +8100,16 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1; the root
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
 	// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
 	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][8]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
@@ -8741,7 +8753,7 @@ TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
 	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
@@ -9084,15 +9096,16 @@ TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
 	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
 	// of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][32]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -9470,15 +9483,16 @@ TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
 	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
 	// of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][32]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0 and even, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
@@ -10293,15 +10307,16 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 	//
-	// in float32. A sum is one chain from 0 with t ascending = 0, 2, …, with q' and e' at t+1 and the
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
 	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
 	// of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][8]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//

@@ -26,8 +26,8 @@ func L1RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
@@ -60,8 +60,8 @@ func L1RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, 
 //	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite.
 //
@@ -94,8 +94,8 @@ func L2RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 //
@@ -126,8 +126,8 @@ func L2RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, 
 //	dx[u] += Σ_i g·(x − y),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 //
@@ -158,10 +158,10 @@ func NormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
-// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 //
 // The first n mod 64 words of masks are −1; the others, up to 64, are 0.
@@ -193,10 +193,10 @@ func NormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32
 //	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
-// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 // 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 //
 // The first n mod 32 words of masks are −1; the others, up to 32, are 0.
@@ -228,8 +228,8 @@ func PhaseRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *in
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 // the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
@@ -263,8 +263,8 @@ func PhaseRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int3
 //	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 //
 // in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-// distance.go, and is then added to dx[u].
+// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+// is then added to dx[u].
 //
 // sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 // the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.

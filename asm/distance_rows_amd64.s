@@ -128,8 +128,8 @@ TEXT ·L1RowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
@@ -431,8 +431,8 @@ TEXT ·L1RowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
@@ -737,8 +737,8 @@ TEXT ·L2RowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
@@ -1011,8 +1011,8 @@ TEXT ·L2RowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
@@ -1403,10 +1403,10 @@ TEXT ·NormRowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
 	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
@@ -1922,10 +1922,10 @@ TEXT ·NormRowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
 	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
 	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
@@ -2302,8 +2302,8 @@ TEXT ·PhaseRowGradientAVX512(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
@@ -2684,8 +2684,8 @@ TEXT ·PhaseRowGradientAVX2(SB), NOSPLIT, $0-72
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
 	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
-	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the kernels of
-	// distance.go, and is then added to dx[u].
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
 	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
 	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.

@@ -14,8 +14,9 @@ package asm
 //	a  [strips][k][8]
 //	b  [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
@@ -32,8 +33,9 @@ func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //	a  [strips][k][8]
 //	b  [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
@@ -50,8 +52,9 @@ func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //	a  [strips][k][8]
 //	b  [k][48]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 //
@@ -68,8 +71,9 @@ func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStri
 //	a  [strips][k][6]
 //	b  [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
@@ -86,8 +90,9 @@ func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride 
 //	a  [strips][k][6]
 //	b  [k][16]
 //
-//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-//	                    adds aheadStride bytes to the address, which need not be valid.
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
 // Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //

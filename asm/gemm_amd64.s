@@ -17,8 +17,9 @@ TEXT ·Gemm8x16AVX512(SB), NOSPLIT, $0-72
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
@@ -302,8 +303,9 @@ TEXT ·Gemm8x32AVX512(SB), NOSPLIT, $0-72
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
@@ -693,8 +695,9 @@ TEXT ·Gemm8x48AVX512(SB), NOSPLIT, $0-72
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 	//
@@ -1190,8 +1193,9 @@ TEXT ·Gemm6x8AVX2(SB), NOSPLIT, $0-72
 	// 	a  [strips][k][6]
 	// 	b  [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
@@ -1429,8 +1433,9 @@ TEXT ·Gemm6x16AVX2(SB), NOSPLIT, $0-72
 	// 	a  [strips][k][6]
 	// 	b  [k][16]
 	//
-	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	// 	                    adds aheadStride bytes to the address, which need not be valid.
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
 	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//

@@ -34,14 +34,15 @@ const scoreDoc = `scores strips of %%[1]d queries against %%[2]d features of a p
 
 	c[i*cStride+j] = Σ_t %s,  i < %%[1]d·strips, j < %%[2]d, t < k
 
-in float32. A sum is one chain from 0 with t ascending%s. If add is not 0, the sum is added to the entry of c. q and e
+in float32. A sum is one chain from 0 over ascending t%s. If add is not 0, the sum is added to the entry of c. q and e
 are the terms of query i and feature j:
 
 	q = a[i/%%[1]d][t][i mod %%[1]d] of a [strips][k][%%[1]d]
 	e = b[t][j] of b [k][%%[3]d]
 
-	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	                    adds aheadStride bytes to the address, which need not be valid.
+	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	                    be valid.
 
 Requires k > 0%s, strips > 0 and cStride ≥ %%[2]d. c must not overlap a or b.`
 
@@ -145,7 +146,7 @@ var distanceKinds = []distance{
 		score:      "−√((q − e)² + (q' − e')²)",
 		scoreChain: " = 0, 2, …, with q' and e' at t+1; the\nroot is t·p of linalg's inverseRoot, fused with the sum",
 		gradient:   "(g·ρ)·(y − x)",
-		gradientNote: "\n\nρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x', y' and x, y are the columns\n" +
+		gradientNote: "\n\nρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns\n" +
 			"2⌊u/2⌋ and 2⌊u/2⌋ + 1.",
 		addScore: func(c vectors, k constants) addTerm {
 			root := c.root(k)

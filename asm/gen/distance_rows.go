@@ -29,7 +29,7 @@ const rowGradientDoc = `adds to dx the gradient by one row of its scores against
 	dx[u] += Σ_i %s,  u < n, i < count
 
 in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
-fused multiply-adds from 0 with i ascending, as in the kernels of distance.go, and is then added to dx[u].%s
+fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and is then added to dx[u].%s
 
 The first n mod %d words of masks are −1; the others, up to %[3]d, are 0.
 

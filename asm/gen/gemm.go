@@ -23,8 +23,9 @@ the entry of c.
 	a  [strips][k][%[1]d]
 	b  [k][%[3]d]
 
-	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at ahead into L2 and
-	                    adds aheadStride bytes to the address, which need not be valid.
+	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	                    be valid.
 
 Requires k > 0, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
 
