@@ -160,7 +160,8 @@ func TestPanel(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		mr := b.Panels(c).MR
-		for _, k := range []int{1, 2, 3, 4, 5, 6, 7, 8, 31, 64, 126, 127, 128, 129, 130, 132, 255, 256, 257, 258, 1482} {
+		for _, k := range []int{1, 2, 3, 4, 5, 6, 7, 8, 31, 64, 126, 127, 128, 129, 130, 132, 255, 256, 257, 258,
+			1482} {
 			if k%c.Group() != 0 {
 				continue
 			}
@@ -189,7 +190,8 @@ func TestPanel(t *testing.T) {
 				}
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
+					"k = %d: undecided", k)
 			}
 		}
 	})
@@ -233,7 +235,8 @@ func TestDrop(t *testing.T) {
 		dropped := 0
 		for round := range 60 {
 			k := 2 * (1 + rng.IntN(400))
-			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
+			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR,
+				func(int) float32 { return float32(rng.NormFloat64()) })
 			for i := range p.q { // a few queries are near candidates, so that their strips matter
 				if round%2 == 0 && i%(2*b.Panels(c).MR) == 0 {
 					copy(p.q[i], p.e[0])
@@ -368,7 +371,8 @@ func TestPair(t *testing.T) {
 				for i := range table {
 					table[i] = float32(rng.NormFloat64() * 100)
 				}
-				ids, out, want := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[float64](t, count), make([]float64, count)
+				ids, out, want := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[float64](t, count),
+					make([]float64, count)
 				for i := range ids {
 					ids[i] = int32(rng.IntN(rows))
 				}
@@ -401,7 +405,8 @@ func TestMatMul(t *testing.T) {
 		for _, d := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 18, 24, 31, 35, 38, 64, 100} {
 			ld := LD(d)
 			x, y := padded(t, rng, d), padded(t, rng, d)
-			c, fused, lower := kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld)
+			c, fused, lower := kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld),
+				kerneltest.Guarded[float64](t, ld*ld)
 			b.MatMul(c, x, y, d)
 			b.MatMulFMA(fused, x, y, d)
 			b.MatMulFMALower(lower, x, y, d)
@@ -498,7 +503,8 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func TestRounding(t *testing.T) {
-	for _, x := range []float64{0, 1, -1, 1 + 1e-12, -1 - 1e-12, 1e-50, -1e-50, 1e300, -1e300, math.MaxFloat32, math.Inf(1), math.Inf(-1), 0.1} {
+	for _, x := range []float64{0, 1, -1, 1 + 1e-12, -1 - 1e-12, 1e-50, -1e-50, 1e300, -1e300, math.MaxFloat32,
+		math.Inf(1), math.Inf(-1), 0.1} {
 		up, down := RoundUp32(x), RoundDown32(x)
 		assert.GreaterOrEqual(t, float64(up), x)
 		assert.LessOrEqual(t, float64(down), x)

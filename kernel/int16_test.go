@@ -46,7 +46,8 @@ func TestInt16Panel(t *testing.T) {
 				kerneltest.SameBits(t, want, got.Scores[:len(want)], "k = %d", k)
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
+					"k = %d: undecided", k)
 			}
 		}
 		p := newInt16Case(t, rng, b, 320, 2*mr, b.NR, random)

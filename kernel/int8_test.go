@@ -48,7 +48,8 @@ func TestInt8Panel(t *testing.T) {
 				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
+					"k = %d: undecided", k)
 			}
 		}
 		p := newInt8Case(t, rng, b, 300, 2*mr, b.NR, words["random"])

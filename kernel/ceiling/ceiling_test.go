@@ -147,8 +147,9 @@ func TestDistanceCeilings(t *testing.T) {
 					compute func() error
 					terms   float64
 				}{
-					"scores":    {scores, func() error { return d.Scores(t.Context(), s, psi, phi) }, 1},
-					"gradients": {gradients, func() error { return d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi) }, 2},
+					"scores": {scores, func() error { return d.Scores(t.Context(), s, psi, phi) }, 1},
+					"gradients": {gradients,
+						func() error { return d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi) }, 2},
 				} {
 					var ceiling, reached float64
 					for range 50 {

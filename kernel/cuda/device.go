@@ -29,7 +29,8 @@ type Info struct {
 func (i Info) Usable() error {
 	if i.Capability < MinCapability {
 		return fmt.Errorf("cuda: GPU %d (%s) is too old: it has compute capability %d.%d "+
-			"and mquine needs %d.%d (Ampere) or later", i.Index, i.Name, i.Capability/10, i.Capability%10, MinCapability/10, MinCapability%10)
+			"and mquine needs %d.%d (Ampere) or later", i.Index, i.Name, i.Capability/10, i.Capability%10,
+			MinCapability/10, MinCapability%10)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ func TestImagesAreFresh(t *testing.T) {
 		ptx, err := images.ReadFile("ptx/" + f.Name + ".ptx")
 		require.NoError(t, err)
 		stamp, _, _ := bytes.Cut(ptx, []byte("\n"))
-		assert.Equal(t, f.Stamp(), string(stamp)+"\n", "%s.ptx is older than its source: run go generate ./kernel/cuda", f.Name)
+		assert.Equal(t, f.Stamp(), string(stamp)+"\n",
+			"%s.ptx is older than its source: run go generate ./kernel/cuda", f.Name)
 	}
 }

@@ -83,7 +83,8 @@ type problem struct {
 	ends                          []float64 // lo, hi of each target
 }
 
-func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, t int) float32, targets func(q int) int) *problem {
+func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, t int) float32,
+	targets func(q int) int) *problem {
 	p := &problem{queries: queries, candidates: candidates, width: width, k: max(64, (width+31)/32*32)}
 	fill := func(n int) []float32 {
 		x := make([]float32, n*p.k)
@@ -139,7 +140,8 @@ type prepared struct {
 	targets int
 }
 
-func (r *rig) prepare(p *problem, rows []Row, blocks []CandidateBlock, psi, phi, scales *Memory, capacity int, limit float32) *prepared {
+func (r *rig) prepare(p *problem, rows []Row, blocks []CandidateBlock, psi, phi, scales *Memory, capacity int,
+	limit float32) *prepared {
 	queries := roundUpTo(p.queries, QueryTile)
 	first := append([]int32{}, p.first...)
 	for len(first) < queries+1 {
@@ -156,11 +158,15 @@ func (r *rig) prepare(p *problem, rows []Row, blocks []CandidateBlock, psi, phi,
 			rows[q].Low = min(rows[q].Low, ends[2*t])
 		}
 	}
-	out := &prepared{targets: targets, better: up(r, make([]int32, targets+1)), list: up(r, make([]Pair, capacity+1)), listed: up(r, make([]uint32, 1))}
+	out := &prepared{targets: targets, better: up(r, make([]int32, targets+1)), list: up(r, make([]Pair, capacity+1)),
+		listed: up(r, make([]uint32, 1))}
 	out.screen = Screen{
-		Psi: psi.At(0), Phi: phi.At(0), Rows: up(r, padded(rows, 1, queries)).At(0), Blocks: up(r, padded(blocks, 1, len(blocks)+2)).At(0),
-		Scales: scales.At(0), TargetStart: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0), List: out.list.At(0),
-		Listed: out.listed.At(0), Capacity: uint32(capacity), K: int32(p.k), Candidates: int32(p.candidates), Limit: limit,
+		Psi: psi.At(0), Phi: phi.At(0), Rows: up(r, padded(rows, 1, queries)).At(0),
+		Blocks: up(r, padded(blocks, 1, len(blocks)+2)).At(0),
+		Scales: scales.At(0), TargetStart: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0),
+		List:   out.list.At(0),
+		Listed: out.listed.At(0), Capacity: uint32(capacity), K: int32(p.k), Candidates: int32(p.candidates),
+		Limit: limit,
 	}
 	return out
 }
@@ -175,7 +181,8 @@ func (r *rig) half(p *problem, variant int, centre bool, capacity int) *prepared
 	quantise := func(x []float32, n, padding int, centre, factor *Memory) (out, scales *Memory, sizes []float64) {
 		out, scales = up(r, make([]uint16, padding*p.k)), up(r, make([]float32, padding))
 		s := up(r, make([]float64, 3*n))
-		require.NoError(r.t, r.stages.Quantise(r.s, Quantise{Rows: up(r, x).At(0), Centre: centre.At(0), Factor: factor.At(0), Out: out.At(0), Scales: scales.At(0),
+		require.NoError(r.t, r.stages.Quantise(r.s, Quantise{Rows: up(r, x).At(0), Centre: centre.At(0),
+			Factor: factor.At(0), Out: out.At(0), Scales: scales.At(0),
 			Sizes: s.At(0), N: int32(n), Width: int32(p.width), Stride: int32(p.k), K: int32(p.k)}))
 		return out, scales, down[float64](r, s, 3*n)
 	}
@@ -283,7 +290,8 @@ func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen fl
 				if s > p.ends[2*t+1] {
 					want++
 				} else if !(s < p.ends[2*t]) {
-					assert.Fail(r.t, "a pair that is not certain was not listed", "%s: query %d, candidate %d, target %d", what, q, e, t)
+					assert.Fail(r.t, "a pair that is not certain was not listed",
+						"%s: query %d, candidate %d, target %d", what, q, e, t)
 					return
 				}
 			}
@@ -332,7 +340,8 @@ func conformScreens(r *rig) {
 			for _, centre := range []bool{false, true} {
 				run := r.half(p, variant, centre, pairs)
 				require.NoError(r.t, r.screens.Half(r.s, variant, run.screen, p.queries))
-				r.verify(p, kernel.Dot, run, 0.05+1/float64(p.candidates), fmt.Sprintf("half variant %d, centred %v, %v", variant, centre, s))
+				r.verify(p, kernel.Dot, run, 0.05+1/float64(p.candidates),
+					fmt.Sprintf("half variant %d, centred %v, %v", variant, centre, s))
 			}
 		}
 		for _, c := range kernel.Comparisons() {

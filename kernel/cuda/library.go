@@ -116,7 +116,8 @@ func open() (*library, error) {
 	}
 	if version < MinDriver {
 		return nil, fmt.Errorf("cuda: the driver %s is too old: it supports CUDA %s "+
-			"and mquine needs CUDA %s or later (NVIDIA driver 520)", path, versionString(version), versionString(MinDriver))
+			"and mquine needs CUDA %s or later (NVIDIA driver 520)", path, versionString(version),
+			versionString(MinDriver))
 	}
 	if libraries.byPath == nil {
 		libraries.byPath = map[string]*library{}

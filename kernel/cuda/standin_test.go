@@ -37,7 +37,8 @@ func TestArgumentSizes(t *testing.T) {
 	f := useStandin(t)
 	for name, size := range map[string]uintptr{
 		"count_half_128": unsafe.Sizeof(Screen{}), "count_dot": unsafe.Sizeof(Screen{}),
-		"decide_pairs": unsafe.Sizeof(Decide{}), "decide_known": unsafe.Sizeof(Decide{}), "quantise": unsafe.Sizeof(Quantise{}),
+		"decide_pairs": unsafe.Sizeof(Decide{}), "decide_known": unsafe.Sizeof(Decide{}),
+		"quantise": unsafe.Sizeof(Quantise{}),
 	} {
 		assert.EqualValues(t, size, f.ArgumentSize(name), name)
 	}
@@ -49,7 +50,8 @@ func TestList(t *testing.T) {
 	infos, err := List()
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
-	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1, SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
+	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1,
+		SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
 }
 
 // TestHalfVariant checks that two thread blocks of the screen fit on a multiprocessor of every

@@ -19,7 +19,8 @@ func TestBackends(t *testing.T) {
 			want[b.Features] = true
 		}
 		best := available[0].Features
-		for _, off := range []kernel.Features{kernel.FeatureVNNI, kernel.FeatureAMX, kernel.FeatureVNNI | kernel.FeatureAMX} {
+		for _, off := range []kernel.Features{kernel.FeatureVNNI, kernel.FeatureAMX,
+			kernel.FeatureVNNI | kernel.FeatureAMX} {
 			if varied.Has(off) {
 				want[best.Without(off)] = true
 			}
@@ -40,7 +41,8 @@ func TestMissing(t *testing.T) {
 	for _, list := range []string{"", "avx2", "avx512,vnni"} {
 		assert.NoError(t, missing(list, have), list)
 	}
-	assert.EqualError(t, missing("avx512,vnni,amx,bf16", have), "MQUINE_REQUIRE=avx512,vnni,amx,bf16: amx,bf16 missing: "+
-		"this machine, build and environment offer avx2,avx512,vnni")
+	assert.EqualError(t, missing("avx512,vnni,amx,bf16", have),
+		"MQUINE_REQUIRE=avx512,vnni,amx,bf16: amx,bf16 missing: "+
+			"this machine, build and environment offer avx2,avx512,vnni")
 	assert.ErrorContains(t, missing("neon", have), `environment variable MQUINE_REQUIRE: unknown feature "neon"`)
 }

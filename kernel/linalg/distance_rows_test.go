@@ -171,8 +171,10 @@ func TestDistanceRowsPanic(t *testing.T) {
 	x, one := make([]float32, 4), make([]float32, 1)
 	require.Panics(t, func() { b.DistanceScores(DistanceL1, one, x[:3], y, []int32{0}) }, "vectors that do not fit")
 	require.Panics(t, func() { b.DistanceScores(DistanceL1, one, x, y, []int32{0, 1}) }, "scores that do not fit")
-	require.Panics(t, func() { b.DistanceScores(DistancePhase, one, x[:3], NewMatrix(2, 3), []int32{0}) }, "half a pair")
-	require.Panics(t, func() { b.AddDistanceGradient(DistanceL1, x[:3], one, x, y, []int32{0}) }, "a gradient that does not fit")
+	require.Panics(t, func() { b.DistanceScores(DistancePhase, one, x[:3], NewMatrix(2, 3), []int32{0}) },
+		"half a pair")
+	require.Panics(t, func() { b.AddDistanceGradient(DistanceL1, x[:3], one, x, y, []int32{0}) },
+		"a gradient that does not fit")
 	for _, row := range []int32{-1, 2} {
 		require.Panics(t, func() { b.AddDistanceGradient(DistanceL1, x, one, x, y, []int32{row}) }, "row %d", row)
 	}

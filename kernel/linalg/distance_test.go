@@ -279,7 +279,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 						size += math.Abs(v * phi[j][u])
 					}
 				}
-				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32), "score %d,%d", i, j)
+				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32),
+					"score %d,%d", i, j)
 			}
 		}
 		const h = 1e-4
@@ -442,7 +443,8 @@ func TestDistanceDoesNotAllocate(t *testing.T) {
 			d := b.NewDistance(kind, threads)
 			ctx := t.Context()
 			require.Zero(t, testing.AllocsPerRun(20, func() {
-				if d.Scores(ctx, x.s, x.psi, x.phi) != nil || d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi) != nil {
+				if d.Scores(ctx, x.s, x.psi, x.phi) != nil || d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi,
+					x.phi) != nil {
 					panic("failed")
 				}
 			}))

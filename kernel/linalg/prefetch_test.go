@@ -22,7 +22,8 @@ func TestPrefetcher(t *testing.T) {
 			want, got := small(t, d, d, constant(0)), small(t, d, d, constant(0))
 			b.MatMul32(want, x, y, Matrix{})
 			for _, products := range []int{1, 3} {
-				rows := [][]float32{nil, kerneltest.Guarded[float32](t, 1), kerneltest.Guarded[float32](t, 741), kerneltest.Guarded[float32](t, 1482)}
+				rows := [][]float32{nil, kerneltest.Guarded[float32](t, 1), kerneltest.Guarded[float32](t, 741),
+					kerneltest.Guarded[float32](t, 1482)}
 				round := func() {
 					for _, r := range rows {
 						p.Add(r)

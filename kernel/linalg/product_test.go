@@ -81,7 +81,8 @@ func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32
 // for any stride, on any number of threads, between guard pages.
 func TestProduct(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
+		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32,
+			func(float32) float32) {
 			return twinProduct(b.Tier, k, x, y)
 		})
 	})
@@ -108,7 +109,8 @@ func TestProductUnit(t *testing.T) {
 
 // conformProduct compares products with a twin, which returns an entry and a function that adds the
 // entry to an earlier value.
-func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32, func(float32) float32)) {
+func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32,
+	func(float32) float32)) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, seed))
@@ -139,13 +141,15 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 							at := i*c.Stride + j
 							want := before.Data[at]
 							if j < n {
-								sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) }, func(t int) float32 { return form.right(y, j, t) })
+								sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) },
+									func(t int) float32 { return form.right(y, j, t) })
 								if want = sum; add {
 									want = plus(before.Data[at])
 								}
 							}
 							if got := c.Data[at]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
-								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m, n, k, add, i, j, want, got))
+								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m,
+									n, k, add, i, j, want, got))
 							}
 						}
 					}

@@ -144,8 +144,10 @@ func TestNewAdamStep(t *testing.T) {
 			continue
 		}
 		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
-		wide -= rate * first / (1 - math.Pow(beta1, float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
-		generic(t).Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped), 0)
+		wide -= rate * first / (1 - math.Pow(beta1,
+			float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
+		generic(t).Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step,
+			skipped), 0)
 		skipped = 0
 		require.InDelta(t, wide, w[0], 1e-5, "step %d", step)
 	}

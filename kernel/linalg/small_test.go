@@ -61,7 +61,8 @@ func TestMatMul32(t *testing.T) {
 				for _, form := range []struct {
 					multiply          func(c, x, y, plus Matrix)
 					transposed, lower bool
-				}{{b.MatMul32, false, false}, {b.MatMulT32, true, false}, {b.MatMulLower32, false, true}, {b.MatMulTLower32, true, true}} {
+				}{{b.MatMul32, false, false}, {b.MatMulT32, true, false}, {b.MatMulLower32, false, true},
+					{b.MatMulTLower32, true, true}} {
 					if form.lower && oblong {
 						continue
 					}
@@ -101,7 +102,8 @@ func TestMatMul32(t *testing.T) {
 								if plus != "nothing" {
 									want = add(before.Row(i)[j])
 								}
-								kerneltest.SameBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j, form, plus)
+								kerneltest.SameBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j,
+									form, plus)
 							}
 						}
 					}
@@ -122,7 +124,8 @@ func TestMatMul32Neighbours(t *testing.T) {
 		before := append([]float32{}, c.Data...)
 		b.MatMul32(c.Columns(0, d), x, y.Columns(0, d), Matrix{})
 		for i := range d {
-			kerneltest.SameBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
+			kerneltest.SameBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7],
+				c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
 		}
 		require.Panics(t, func() { b.MatMul32(small(t, d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
@@ -136,7 +139,8 @@ func TestTranspose32(t *testing.T) {
 		for _, d := range smallDims {
 			n := float32(0)
 			whole := small(t, d, 2*d, func() float32 { n++; return n })
-			for _, x := range []Matrix{small(t, d, d, func() float32 { n++; return n }), whole.Columns(0, d), whole.Columns(d, 2*d)} {
+			for _, x := range []Matrix{small(t, d, d, func() float32 { n++; return n }), whole.Columns(0, d),
+				whole.Columns(d, 2*d)} {
 				y := small(t, d, d, constant(0))
 				b.Transpose32(y, x)
 				for i := range (d + 7) &^ 7 {
@@ -162,7 +166,8 @@ func TestTriangles(t *testing.T) {
 			for round := range 3 {
 				value := func() float32 {
 					if round == 2 && rng.IntN(10) == 0 {
-						return []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), math.SmallestNonzeroFloat32}[rng.IntN(4)]
+						return []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)),
+							math.SmallestNonzeroFloat32}[rng.IntN(4)]
 					}
 					return float32(rng.NormFloat64())
 				}
@@ -182,7 +187,8 @@ func TestTriangles(t *testing.T) {
 								want *= 3
 							}
 						}
-						kerneltest.SameBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d",
+							d, i, j)
 					}
 				}
 				// Side by side: the second one overwrites the columns that the first one changes.
@@ -208,8 +214,10 @@ func TestTriangles(t *testing.T) {
 						if i == j {
 							factor = 0.5
 						}
-						kerneltest.SameBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
-						kerneltest.SameBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1], "d = %d: added %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1],
+							"d = %d: packed %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1],
+							"d = %d: added %d,%d", d, i, j)
 						at++
 					}
 				}

@@ -29,7 +29,8 @@ func TestExp(t *testing.T) {
 			x = append(x, -105+float32(i)*0.0005, float32(rng.NormFloat64()), float32(rng.NormFloat64()*1e-4))
 		}
 		// Around the limits, and where n changes.
-		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89, 0x1p-126, 1e-20} {
+		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89,
+			0x1p-126, 1e-20} {
 			for i := -20; i < 20; i++ {
 				x = append(x, math.Float32frombits(uint32(int(math.Float32bits(float32(at)))+i)&^(1<<31))*float32(math.Copysign(1, at)))
 			}
@@ -57,7 +58,8 @@ func TestExpSpecial(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		inf, nan := float32(math.Inf(1)), float32(math.NaN())
 		x := kerneltest.Guarded[float32](t, 40)
-		copy(x, []float32{-inf, inf, nan, 0, float32(math.Copysign(0, -1)), -math.MaxFloat32, math.MaxFloat32, math.SmallestNonzeroFloat32})
+		copy(x, []float32{-inf, inf, nan, 0, float32(math.Copysign(0, -1)), -math.MaxFloat32, math.MaxFloat32,
+			math.SmallestNonzeroFloat32})
 		copy(x[32:], x[:8]) // also in the portable remainder
 		b.Exp(x, 1, 0)
 		for _, y := range [][]float32{x[:8], x[32:]} {
@@ -117,7 +119,8 @@ func TestSoftmax(t *testing.T) {
 				var total float64
 				for i, v := range x {
 					total += float64(v)
-					require.InDelta(t, 3*want[i]/sum, v, 1e-6*3*want[i]/sum*(1+math.Abs(math.Log(want[i]+1e-300)))+1e-37, "n = %d: %d", n, i)
+					require.InDelta(t, 3*want[i]/sum, v,
+						1e-6*3*want[i]/sum*(1+math.Abs(math.Log(want[i]+1e-300)))+1e-37, "n = %d: %d", n, i)
 				}
 				require.InEpsilon(t, 3, total, 1e-6)
 			}
@@ -161,9 +164,11 @@ func TestLogistic(t *testing.T) {
 				w[0], w[32] = 2, 2
 				got := b.Logistic(y, w, shift, target)
 				// Cancellation with target·z loses precision.
-				require.InDelta(t, 4*loss, got, 4*(4*math.Abs(loss)+2*float64(target)*math.Abs(z))*0x1p-24*2+1e-40, "z = %g", z)
+				require.InDelta(t, 4*loss, got, 4*(4*math.Abs(loss)+2*float64(target)*math.Abs(z))*0x1p-24*2+1e-40,
+					"z = %g", z)
 				for _, i := range []int{0, 32} {
-					require.InDelta(t, 2*derivative, y[i], 2*0x1p-23*(math.Abs(derivative)+float64(target))*2+1e-40, "z = %g", z)
+					require.InDelta(t, 2*derivative, y[i], 2*0x1p-23*(math.Abs(derivative)+float64(target))*2+1e-40,
+						"z = %g", z)
 				}
 			}
 		}

@@ -65,7 +65,8 @@ func build(compiler string) (string, error) {
 			}
 		}
 	}
-	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mquine-standin-%d-%s", os.Getuid(), hex.EncodeToString(h.Sum(nil)[:8])))
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mquine-standin-%d-%s", os.Getuid(),
+		hex.EncodeToString(h.Sum(nil)[:8])))
 	path := filepath.Join(folder, "libcuda.so.1")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
