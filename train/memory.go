@@ -45,7 +45,7 @@ func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 		return nil
 	}
 	advice := "lower dim or batch"
-	if largest.Negatives.Drawn() {
+	if largest.Negatives.Sampled() {
 		advice = "lower dim, batch or negative_count"
 	}
 	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim, g.Name)
@@ -99,7 +99,7 @@ func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	case recipe.Adagrad:
 		needs = append(needs, proc.Need{For: "optimiser", Bytes: parameters})
 	}
-	if c.Average > 0 {
+	if c.EMA > 0 {
 		needs = append(needs, proc.Need{For: "average", Bytes: parameters})
 	}
 	bare, err := model.Unfilled(config)
@@ -168,7 +168,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 	}
 
 	switch drawn := min(c.NegativeCount, s.entities); c.Negatives {
-	case recipe.AllNegatives, recipe.KvsAll:
+	case recipe.OneVsAll, recipe.KvsAll:
 		n.entities, n.rows, n.blockRows = float64(s.entities), float64(s.entities), float64(s.entities)
 		n.scores = n.queries * float64(stride(s.entities))
 	case recipe.SharedNegatives: // a block for each side

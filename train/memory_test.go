@@ -59,7 +59,7 @@ func TestTrainingMemory(t *testing.T) {
 		}}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
-		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.Average = 64, 64, 0.9 }),
+		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.EMA = 64, 64, 0.9 }),
 		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *recipe.Recipe) {
 			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", recipe.Adagrad, 64, 64
 		}),

@@ -71,8 +71,8 @@ func TestNoNegativesLeft(t *testing.T) {
 			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: h, Tail: e})
 		}
 	}
-	for _, negatives := range []recipe.Negatives{recipe.AllNegatives, recipe.SharedNegatives, recipe.IndependentNegatives} {
-		for _, loss := range []recipe.Loss{recipe.Softmax, recipe.Paper, recipe.BCE, recipe.Margin} {
+	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
+		for _, loss := range []recipe.Loss{recipe.Softmax, recipe.NSSA, recipe.BCE, recipe.Margin} {
 			c := recipe.Default()
 			c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Filter, c.Loss = 3, 4, negatives, 2, true, loss
 			c.Adversarial, c.Smoothing, c.ZSamples = 1, 0.1, 2
@@ -154,7 +154,7 @@ func TestDegreeDistribution(t *testing.T) {
 // Z-samples are training triples on the relation and side of a positive, and the weights of those
 // of a positive add up to λ_Z times its own.
 func TestZSamples(t *testing.T) {
-	for _, negatives := range []recipe.Negatives{recipe.AllNegatives, recipe.SharedNegatives, recipe.IndependentNegatives} {
+	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
 		p, triples := preparerOf(t, func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Filter, c.ZSamples, c.LambdaZ = negatives, 5, true, 4, 0.5
 		})

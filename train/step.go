@@ -251,7 +251,7 @@ func (s *stepper) blockLosses(ctx context.Context, p *pool, w *workload, b block
 			return
 		}
 		var answer *float32
-		if s.config.Negatives == recipe.AllNegatives {
+		if s.config.Negatives == recipe.OneVsAll {
 			answer = &neg[w.answers[i]] // row e has entity e
 		} else {
 			answer = &s.pairScores[w.pairs[i]]
@@ -262,7 +262,7 @@ func (s *stepper) blockLosses(ctx context.Context, p *pool, w *workload, b block
 		s.losses[i] = loss
 		*answer = float32(dPos)
 		sum := s.backend.Sum(neg)
-		if s.config.Negatives != recipe.AllNegatives {
+		if s.config.Negatives != recipe.OneVsAll {
 			sum += dPos
 		}
 		s.dConstants[i] = sum

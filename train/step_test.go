@@ -90,7 +90,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			for _, f := range neg {
 				loss -= c.Smoothing / float64(len(neg)) * (f - math.Log(z))
 			}
-		case recipe.Paper:
+		case recipe.NSSA:
 			loss = -logSigma(c.Gamma + pos)
 			for j, f := range neg {
 				loss -= c.LambdaNeg * p[j] / sum * logSigma(-f-c.Gamma)
@@ -337,7 +337,7 @@ var gradientTests = []struct {
 	}},
 	{"bf16x2", func(c *recipe.Recipe) { c.Products = recipe.SplitBF16 }},
 	{"bernoulli", func(c *recipe.Recipe) {
-		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 4, recipe.Bernoulli, recipe.Paper
+		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 4, recipe.Bernoulli, recipe.NSSA
 		c.Gamma = 3
 	}},
 }

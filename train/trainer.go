@@ -150,7 +150,7 @@ func (t *Trainer) fill(start model.Trainable) (err error) {
 	t.model = start
 	t.stepper = newStepper(c, linalg.New(m.Backend), m.Threads, t.known, start, tables)
 	t.optimiser = newOptimiser(c, m, tables)
-	if c.Average > 0 {
+	if c.EMA > 0 {
 		copies := make([][]float32, len(start.Tensors()))
 		for i, tensor := range start.Tensors() {
 			copies[i] = make([]float32, len(tensor))
@@ -325,7 +325,7 @@ func (t *Trainer) takeAverage() {
 	if t.average == nil {
 		return
 	}
-	a := min(t.config.Average, 1-1/float64(t.epoch))
+	a := min(t.config.EMA, 1-1/float64(t.epoch))
 	keep, take := float32(a), float32(1-a)
 	for i, values := range t.model.Tensors() {
 		average := t.average.Tensors()[i]

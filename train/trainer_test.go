@@ -43,7 +43,7 @@ func TestHeldOutIsNotUsed(t *testing.T) {
 func TestAverage(t *testing.T) {
 	g := traintest.OpenGraph(t, traintest.FamiliesFolder(t))
 	trainer := func(average float64) *Trainer {
-		c := traintest.Recipe(func(c *recipe.Recipe) { c.Average = average })
+		c := traintest.Recipe(func(c *recipe.Recipe) { c.EMA = average })
 		tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
 		require.NoError(t, err)
 		return tr

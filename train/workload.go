@@ -318,7 +318,7 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 func (p *preparer) addBlocks(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
-	case recipe.AllNegatives, recipe.KvsAll:
+	case recipe.OneVsAll, recipe.KvsAll:
 		w.rows = p.sampler.shared(w.rows, len(p.rowOf), nil, nil)
 		w.blocks = append(w.blocks, block{0, w.main, 0, len(w.rows)})
 	case recipe.SharedNegatives:
@@ -421,7 +421,7 @@ func (p *preparer) addPairs() {
 	}
 	w.pairs = append(w.pairs, 0)
 	for i := range w.main {
-		if p.config.Negatives.Drawn() {
+		if p.config.Negatives.Sampled() {
 			w.pairRows = append(w.pairRows, p.row(w.answers[i]))
 		}
 		if p.config.Negatives == recipe.IndependentNegatives {

@@ -19,7 +19,7 @@ import (
 // A training that is killed again and again ends with the same bytes as one that is left alone.
 func TestTrainKilled(t *testing.T) {
 	data := smallFamilies(t)
-	args := []string{"train", "--data", data, "--dim", "12", "--epochs", "20", "--batch", "64", "--average", "0.5"}
+	args := []string{"train", "--data", data, "--dim", "12", "--epochs", "20", "--batch", "64", "--ema", "0.5"}
 	alone, killed := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "killed")
 	succeed(t, append(args, "--out", alone)...)
 

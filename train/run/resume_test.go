@@ -115,7 +115,7 @@ func TestResumeWithoutState(t *testing.T) {
 func TestKilledBetweenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(4)
-	c.Average = 0.5
+	c.EMA = 0.5
 	want := trainIn(t, data, c, machineOf(t, 1))
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))

@@ -218,7 +218,7 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
 		if c.Patience > 0 && r.progress.waited >= c.Patience {
 			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
-				e.Epoch, c.StopMetric, c.Patience)
+				e.Epoch, c.ValidMetric, c.Patience)
 		}
 		r.log = append(r.log, e)
 		if err := r.keep(ctx, e); err != nil {
@@ -244,7 +244,7 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	}
 	e.ValidSeconds = time.Since(start).Seconds()
 	p := &r.progress
-	if m := e.Valid.Of(r.Recipe.StopMetric); p.bestEpoch == 0 || m > p.best {
+	if m := e.Valid.Of(r.Recipe.ValidMetric); p.bestEpoch == 0 || m > p.best {
 		p.best, p.bestEpoch, p.waited, e.Best = m, e.Epoch, 0, true
 	} else {
 		p.waited++
@@ -312,7 +312,7 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 	}
 	for _, e := range r.log[:epoch] {
 		if e.Best {
-			best, value = e.Epoch, e.Valid.Of(r.Recipe.StopMetric)
+			best, value = e.Epoch, e.Valid.Of(r.Recipe.ValidMetric)
 		}
 	}
 	return best, value, nil

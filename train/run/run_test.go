@@ -103,7 +103,7 @@ func TestExtend(t *testing.T) {
 		c.Epochs = epochs
 		return c
 	}
-	average := func(c *recipe.Recipe) { c.Average = 0.6 }
+	average := func(c *recipe.Recipe) { c.EMA = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
 	require.NoError(t, Extend(t.Context(), dir, 4))

@@ -98,7 +98,7 @@ func TestFolderWithOthers(t *testing.T) {
 		{"max: 0.1", "max: 0.5",
 			`trials\.jsonl:1: trial 1 has learning_rate 0\.\d+, and this search gives it 0\.\d+: restore the file`},
 		{"\nbatch: 128\n", "\nbatch: 64\n",
-			`trial-001/config\.yaml is not what this search makes of trial 1 \(batch is 128 and was 64\): restore it`},
+			`trial-001/config\.yaml does not match trial 1 of this search \(batch is 128 and was 64\): restore it`},
 	} {
 		undo := traintest.Change(t, space, test.old, test.text)
 		err := goOn(t, dir)

@@ -157,7 +157,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for _, test := range []struct{ file, text, want string }{
 		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
-		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not what this search does next"},
+		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not the next job of this search"},
 		{spaceName, "dim: 3\n", "nothing to search"},
 		{run.SearchFile, "data: x\nsed: 3\n", `search.yaml:2: unknown option "sed": the nearest is seed`},
 	} {

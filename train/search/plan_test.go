@@ -20,7 +20,7 @@ func TestPlan(t *testing.T) {
 		require.NoError(t, got.read(strings.NewReader(string(text)), "x.yaml"))
 		assert.Equal(t, want, got)
 	}
-	// As earlier versions wrote it.
+	// Without a fingerprint, as earlier versions wrote it.
 	text, err := (&Plan{Data: "umls", Seed: 1, Rungs: 3, Budget: time.Hour}).yaml()
 	require.NoError(t, err)
 	assert.Equal(t, `# the data set: its name, or its folder
@@ -29,9 +29,9 @@ data: "umls"
 seed: 1
 # number of rungs
 rungs: 3
-# most trials; 0 for no limit
+# largest number of trials; 0 for no limit
 trials: 0
-# time that a run of the search takes; 0s for no limit
+# time after which the search stops, each time it is run; 0s for no limit
 budget: 1h0m0s
 `, string(text))
 }

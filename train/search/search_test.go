@@ -90,7 +90,7 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	}
 	s = NewSearch(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
 	_, _, err := s.Next()
-	assert.ErrorContains(t, err, "no configuration of the space can be trained, in 1000 draws: z_samples: ")
+	assert.ErrorContains(t, err, "none of 1000 recipes drawn from the space is valid: z_samples: ")
 }
 
 func TestSearchSeeds(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // Recipes returns changes of the defaults that reach every source of randomness and every kind of state.
 func Recipes() map[string]func(*recipe.Recipe) {
 	recipes := map[string]func(*recipe.Recipe){
-		"softmax over all": func(c *recipe.Recipe) { c.Average, c.ZSamples = 0.6, 2 },
+		"softmax over all": func(c *recipe.Recipe) { c.EMA, c.ZSamples = 0.6, 2 },
 		"paper": func(c *recipe.Recipe) {
 			*c = paper("codex-s")
 			c.NegativeCount, c.ZSamples = 20, 6
