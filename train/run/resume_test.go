@@ -200,6 +200,42 @@ func TestResumeOldState(t *testing.T) {
 		"config.yaml was changed after the training began: seed is 2 and was 1; set it back")
 }
 
+// A run of an earlier version, whose config.yaml has former names of options, resumes to the same bytes.
+func TestResumeFormerNames(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	of := func(epochs int) recipe.Recipe {
+		c := traintest.Small(epochs)
+		c.EMA, c.InitStd, c.Loss, c.ValidMetric.Name = 0.5, 0.2, recipe.NSSA, "hits@10"
+		return c
+	}
+	want := trainIn(t, data, of(3), machineOf(t, 1))
+	dir := trainIn(t, data, of(2), machineOf(t, 1))
+	config := filepath.Join(dir, ConfigFile)
+	for _, names := range [][2]string{
+		{"\nema: 0.5\n", "\naverage: 0.5\n"},
+		{"\ninit_std: 0.2\n", "\ninit_deviation: 0.2\n"},
+		{"\nvalid_metric: hits@10/both/all\n", "\nstop_metric: hits@10/both/all\n"},
+		{"\nloss: nssa\n", "\nloss: paper\n"},
+		{"\nnegatives: 1vsall\n", "\nnegatives: all\n"},
+		{"\nepochs: 2\n", "\nepochs: 3\n"},
+	} {
+		traintest.Change(t, config, names[0], names[1])
+	}
+	require.NoError(t, resume(t, dir))
+	for _, file := range []string{"last/model.safetensors", "state.safetensors"} {
+		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
+	}
+	metadata, err := (&Run{Dir: dir}).checkpointMetadata(lastName)
+	require.NoError(t, err)
+	for _, part := range []string{" negatives=all ", " loss=paper ", " init_deviation=0.2 ", " stop_metric=hits@10/both/all ",
+		" average=0.5"} {
+		assert.Contains(t, metadata["training"], part, "as in earlier versions")
+	}
+	require.NoError(t, Extend(t.Context(), dir, 4))
+	assert.Contains(t, traintest.Contents(t, dir)[ConfigFile], "\nema: 0.5\n", "rewritten with the current names")
+	require.NoError(t, resume(t, dir))
+}
+
 // A run does not go on with another data set, and says which part is another.
 func TestResumeWithOtherData(t *testing.T) {
 	data := traintest.FamiliesFolder(t)

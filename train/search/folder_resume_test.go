@@ -121,6 +121,28 @@ func TestFolderWithOthers(t *testing.T) {
 	require.NoError(t, goOn(t, dir))
 }
 
+// A search of an earlier version, whose files have former names of options, resumes with the same trials.
+func TestFolderOfFormerNames(t *testing.T) {
+	const space = "dim: 4\nbatch: 128\nepochs: 1\nnegatives: {choice: [1vsall, kvsall]}\nema: {min: 0, max: 0.9}\n"
+	dir := createFolder(t, space, Plan{Seed: 3, Rungs: 1, Trials: 4})
+	require.NoError(t, goOn(t, dir))
+	want := withoutTime(t, dir)
+	for name, names := range map[string][]string{
+		spaceName:                     {"\nnegatives: {choice: [1vsall,", "\nnegatives: {choice: [all,", "\nema:", "\naverage:"},
+		trialsName:                    {`"ema":`, `"average":`, `"ema":`, `"average":`, `"negatives":"1vsall"`, `"negatives":"all"`},
+		"trial-001/" + run.ConfigFile: {"\nema:", "\naverage:", "\nvalid_metric:", "\nstop_metric:"},
+	} {
+		for i := 0; i < len(names); i += 2 {
+			traintest.Change(t, filepath.Join(dir, name), names[i], names[i+1])
+		}
+	}
+	traintest.Change(t, filepath.Join(dir, run.SearchFile), "trials: 4", "trials: 5")
+	require.NoError(t, goOn(t, dir))
+	got := withoutTime(t, dir)
+	assert.True(t, strings.HasPrefix(got, want), "written with the current names")
+	assert.Equal(t, 5, strings.Count(got, "\n"))
+}
+
 // The folder of a search that is removed under it does not come back in part.
 func TestSearchRemoved(t *testing.T) {
 	dir := searchOfThree(t, 0)
