@@ -91,8 +91,8 @@ func TestSharedNegatives(t *testing.T) {
 	for step := range 500 {
 		w, err := p.prepare(t.Context(), triples[:40], 0, step)
 		require.NoError(t, err)
-		require.Equal(t, []block{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.blocks)
-		for _, b := range w.blocks {
+		require.Equal(t, []densePart{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.parts)
+		for _, b := range w.parts {
 			candidates := w.rows[b.row:b.lastRow]
 			require.True(t, slices.IsSorted(candidates))
 			require.Len(t, slices.Compact(slices.Clone(candidates)), 6)
@@ -121,10 +121,10 @@ func TestAnchorNegatives(t *testing.T) {
 		require.NoError(t, err)
 		w, err := p.prepare(t.Context(), triples[:5], 0, step)
 		require.NoError(t, err)
-		require.Len(t, w.blocks, 2)
-		for i, b := range w.blocks {
+		require.Len(t, w.parts, 2)
+		for i, b := range w.parts {
 			candidates := map[int32]bool{}
-			for _, e := range want.rows[want.blocks[i].row:want.blocks[i].lastRow] {
+			for _, e := range want.rows[want.parts[i].row:want.parts[i].lastRow] {
 				candidates[e] = true
 			}
 			for _, q := range w.queries[b.query:b.lastQuery] {
@@ -195,7 +195,7 @@ func TestBernoulli(t *testing.T) {
 	for e := range int32(300) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})
 	}
-	assert.InDelta(t, 2.0/3, headShares(triples, 1)[0], 1e-12)
+	assert.InDelta(t, 2.0/3, headProbabilities(triples, 1)[0], 1e-12)
 	p, some := preparerOf(t, func(c *recipe.Recipe) {
 		c.Negatives, c.Distribution = recipe.IndependentNegatives, recipe.Bernoulli
 	})
@@ -205,7 +205,7 @@ func TestBernoulli(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, w.queries, 40)
 		for _, q := range w.queries {
-			want += p.headShare[q.Relation]
+			want += p.headProbability[q.Relation]
 			if q.Side == kg.Head {
 				heads++
 			}

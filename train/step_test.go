@@ -64,7 +64,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 				negatives = append(negatives, w.rows[r])
 			}
 		} else {
-			b := w.blockOf(i)
+			b := w.partOf(i)
 			for _, e := range w.rows[b.row:b.lastRow] {
 				if e != w.answers[i] && !(c.Filter && isTrainAnswer(known.Answers(q), e)) {
 					negatives = append(negatives, e)

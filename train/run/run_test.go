@@ -154,7 +154,7 @@ func TestBlowUp(t *testing.T) {
 		r, err := Open(t.Context(), dir, machineOf(t, 2))
 		require.NoError(t, err)
 		err = r.Train(t.Context(), func(train.Epoch) {})
-		require.ErrorContains(t, err, "training blew up in epoch ")
+		require.ErrorContains(t, err, "training diverged in epoch ")
 		assert.ErrorContains(t, err, "lower learning_rate")
 		assert.NotContains(t, err.Error(), "\n")
 		if r.Epoch() > 0 {

@@ -132,7 +132,7 @@ func TestFolderFailures(t *testing.T) {
 	require.Len(t, ranked, 2)
 	assert.Empty(t, ranked[0].Failed)
 	assert.Equal(t, 0.1, s.Recipe(ranked[0].Trial).LearningRate)
-	assert.Contains(t, ranked[1].Failed, "training blew up in epoch ")
+	assert.Contains(t, ranked[1].Failed, "training diverged in epoch ")
 	require.NoError(t, s.Close())
 }
 
