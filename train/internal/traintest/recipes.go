@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Recipes returns changes of the defaults that reach every source of randomness and every kind of state.
+// Recipes returns changes of the defaults that cover every source of randomness and every kind of state.
 func Recipes() map[string]func(*recipe.Recipe) {
 	recipes := map[string]func(*recipe.Recipe){
 		"softmax over all": func(c *recipe.Recipe) { c.EMA, c.ZSamples = 0.6, 2 },
@@ -47,16 +47,16 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	return recipes
 }
 
-// paper returns a row of the paper's table.
-func paper(row string) recipe.Recipe {
-	r, err := recipe.Preset("paper", row)
+// paper returns the paper's preset for a data set.
+func paper(dataset string) recipe.Recipe {
+	r, err := recipe.Preset("paper", dataset)
 	if err != nil {
-		panic(err) // there is the row
+		panic(err)
 	}
 	return r
 }
 
-// Recipe returns one of Recipes for a short training.
+// Recipe returns a small recipe for a short run, with a change of Recipes.
 func Recipe(change func(*recipe.Recipe)) recipe.Recipe {
 	c := recipe.Default()
 	change(&c)
