@@ -370,11 +370,11 @@ func TestGradients(t *testing.T) {
 				m, err := model.Unfilled(config)
 				require.NoError(t, err)
 				if c.Products == recipe.SplitBF16 && m.Training().Distance != nil {
-					require.ErrorContains(t, c.Check(), "compares by a distance")
+					require.ErrorContains(t, c.Check(), "computes distances")
 					continue
 				}
 				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
-					require.ErrorContains(t, c.Check(), fmt.Sprintf("has no penalty %s", c.Regulariser))
+					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })

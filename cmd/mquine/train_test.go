@@ -98,7 +98,7 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed, "anchor_negatives needs shared negatives, and negatives is 1vsall"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
-		{[]string{"--resume", out}, exitFailed, "is not the folder of a training"},
+		{[]string{"--resume", out}, exitFailed, "is not a run folder"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},
 		{[]string{"--resume", out, "--data", data}, exitUsage, "--data cannot be given with --resume"},
 	} {
@@ -160,7 +160,7 @@ func TestTrainResumeRefuses(t *testing.T) {
 	state, best := filepath.Join(dir, "state.safetensors"), filepath.Join(dir, "best")
 	aside := filepath.Join(t.TempDir(), "aside")
 	for path, text := range map[string]string{
-		state: state + " is missing, and " + filepath.Join(dir, "last") + " is there",
+		state: state + " is missing, but " + filepath.Join(dir, "last") + " exists",
 		best:  best + ", the checkpoint of the best epoch, 2, is missing",
 	} {
 		require.NoError(t, os.Rename(path, aside))

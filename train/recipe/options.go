@@ -13,7 +13,7 @@ import (
 // Backquotes in a help text mark the word that stands for the value in the help of the flag.
 var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
-		"`model`: mquine, mquade (mquine without the cross matrix) or a vector model"),
+		"`model`: mquine, mquade (mquine without the cross matrix) or a model of vectors"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
 		"`dimension` d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
 			"numbers, of other models d real numbers"),
@@ -91,7 +91,7 @@ var declarations = []declaration{
 
 	declare("init_std", func(r *Recipe) *float64 { return &r.InitStd }, model.EntityDeviation, number(0, 1e3),
 		"initial standard `deviation` of the entities (of mquine and mquade, of the packed entries of A in E = A + Aᵀ) "+
-			"and, in vector models, of the relations"),
+			"and, in models of vectors, of the relations"),
 	declare("init_cross", func(r *Recipe) *Cross { return &r.InitCross }, ZeroCross, among(IdentityCross, ZeroCross),
 		"initial `matrix` Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
 

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-const elsewhere = ", or start a new training in another folder"
+const elsewhere = ", or start a new run in another folder"
 
 // resume opens the run in a folder and trains it to its end.
 func resume(t testing.TB, dir string) error {
@@ -99,15 +99,15 @@ func TestResumeWithoutState(t *testing.T) {
 				assert.Equal(t, all[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
 				continue
 			}
-			want := filepath.Join(dir, stateName) + " is missing, and " + filepath.Join(dir, left) +
-				" is there: the training cannot go on without its state, and starting over would replace what was " +
-				"trained; restore it from a backup" + elsewhere
+			want := filepath.Join(dir, stateName) + " is missing, but " + filepath.Join(dir, left) +
+				" exists: the run cannot resume without its state, and a fresh start would overwrite its checkpoints; " +
+				"restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
 			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
-		assert.ErrorContains(t, resume(t, whole), "the training cannot go on without its state")
+		assert.ErrorContains(t, resume(t, whole), "the run cannot resume without its state")
 	}
 }
 
@@ -180,7 +180,7 @@ func TestResumeOldState(t *testing.T) {
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
-	assert.Contains(t, r.Notes[0], "of an earlier version, does not tell the data set")
+	assert.Contains(t, r.Notes[0], "is from an earlier version and does not identify its data set")
 	require.NoError(t, r.TrainTo(t.Context(), 3, func(train.Epoch) {}))
 	require.NoError(t, r.Close())
 	r, err = Open(t.Context(), dir, machineOf(t, 1))
@@ -197,7 +197,7 @@ func TestResumeOldState(t *testing.T) {
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
-		"config.yaml was changed after the training began: seed is 2 and was 1; set it back")
+		"config.yaml was changed after the run began: seed is 2 and was 1; restore it")
 }
 
 // A run of an earlier version, whose config.yaml has former names of options, resumes to the same bytes.
@@ -260,7 +260,7 @@ func TestResumeWithOtherData(t *testing.T) {
 			delete(files, test.name)
 		}
 		replaceAll(t, data, files)
-		assert.EqualError(t, resume(t, dir), "the data set in "+data+" is not the one with which "+dir+" began: "+
+		assert.EqualError(t, resume(t, dir), "the data set in "+data+" has changed since "+dir+" began: "+
 			test.want+"; restore it, or start again in another folder")
 		replaceAll(t, data, before)
 	}
@@ -284,12 +284,12 @@ func TestResumeWithOtherOptions(t *testing.T) {
 		{"\nvalid_every: 1\n", "\nvalid_every: 2\n", "valid_every is 2 and was 1"},
 	} {
 		undo := traintest.Change(t, config, test.old, test.text)
-		assert.EqualError(t, resume(t, dir), config+" was changed after the training began: "+test.want+
-			"; set it back"+elsewhere)
+		assert.EqualError(t, resume(t, dir), config+" was changed after the run began: "+test.want+
+			"; restore it"+elsewhere)
 		undo()
 	}
 	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 1\n")
-	assert.ErrorContains(t, resume(t, dir), "has 2 epochs done, and epochs in "+config+" is 1")
+	assert.ErrorContains(t, resume(t, dir), "has 2 epochs, but epochs in "+config+" is 1")
 	undo()
 	traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 4\n")
 	require.NoError(t, resume(t, dir))
@@ -300,7 +300,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	c.Decay = recipe.CosineDecay
 	falls := trainIn(t, data, c, machineOf(t, 1))
 	traintest.Change(t, filepath.Join(falls, ConfigFile), "\nepochs: 2\n", "\nepochs: 3\n")
-	assert.ErrorContains(t, resume(t, falls), "the learning rate of "+falls+" falls to 0 over its 2 epochs")
+	assert.ErrorContains(t, resume(t, falls), falls+" cannot be extended, because its learning rate decays to 0 over its 2 epochs")
 
 	// Before the first epoch is done, the options are the user's to change.
 	fresh := filepath.Join(t.TempDir(), "fresh")
@@ -323,14 +323,14 @@ func TestResumeComparesFiles(t *testing.T) {
 	lines := strings.SplitAfter(files[logName], "\n")
 	model, state := "/model.safetensors", filepath.Join(dir, stateName)
 	for _, test := range []struct{ name, text, want string }{
-		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, and " + state + " is of epoch 3: restore both"},
-		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or remove it"},
+		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, but " + state + " has epoch 3: restore both"},
+		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or delete it"},
 		{logName, lines[0] + "{", "log.jsonl:2: this is not the line of an epoch"},
 		{logName, "", "log.jsonl ends with epoch 0"},
-		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", and by " + state +
-			" it is of epoch 3: restore both"},
-		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", and by " + state +
-			" it is of epoch 1: restore both"},
+		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", but " + state +
+			" expects epoch 3: restore both"},
+		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", but " + state +
+			" expects epoch 1: restore both"},
 	} {
 		changed := maps.Clone(files)
 		changed[test.name] = test.text

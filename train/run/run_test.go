@@ -112,7 +112,7 @@ func TestExtend(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
 	other := Extend(t.Context(), dir, 5)
-	assert.EqualError(t, other, "another process is at work in "+dir+": wait until it ends, or stop it")
+	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
 	for _, file := range []string{"last/model.safetensors", "state.safetensors", "config.yaml"} {
@@ -120,15 +120,17 @@ func TestExtend(t *testing.T) {
 	}
 
 	require.NoError(t, Extend(t.Context(), dir, 4), "done")
-	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" has 4 epochs already: give it more than that")
+	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" already has 4 epochs: set a larger number")
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
+	assert.EqualError(t, Extend(t.Context(), falls, 4), falls+" cannot be extended, because its "+
+		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
 	// At this rate nothing moves, and no validation is better than the first.
 	early := trainIn(t, data, of(9, func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
+	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it cannot be extended")
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
-	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
-	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not the folder of a training")
+	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" cannot be extended, because patience "+
+		"would count the validation after epoch 3, which was the last (valid_every: 2): start a new run with --epochs 5")
+	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not a run folder")
 }
 
 func TestEarlyStop(t *testing.T) {
@@ -170,9 +172,9 @@ func TestCreateRefuses(t *testing.T) {
 	c.ZSamples, c.Negatives = 3, recipe.IndependentNegatives
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")
 	for want, change := range map[string]func(*recipe.Recipe){
-		"loss: margin takes one answer": func(c *recipe.Recipe) { c.Loss = recipe.Margin },
-		"distribution: bernoulli draws": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
-		"set subsampling to false":      func(c *recipe.Recipe) { c.Subsampling = true },
+		"loss: margin has one target":     func(c *recipe.Recipe) { c.Loss = recipe.Margin },
+		"distribution: bernoulli chooses": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
+		"subsampling weights single":      func(c *recipe.Recipe) { c.Subsampling = true },
 	} {
 		c := recipe.Default()
 		c.Negatives = recipe.KvsAll
@@ -182,7 +184,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	c = recipe.Default()
 	c.Negatives, c.Distribution, c.Regulariser = recipe.IndependentNegatives, recipe.Bernoulli, model.Dura
-	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura takes both queries of a positive")
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura needs both queries of a triple")
 	g.Splits[kg.Valid] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no validation triples: set valid_every to 0")
 	g.Splits[kg.Train] = nil

@@ -70,15 +70,15 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
 	assert.ErrorContains(t, goOn(t, dir),
-		"trial-001/log.jsonl does not have the epochs up to 2, by which the search compares: restore it")
+		"trial-001/log.jsonl lacks epochs up to 2, which the search compares: restore it")
 }
 
 // A trial keeps the epochs by which the search compares; a copy of it takes more.
 func TestExtendRefusesTrials(t *testing.T) {
 	dir := searchOfThree(t, 1)
 	trial := filepath.Join(dir, "trial-001")
-	want := " is a trial of the search in " + dir + ", all of which have 6 epochs: " +
-		"copy it to another folder, and give that one more epochs"
+	want := " is a trial of the search in " + dir + ", whose trials all have 6 epochs: " +
+		"copy it to another folder, and extend the copy"
 	assert.EqualError(t, run.Extend(t.Context(), trial, 9), trial+want)
 	require.NoError(t, run.Extend(t.Context(), trial, 6))
 	t.Chdir(trial)
@@ -111,7 +111,7 @@ func TestFolderWithOthers(t *testing.T) {
 	require.NoError(t, s.Close())
 	first, _, _ := strings.Cut(traintest.Contents(t, data)["valid.txt"], "\n")
 	undo := traintest.Change(t, filepath.Join(data, "valid.txt"), first+"\n", "")
-	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" is not the one with which "+dir+
+	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" has changed since "+dir+
 		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
 	undo()
 

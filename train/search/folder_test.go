@@ -167,10 +167,10 @@ func TestOpenRefuses(t *testing.T) {
 		restore()
 	}
 	s := openFolder(t, dir, machineOf(t, 1))
-	require.EqualError(t, open(), "another process is at work in "+dir+": wait until it ends, or stop it")
+	require.EqualError(t, open(), "another process is using "+dir+": wait until it ends, or stop it")
 	s.Begin = func(_ Job, r *run.Run) {
 		_, err := run.Open(t.Context(), r.Dir, machineOf(t, 1))
-		assert.EqualError(t, err, "another process is at work in "+r.Dir+": wait until it ends, or stop it")
+		assert.EqualError(t, err, "another process is using "+r.Dir+": wait until it ends, or stop it")
 	}
 	require.NoError(t, s.Run(t.Context()))
 	require.NoError(t, s.Close())
