@@ -5,8 +5,8 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// stride returns the distance between rows: an odd number of cache lines, so that a column uses all sets of a cache even
-// if a row fills a page.
+// stride returns the distance between rows: an odd number of cache lines, so that a column uses all
+// sets of a cache even if a row fills a page.
 func stride(cols int) int {
 	const line = 16 // entries
 	return ((cols+line-1)/line | 1) * line
@@ -21,7 +21,8 @@ func size(m *linalg.Matrix, rows, cols int) {
 	m.Rows, m.Cols, m.Stride = rows, cols, stride
 }
 
-// resize returns a slice of n elements, which reuses the memory of x if it is large enough. The elements are undefined.
+// resize returns a slice of n elements, which reuses the memory of x if it is large enough. The
+// elements are undefined.
 func resize[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)

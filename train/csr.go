@@ -1,7 +1,7 @@
 package train
 
-// csr lists the items of each key, in ascending order (compressed sparse rows). The items of key k are
-// items[starts[k]:starts[k+1]].
+// csr lists the items of each key, in ascending order (compressed sparse rows). The items of key k
+// are items[starts[k]:starts[k+1]].
 type csr struct{ starts, items []int32 }
 
 func (c *csr) of(key int) []int32 { return c.items[c.starts[key]:c.starts[key+1]] }

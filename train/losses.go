@@ -20,12 +20,13 @@ type objective struct {
 	scores  []float32 // of the answers
 }
 
-// excluded masks the score of an entity that is not a negative. It is so low that its weight is zero, and not so low
-// that a product with it overflows.
+// excluded masks the score of an entity that is not a negative. It is so low that its weight is
+// zero, and not so low that a product with it overflows.
 const excluded = -1e30
 
-// oneTarget returns weight times the loss of a query with one target, and its derivative by the target's score. It
-// replaces the scores of the negatives by their derivatives, which are 0 for excluded entities.
+// oneTarget returns weight times the loss of a query with one target, and its derivative by the
+// target's score. It replaces the scores of the negatives by their derivatives, which are 0 for
+// excluded entities.
 func (o *objective) oneTarget(target float32, negatives []float32, c, weight float64) (loss, dTarget float64) {
 	switch f := o.config; f.Loss {
 	case recipe.Softmax:
@@ -43,9 +44,9 @@ func (o *objective) oneTarget(target float32, negatives []float32, c, weight flo
 	return o.logistic(target, negatives, c+o.config.Gamma, 0, weight)
 }
 
-// manyTargets returns weight times the loss of a query whose targets are all its training answers. It replaces scores,
-// which has all entities, by the derivatives of the loss. Where oneTarget has the target, manyTargets has the mean over
-// the targets.
+// manyTargets returns weight times the loss of a query whose targets are all its training answers.
+// It replaces scores, which has all entities, by the derivatives of the loss. Where oneTarget has
+// the target, manyTargets has the mean over the targets.
 func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight float64) (loss float64) {
 	o.answers, o.scores = trainAnswers(o.answers[:0], known), o.scores[:0]
 	o.p = resize(o.p, len(scores))
@@ -63,7 +64,8 @@ func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight fl
 	return o.crossEntropyOfMany(scores, negatives, weight)
 }
 
-// logisticOfMany is logistic for the targets o.answers. o.p is 1 for the negatives and 0 for the targets.
+// logisticOfMany is logistic for the targets o.answers. o.p is 1 for the negatives and 0 for the
+// targets.
 func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weight float64) (loss float64) {
 	f := o.config
 	o.backend.Scale(o.p, float32(weight*f.LambdaNeg/float64(max(negatives, 1))))
@@ -77,7 +79,8 @@ func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weigh
 	return loss
 }
 
-// crossEntropyOfMany is smoothedCrossEntropy for the targets o.answers. o.p is 1 for the negatives and 0 for the targets.
+// crossEntropyOfMany is smoothedCrossEntropy for the targets o.answers. o.p is 1 for the negatives
+// and 0 for the targets.
 func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight float64) (loss float64) {
 	smoothing := o.config.Smoothing
 	if negatives == 0 {
@@ -112,8 +115,8 @@ func (o *objective) crossEntropy(target float32, negatives []float32, weight flo
 	return weight * (fmath.Ln(sum) - float64(target-top)), weight * (own/sum - 1)
 }
 
-// smoothedCrossEntropy is −Σ y log softmax with label smoothing: y is 1 − ε for the target, and the n negatives have
-// ε/n each.
+// smoothedCrossEntropy is −Σ y log softmax with label smoothing: y is 1 − ε for the target, and the
+// n negatives have ε/n each.
 func (o *objective) smoothedCrossEntropy(target float32, negatives []float32, weight float64) (loss, dTarget float64) {
 	count, total := 0, 0.0
 	o.p = resize(o.p, len(negatives))
@@ -134,8 +137,8 @@ func (o *objective) smoothedCrossEntropy(target float32, negatives []float32, we
 	return loss - label*total, dTarget + weight*o.config.Smoothing
 }
 
-// weigh sets p_j of the n negatives to weight/n or, with self-adversarial weights (Sun et al., 2019), to weight times
-// the softmax of α f_j. No gradient flows through the weights.
+// weigh sets p_j of the n negatives to weight/n or, with self-adversarial weights (Sun et al.,
+// 2019), to weight times the softmax of α f_j. No gradient flows through the weights.
 func (o *objective) weigh(negatives []float32, alpha, weight float64) {
 	o.p = resize(o.p, len(negatives))
 	if alpha > 0 && len(negatives) > 0 {
@@ -154,8 +157,8 @@ func (o *objective) weigh(negatives []float32, alpha, weight float64) {
 	o.backend.Scale(o.p, float32(weight/float64(max(count, 1))))
 }
 
-// logistic is −(1−ε) log σ(z) − ε log σ(−z) for the target, plus −Σ p_j ((1−ε) log σ(−z_j) + ε log σ(z_j)) over the
-// negatives, where z = f + shift. With ε = 0 it is the loss nssa.
+// logistic is −(1−ε) log σ(z) − ε log σ(−z) for the target, plus −Σ p_j ((1−ε) log σ(−z_j) + ε log
+// σ(z_j)) over the negatives, where z = f + shift. With ε = 0 it is the loss nssa.
 func (o *objective) logistic(
 	target float32, negatives []float32, shift, smoothing, weight float64,
 ) (loss, dTarget float64) {

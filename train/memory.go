@@ -13,12 +13,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// The estimates here are lower bounds of what a run allocates, so that no run is refused that would fit. Memory whose
-// size depends on random draws is counted as far as it is certain. Z-samples are not counted.
+// The estimates here are lower bounds of what a run allocates, so that no run is refused that would
+// fit. Memory whose size depends on random draws is counted as far as it is certain. Z-samples are
+// not counted.
 
 const (
 	floatBytes = 4
-	// perTriple is the memory of a training triple in a trainer: the triple, and its two entries in the index.
+	// perTriple is the memory of a training triple in a trainer: the triple, and its two entries in
+	// the index.
 	perTriple = 12 + 2*5
 )
 
@@ -27,7 +29,8 @@ func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
 	return memoryOf(c, newCensus(g), m)
 }
 
-// CheckMemory returns an error if the largest run of the recipes needs more memory than is available.
+// CheckMemory returns an error if the largest run of the recipes needs more memory than is
+// available.
 func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 	var largest *recipe.Recipe
 	var needs []proc.Need

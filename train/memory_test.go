@@ -16,10 +16,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// graphSize is that of a graph.
+// graphSize has the numbers of entities, relations and triples of a graph.
 type graphSize struct{ entities, relations, triples int }
 
-// scattered returns a graph in which the triples are few, so that a training is short and yet large.
+// scattered returns a graph with few triples, so that a run is short but needs much memory.
 func scattered(n graphSize) *kg.Graph {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range n.entities {
@@ -29,7 +29,8 @@ func scattered(n graphSize) *kg.Graph {
 		g.Relations.Add(strconv.Itoa(r))
 	}
 	for i := range n.triples {
-		t := kg.Triple{Head: int32(i * 7919 % n.entities), Relation: int32(i % n.relations), Tail: int32((i*104729 + 1) % n.entities)}
+		head, tail := int32(i*7919%n.entities), int32((i*104729+1)%n.entities)
+		t := kg.Triple{Head: head, Relation: int32(i % n.relations), Tail: tail}
 		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
 	}
 	g.Splits[kg.Valid] = g.Splits[kg.Train][:64]
@@ -116,7 +117,7 @@ func TestInitialMemory(t *testing.T) {
 	})
 }
 
-// A training that does not fit is refused in a sentence with both figures.
+// A run that does not fit into the memory is refused with an error that has both figures.
 func TestTrainingRefused(t *testing.T) {
 	g := scattered(graphSize{5003, 11, 64})
 	m := Machine{Backend: bestBackend(t), Threads: 2}
@@ -145,7 +146,7 @@ func TestTrainingRefused(t *testing.T) {
 		"(parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): lower its dimension, or give it more memory")
 }
 
-// Trainings of the documented recipes are not refused where they run.
+// The documented recipes are not refused on the machines where they ran.
 func TestRecipesFit(t *testing.T) {
 	const gib = 1 << 30
 	for name, least := range map[string]int64{"codex-s": gib, "wn18rr": 24 * gib, "fb15k-237": 24 * gib, "codex-m": 24 * gib} {

@@ -48,12 +48,13 @@ func (s *sampler) draw(rng *rand.Rand) int32 {
 	return int32(min(sort.Search(s.entities, func(i int) bool { return s.cumulative[i] > x }), s.entities-1))
 }
 
-// tries is the number of draws for each negative. A sampler returns fewer negatives than asked if almost all entities
-// are known answers or have negligible weights.
+// tries is the number of draws for each negative. A sampler returns fewer negatives than asked if
+// almost all entities are known answers or have negligible weights.
 const tries = 50
 
-// shared appends up to n distinct entities to dst, in ascending order, or all entities if n is not less than their
-// number. taken has one value for each entity; all are false before and after the call.
+// shared appends up to n distinct entities to dst, in ascending order, or all entities if n is not
+// less than their number. taken has one value for each entity; all are false before and after the
+// call.
 func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int32 {
 	first := len(dst)
 	if n >= s.entities {
@@ -78,8 +79,8 @@ func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int
 	return dst
 }
 
-// independent appends up to n negatives of a query to dst, which may repeat. It leaves out the target and, with filter,
-// all training answers.
+// independent appends up to n negatives of a query to dst, which may repeat. It leaves out the
+// target and, with filter, all training answers.
 func (s *sampler) independent(dst []int32, q kg.Query, target int32, n int, filter bool, rng *rand.Rand) []int32 {
 	known := s.known.Answers(q)
 	first := len(dst)

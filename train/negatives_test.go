@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// preparerOf returns the preparer of a graph with many known answers, and its distinct training triples.
+// preparerOf returns the preparer of a graph with many known answers, and its distinct training
+// triples.
 func preparerOf(t *testing.T, change func(*recipe.Recipe)) (*preparer, []kg.Triple) {
 	t.Helper()
 	c := recipe.Default()
@@ -44,7 +45,7 @@ func TestIndependentNegatives(t *testing.T) {
 			}
 		}
 	}
-	// Every unobserved entity is drawn alike, an observed one never.
+	// All unobserved entities are equally likely, and observed ones are never drawn.
 	for q, drawn := range counts {
 		known := p.known.Answers(q)
 		total, free := 0, 0
@@ -63,7 +64,7 @@ func TestIndependentNegatives(t *testing.T) {
 	}
 }
 
-// A query whose answers are all entities has no negatives, and no endless search for them.
+// A query with all entities as answers has no negatives, and the search for them ends.
 func TestNoNegativesLeft(t *testing.T) {
 	g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary("a", "b", "c"), Relations: kg.NewVocabulary("r")}
 	for h := range int32(3) {
@@ -107,7 +108,7 @@ func TestSharedNegatives(t *testing.T) {
 	}
 }
 
-// The anchors of a side come to its drawn negatives, each entity once.
+// The anchors of a side are added to its negative samples, each entity once.
 func TestAnchorNegatives(t *testing.T) {
 	config := func(anchors bool) func(*recipe.Recipe) {
 		return func(c *recipe.Recipe) {
@@ -190,7 +191,7 @@ func TestSubsamplingWeights(t *testing.T) {
 }
 
 func TestBernoulli(t *testing.T) {
-	// Two tails a head, one head a tail: two thirds of the queries ask for the head.
+	// Two tails per head and one head per tail: two thirds of the queries ask for the head.
 	var triples []kg.Triple
 	for e := range int32(300) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})

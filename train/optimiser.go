@@ -9,12 +9,12 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// optimiser updates the parameters. It is a gradientSink that updates a row at once, while the row and its gradient are
-// in a near cache.
+// optimiser updates the parameters. It is a gradientSink that updates a row at once, while the row
+// and its gradient are in a near cache.
 //
-// Adam (Kingma and Ba, 2014) updates every row in every step, also rows without a gradient. This is lazy Adam with an
-// exact catch-up: before a row is next used, and at the end of an epoch, it gets all updates that it missed
-// (docs/training.md, "Optimisers").
+// Adam (Kingma and Ba, 2014) updates every row in every step, also rows without a gradient. This is
+// lazy Adam with an exact catch-up: before a row is next used, and at the end of an epoch, it gets
+// all updates that it missed (docs/training.md, "Optimisers").
 type optimiser struct {
 	config  *recipe.Recipe
 	backend *linalg.Backend
@@ -27,7 +27,8 @@ type optimiser struct {
 	sizes []float64
 }
 
-// optimiserTable is a tensor with the state of each row. Moments that the optimiser does not have are nil.
+// optimiserTable is a tensor with the state of each row. Moments that the optimiser does not have
+// are nil.
 type optimiserTable struct {
 	parameterTable
 	first, second []float32
@@ -83,7 +84,8 @@ func (o *optimiser) begin(stepsPerEpoch int) {
 	o.sizes = append(o.sizes, o.rate*math.Sqrt(1-math.Pow(c.Beta2, t))/(1-math.Pow(c.Beta1, t)))
 }
 
-// catchUp applies missed steps to the parameters of all rows that the step uses. Their moments follow in update.
+// catchUp applies missed steps to the parameters of all rows that the step uses. Their moments
+// follow in update.
 func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 	o.used = used
 	if o.config.Optimiser != recipe.Adam {
@@ -107,8 +109,8 @@ func (o *optimiser) nextEntity(k int) int {
 	return int(o.used.entities[min(k+o.threads, len(o.used.entities)-1)])
 }
 
-// fused reports whether a row is updated as soon as its gradient is complete. With clip, all rows wait for the norm of
-// the gradients, and applyClipped updates them.
+// fused reports whether a row is updated as soon as its gradient is complete. With clip, all rows
+// wait for the norm of the gradients, and applyClipped updates them.
 func (o *optimiser) fused() bool { return o.config.Clip == 0 }
 
 // applyClipped clips the gradients of a step and updates all rows.
@@ -162,10 +164,12 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 	}
 }
 
-// applyMissed updates the parameters of a row by all steps that it missed up to the given one, and prefetches row next.
+// applyMissed updates the parameters of a row by all steps that it missed up to the given one, and
+// prefetches row next.
 //
-// After i steps without a gradient the moments are β₁ⁱm and β₂ⁱv. All these steps move along m/√v, and their lengths add
-// up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way; the ε of the first missed step is used for all.
+// After i steps without a gradient the moments are β₁ⁱm and β₂ⁱv. All these steps move along m/√v,
+// and their lengths add up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way; the ε
+// of the first missed step is used for all.
 func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 	missed := until - t.last[row]
 	if missed <= 0 {

@@ -10,8 +10,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// pool is a set of goroutines that share the items of a job. A step with two dense parts uses two pools with half of the
-// threads each. A pool takes its part forward and backward, and the two only wait for each other at the end.
+// pool is a set of goroutines that share the items of a job. A step with two dense parts uses two
+// pools with half of the threads each. A pool takes its part forward and backward, and the two only
+// wait for each other at the end.
 type pool struct {
 	scratch  []stepScratch // of each goroutine
 	comparer comparer

@@ -2,8 +2,9 @@ package train
 
 import "math"
 
-// Software prefetch: while a goroutine computes an item, it fetches the operands of its next item into L2. The fetches
-// are spread over the item's products of small matrices, because a burst of them would stall. They affect time only.
+// Software prefetch: while a goroutine computes an item, it fetches the operands of its next item
+// into L2. The fetches are spread over the item's products of small matrices, because a burst of
+// them would stall. They affect time only.
 
 // prefetchFeatures fetches for the goroutine's feature row after row i.
 func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
@@ -15,7 +16,8 @@ func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
 	}
 }
 
-// prefetchQuery fetches for the query after query q of segment i, and the features of q's first pair.
+// prefetchQuery fetches for the query after query q of segment i, and the features of q's first
+// pair.
 func (s *stepper) prefetchQuery(c *stepScratch, w *workload, p *pool, i, q int) {
 	c.prefetcher.Reset()
 	if next := s.nextQuery(c, w, p, i, q); next < len(w.queries) {
@@ -37,8 +39,8 @@ func (s *stepper) prefetchQueryGradient(c *stepScratch, w *workload, p *pool, i,
 	c.spread(s.towers.QueryGradient, s.towers.Rows)
 }
 
-// prefetchEntity fetches for the goroutine's entity after entity k of the step. Of the pairs of a feature row it only
-// fetches the first.
+// prefetchEntity fetches for the goroutine's entity after entity k of the step. Of the pairs of a
+// feature row it only fetches the first.
 func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.prefetcher.Reset()
 	next := k + s.pool.threads()
@@ -60,8 +62,8 @@ func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.spread(s.towers.Features, s.towers.Rows)
 }
 
-// nextQuery returns the goroutine's query after query q of segment i, or a number beyond all queries. If that query has
-// another relation, nextQuery also fetches the relation.
+// nextQuery returns the goroutine's query after query q of segment i, or a number beyond all
+// queries. If that query has another relation, nextQuery also fetches the relation.
 func (s *stepper) nextQuery(c *stepScratch, w *workload, p *pool, i, q int) int {
 	if q+1 < s.segments[i].last {
 		return q + 1

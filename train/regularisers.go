@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// regulariser has the weights of the model's penalties. The regulariser of a step is λ_reg/B times the sum of the
-// penalties over the B positives of the batch.
+// regulariser has the weights of the model's penalties. The regulariser of a step is λ_reg/B times
+// the sum of the penalties over the B positives of the batch.
 type regulariser struct {
 	lambda float64
 	warmup int     // epochs of linear warm-up of lambda

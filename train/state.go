@@ -10,8 +10,9 @@ const (
 	averagePrefix = "average."
 )
 
-// State returns the tensors that the next epoch needs: parameters, moments of the optimiser, and the EMA. It does not
-// copy them. Random numbers need no state, because each draw depends only on the seed, the epoch, the step and the query.
+// State returns the tensors that the next epoch needs: parameters, moments of the optimiser, and
+// the EMA. It does not copy them. Random numbers need no state, because each draw depends only on
+// the seed, the epoch, the step and the query.
 func (t *Trainer) State() []safetensors.Float32 {
 	var tensors []safetensors.Float32
 	for i, table := range t.optimiser.tables {
@@ -31,7 +32,8 @@ func (t *Trainer) State() []safetensors.Float32 {
 	return tensors
 }
 
-// Resume sets the number of epochs done, after a state of that epoch was copied into the tensors of State.
+// Resume sets the number of epochs done, after a state of that epoch was copied into the tensors of
+// State.
 func (t *Trainer) Resume(epochs int) {
 	t.epoch = epochs
 	t.optimiser.resume(epochs * t.StepsPerEpoch())

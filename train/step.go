@@ -12,10 +12,11 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// stepper computes the loss of a workload and its gradients (docs/training.md, "Gradients"). It does not change the
-// parameters.
+// stepper computes the loss of a workload and its gradients (docs/training.md, "Gradients"). It
+// does not change the parameters.
 //
-// dX stands for ∂L/∂X. An array that a loss or a gradient overwrites has a second name for its new meaning.
+// dX stands for ∂L/∂X. An array that a loss or a gradient overwrites has a second name for its new
+// meaning.
 type stepper struct {
 	config  *recipe.Recipe
 	known   *kg.Index
@@ -50,8 +51,8 @@ type stepper struct {
 	queryPenalties []float64
 }
 
-// segment is a range of at most segmentSize queries with one side and relation. The gradients of a relation are added
-// up segment by segment, so that their order does not depend on the threads.
+// segment is a range of at most segmentSize queries with one side and relation. The gradients of a
+// relation are added up segment by segment, so that their order does not depend on the threads.
 type segment struct{ first, last int }
 
 const segmentSize = 16
@@ -134,8 +135,8 @@ func (s *stepper) findUsed(w *workload) {
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
 }
 
-// run computes the loss and the gradients of w, for which begin was called, and hands the gradients to sink. If the loss
-// is NaN or infinite, run returns it without gradients.
+// run computes the loss and the gradients of w, for which begin was called, and hands the gradients
+// to sink. If the loss is NaN or infinite, run returns it without gradients.
 func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)
@@ -194,8 +195,9 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 	})
 }
 
-// denseParts takes the dense parts from queries to gradients, one after the other, so that the data of a part stay in a
-// near cache. Two parts of the same size run at once, each on half of the threads.
+// denseParts takes the dense parts from queries to gradients, one after the other, so that the data
+// of a part stay in a near cache. Two parts of the same size run at once, each on half of the
+// threads.
 func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	pools := []*pool{s.pool}
 	if len(w.parts) == 2 && s.halves != nil {
@@ -228,7 +230,8 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 	})
 }
 
-// anchor returns the embedding of a query's anchor, with dropout applied. It is valid until the next call for c.
+// anchor returns the embedding of a query's anchor, with dropout applied. It is valid until the
+// next call for c.
 func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 	row := s.tables[0].row(int(w.queries[query].Anchor))
 	if s.anchorDropout.probability == 0 {
@@ -254,7 +257,8 @@ func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part dens
 	return p.comparer.gradients(ctx, dPsi, dPhi, dScores, queries, features)
 }
 
-// denseLosses computes the losses of a part's queries, and replaces the scores by the derivatives of the loss.
+// denseLosses computes the losses of a part's queries, and replaces the scores by the derivatives
+// of the loss.
 func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart) error {
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
 		i, scores := part.query+k, p.scores.Row(k)
@@ -275,8 +279,8 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 	})
 }
 
-// denseLoss computes the loss of main query i, and replaces the scores of its target and its negatives by the
-// derivatives of the loss. It returns the target's derivative.
+// denseLoss computes the loss of main query i, and replaces the scores of its target and its
+// negatives by the derivatives of the loss. It returns the target's derivative.
 func (s *stepper) denseLoss(
 	c *stepScratch, w *workload, i int, part densePart, target *float32, scores []float32,
 ) (dTarget float64) {
@@ -307,8 +311,8 @@ func (s *stepper) exclude(w *workload, i int, part densePart, scores []float32) 
 	}
 }
 
-// pairLosses computes the losses of the main queries with independent negatives, and replaces the scores of their pairs
-// by the derivatives of the loss.
+// pairLosses computes the losses of the main queries with independent negatives, and replaces the
+// scores of their pairs by the derivatives of the loss.
 func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	return s.pool.parallel(ctx, w.main, func(c *stepScratch, i int) {
 		from, to := w.pairsOf(i)
@@ -321,7 +325,8 @@ func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	})
 }
 
-// zLosses computes the loss −log σ(γ + f) of each Z-sample, and replaces the scores by the derivatives.
+// zLosses computes the loss −log σ(γ + f) of each Z-sample, and replaces the scores by the
+// derivatives.
 func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	if w.main == len(w.queries) {
 		return nil
@@ -340,8 +345,8 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	})
 }
 
-// queryGradients computes the gradients of anchors and relations from dPsi, for the segments first ≤ i < last. dPsi
-// already has the dense parts' contributions; queryGradients adds the pairs'.
+// queryGradients computes the gradients of anchors and relations from dPsi, for the segments first
+// ≤ i < last. dPsi already has the dense parts' contributions; queryGradients adds the pairs'.
 func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, first, last int) error {
 	n, dense := relationWidth(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
@@ -372,7 +377,8 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 // dAnchor returns the gradient of query q's anchor, which overwrites the beginning of dPsi.
 func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Row(q)[:s.tables[0].width] }
 
-// collect computes the gradient of every used entity and relation, with the regulariser, and hands it to sink.
+// collect computes the gradient of every used entity and relation, with the regulariser, and hands
+// it to sink.
 func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) error {
 	entities := len(s.used.entities)
 	return s.pool.parallel(ctx, entities+len(s.used.relations), func(c *stepScratch, k int) {
@@ -410,8 +416,8 @@ func (s *stepper) entityGradient(gradient []float32, c *stepScratch, w *workload
 	return penalty
 }
 
-// rowGradient writes the gradient of feature row i with respect to its entity. dPhi already has the dense parts'
-// contributions; rowGradient adds the pairs'.
+// rowGradient writes the gradient of feature row i with respect to its entity. dPhi already has the
+// dense parts' contributions; rowGradient adds the pairs'.
 func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i int) {
 	dPhi := c.dPhi
 	if i < s.dPhi.Rows {

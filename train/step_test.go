@@ -18,8 +18,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// scorer returns the scores of a model by its reference, in float64, without γ. The parameters must
-// not change between its calls.
+// scorer returns a function for the reference score of a model without γ. The parameters must not
+// change between its calls.
 func scorer(t testing.TB, m model.Model) func(q kg.Query, e int32) float64 {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func plainProduct(a, b [][]float64) [][]float64 {
 	return c
 }
 
-// lossByDefinition is the loss of a workload by definition. Self-adversarial weights come from the model
-// frozen, because no gradient flows through them.
+// lossByDefinition computes the loss of a workload from the definitions in docs/training.md.
+// Self-adversarial weights come from the model frozen, because no gradient flows through them.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m), scorer(t, frozen)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
@@ -115,7 +115,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	return total + plainRegulariser(c, m.Tensors(), w)
 }
 
-// kvsAllByDefinition is the loss of a query whose training answers all have labels.
+// kvsAllByDefinition computes the loss of a query whose training answers all have labels.
 func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
 	var answers, negatives []float64
 	var z float64
@@ -151,12 +151,13 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 	return loss
 }
 
-// plainRegulariser is the regulariser of the first epoch by definition.
+// plainRegulariser computes the regulariser of the first epoch from the definitions.
 func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum float64) {
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
-	// How often a positive's tail query and head query are counted: with kvsall, the one that it answers twice.
+	// The weights of a positive's tail query and head query. With kvsall, the query that it answers
+	// counts twice.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side
@@ -271,7 +272,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		head*power(2, func(i int) complex128 { return cmplx.Conj(r[i]) * tl[i] })
 }
 
-// trainerFor returns a trainer whose parameters are not symmetric in any way.
+// trainerFor returns a trainer whose parameters have no symmetry.
 func trainerFor(t testing.TB, c recipe.Recipe, g *kg.Graph, b *kernel.Backend, threads int) *Trainer {
 	t.Helper()
 	tr, err := NewTrainer(t.Context(), c, g, Machine{Backend: b, Threads: threads})
@@ -285,7 +286,8 @@ func trainerFor(t testing.TB, c recipe.Recipe, g *kg.Graph, b *kernel.Backend, t
 	return tr
 }
 
-// gradientTests are configurations whose gradients are checked, in the dimension 3 unless they set another.
+// gradientTests are recipes whose gradients are checked, with d = 3 unless they set another
+// dimension.
 var gradientTests = []struct {
 	name   string
 	change func(*recipe.Recipe)
@@ -342,7 +344,8 @@ var gradientTests = []struct {
 	}},
 }
 
-// applyPaper takes a row of the paper's table, but for the model and its beginning, which only MQuinE has.
+// applyPaper applies the paper's preset, except for the model and the initial parameters, which
+// only MQuinE has.
 func applyPaper(row string, c *recipe.Recipe) {
 	paper, err := recipe.Preset("paper", row)
 	if err != nil {
@@ -352,7 +355,7 @@ func applyPaper(row string, c *recipe.Recipe) {
 	*c = paper
 }
 
-// Every gradient of every model is the central difference of the loss by definition, in float64.
+// Every gradient of every model equals the central difference of the loss in float64.
 func TestGradients(t *testing.T) {
 	for _, name := range model.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -406,7 +409,7 @@ func firstItems(n int) []int32 {
 	return items
 }
 
-// runStep computes the loss and the gradients of a workload, which the trainer keeps.
+// runStep computes the loss and the gradients of a workload. tr.kept has the gradients.
 func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 	t.Helper()
 	tr.kept.begin(tr.stepper.begin(w), tr.stepper.tables)
@@ -415,7 +418,7 @@ func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 	return loss
 }
 
-// λ_reg rises by as much in each epoch of its warm-up.
+// λ_reg rises linearly during its warm-up.
 func TestRegWarmup(t *testing.T) {
 	g := traintest.RandomGraph(8, 3, 40, 3)
 	penalty := func(warmup, epoch int) float64 {
@@ -435,8 +438,8 @@ func TestRegWarmup(t *testing.T) {
 	assert.Equal(t, whole, penalty(1, 0))
 }
 
-// With kvsall, an epoch asks every distinct query once, in batches that have no query twice, and the
-// positives are the training triples that answer them.
+// With kvsall, an epoch uses every distinct query once, and the positives of a batch are the
+// training triples that answer its queries.
 func TestKvsAllWorkload(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("answer weights %v", weighted), func(t *testing.T) { checkKvsAllWorkload(t, weighted) })
@@ -494,7 +497,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 	assert.Positive(t, e.Loss.Total)
 }
 
-// The queries whose every entity is an answer have no negatives.
+// Queries with all entities as answers have no negatives.
 func TestKvsAllWithoutNegatives(t *testing.T) {
 	for _, loss := range []recipe.Loss{recipe.Softmax, recipe.BCE} {
 		g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// digest identifies all bits of the parameters.
+// digest returns a hash of all bits of the parameters.
 func digest(t testing.TB, m model.Model) string {
 	h := sha256.New()
 	for _, tensor := range m.Tensors() {
@@ -103,7 +103,7 @@ func TestRandomTables(t *testing.T) {
 	assert.ErrorContains(t, err, "out of range")
 }
 
-// The bits do not depend on the platform.
+// Initial parameters have the same bits on every platform.
 func TestSameBits(t *testing.T) {
 	cfg := model.Config{Model: "mquine", Dim: 7, Entities: 100, Relations: 5}
 	m, err := train.Random(t.Context(), cfg, 7)

@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Machine is the hardware of a training run, and where its progress is reported. Threads, Progress and Reading do not
-// change the result.
+// Machine is the hardware of a training run, and where its progress is reported. Threads, Progress
+// and Reading do not change the result.
 type Machine struct {
 	Backend *kernel.Backend
 	Threads int // at least 1
@@ -53,7 +53,8 @@ type Epoch struct {
 	TriplesPerSecond float64 `json:"triples_per_second"`
 	Valid            Scores  `json:"valid,omitempty"`
 	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
-	// ProcessorSeconds is the processor time of all threads, with validation. It is 0 if the system does not report it.
+	// ProcessorSeconds is the processor time of all threads, with validation. It is 0 if the system
+	// does not report it.
 	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
 	Best             bool    `json:"best,omitempty"`
 }
@@ -79,7 +80,8 @@ type Trainer struct {
 	epoch          int       // number of epochs done
 }
 
-// NewTrainer returns a trainer for the training split of g, with initial parameters from the recipe.
+// NewTrainer returns a trainer for the training split of g, with initial parameters from the
+// recipe.
 func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	t, err := newUnfilled(c, g, m)
 	if err != nil {
@@ -92,8 +94,8 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	return t, t.fill(start)
 }
 
-// NewTrainerFrom returns a trainer that changes the parameters of start in place and uses its hyper-parameters. The
-// options of c about initial parameters have no effect.
+// NewTrainerFrom returns a trainer that changes the parameters of start in place and uses its
+// hyper-parameters. The options of c about initial parameters have no effect.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
 	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
@@ -208,8 +210,8 @@ func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*worklo
 	return t.preparer.prepare(ctx, t.stepTriples, t.epoch, step)
 }
 
-// Model returns the model that is validated and saved: the EMA if the recipe has one, and else the trained model. The
-// next epoch changes it.
+// Model returns the model that is validated and saved: the EMA if the recipe has one, and else the
+// trained model. The next epoch changes it.
 func (t *Trainer) Model() model.Model {
 	if t.average != nil {
 		return t.average
@@ -223,8 +225,8 @@ func (t *Trainer) Done() int { return t.epoch }
 // Triples returns the number of distinct training triples.
 func (t *Trainer) Triples() int { return len(t.triples) }
 
-// Epoch makes one pass over the training triples. After an error the trainer must not be used again. The error is a
-// DivergedError if the loss or a parameter is NaN or infinite.
+// Epoch makes one pass over the training triples. After an error the trainer must not be used
+// again. The error is a DivergedError if the loss or a parameter is NaN or infinite.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
 	t.shuffle()
@@ -334,8 +336,8 @@ func (l *Loss) add(x Loss, weight float64) {
 
 func (l Loss) over(n float64) Loss { return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Regulariser / n} }
 
-// updateAverage adds the parameters to the EMA. The EMA is the plain mean of the first epochs, until their number is
-// 1/(1 − decay).
+// updateAverage adds the parameters to the EMA. The EMA is the plain mean of the first epochs,
+// until their number is 1/(1 − decay).
 func (t *Trainer) updateAverage() {
 	if t.average == nil {
 		return
@@ -368,7 +370,8 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// DivergedError is the error of a run whose loss or parameters became NaN or infinite. Its recipe is the cause.
+// DivergedError is the error of a run whose loss or parameters became NaN or infinite. Its recipe
+// is the cause.
 type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }

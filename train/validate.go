@@ -6,7 +6,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Score has the measures of one side and filter on the validation split, with the realistic tie rule.
+// Score has the measures of one side and filter on the validation split, with the realistic tie
+// rule.
 type Score struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`

@@ -14,37 +14,39 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// workload lists what a step computes: its queries, its feature rows, and the pairs of them that are scored. A feature
-// row is the feature vector φ of one entity.
+// workload lists what a step computes: its queries, its feature rows, and the pairs of them that
+// are scored. A feature row is the feature vector φ of one entity.
 type workload struct {
 	epoch, step int
 	positives   []kg.Triple // the batch; with kvsall, all training triples that answer its queries
 
-	// queries has the main queries, which ask for the positives, and then the distinct queries of the Z-samples. The main
-	// queries are ordered by side and then by relation.
+	// queries has the main queries, which ask for the positives, and then the distinct queries of
+	// the Z-samples. The main queries are ordered by side and then by relation.
 	queries []kg.Query
 	main    int // number of main queries
 	// answers has the target of each main query. With kvsall it is empty.
 	answers []int32
 	// weights has the weight of each main query in the loss. Their sum is 1.
 	weights []float64
-	// penaltyCounts has how often the penalty of each main query counts. That is once, but twice for each answer with
-	// kvsall, where the batch need not have the query of the other side.
+	// penaltyCounts has how often the penalty of each main query counts. That is once, but twice
+	// for each answer with kvsall, where the batch need not have the query of the other side.
 	penaltyCounts []float64
 
-	// parts are scored densely. Together they have the first feature rows and, except with independent negatives, all
-	// main queries.
+	// parts are scored densely. Together they have the first feature rows and, except with
+	// independent negatives, all main queries.
 	parts []densePart
 	rows  []int32 // the entity of each feature row
 
-	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A main query has no pairs
-	// if its dense part has all entities. Otherwise its pairs are its target and then its independent negatives.
+	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
+	// main query has no pairs if its dense part has all entities. Otherwise its pairs are its
+	// target and then its independent negatives.
 	pairs    []int32
 	pairRows []int32
 	zWeights []float64 // the weight of each pair of the Z-samples' queries
 }
 
-// densePart is a range of main queries and a range of feature rows. Every query is scored against every row.
+// densePart is a range of main queries and a range of feature rows. Every query is scored against
+// every row.
 type densePart struct{ query, lastQuery, row, lastRow int }
 
 // denseQueries returns the number of queries in dense parts. They are the first queries.
@@ -85,7 +87,8 @@ type preparer struct {
 	known   *kg.Index
 	sampler *sampler
 	z       *zpattern.Index // nil without Z-samples
-	// headProbability has the probability of a head query for each relation. It is nil unless one side is drawn.
+	// headProbability has the probability of a head query for each relation. It is nil unless one
+	// side is drawn.
 	headProbability []float64
 	// subsampling has the weight of each training triple. It is nil without subsampling.
 	subsampling map[kg.Triple]float64
@@ -146,8 +149,8 @@ func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.I
 	return p, nil
 }
 
-// headProbabilities returns tph/(tph + hpt) for each relation, where tph is the mean number of tails per head and hpt the
-// mean number of heads per tail (TransH; Wang et al., 2014).
+// headProbabilities returns tph/(tph + hpt) for each relation, where tph is the mean number of
+// tails per head and hpt the mean number of heads per tail (TransH; Wang et al., 2014).
 func headProbabilities(triples []kg.Triple, relations int) []float64 {
 	count := make([]float64, relations)
 	anchors := [2][]float64{make([]float64, relations), make([]float64, relations)}
@@ -171,8 +174,8 @@ func headProbabilities(triples []kg.Triple, relations int) []float64 {
 	return probabilities
 }
 
-// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. A count n is the number of triples that the query
-// has, plus 3, as in the RotatE code (dataloader.py, count_frequency).
+// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. A count n is the number of
+// triples that the query has, plus 3, as in the RotatE code (dataloader.py, count_frequency).
 func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	const start = 3
 	counts := map[kg.Query]int{}
@@ -292,7 +295,8 @@ func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	return nil
 }
 
-// addQueries adds the queries of the positives, tail queries first, and returns the number of tail queries.
+// addQueries adds the queries of the positives, tail queries first, and returns the number of tail
+// queries.
 func (p *preparer) addQueries(epoch, step int) (tails int) {
 	w := &p.work
 	asksHead := p.drawSides(epoch, step)
@@ -311,8 +315,8 @@ func (p *preparer) addQueries(epoch, step int) (tails int) {
 	return tails
 }
 
-// drawSides draws, for each positive, whether it is used as a head query rather than as a tail query. It returns nil if
-// every positive is used as both.
+// drawSides draws, for each positive, whether it is used as a head query rather than as a tail
+// query. It returns nil if every positive is used as both.
 func (p *preparer) drawSides(epoch, step int) (head []bool) {
 	if p.headProbability == nil {
 		return nil
@@ -340,7 +344,8 @@ func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
 	w.penaltyCounts = append(w.penaltyCounts, 1)
 }
 
-// addParts adds the dense parts: one with all entities, or one for each side with the shared negatives.
+// addParts adds the dense parts: one with all entities, or one for each side with the shared
+// negatives.
 func (p *preparer) addParts(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
@@ -357,7 +362,8 @@ func (p *preparer) addParts(tails, epoch, step int) {
 	}
 }
 
-// addShared adds the dense part of the main queries first ≤ i < last, which are all queries of one side.
+// addShared adds the dense part of the main queries first ≤ i < last, which are all queries of one
+// side.
 func (p *preparer) addShared(side kg.Side, first, last, epoch, step int) {
 	if first == last {
 		return
@@ -409,7 +415,8 @@ func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	return append(dst, p.own[i]...)
 }
 
-// unobserved appends the entities that are not training answers to dst. Entities are in ascending order.
+// unobserved appends the entities that are not training answers to dst. Entities are in ascending
+// order.
 func unobserved(dst, entities []int32, known kg.Answers) []int32 {
 	k := 0
 	for _, e := range entities {
@@ -457,7 +464,8 @@ func (p *preparer) addPairs() {
 	}
 }
 
-// addZ adds the distinct queries of the Z-samples and their pairs. Equal pairs become one with the sum of their weights.
+// addZ adds the distinct queries of the Z-samples and their pairs. Equal pairs become one with the
+// sum of their weights.
 func (p *preparer) addZ() {
 	w := &p.work
 	p.listZ()
@@ -481,8 +489,8 @@ func (p *preparer) addZ() {
 	}
 }
 
-// listZ lists the Z-samples of all main queries, sorted by query and answer. Each has weight λ_Z/k times the weight of
-// its main query, which has k samples.
+// listZ lists the Z-samples of all main queries, sorted by query and answer. Each has weight λ_Z/k
+// times the weight of its main query, which has k samples.
 func (p *preparer) listZ() {
 	w := &p.work
 	p.zSamples = p.zSamples[:0]
@@ -494,7 +502,8 @@ func (p *preparer) listZ() {
 			p.zSamples = append(p.zSamples, zSample{query, answer, weight})
 		}
 	}
-	// A stable sort keeps equal pairs in the order of their main queries, in which their weights are added.
+	// A stable sort keeps equal pairs in the order of their main queries, in which their weights
+	// are added.
 	slices.SortStableFunc(p.zSamples, func(a, b zSample) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
 			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.answer, b.answer))

@@ -9,14 +9,15 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// formerNames accepts the names that options of training had in earlier versions, on the command line, and collects a
-// note about each that is used.
+// formerNames accepts the names that options of training had in earlier versions, on the command
+// line, and collects a note about each that is used.
 type formerNames struct {
 	current map[string]string // flag by its former name
 	notes   []string
 }
 
-// newFormerNames makes flags accept the former names of options. It must be called before the options are added.
+// newFormerNames makes flags accept the former names of options. It must be called before the
+// options are added.
 func newFormerNames(flags *pflag.FlagSet, options []recipe.Option) *formerNames {
 	f := &formerNames{current: map[string]string{}}
 	for _, o := range options {

@@ -1,6 +1,6 @@
-// Package clustered makes synthetic models for benchmarks. They rank targets about as a trained model does: well, with
-// many close candidates. They say nothing about the quality of a model, because they are fitted to all splits, with the
-// test split.
+// Package clustered makes synthetic models for benchmarks. They rank targets about as a trained
+// model does: well, with many close candidates. They say nothing about the quality of a model,
+// because they are fitted to all splits, with the test split.
 package clustered
 
 import (
@@ -20,21 +20,24 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Version changes when New returns other bytes for the same arguments. Names of stored checkpoints should have it.
+// Version changes when New returns other bytes for the same arguments. Names of stored checkpoints
+// should have it.
 const Version = 2
 
-// The centres of the clusters are trained in the same way for every graph and model. That takes seconds, because there
-// are few clusters.
+// The centres of the clusters are trained in the same way for every graph and model. That takes
+// seconds, because there are few clusters.
 //
-// Training has rounds of one epoch, each on the next part of the shuffled triples. A trainer uses repeated triples once,
-// and most triples between clusters are repeats. With rounds, a pair of clusters that has many triples is trained often.
+// Training has rounds of one epoch, each on the next part of the shuffled triples. A trainer uses
+// repeated triples once, and most triples between clusters are repeats. With rounds, a pair of
+// clusters that has many triples is trained often.
 const (
 	rounds    = 50
 	roundSize = 1024 // triples
 	batch     = 256
 	beta2     = 0.99
-	// relativeRate is the learning rate of the first round, relative to the initial standard deviation of the entities.
-	// The right rate is proportional to the deviation, which is proportional to 1/d in distance models.
+	// relativeRate is the learning rate of the first round, relative to the initial standard
+	// deviation of the entities. The right rate is proportional to the deviation, which is
+	// proportional to 1/d in distance models.
 	relativeRate = 0.3
 )
 
@@ -46,12 +49,14 @@ const (
 	streamEntities // plus the entity
 )
 
-// New returns a model for g. It divides the entities into about √N clusters: the planted clusters of a synth.Zipf graph,
-// or else clusters of entities with similar relations and neighbours. A short run on the triples between clusters trains
-// the centre of each cluster, and Parameter.Scatter places the entities around their centres.
+// New returns a model for g. It divides the entities into about √N clusters: the planted clusters
+// of a synth.Zipf graph, or else clusters of entities with similar relations and neighbours. A
+// short run on the triples between clusters trains the centre of each cluster, and
+// Parameter.Scatter places the entities around their centres.
 //
-// The same seed and kernel tier give the same bytes, for any number of threads. It is an error if the model does not fit
-// into the memory, or if its numbers of entities and relations differ from those of g.
+// The same seed and kernel tier give the same bytes, for any number of threads. It is an error if
+// the model does not fit into the memory, or if its numbers of entities and relations differ from
+// those of g.
 func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {
@@ -79,8 +84,8 @@ func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m trai
 	return scatter(ctx, cfg, clusters, centres, seed, m.Threads)
 }
 
-// coarseGraph returns the graph whose entities are the clusters. Its training split has the triples of all splits,
-// shuffled, with repeats.
+// coarseGraph returns the graph whose entities are the clusters. Its training split has the triples
+// of all splits, shuffled, with repeats.
 func coarseGraph(ctx context.Context, g *kg.Graph, clusters []int32, count int, seed uint64) (*kg.Graph, error) {
 	coarse := &kg.Graph{Name: g.Name, Entities: kg.NewVocabulary(), Relations: g.Relations}
 	for i := range count {
@@ -176,8 +181,8 @@ func deviation(m model.Model) float64 {
 	return math.Sqrt(squares / float64(n))
 }
 
-// scatter returns a model with the entities around the centres of their clusters. All other parameters are those of the
-// centres.
+// scatter returns a model with the entities around the centres of their clusters. All other
+// parameters are those of the centres.
 func scatter(
 	ctx context.Context, cfg model.Config, clusters []int32, centres model.Model, seed uint64, threads int,
 ) (model.Model, error) {

@@ -44,7 +44,8 @@ func TestRanks(t *testing.T) {
 	for _, name := range model.Names() {
 		made, err := New(t.Context(), config(g, name, 12), g, 1, m)
 		require.NoError(t, err)
-		ranking, err := rank.Run(t.Context(), made, kg.NewIndex(g), g.Splits[kg.Test], rank.Options{Backend: m.Backend, Threads: 2})
+		options := rank.Options{Backend: m.Backend, Threads: 2}
+		ranking, err := rank.Run(t.Context(), made, kg.NewIndex(g), g.Splits[kg.Test], options)
 		require.NoError(t, err)
 		result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 		t.Logf("%s: MRR %.4f, median %v", name, result.MRR, result.Median)
@@ -165,7 +166,8 @@ func sparse(entities, relations, triples int) *kg.Graph {
 		g.Relations.Add(fmt.Sprint(r))
 	}
 	for i := range triples {
-		t := kg.Triple{Head: int32(i * 7919 % entities), Relation: int32(i % relations), Tail: int32((i*104729 + 1) % entities)}
+		head, tail := int32(i*7919%entities), int32((i*104729+1)%entities)
+		t := kg.Triple{Head: head, Relation: int32(i % relations), Tail: tail}
 		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
 	}
 	return g
@@ -207,7 +209,8 @@ func TestRefused(t *testing.T) {
 	g := sparse(5003, 11, 64)
 	proctest.Leave(t, 1<<30)
 	_, err := New(t.Context(), config(g, "mquine", 512), g, 1, machine(t, 2))
-	assert.ErrorContains(t, err, "making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
+	assert.ErrorContains(t, err,
+		"making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
 
 	g = sparse(64, 2003, 1024)
 	proctest.Leave(t, 100<<20)

@@ -18,9 +18,10 @@ const (
 	sketchRounds = 8
 )
 
-// clusterEntities divides the entities of g into about √N clusters. It returns the cluster of each entity, and the number
-// of clusters. In a graph of synth.Zipf they are the planted clusters. In other graphs they have equal sizes, and
-// entities with similar relations and neighbours share a cluster.
+// clusterEntities divides the entities of g into about √N clusters. It returns the cluster of each
+// entity, and the number of clusters. In a graph of synth.Zipf they are the planted clusters. In
+// other graphs they have equal sizes, and entities with similar relations and neighbours share a
+// cluster.
 func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []int32, count int, err error) {
 	count = int(math.Round(math.Sqrt(float64(g.Entities.Len()))))
 	if clusters, n := planted(g, 2*count); n > 0 {
@@ -38,8 +39,8 @@ func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []
 	return clusters, count, bisect(ctx, clusters, vectors, ids, 0, count)
 }
 
-// planted returns the clusters in the labels of the entities, and their number. The number is 0 if a label has no
-// cluster, or one that is not less than limit.
+// planted returns the clusters in the labels of the entities, and their number. The number is 0 if
+// a label has no cluster, or one that is not less than limit.
 func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
 	clusters = make([]int32, g.Entities.Len())
 	for e, label := range g.Entities.Labels() {
@@ -77,8 +78,9 @@ func (v *vector) normalize() {
 	}
 }
 
-// sketch returns a vector of norm 1 for each entity. A vector starts as the sum of random vectors for the relations and
-// sides that the entity occurs in. Every round halves it and adds the direction of the sum of its neighbours' vectors.
+// sketch returns a vector of norm 1 for each entity. A vector starts as the sum of random vectors
+// for the relations and sides that the entity occurs in. Every round halves it and adds the
+// direction of the sum of its neighbours' vectors.
 func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	vectors, err := roleVectors(ctx, g, seed)
 	if err != nil {
@@ -106,7 +108,8 @@ func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	return vectors, nil
 }
 
-// roleVectors returns the normalised sum of the random vectors of each entity's roles. A role is a relation and a side.
+// roleVectors returns the normalised sum of the random vectors of each entity's roles. A role is a
+// relation and a side.
 func roleVectors(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
 	n := initial.NewSource(seed, streamRoles)
 	roles := make([][2]vector, g.Relations.Len())
@@ -143,9 +146,9 @@ func eachTriple(ctx context.Context, g *kg.Graph, f func(kg.Triple)) error {
 	return ctx.Err()
 }
 
-// bisect divides the entities ids into the clusters first ≤ c < first+count, and reorders ids. It cuts ids along the
-// coordinate with the largest variance, in proportion to the numbers of clusters on both sides, and continues with each
-// side.
+// bisect divides the entities ids into the clusters first ≤ c < first+count, and reorders ids. It
+// cuts ids along the coordinate with the largest variance, in proportion to the numbers of clusters
+// on both sides, and continues with each side.
 func bisect(ctx context.Context, clusters []int32, vectors []vector, ids []int32, first, count int) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -37,11 +37,11 @@ func TestClustersByRole(t *testing.T) {
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("likes", "near")}
 	for e := range 2 * n {
 		g.Entities.Add(fmt.Sprint(e))
-		if e < n {
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Relation: 0, Tail: int32((e * 7) % n)})
-		} else {
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Relation: 1, Tail: int32(n + (e*3)%n)})
+		triple := kg.Triple{Head: int32(e), Relation: 0, Tail: int32((e * 7) % n)}
+		if e >= n {
+			triple.Relation, triple.Tail = 1, int32(n+(e*3)%n)
 		}
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], triple)
 	}
 	clusters, count, err := clusterEntities(t.Context(), g, 1)
 	require.NoError(t, err)

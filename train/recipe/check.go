@@ -28,7 +28,8 @@ func (r *Recipe) Check() error {
 	case r.ZSamples > 0 && r.Negatives == IndependentNegatives && !r.Filter:
 		return fmt.Errorf("z_samples: %d needs filtered negatives: set filter to true", r.ZSamples)
 	case r.AnchorNegatives && r.Negatives != SharedNegatives:
-		return fmt.Errorf("anchor_negatives needs shared negatives, and negatives is %s: change one of them", r.Negatives)
+		return fmt.Errorf("anchor_negatives needs shared negatives, and negatives is %s: change one of them",
+			r.Negatives)
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
 		return errors.New("regulariser dura needs both queries of a triple, and distribution bernoulli uses one: " +
 			"change one of them")
@@ -52,7 +53,8 @@ func (r *Recipe) checkModel() error {
 	}
 	t := m.Training()
 	if !slices.Contains(t.Penalties, r.Regulariser) {
-		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v", r.Model, r.Regulariser, t.Penalties)
+		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v",
+			r.Model, r.Regulariser, t.Penalties)
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":
@@ -69,7 +71,8 @@ func (r *Recipe) checkModel() error {
 	return nil
 }
 
-// checkKvsAll returns an error if negatives is kvsall and an option needs single targets, or the other way round.
+// checkKvsAll returns an error if negatives is kvsall and an option needs single targets, or the
+// other way round.
 func (r *Recipe) checkKvsAll() error {
 	if r.Negatives != KvsAll {
 		if r.AnswerWeights {
@@ -80,7 +83,8 @@ func (r *Recipe) checkKvsAll() error {
 	}
 	switch {
 	case r.Loss != Softmax && r.Loss != BCE:
-		return fmt.Errorf("loss: %s has one target at a time: with negatives kvsall, set loss to softmax or bce", r.Loss)
+		return fmt.Errorf("loss: %s has one target at a time: with negatives kvsall, set loss to softmax or bce",
+			r.Loss)
 	case r.Distribution == Bernoulli:
 		return errors.New("distribution: bernoulli chooses a side of each triple: with negatives kvsall, " +
 			"set it to uniform")
@@ -90,7 +94,8 @@ func (r *Recipe) checkKvsAll() error {
 	return nil
 }
 
-// CheckData is Check, and also returns an error if the data set lacks a split that the options need.
+// CheckData is Check, and also returns an error if the data set lacks a split that the options
+// need.
 func (r *Recipe) CheckData(g *kg.Graph) error {
 	if err := r.Check(); err != nil {
 		return err

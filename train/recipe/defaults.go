@@ -8,7 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// DefaultFor returns the default options of a model: Default, changed by the recipe that the model declares.
+// DefaultFor returns the default options of a model: Default, changed by the recipe that the model
+// declares.
 func DefaultFor(name string) (Recipe, error) {
 	c := Default()
 	s, err := model.Lookup(name)

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Every model has defaults that fit together, and those of MQuinE and MQuadE are the general ones.
+// Every model has valid defaults, and MQuinE and MQuadE have the general defaults.
 func TestDefaultFor(t *testing.T) {
 	for _, name := range model.Names() {
 		c, err := DefaultFor(name)

@@ -8,7 +8,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Metric names a validation measure, where larger is better. Its text is a name such as mrr/both/all.
+// Metric names a validation measure, where larger is better. Its text is a name such as
+// mrr/both/all.
 type Metric struct {
 	// Name is mrr, hits@1, hits@3 or hits@10.
 	Name   string

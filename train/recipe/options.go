@@ -7,8 +7,9 @@ import (
 	"github.com/mquine/mquine/train/internal/setting"
 )
 
-// declarations are the options, in the order of files. An option is declared here and as a field of Recipe, and nowhere
-// else. Defaults, ranges, flags, files and the table in docs/training.md follow from this list.
+// declarations are the options, in the order of files. An option is declared here and as a field of
+// Recipe, and nowhere else. Defaults, ranges, flags, files and the table in docs/training.md follow
+// from this list.
 //
 // Backquotes in a help text mark the word that stands for the value in the help of the flag.
 var declarations = []declaration{
@@ -34,8 +35,8 @@ var declarations = []declaration{
 		"with shared negatives, also use the known entities of the batch's queries on that side"),
 	declare("distribution", func(r *Recipe) *Distribution { return &r.Distribution }, Uniform,
 		among(Uniform, Degree, Bernoulli),
-		"`distribution` of negative samples: uniform, degree (to the power 3/4), or bernoulli (uniform, for one random "+
-			"side of each triple, as in TransH)"),
+		"`distribution` of negative samples: uniform, degree (to the power 3/4), or bernoulli (uniform, for one "+
+			"random side of each triple, as in TransH)"),
 	declare("filter", func(r *Recipe) *bool { return &r.Filter }, false, setting.Bool,
 		"do not use known training answers as negatives"),
 
@@ -56,7 +57,8 @@ var declarations = []declaration{
 		"with kvsall, weight a query by its number of training answers, so that all triples count equally"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
-		"`number` k of Z-samples per query, from the Z-patterns of its negatives that are not training answers; 0 for none"),
+		"`number` k of Z-samples per query, from the Z-patterns of its negatives that are not training answers; "+
+			"0 for none"),
 	declare("lambda_z", func(r *Recipe) *float64 { return &r.LambdaZ }, 1, number(0, 1e6),
 		"`weight` λ_Z of the Z-samples"),
 
@@ -90,8 +92,8 @@ var declarations = []declaration{
 		"largest Euclidean `norm` of a step's gradient; 0 for no limit"),
 
 	declare("init_std", func(r *Recipe) *float64 { return &r.InitStd }, model.EntityDeviation, number(0, 1e3),
-		"initial standard `deviation` of the entities (of mquine and mquade, of the packed entries of A in E = A + Aᵀ) "+
-			"and, in models of vectors, of the relations"),
+		"initial standard `deviation` of the entities (of mquine and mquade, of the packed entries of A in "+
+			"E = A + Aᵀ) and, in models of vectors, of the relations"),
 	declare("init_cross", func(r *Recipe) *Cross { return &r.InitCross }, ZeroCross, among(IdentityCross, ZeroCross),
 		"initial `matrix` Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
 
@@ -148,7 +150,8 @@ func among[T ~string](from ...T) func(*T) setting.Value {
 	return func(v *T) setting.Value { return setting.Choice(v, from...) }
 }
 
-// oneOf is among for words that are only known after program initialisation, because packages register them.
+// oneOf is among for words that are only known after program initialisation, because packages
+// register them.
 func oneOf(words func() []string) func(*string) setting.Value {
 	return func(v *string) setting.Value { return setting.Choice(v, words()...) }
 }

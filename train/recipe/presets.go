@@ -30,7 +30,8 @@ func presetDataSets(kind string) []string {
 	return names
 }
 
-// Presets returns all names that Preset accepts: first the kinds, then each kind with each of its data sets.
+// Presets returns all names that Preset accepts: first the kinds, then each kind with each of its
+// data sets.
 func Presets() []string {
 	names := slices.Clone(presetKinds)
 	for _, kind := range presetKinds {
@@ -41,8 +42,8 @@ func Presets() []string {
 	return names
 }
 
-// Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the best measured recipe.
-// A data set after a colon, as in "paper:yago3-10", replaces the given one.
+// Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
+// best measured recipe. A data set after a colon, as in "paper:yago3-10", replaces the given one.
 func Preset(preset, dataset string) (Recipe, error) {
 	kind, name, named := strings.Cut(preset, ":")
 	if !named {

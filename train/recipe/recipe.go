@@ -1,8 +1,9 @@
-// Package recipe has the options of a training run: their ranges, defaults and descriptions, and the YAML files that
-// hold them.
+// Package recipe has the options of a training run: their ranges, defaults and descriptions, and
+// the YAML files that hold them.
 //
-// A Recipe is all options of a run. Begin with Default, DefaultFor or Preset, change fields, and call Recipe.Check. The
-// table in options.go declares the options; flags, files and docs/training.md follow from it.
+// A Recipe is all options of a run. Begin with Default, DefaultFor or Preset, change fields, and
+// call Recipe.Check. The table in options.go declares the options; flags, files and
+// docs/training.md follow from it.
 package recipe
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/mquine/mquine/train/internal/setting"
 )
 
-// Recipe decides everything that a training run computes, except for the data set and the tier of the kernels. The
-// declarations in options.go describe the fields. The zero Recipe is not valid.
+// Recipe decides everything that a training run computes, except for the data set and the tier of
+// the kernels. The declarations in options.go describe the fields. The zero Recipe is not valid.
 type Recipe struct {
 	Model string
 	Dim   int
@@ -105,8 +106,8 @@ type Loss string
 const (
 	// Softmax is the cross-entropy over the target and the negatives.
 	Softmax Loss = "softmax"
-	// NSSA is the log-sigmoid loss with a margin and self-adversarial weights of the negatives (RotatE; Sun et al.,
-	// 2019), which the paper of MQuinE uses.
+	// NSSA is the log-sigmoid loss with a margin and self-adversarial weights of the negatives
+	// (RotatE; Sun et al., 2019), which the paper of MQuinE uses.
 	NSSA Loss = "nssa"
 	// BCE is the binary cross-entropy of each candidate.
 	BCE Loss = "bce"
@@ -153,8 +154,8 @@ const (
 	SplitBF16 Products = "bf16x2"
 )
 
-// Option is one option of a recipe, read and written as text. Its key names it in files and, with dashes, on the
-// command line.
+// Option is one option of a recipe, read and written as text. Its key names it in files and, with
+// dashes, on the command line.
 type Option = setting.Setting
 
 // Options returns the options of r, in the order of files. Setting an option changes r.
@@ -172,8 +173,8 @@ func (r *Recipe) Option(key string) Option {
 	return declarations[i].option(r)
 }
 
-// Default returns the default options: softmax over all entities on both sides, with known answers among the
-// candidates, and a zero initial cross matrix.
+// Default returns the default options: softmax over all entities on both sides, with known answers
+// among the candidates, and a zero initial cross matrix.
 func Default() Recipe {
 	var r Recipe
 	for _, d := range declarations {
@@ -182,8 +183,8 @@ func Default() Recipe {
 	return r
 }
 
-// Read sets the options in a YAML file, which maps keys to values. Messages call the file name. It returns the values
-// of the keys in others, which the file may have beside the options.
+// Read sets the options in a YAML file, which maps keys to values. Messages call the file name. It
+// returns the values of the keys in others, which the file may have beside the options.
 func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string]string, error) {
 	options, values := r.Options(), map[string]string{}
 	root, err := setting.ReadMapping(file, name, options...)
@@ -211,8 +212,9 @@ func (r *Recipe) YAML() []byte {
 	return setting.YAML(r.Options(), func(o Option) string { return o.Value.String() })
 }
 
-// Line returns all options in one line, as the metadata of checkpoints and states have them. Options and words have the
-// names that they first had, so that the bytes of a checkpoint do not depend on the version.
+// Line returns all options in one line, as the metadata of checkpoints and states have them.
+// Options and words have the names that they first had, so that the bytes of a checkpoint do not
+// depend on the version.
 func (r *Recipe) Line() string {
 	var parts []string
 	for _, o := range r.Options() {
@@ -222,7 +224,8 @@ func (r *Recipe) Line() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseLine returns the recipe that Line wrote. An option that the line lacks, because it is newer, has its default.
+// ParseLine returns the recipe that Line wrote. An option that the line lacks, because it is newer,
+// has its default.
 func ParseLine(line string) (Recipe, error) {
 	r := Default()
 	options := r.Options()
@@ -239,8 +242,8 @@ func ParseLine(line string) (Recipe, error) {
 	return r, nil
 }
 
-// Differences lists the options in which r differs from an earlier recipe, with both values. It is empty if there are
-// none.
+// Differences lists the options in which r differs from an earlier recipe, with both values. It is
+// empty if there are none.
 func (r *Recipe) Differences(earlier Recipe) string {
 	var differences []string
 	was := earlier.Options()
@@ -252,8 +255,8 @@ func (r *Recipe) Differences(earlier Recipe) string {
 	return strings.Join(differences, ", ")
 }
 
-// ModelConfig returns the configuration of the model for a data set with the given numbers of entities and relations.
-// It has no hyper-parameters: they follow from Start.
+// ModelConfig returns the configuration of the model for a data set with the given numbers of
+// entities and relations. It has no hyper-parameters: they follow from Start.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations}
 }

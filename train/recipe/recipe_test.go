@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Every field has an option of its own, and the default of each option passes its own check.
+// Every field has one option, and all defaults are valid.
 func TestOptions(t *testing.T) {
 	changed := map[string]string{} // option by field
 	for i := range reflect.TypeFor[Recipe]().NumField() {
@@ -48,7 +48,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Options out of their range are errors, however they were set.
+// Check finds options out of range, also if a program set them.
 func TestCheckRanges(t *testing.T) {
 	for want, change := range map[string]func(*Recipe){
 		"dim is 0: must be a whole number from 1 to 32768":         func(r *Recipe) { r.Dim = 0 },
@@ -101,7 +101,7 @@ func TestLine(t *testing.T) {
 		"smoothing=0 subsampling=false answer_weights=false z_samples=0 lambda_z=1 regulariser=none lambda_reg=0.01 "+
 		"reg_warmup=0 dropout=0.2 entity_dropout=0 optimiser=adam learning_rate=0.003 beta1=0.9 beta2=0.999 "+
 		"epsilon=1e-08 warmup=0 decay=none clip=0 init_deviation=0.2 init_cross=zero products=float32 valid_every=1 "+
-		"stop_metric=hits@1/both/all patience=0 average=0.5", r.Line(), "checkpoints have the same bytes in all versions")
+		"stop_metric=hits@1/both/all patience=0 average=0.5", r.Line(), "the same bytes in all versions")
 	got, err = ParseLine("ema=0.5 negatives=1vsall loss=nssa valid_metric=hits@1/both/all init_std=0.2")
 	require.NoError(t, err)
 	assert.Equal(t, r, got)
@@ -135,7 +135,8 @@ func TestRecipeFile(t *testing.T) {
 	require.NoError(t, err)
 
 	// Names of earlier versions.
-	former, err := read("negatives: all\nloss: paper\ninit_deviation: 0.2\naverage: 0.5\nstop_metric: hits@3/tail/all\n")
+	former, err := read("negatives: all\nloss: paper\ninit_deviation: 0.2\naverage: 0.5\n" +
+		"stop_metric: hits@3/tail/all\n")
 	require.NoError(t, err)
 	current, err := read("negatives: 1vsall\nloss: nssa\ninit_std: 0.2\nema: 0.5\nvalid_metric: hits@3/tail/all\n")
 	require.NoError(t, err)
@@ -206,7 +207,7 @@ func TestPresets(t *testing.T) {
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
 
-// Whatever stands in a file, reading it ends with a recipe or with one sentence.
+// Reading any file ends with a recipe or with a one-line error.
 func FuzzRecipeFile(f *testing.F) {
 	f.Add("dim: 7\nloss: paper\naverage: 0.5\n")
 	f.Add("# nothing\n")

@@ -16,8 +16,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// check compares the log and the checkpoints with the state. An epoch writes them before the state, so they may be one
-// epoch ahead after a kill. Any other difference means that a file was lost or restored from another epoch.
+// check compares the log and the checkpoints with the state. An epoch writes them before the state,
+// so they may be one epoch ahead after a kill. Any other difference means that a file was lost or
+// restored from another epoch.
 func (r *Run) check(ctx context.Context) error {
 	if err := r.readLog(ctx); err != nil {
 		return err
@@ -28,13 +29,14 @@ func (r *Run) check(ctx context.Context) error {
 	return r.checkLast()
 }
 
-// checkNothingTrained returns an error if a folder without a state has a log or a checkpoint. A run writes its state
-// before the first epoch, so the state was lost, and a fresh start would overwrite the checkpoints.
+// checkNothingTrained returns an error if a folder without a state has a log or a checkpoint. A run
+// writes its state before the first epoch, so the state was lost, and a fresh start would overwrite
+// the checkpoints.
 func (r *Run) checkNothingTrained() error {
 	for _, name := range []string{lastName, bestName, logName} {
 		if _, err := os.Lstat(r.path(name)); err == nil {
-			return fmt.Errorf("%s is missing, but %s exists: the run cannot resume without its state, and a fresh start "+
-				"would overwrite its checkpoints; %s",
+			return fmt.Errorf("%s is missing, but %s exists: the run cannot resume without its state, and a fresh "+
+				"start would overwrite its checkpoints; %s",
 				r.path(stateName), r.path(name), lost)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -43,8 +45,8 @@ func (r *Run) checkNothingTrained() error {
 	return nil
 }
 
-// checkOptions returns an error if config.yaml differs from the options of the epochs so far, which a line of
-// Recipe.Line has. The number of epochs may differ if Extend allows it.
+// checkOptions returns an error if config.yaml differs from the options of the epochs so far, which
+// a line of Recipe.Line has. The number of epochs may differ if Extend allows it.
 func (r *Run) checkOptions(line string) error {
 	if r.progress.epoch == 0 {
 		return nil
@@ -93,8 +95,8 @@ func (r *Run) readLog(ctx context.Context) error {
 		}
 	}
 	if n := r.progress.epoch; last != n && last != n+1 {
-		return fmt.Errorf("%s ends with epoch %d, but %s has epoch %d: restore both from the same backup, or start a new "+
-			"run in another folder",
+		return fmt.Errorf("%s ends with epoch %d, but %s has epoch %d: restore both from the same backup, or start a "+
+			"new run in another folder",
 			path, last, r.path(stateName), n)
 	}
 	return nil
@@ -134,7 +136,8 @@ func (r *Run) checkLast() error {
 	return nil
 }
 
-// checkEpoch returns an error if a checkpoint belongs neither to the given epoch nor to the one after the state's.
+// checkEpoch returns an error if a checkpoint belongs neither to the given epoch nor to the one
+// after the state's.
 func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) error {
 	if is := metadata["epoch"]; is != strconv.Itoa(epoch) && is != strconv.Itoa(r.progress.epoch+1) {
 		return fmt.Errorf("%s is the checkpoint of epoch %.20q, but %s expects epoch %d: restore both from the same "+

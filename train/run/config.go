@@ -22,8 +22,8 @@ const ConfigFile = "config.yaml"
 // DataKey is the key of the data set in ConfigFile.
 const DataKey = "data"
 
-// Create creates the folder of a new run on the data set g, which kg.Open finds under the name data. The folder must not
-// exist. It appears with ConfigFile in it.
+// Create creates the folder of a new run on the data set g, which kg.Open finds under the name
+// data. The folder must not exist. It appears with ConfigFile in it.
 func Create(dir, data string, g *kg.Graph, r recipe.Recipe) error {
 	if err := r.CheckData(g); err != nil {
 		return err
@@ -41,7 +41,8 @@ func configText(data string, r recipe.Recipe) ([]byte, error) {
 	return append(text, r.YAML()...), err
 }
 
-// DataLine returns the name or the folder of a data set as YAML, with a comment. It makes the path of a folder absolute.
+// DataLine returns the name or the folder of a data set as YAML, with a comment. It makes the path
+// of a folder absolute.
 func DataLine(data string) (line []byte, err error) {
 	if strings.ContainsRune(data, filepath.Separator) {
 		if data, err = filepath.Abs(data); err != nil {

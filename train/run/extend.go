@@ -12,13 +12,13 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Extend changes the number of epochs of the run in a folder and rewrites ConfigFile, so that Open can continue a
-// finished run. The number must be larger than the epochs done.
+// Extend changes the number of epochs of the run in a folder and rewrites ConfigFile, so that Open
+// can continue a finished run. The number must be larger than the epochs done.
 //
-// The run then ends with the parameters of a run that had this number from the start. If it cannot, Extend returns an
-// error: the learning rate decays towards the last epoch, the run stopped early, or patience would count a validation
-// that only took place because its epoch was the last. A trial of a search cannot be extended, because all trials must
-// have the same epochs.
+// The run then ends with the parameters of a run that had this number from the start. If it cannot,
+// Extend returns an error: the learning rate decays towards the last epoch, the run stopped early,
+// or patience would count a validation that only took place because its epoch was the last. A trial
+// of a search cannot be extended, because all trials must have the same epochs.
 func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
@@ -70,8 +70,8 @@ func (r *Run) checkExtension(from, to int) error {
 	}
 	switch {
 	case c.Decay != recipe.NoDecay:
-		return fmt.Errorf("%s cannot be extended, because its learning rate decays to 0 over its %d epochs (decay: %s): "+
-			"start a new run with --epochs %d", r.Dir, from, c.Decay, to)
+		return fmt.Errorf("%s cannot be extended, because its learning rate decays to 0 over its %d epochs "+
+			"(decay: %s): start a new run with --epochs %d", r.Dir, from, c.Decay, to)
 	case r.progress.stopped != "":
 		return fmt.Errorf("%s has %s: it cannot be extended", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:

@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Fingerprint identifies the contents of a data set. For each split and each vocabulary it has the number of entries and
-// the SHA-256 of the entries in their order, such as "1592 e3b0c4…". Splits are hashed as labels, so that a change of one
-// file changes one part.
+// Fingerprint identifies the contents of a data set. For each split and each vocabulary it has the
+// number of entries and the SHA-256 of the entries in their order, such as "1592 e3b0c4…". Splits
+// are hashed as labels, so that a change of one file changes one part.
 type Fingerprint map[string]string
 
 // dataParts are the parts of a data set, in the order in which a difference is reported.
@@ -69,11 +69,12 @@ func summary(n int, labels iter.Seq[string]) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// Check returns an error if now differs from f. The error names the folder where the data set is, and the run or search
-// that began with f.
+// Check returns an error if now differs from f. The error names the folder where the data set is,
+// and the run or search that began with f.
 func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
-		return fmt.Errorf("the data set in %s has changed since %s began: %s; restore it, or start again in another folder",
+		return fmt.Errorf("the data set in %s has changed since %s began: %s; restore it, or start again in another "+
+			"folder",
 			where, began, fmt.Sprintf(format, args...))
 	}
 	// Compare numbers first: a split that lost triples can change the vocabularies too.

@@ -30,7 +30,7 @@ func resume(t testing.TB, dir string) error {
 	return r.Train(t.Context(), func(train.Epoch) {})
 }
 
-// Resuming removes temporary files of killed processes and nothing else, whatever its name.
+// Resuming removes temporary files of killed processes and no other hidden files.
 func TestResumeKeepsHiddenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
@@ -49,7 +49,8 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 	}
 }
 
-// A checkpoint whose folder is a symbolic link stays where the user has put it, and nothing else there is touched.
+// A checkpoint whose folder is a symbolic link stays where it is, and other files there are not
+// touched.
 func TestResumeThroughLinks(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(3), machineOf(t, 1))
@@ -69,7 +70,7 @@ func TestResumeThroughLinks(t *testing.T) {
 	assert.Equal(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, home, "model.safetensors"))
 }
 
-// replaceAll puts files into a folder, in the place of all that is there.
+// replaceAll replaces the contents of a folder.
 func replaceAll(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(dir))
@@ -80,8 +81,8 @@ func replaceAll(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// A state that is missing beside anything trained is an error that changes nothing. With nothing trained, the
-// training starts.
+// A missing state is an error if there is a log or a checkpoint, and nothing changes. Without them,
+// the run starts.
 func TestResumeWithoutState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for _, epochs := range []int{1, 3} {
@@ -100,8 +101,8 @@ func TestResumeWithoutState(t *testing.T) {
 				continue
 			}
 			want := filepath.Join(dir, stateName) + " is missing, but " + filepath.Join(dir, left) +
-				" exists: the run cannot resume without its state, and a fresh start would overwrite its checkpoints; " +
-				"restore it from a backup" + elsewhere
+				" exists: the run cannot resume without its state, and a fresh start would overwrite its " +
+				"checkpoints; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
 			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
@@ -111,7 +112,7 @@ func TestResumeWithoutState(t *testing.T) {
 	}
 }
 
-// A kill between any two files of any epoch leaves a folder that goes on to the same bytes.
+// A kill between any two files of any epoch leaves a folder that resumes to the same bytes.
 func TestKilledBetweenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(4)
@@ -127,7 +128,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
-	// As in Run.keep.
+	// The order of Run.keep.
 	order := []string{"last/", "best/", "log.jsonl", "loss.svg", "validation.svg"}
 	for epoch := range steps[:4] {
 		for written := range len(order) + 1 {
@@ -147,7 +148,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	}
 }
 
-// writeOldState writes the state of a run as earlier versions did.
+// writeOldState writes the state of a run in the format of earlier versions.
 func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	t.Helper()
 	path := filepath.Join(dir, stateName)
@@ -169,8 +170,8 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 }
 
-// The folders of earlier versions go on to the same bytes, with a note about what cannot be checked, which the next
-// epoch ends.
+// Run folders of earlier versions resume to the same bytes, with a note about what cannot be
+// checked. After the next epoch there is no note.
 func TestResumeOldState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
@@ -192,7 +193,7 @@ func TestResumeOldState(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// Its checkpoint records the options, which are compared.
+	// The options are compared with those of its checkpoint.
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
@@ -200,7 +201,8 @@ func TestResumeOldState(t *testing.T) {
 		"config.yaml was changed after the run began: seed is 2 and was 1; restore it")
 }
 
-// A run of an earlier version, whose config.yaml has former names of options, resumes to the same bytes.
+// A run of an earlier version, whose config.yaml has former names of options, resumes to the same
+// bytes.
 func TestResumeFormerNames(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int) recipe.Recipe {
@@ -227,8 +229,9 @@ func TestResumeFormerNames(t *testing.T) {
 	}
 	metadata, err := (&Run{Dir: dir}).checkpointMetadata(lastName)
 	require.NoError(t, err)
-	for _, part := range []string{" negatives=all ", " loss=paper ", " init_deviation=0.2 ", " stop_metric=hits@10/both/all ",
-		" average=0.5"} {
+	for _, part := range []string{
+		" negatives=all ", " loss=paper ", " init_deviation=0.2 ", " stop_metric=hits@10/both/all ", " average=0.5",
+	} {
 		assert.Contains(t, metadata["training"], part, "as in earlier versions")
 	}
 	require.NoError(t, Extend(t.Context(), dir, 4))
@@ -236,7 +239,7 @@ func TestResumeFormerNames(t *testing.T) {
 	require.NoError(t, resume(t, dir))
 }
 
-// A run does not go on with another data set, and says which part is another.
+// A run does not resume with another data set, and the error names the part that differs.
 func TestResumeWithOtherData(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
@@ -264,14 +267,14 @@ func TestResumeWithOtherData(t *testing.T) {
 			test.want+"; restore it, or start again in another folder")
 		replaceAll(t, data, before)
 	}
-	// The same data in another place are the same.
+	// A moved data set is the same.
 	other := filepath.Join(t.TempDir(), "families")
 	require.NoError(t, os.Rename(data, other))
 	traintest.Change(t, filepath.Join(dir, ConfigFile), data, other)
 	require.NoError(t, resume(t, dir))
 }
 
-// A run does not go on with other options, and says which.
+// A run does not resume with other options, and the error names them.
 func TestResumeWithOtherOptions(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
@@ -300,9 +303,10 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	c.Decay = recipe.CosineDecay
 	falls := trainIn(t, data, c, machineOf(t, 1))
 	traintest.Change(t, filepath.Join(falls, ConfigFile), "\nepochs: 2\n", "\nepochs: 3\n")
-	assert.ErrorContains(t, resume(t, falls), falls+" cannot be extended, because its learning rate decays to 0 over its 2 epochs")
+	assert.ErrorContains(t, resume(t, falls),
+		falls+" cannot be extended, because its learning rate decays to 0 over its 2 epochs")
 
-	// Before the first epoch is done, the options are the user's to change.
+	// Before the first epoch is done, the user may change options.
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	require.NoError(t, create(t, fresh, data, traintest.Small(1)))
 	r, err := Open(t.Context(), fresh, machineOf(t, 1))
@@ -312,7 +316,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	require.NoError(t, resume(t, fresh))
 }
 
-// The log and the checkpoints are of the epoch of the state.
+// The log and the checkpoints must belong to the epoch of the state.
 func TestResumeComparesFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)
@@ -346,7 +350,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		", the checkpoint of the best epoch, 1, is missing: restore it from a backup"+elsewhere)
 	replaceAll(t, dir, files)
 
-	// The last checkpoint is in the state, and the log begins again.
+	// A missing last checkpoint is written from the state, and a missing log begins again.
 	for _, name := range []string{lastName, logName} {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
@@ -358,7 +362,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
 }
 
-// A folder that is removed under a training does not come back in part.
+// If a run folder is removed while it is in use, no part of it comes back.
 func TestFolderRemovedDuringTraining(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for _, put := range []bool{false, true} {
@@ -384,8 +388,9 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 	}
 }
 
-// A run that was killed while it kept its last epoch, which is validated only for being the last, takes no more
-// epochs before that one is done: trained again, it would not be validated, and best/ would be of no validated epoch.
+// A run whose last epoch is only validated because it is the last, and which was killed while it
+// wrote that epoch, cannot be extended before the epoch is done. The repeated epoch would not be
+// validated, and best/ would have no validated epoch.
 func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)
@@ -396,7 +401,10 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	var last train.Epoch
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
-	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) { steps, last = append(steps, traintest.Contents(t, dir)), e }))
+	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) {
+		steps = append(steps, traintest.Contents(t, dir))
+		last = e
+	}))
 	require.NoError(t, r.Close())
 	require.True(t, last.Best, "the last epoch is the best, so that it is in best/")
 
@@ -407,7 +415,8 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 		}
 	}
 	replaceAll(t, dir, killed)
-	assert.ErrorContains(t, Extend(t.Context(), dir, 6), dir+" was stopped while it wrote epoch 3, its last: finish it with")
+	assert.ErrorContains(t, Extend(t.Context(), dir, 6),
+		dir+" was stopped while it wrote epoch 3, its last: finish it with")
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, Extend(t.Context(), dir, 6))
 	require.NoError(t, resume(t, dir))

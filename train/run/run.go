@@ -45,8 +45,9 @@ const (
 //	loss.svg, validation.svg
 //	state.safetensors   what the next epoch needs
 //
-// An epoch writes the state last, and counts once its state is written. A run repeats an interrupted epoch and ends with
-// the bytes of an uninterrupted run. If a file, an option or the data set contradicts the state, the run does not resume.
+// An epoch writes the state last, and counts once its state is written. A run repeats an
+// interrupted epoch and ends with the bytes of an uninterrupted run. If a file, an option or the
+// data set contradicts the state, the run does not resume.
 type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
@@ -146,8 +147,8 @@ func (r *Run) checkData() error {
 	now := FingerprintOf(r.Graph)
 	if r.progress.epoch > 0 {
 		if r.data == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s is from an earlier version and does not identify its data set, so the "+
-				"data set cannot be checked; the next epoch's state will have it",
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is from an earlier version and does not identify its data set, "+
+				"so the data set cannot be checked; the next epoch's state will have it",
 				r.path(stateName)))
 		} else if err := r.data.Check(now, r.Graph.Dir, r.Dir); err != nil {
 			return err
@@ -186,8 +187,8 @@ func (r *Run) Best() (epoch int, value float64) { return r.progress.bestEpoch, r
 // Triples returns the number of distinct training triples of an unfinished run.
 func (r *Run) Triples() int { return r.trainer.Triples() }
 
-// sweep removes the temporary files of killed processes. It does not follow symbolic links: their targets do not belong
-// to the run.
+// sweep removes the temporary files of killed processes. It does not follow symbolic links: their
+// targets do not belong to the run.
 func (r *Run) sweep() {
 	atomicfile.Sweep(r.Dir)
 	for _, name := range []string{lastName, bestName} {
@@ -197,8 +198,8 @@ func (r *Run) sweep() {
 	}
 }
 
-// Train trains the remaining epochs. It calls report after each epoch, once its files are synced to disk. If ctx is
-// cancelled, the current epoch is lost.
+// Train trains the remaining epochs. It calls report after each epoch, once its files are synced to
+// disk. If ctx is cancelled, the current epoch is lost.
 func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
@@ -303,8 +304,8 @@ func (r *Run) writeLog() error {
 	})
 }
 
-// BestUpTo returns the best validated epoch up to the given one and its metric. If the run is already further, the log
-// must have the epochs.
+// BestUpTo returns the best validated epoch up to the given one and its metric. If the run is
+// already further, the log must have the epochs.
 func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 	if r.progress.epoch <= epoch {
 		return r.progress.bestEpoch, r.progress.best, nil
@@ -325,5 +326,6 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 // Log returns the epochs in the log.
 func (r *Run) Log() []train.Epoch { return r.log }
 
-// Model returns the model of the last epoch, or the initial model. The run must not be finished when it is opened.
+// Model returns the model of the last epoch, or the initial model. The run must not be finished
+// when it is opened.
 func (r *Run) Model() model.Model { return r.trainer.Model() }

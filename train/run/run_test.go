@@ -25,7 +25,7 @@ func create(t testing.TB, dir, data string, c recipe.Recipe) error {
 	return Create(dir, data, traintest.OpenGraph(t, data), c)
 }
 
-// trainIn runs a training from the start and returns its folder.
+// trainIn trains a new run and returns its folder.
 func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -47,18 +47,20 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 			for _, threads := range []int{2, 3, 4} {
 				got := trainIn(t, data, traintest.Recipe(change), machineOf(t, threads))
 				for _, file := range outputs {
-					assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, got, file), "%d threads, %s", threads, file)
+					assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, got, file),
+						"%d threads, %s", threads, file)
 				}
 			}
 			c := traintest.Recipe(change)
 			c.Seed++
 			other := trainIn(t, data, c, machineOf(t, 1))
-			assert.NotEqual(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, other, outputs[0]), "another seed")
+			assert.NotEqual(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, other, outputs[0]),
+				"another seed")
 		})
 	}
 }
 
-// A training that is interrupted in any epoch, at any place, ends with the bytes of one that is not.
+// A run that is interrupted anywhere in any epoch ends with the bytes of an uninterrupted run.
 func TestResume(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for name, change := range traintest.Recipes() {
@@ -95,7 +97,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A run that is given more epochs ends as one that had them from the start.
+// An extended run ends with the bytes of a run that had all epochs from the start.
 func TestExtend(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int, change func(*recipe.Recipe)) recipe.Recipe {
@@ -124,9 +126,11 @@ func TestExtend(t *testing.T) {
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
 	assert.EqualError(t, Extend(t.Context(), falls, 4), falls+" cannot be extended, because its "+
 		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
-	// At this rate nothing moves, and no validation is better than the first.
-	early := trainIn(t, data, of(9, func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it cannot be extended")
+	// At this learning rate nothing changes, and no validation is better than the first.
+	still := func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }
+	early := trainIn(t, data, of(9, still), machineOf(t, 1))
+	assert.EqualError(t, Extend(t.Context(), early, 12),
+		early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it cannot be extended")
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
 	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" cannot be extended, because patience "+
 		"would count the validation after epoch 3, which was the last (valid_every: 2): start a new run with --epochs 5")
@@ -145,7 +149,7 @@ func TestEarlyStop(t *testing.T) {
 	assert.Positive(t, best)
 }
 
-func TestBlowUp(t *testing.T) {
+func TestDiverged(t *testing.T) {
 	for _, change := range []func(*recipe.Recipe){
 		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate = recipe.SGD, 1000 },
 		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate, c.Regulariser = recipe.SGD, 1000, model.N3 },
@@ -186,7 +190,8 @@ func TestCreateRefuses(t *testing.T) {
 	c.Negatives, c.Distribution, c.Regulariser = recipe.IndependentNegatives, recipe.Bernoulli, model.Dura
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura needs both queries of a triple")
 	g.Splits[kg.Valid] = nil
-	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no validation triples: set valid_every to 0")
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()),
+		"has no validation triples: set valid_every to 0")
 	g.Splits[kg.Train] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no train split")
 	entries, err := os.ReadDir(dir)

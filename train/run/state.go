@@ -19,14 +19,16 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// stateFormat is the format of state.safetensors. The file has the tensors of train.Trainer.State. Its metadata have the
-// progress, the options, the fingerprint of the data set and a SHA-256 of the whole file.
+// stateFormat is the format of state.safetensors. The file has the tensors of train.Trainer.State.
+// Its metadata have the progress, the options, the fingerprint of the data set and a SHA-256 of the
+// whole file.
 //
-// Before the first epoch is done, the state has no tensors. It exists nevertheless, so that a missing state is known to
-// be lost.
+// Before the first epoch is done, the state has no tensors. It exists nevertheless, so that a
+// missing state is known to be lost.
 const stateFormat = "mquine-state/3"
 
-// countsFormat is the format of earlier versions. It lacks the options, the fingerprint and the SHA-256.
+// countsFormat is the format of earlier versions. It lacks the options, the fingerprint and the
+// SHA-256.
 const countsFormat = "mquine-state/2"
 
 // Keys of the metadata.

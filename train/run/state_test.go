@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/train/internal/traintest"
 )
 
-// A state with a bit flipped anywhere is refused.
+// A state with any bit flipped is refused.
 func TestDamagedState(t *testing.T) {
 	c := traintest.Small(1)
 	c.Dim = 2
@@ -25,7 +25,8 @@ func TestDamagedState(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	header := 8 + int(binary.LittleEndian.Uint64(whole))
-	// A bit of every byte of the header, which has the counts, and of every 61st byte of the tensors.
+	// One bit of every byte of the header, which has the counts, and of every 61st byte of the
+	// tensors.
 	r := &Run{Dir: dir, Recipe: c}
 	require.NoError(t, r.readState(t.Context()))
 	for at := 0; at < len(whole); {
@@ -52,7 +53,7 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-// Counts that cannot be together are refused, also in a state of an earlier version, which has no SHA-256.
+// Inconsistent counts are refused, also in a state of an earlier version, which has no SHA-256.
 func TestStateCounts(t *testing.T) {
 	c := traintest.Small(4)
 	c.LearningRate = 0 // the first epoch is the best
@@ -91,13 +92,13 @@ func TestStateCounts(t *testing.T) {
 	}
 }
 
-// Each part of a data set changes the fingerprint of that part alone, and nothing else does.
+// A change of a part of a data set changes the fingerprint of that part only.
 func TestFingerprint(t *testing.T) {
 	g := func() *kg.Graph { return traintest.RandomGraph(7, 3, 40, 1) }
 	same := FingerprintOf(g())
 	assert.Equal(t, same, FingerprintOf(g()))
 	require.NoError(t, same.Check(FingerprintOf(g()), "there", "it"))
-	// The format, independently.
+	// The format, computed independently.
 	var text strings.Builder
 	for _, triple := range g().Splits[kg.Train] {
 		fmt.Fprintln(&text, g().Entities.Label(triple.Head))

@@ -7,7 +7,8 @@ import (
 	"regexp"
 )
 
-// SearchFile is the file that identifies the folder of a search. The trials of a search are runs in its subfolders.
+// SearchFile is the file that identifies the folder of a search. The trials of a search are runs in
+// its subfolders.
 const SearchFile = "search.yaml"
 
 // TrialDir returns the folder of a trial of the search in a folder. Trials count from 1.
@@ -17,7 +18,8 @@ func TrialDir(search string, trial int) string {
 
 var trialName = regexp.MustCompile(`^trial-\d{3,}$`)
 
-// searchOf returns the folder of the search that has the run in dir as a trial, or "" if there is none.
+// searchOf returns the folder of the search that has the run in dir as a trial, or "" if there is
+// none.
 func searchOf(dir string) string {
 	absolute, err := filepath.Abs(dir)
 	if err != nil || !trialName.MatchString(filepath.Base(absolute)) {

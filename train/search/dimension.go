@@ -141,8 +141,8 @@ func (d *dimension) String() string {
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// draw returns a random value. All choices, and all whole numbers of a linear range, have the same probability. Other
-// numbers are rounded to three digits.
+// draw returns a random value. All choices, and all whole numbers of a linear range, have the same
+// probability. Other numbers are rounded to three digits.
 func (d *dimension) draw(rng *rand.Rand) string {
 	if d.choices != nil {
 		return d.choices[rng.IntN(len(d.choices))]

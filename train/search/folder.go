@@ -40,8 +40,8 @@ const (
 //	best.yaml      the recipe of the best trial
 //	trial-001, …   the run.Run of each trial
 //
-// The recipe of a trial has all epochs of the space: a rung only pauses the run. A promoted trial resumes, and at the
-// last rung its parameters are those of an ordinary run with its recipe.
+// The recipe of a trial has all epochs of the space: a rung only pauses the run. A promoted trial
+// resumes, and at the last rung its parameters are those of an ordinary run with its recipe.
 type Folder struct {
 	Dir   string
 	Plan  Plan
@@ -205,8 +205,8 @@ func (t *Trial) renameOptions() {
 	}
 }
 
-// checkFixed compares all options of a trial with the recipe in its folder, unless the folder was removed. trials.jsonl
-// has only the open options.
+// checkFixed compares all options of a trial with the recipe in its folder, unless the folder was
+// removed. trials.jsonl has only the open options.
 func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
@@ -220,7 +220,8 @@ func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	return f.checkRecipe(there, job)
 }
 
-// checkRecipe returns an error if the recipe in a trial's folder differs from the recipe of its job.
+// checkRecipe returns an error if the recipe in a trial's folder differs from the recipe of its
+// job.
 func (f *Folder) checkRecipe(there recipe.Recipe, job Job) error {
 	d := there.Differences(job.Recipe)
 	if d == "" {
@@ -248,7 +249,8 @@ func jsonOf(value string) json.RawMessage {
 	return strconv.AppendQuote(nil, value)
 }
 
-// Run runs jobs until the search is complete or ctx is cancelled. A cancelled search loses only the current epoch.
+// Run runs jobs until the search is complete or ctx is cancelled. A cancelled search loses only the
+// current epoch.
 func (f *Folder) Run(ctx context.Context) error {
 	for {
 		job, ok, err := f.search.Next()
@@ -321,8 +323,8 @@ func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial
 // RunDir returns the folder of a trial, which counts from 1.
 func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 
-// write writes the plot, the best recipe and the trials, in this order. If the search is killed before it has written
-// the trials, it repeats their last job and writes the other files again.
+// write writes the plot, the best recipe and the trials, in this order. If the search is killed
+// before it has written the trials, it repeats their last job and writes the other files again.
 func (f *Folder) write() error {
 	if err := f.plot(); err != nil {
 		return err
@@ -353,7 +355,8 @@ func (f *Folder) writeBest() error {
 	return atomicfile.WriteBytes(f.path(bestConfigName), append(file, c.YAML()...))
 }
 
-// Ranked returns the result of each trial at the last rung that it reached, best first and failed trials last.
+// Ranked returns the result of each trial at the last rung that it reached, best first and failed
+// trials last.
 func (f *Folder) Ranked() []Trial {
 	var ranked []Trial
 	for _, trial := range f.trials {

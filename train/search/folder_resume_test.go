@@ -16,7 +16,7 @@ import (
 
 const resumeSpace = "dim: 4\nbatch: 128\nepochs: 6\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
 
-// searchOfThree makes a search of three trials and stops it after some jobs.
+// searchOfThree runs a search of three trials and stops it after some jobs.
 func searchOfThree(t *testing.T, jobs int) string {
 	t.Helper()
 	dir := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 3})
@@ -45,12 +45,12 @@ func goOn(t *testing.T, dir string) error {
 	return s.Run(t.Context())
 }
 
-// A trial that a user has taken to its end is worth at a rung what it was worth there, so that the search goes on as
-// if nothing had happened.
+// If a user trains a trial to its end, its value at a rung stays the same, and the search continues
+// as if nothing had happened.
 func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	alone, dir := searchOfThree(t, 0), searchOfThree(t, 0)
 	require.NoError(t, goOn(t, alone))
-	// The first trial was begun and not reported when it was taken on.
+	// The first trial had begun when the user continued it, and was not reported.
 	s := openFolder(t, dir, machineOf(t, 1))
 	job, _, err := s.search.Next()
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, (r.Log()[0].ProcessorSeconds+r.Log()[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
 
-	// Without its log, it cannot be told.
+	// Without the log, its value at the rung is unknown.
 	dir = searchOfThree(t, 0)
 	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
@@ -73,7 +73,7 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 		"trial-001/log.jsonl lacks epochs up to 2, which the search compares: restore it")
 }
 
-// A trial keeps the epochs by which the search compares; a copy of it takes more.
+// A trial cannot be extended, but a copy of it can.
 func TestExtendRefusesTrials(t *testing.T) {
 	dir := searchOfThree(t, 1)
 	trial := filepath.Join(dir, "trial-001")
@@ -90,7 +90,7 @@ func TestExtendRefusesTrials(t *testing.T) {
 	require.NoError(t, goOn(t, dir))
 }
 
-// A search does not go on with another space or another data set.
+// A search does not continue with another space or another data set.
 func TestFolderWithOthers(t *testing.T) {
 	dir := searchOfThree(t, 2)
 	space := filepath.Join(dir, spaceName)
@@ -115,21 +115,26 @@ func TestFolderWithOthers(t *testing.T) {
 		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
 	undo()
 
-	// Searches of earlier versions do not tell their data set.
+	// Searches of earlier versions have no fingerprint.
 	text := traintest.Contents(t, dir)[run.SearchFile]
 	traintest.Change(t, filepath.Join(dir, run.SearchFile), text[strings.Index(text, "# the data set: sizes"):], "")
 	require.NoError(t, goOn(t, dir))
 }
 
-// A search of an earlier version, whose files have former names of options, resumes with the same trials.
+// A search of an earlier version, whose files have former names of options, resumes with the same
+// trials.
 func TestFolderOfFormerNames(t *testing.T) {
 	const space = "dim: 4\nbatch: 128\nepochs: 1\nnegatives: {choice: [1vsall, kvsall]}\nema: {min: 0, max: 0.9}\n"
 	dir := createFolder(t, space, Plan{Seed: 3, Rungs: 1, Trials: 4})
 	require.NoError(t, goOn(t, dir))
 	want := withoutTime(t, dir)
 	for name, names := range map[string][]string{
-		spaceName:                     {"\nnegatives: {choice: [1vsall,", "\nnegatives: {choice: [all,", "\nema:", "\naverage:"},
-		trialsName:                    {`"ema":`, `"average":`, `"ema":`, `"average":`, `"negatives":"1vsall"`, `"negatives":"all"`},
+		spaceName: {
+			"\nnegatives: {choice: [1vsall,", "\nnegatives: {choice: [all,", "\nema:", "\naverage:",
+		},
+		trialsName: {
+			`"ema":`, `"average":`, `"ema":`, `"average":`, `"negatives":"1vsall"`, `"negatives":"all"`,
+		},
 		"trial-001/" + run.ConfigFile: {"\nema:", "\naverage:", "\nvalid_metric:", "\nstop_metric:"},
 	} {
 		for i := 0; i < len(names); i += 2 {
@@ -143,7 +148,7 @@ func TestFolderOfFormerNames(t *testing.T) {
 	assert.Equal(t, 5, strings.Count(got, "\n"))
 }
 
-// The folder of a search that is removed under it does not come back in part.
+// If the folder of a search is removed while it runs, no part of it comes back.
 func TestSearchRemoved(t *testing.T) {
 	dir := searchOfThree(t, 0)
 	s := openFolder(t, dir, machineOf(t, 1))

@@ -34,7 +34,7 @@ func openFolder(t testing.TB, dir string, m train.Machine) *Folder {
 	return s
 }
 
-// withoutTime returns a file of trials without the processor time.
+// withoutTime returns trials.jsonl without the processor times.
 func withoutTime(t testing.TB, dir string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, trialsName))
@@ -42,8 +42,8 @@ func withoutTime(t testing.TB, dir string) string {
 	return regexp.MustCompile(`"processor_minutes":[^,}]*`).ReplaceAllString(string(data), "")
 }
 
-// A search that is interrupted at any place ends like one that is not, for any number of threads. Its
-// trials are the trainings that they would be by themselves.
+// A search that is interrupted anywhere ends like an uninterrupted one, for any number of threads.
+// Its trials equal ordinary runs.
 func TestFolder(t *testing.T) {
 	plan := Plan{Seed: 3, Rungs: 2, Trials: 4}
 	alone := createFolder(t, folderSpace, plan)
@@ -78,7 +78,7 @@ func TestFolder(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, alone, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// The best configuration by itself.
+	// An ordinary run with the best recipe.
 	best := s.Ranked()[0]
 	for _, trial := range s.trials {
 		assert.LessOrEqual(t, trial.Value, best.Value)
@@ -106,7 +106,8 @@ func TestFolder(t *testing.T) {
 	assert.Equal(t, want, withoutTime(t, dir))
 }
 
-// The trials are written last: a search that ends before that does the job again, with what follows from it.
+// The trials are written last. A search that ends before that repeats the job and writes the other
+// files again.
 func TestFolderWritesTrialsLast(t *testing.T) {
 	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n", Plan{Seed: 3, Rungs: 1, Trials: 1})
 	obstacle := filepath.Join(dir, bestConfigName)
@@ -123,7 +124,7 @@ func TestFolderWritesTrialsLast(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(withoutTime(t, dir), "\n"))
 }
 
-// A trial that blows up is a failed one, and the search goes on.
+// A trial that diverges has failed, and the search continues.
 func TestFolderFailures(t *testing.T) {
 	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n", Plan{Seed: 1, Rungs: 2})
 	s := openFolder(t, dir, machineOf(t, 2))
@@ -183,7 +184,7 @@ func machineOf(t testing.TB, threads int) train.Machine {
 	return train.Machine{Backend: traintest.Backend(t), Threads: threads}
 }
 
-// takeOn opens a trial's run and trains it to its end.
+// takeOn opens the run of a trial and trains it to its end.
 func takeOn(t testing.TB, dir string) error {
 	t.Helper()
 	r, err := run.Open(t.Context(), dir, machineOf(t, 1))

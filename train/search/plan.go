@@ -22,7 +22,8 @@ type Plan struct {
 	Rungs  int
 	Trials int           // largest number; 0 for no limit
 	Budget time.Duration // 0 for no limit; the caller of Folder.Run enforces it
-	// Fingerprint identifies the data set that Create was given. It is nil in searches of earlier versions.
+	// Fingerprint identifies the data set that Create was given. It is nil in searches of earlier
+	// versions.
 	Fingerprint run.Fingerprint
 }
 
@@ -32,8 +33,10 @@ func (p *Plan) options() []setting.Setting {
 		{Key: run.DataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
 		{Key: "seed", Help: "seed of the search", Value: setting.Seed(&p.Seed)},
 		{Key: "rungs", Help: "number of rungs", Value: setting.Whole(&p.Rungs, 0, math.MaxInt32)},
-		{Key: "trials", Help: "largest number of trials; 0 for no limit", Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
-		{Key: "budget", Help: "time after which the search stops, each time it is run; 0s for no limit", Value: (*budget)(&p.Budget)},
+		{Key: "trials", Help: "largest number of trials; 0 for no limit",
+			Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
+		{Key: "budget", Help: "time after which the search stops, each time it is run; 0s for no limit",
+			Value: (*budget)(&p.Budget)},
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package search searches a space of training options by the validation split.
 //
-// A Space has the options that are left open, a Search decides which trial trains next, and a Folder runs the trials and
-// can resume after any interruption. Begin with ReadSpace, Create and Open.
+// A Space has the options that are left open, a Search decides which trial trains next, and a
+// Folder runs the trials and can resume after any interruption. Begin with ReadSpace, Create and
+// Open.
 package search
 
 import (
@@ -13,10 +14,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Search is a random search with asynchronous successive halving (ASHA; Li et al., 2020) that runs one trial at a time.
-// Every trial trains to the first rung. The best third of the trials at a rung continue to the next one. The next job
-// depends only on the space, the seed and the results so far, so that a search with a larger budget begins like one with
-// a smaller budget.
+// Search is a random search with asynchronous successive halving (ASHA; Li et al., 2020) that runs
+// one trial at a time. Every trial trains to the first rung. The best third of the trials at a rung
+// continue to the next one. The next job depends only on the space, the seed and the results so
+// far, so that a search with a larger budget begins like one with a smaller budget.
 type Search struct {
 	space *Space
 	seed  uint64
@@ -40,11 +41,12 @@ type Job struct {
 	Recipe recipe.Recipe
 }
 
-// halving is the reduction factor: one trial in halving is promoted, to halving times as many epochs.
+// halving is the reduction factor: one trial in halving is promoted, to halving times as many
+// epochs.
 const halving = 3
 
-// Rungs returns the epochs of at most n rungs, ascending. The last rung has all epochs. Every other has a third of the
-// next, rounded up to a validated epoch.
+// Rungs returns the epochs of at most n rungs, ascending. The last rung has all epochs. Every other
+// has a third of the next, rounded up to a validated epoch.
 func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
 		return nil, errors.New("valid_every is 0, and trials are compared by the validation split: set it to 1 or more")
@@ -65,7 +67,8 @@ func NewSearch(space *Space, seed uint64, rungs []int, limit int) *Search {
 	return &Search{space: space, seed: seed, rungs: rungs, limit: limit}
 }
 
-// Next returns the next job, or false if the search is complete. It returns the same job until Report records it.
+// Next returns the next job, or false if the search is complete. It returns the same job until
+// Report records it.
 func (s *Search) Next() (Job, bool, error) {
 	if job, ok := s.promotion(false); ok {
 		return job, true, nil
@@ -103,8 +106,8 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 	return recipe.Recipe{}, false, nil
 }
 
-// promotion returns the next promotion, from the highest rung down, or false if there is none. Of n trials at a rung,
-// n/3 are promoted, rounded down or up.
+// promotion returns the next promotion, from the highest rung down, or false if there is none. Of n
+// trials at a rung, n/3 are promoted, rounded down or up.
 func (s *Search) promotion(roundUp bool) (Job, bool) {
 	for k := len(s.rungs) - 2; k >= 0; k-- {
 		here, next := s.rungs[k], s.rungs[k+1]
@@ -122,7 +125,8 @@ func (s *Search) promotion(roundUp bool) (Job, bool) {
 	return Job{}, false
 }
 
-// ranked returns the indices of the trials that have reached a rung, best first and failed ones last.
+// ranked returns the indices of the trials that have reached a rung, best first and failed ones
+// last.
 func (s *Search) ranked(rung int) []int {
 	var trials []int
 	for i := range s.reached {
@@ -143,8 +147,8 @@ func (s *Search) ranked(rung int) []int {
 	return trials
 }
 
-// Report records the result of the job that Next returned: the validation metric, where larger is better, or that the
-// run diverged. A failed trial is not promoted.
+// Report records the result of the job that Next returned: the validation metric, where larger is
+// better, or that the run diverged. A failed trial is not promoted.
 func (s *Search) Report(job Job, value float64, failed bool) {
 	if job.Trial > len(s.recipes) {
 		s.recipes = append(s.recipes, job.Recipe)

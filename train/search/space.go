@@ -25,15 +25,16 @@ type Space struct {
 	open  []dimension // in the order of the options
 }
 
-// fixedOptions are the options that a space cannot leave open. Trials are compared by the first three, and products
-// depends on the machine.
+// fixedOptions are the options that a space cannot leave open. Trials are compared by the first
+// three, and products depends on the machine.
 var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 
 // useTrial is the stream of random numbers for trials. Package train uses smaller numbers.
 const useTrial uint64 = 1 << 32
 
-// ReadSpace reads a space from a YAML file. The file maps each option to a value, to {choice: [a, b]} or to
-// {min: a, max: b, scale: log}. Options that it does not have are fixed as in base. Messages call the file name.
+// ReadSpace reads a space from a YAML file. The file maps each option to a value, to {choice: [a,
+// b]} or to {min: a, max: b, scale: log}. Options that it does not have are fixed as in base.
+// Messages call the file name.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)
@@ -135,7 +136,8 @@ func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	return nil
 }
 
-// memoryKeys are the options that the memory depends on. It grows with each of them that is a number.
+// memoryKeys are the options that the memory depends on. It grows with each of them that is a
+// number.
 var memoryKeys = []string{
 	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "ema",
 }

@@ -22,7 +22,7 @@ func space(t testing.TB, text string) *Space {
 	return s
 }
 
-// The draws of each kind of range have the distribution that the scale says, up to both ends.
+// The draws of each kind of range have the distribution of its scale, with both ends.
 func TestSpaceDraws(t *testing.T) {
 	s := space(t, `
 dim: {min: 3, max: 6}
@@ -107,7 +107,7 @@ func TestReadSpace(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, reading it ends with a space or with one sentence.
+// Reading any file ends with a space or with a one-line error.
 func FuzzReadSpace(f *testing.F) {
 	f.Add("dim: 7\nloss: {choice: [paper]}\n")
 	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")
@@ -130,7 +130,7 @@ func FuzzReadSpace(f *testing.F) {
 	})
 }
 
-// A search is refused for the largest of its trainings.
+// A search is refused if its largest run does not fit into the memory.
 func TestSpaceRefused(t *testing.T) {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range 5003 {

@@ -1,13 +1,14 @@
-// Package setting reads and writes settings: named values that are keys of a YAML file and flags of the command line.
-// Reading is strict. An unknown key, a key that is given twice and a value out of range are errors that name the file
-// and the line.
+// Package setting reads and writes settings: named values that are keys of a YAML file and flags of
+// the command line. Reading is strict. An unknown key, a key that is given twice and a value out of
+// range are errors that name the file and the line.
 package setting
 
 import "strings"
 
 // Setting is a named value.
 type Setting struct {
-	// Key is the name in a file. Help is one line that describes the setting, with the kind of value in backquotes.
+	// Key is the name in a file. Help is one line that describes the setting, with the kind of
+	// value in backquotes.
 	Key, Help string
 	Value     Value
 
@@ -36,8 +37,8 @@ func (s Setting) Current(text string) string {
 	return text
 }
 
-// Original returns the key and the value under the names that they first had. Formats that must stay the same across
-// versions use them.
+// Original returns the key and the value under the names that they first had. Formats that must
+// stay the same across versions use them.
 func (s Setting) Original() (key, value string) {
 	key, value = s.Key, s.Value.String()
 	if s.FormerKey != "" {

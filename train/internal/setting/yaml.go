@@ -13,8 +13,9 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ReadMapping returns the mapping in a YAML file, or nil if the file is empty. Keys that settings of the list had in
-// earlier versions become their current keys. Messages call the file name, here and below.
+// ReadMapping returns the mapping in a YAML file, or nil if the file is empty. Keys that settings
+// of the list had in earlier versions become their current keys. Messages call the file name, here
+// and below.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
@@ -65,8 +66,8 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 	return nil
 }
 
-// Find returns the setting of a key. If there is none, the error suggests the nearest key of the list and of others,
-// which are keys that the caller reads itself.
+// Find returns the setting of a key. If there is none, the error suggests the nearest key of the
+// list and of others, which are keys that the caller reads itself.
 func Find(list []Setting, key *yaml.Node, name string, others ...string) (Setting, error) {
 	keys := slices.Clone(others)
 	for _, s := range list {
@@ -90,7 +91,8 @@ func (s Setting) Read(value *yaml.Node, name string) error {
 	return nil
 }
 
-// YAML writes settings as a YAML file with the given values. The help of a setting is a comment above it.
+// YAML writes settings as a YAML file with the given values. The help of a setting is a comment
+// above it.
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {

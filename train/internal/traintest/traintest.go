@@ -51,7 +51,9 @@ func RandomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
 	for s, n := range []int{triples, 6, 6} {
 		for range n {
 			r := min(rng.Int32N(int32(relations)), rng.Int32N(int32(relations)))
-			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: rng.Int32N(int32(entities)), Relation: r, Tail: rng.Int32N(int32(entities))})
+			head := rng.Int32N(int32(entities))
+			tail := rng.Int32N(int32(entities))
+			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: head, Relation: r, Tail: tail})
 		}
 	}
 	return g
@@ -98,7 +100,8 @@ func Contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// Change replaces the first occurrence of a text in a file, and returns a function that restores the file.
+// Change replaces the first occurrence of a text in a file, and returns a function that restores
+// the file.
 func Change(t testing.TB, path, old, text string) (undo func()) {
 	t.Helper()
 	before, err := os.ReadFile(path)

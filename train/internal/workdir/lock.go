@@ -11,9 +11,9 @@ type Lock struct {
 	file *os.File
 }
 
-// Acquire locks the file at path on behalf of its folder, until Close or the end of the process. The process that holds
-// the lock may replace the file once, before it closes the lock. On a file system without locks, Acquire only opens the
-// file.
+// Acquire locks the file at path on behalf of its folder, until Close or the end of the process.
+// The process that holds the lock may replace the file once, before it closes the lock. On a file
+// system without locks, Acquire only opens the file.
 func Acquire(path string) (*Lock, error) {
 	file, err := lock(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func (l *Lock) Close() error {
 	return l.file.Close()
 }
 
-// Check returns an error if path no longer leads to the locked file. Its folder was then removed or replaced, and further
-// writes would restore a part of it.
+// Check returns an error if path no longer leads to the locked file. Its folder was then removed or
+// replaced, and further writes would restore a part of it.
 func (l *Lock) Check() error {
 	if isAt(l.file, l.path) {
 		return nil

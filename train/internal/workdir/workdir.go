@@ -1,5 +1,5 @@
-// Package workdir creates and locks the folder of a long job. The folder appears complete, and one process at a time uses
-// it.
+// Package workdir creates and locks the folder of a long job. The folder appears complete, and one
+// process at a time uses it.
 package workdir
 
 import (
@@ -21,7 +21,8 @@ func Create(dir string, files map[string][]byte) error {
 		return nil
 	})
 	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%s exists already: resume it with --resume, delete it, or choose another folder", exists.Path)
+		return fmt.Errorf("%s exists already: resume it with --resume, delete it, or choose another folder",
+			exists.Path)
 	}
 	return err
 }
