@@ -8,7 +8,7 @@ import (
 
 // dropout sets entries of a vector to zero with a probability, and multiplies the others by a
 // factor that preserves the mean. Two calls of apply with the same epoch, step and query drop the
-// same entries, so that a second call drops those of the gradient.
+// same entries, so that the gradient can be given the same dropout.
 type dropout struct {
 	probability float64 // rounded down to a multiple of 2⁻¹⁶
 	seed, use   uint64

@@ -91,7 +91,7 @@ func TestTrainOptions(t *testing.T) {
 		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage, `--dim "0": must be a whole number from 1 to 32768`},
 		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed, `x.yaml:2: unknown option "epoch": the nearest is epochs`},
 		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
-		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "they are codex-l, codex-m,"},
+		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "the data sets are codex-l, codex-m,"},
 		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
 		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed, "set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},

@@ -56,7 +56,7 @@ const (
 //
 // The same seed and kernel tier give the same bytes, for any number of threads. It is an error if
 // the model does not fit into the memory, or if its numbers of entities and relations differ from
-// those of g.
+// the graph's.
 func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {
@@ -182,7 +182,7 @@ func deviation(m model.Model) float64 {
 }
 
 // scatter returns a model with the entities around the centres of their clusters. All other
-// parameters are those of the centres.
+// parameters equal the centres'.
 func scatter(
 	ctx context.Context, cfg model.Config, clusters []int32, centres model.Model, seed uint64, threads int,
 ) (model.Model, error) {

@@ -56,7 +56,7 @@ func Preset(preset, dataset string) (Recipe, error) {
 	}
 	names := presetDataSets(kind)
 	if !slices.Contains(names, name) {
-		return r, fmt.Errorf("there is no preset %s for data set %q: use another data set's, as in %s:%s; they are %s",
+		return r, fmt.Errorf("there is no preset %s for data set %q: use another one, as in %s:%s; the data sets are %s",
 			kind, name, kind, names[0], strings.Join(names, ", "))
 	}
 	file := path.Join("presets", kind, name+".yaml")

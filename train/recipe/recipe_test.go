@@ -199,10 +199,10 @@ func TestPresets(t *testing.T) {
 	assert.Equal(t, 18, named.Dim)
 
 	_, err = Preset("paper", "umls")
-	require.ErrorContains(t, err, `there is no preset paper for data set "umls": use another data set's, as in `+
-		`paper:codex-l; they are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
+	require.ErrorContains(t, err, `there is no preset paper for data set "umls": use another one, as in `+
+		`paper:codex-l; the data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `use another data set's, as in best:codex-m`)
+	require.ErrorContains(t, err, `use another one, as in best:codex-m`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }

@@ -41,7 +41,8 @@ const (
 //	trial-001, …   the run.Run of each trial
 //
 // The recipe of a trial has all epochs of the space: a rung only pauses the run. A promoted trial
-// resumes, and at the last rung its parameters are those of an ordinary run with its recipe.
+// resumes, and at the last rung its parameters equal the parameters of an ordinary run with its
+// recipe.
 type Folder struct {
 	Dir   string
 	Plan  Plan
