@@ -1,6 +1,6 @@
 package recipe
 
-// Names of earlier versions (docs/decisions/0018-training-options-follow-the-field.md). Files,
+// Names of earlier versions (docs/decisions/0023-training-options-follow-the-field.md). Files,
 // command lines and the metadata of checkpoints may have them. Recipe.Line writes them, so that a
 // recipe gives the same bytes in all versions.
 var (
