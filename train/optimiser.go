@@ -12,8 +12,8 @@ import (
 // optimiser updates the parameters. It is a gradientSink that updates a row at once, while the row
 // and its gradient are in a near cache.
 //
-// Adam (Kingma and Ba, 2014) updates every row in every step, also rows without a gradient. This is
-// lazy Adam with an exact catch-up: before a row is next used, and at the end of an epoch, it gets
+// Adam (Kingma and Ba, 2014) updates every row in every step, including rows without a gradient.
+// This is lazy Adam with a catch-up: before a row is next used, and at the end of an epoch, it gets
 // all updates that it missed (docs/training.md, "Optimisers").
 type optimiser struct {
 	config  *recipe.Recipe

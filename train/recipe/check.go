@@ -63,7 +63,7 @@ func (r *Recipe) checkModel() error {
 		return fmt.Errorf("init_std: model %s has a fixed initial distribution: leave init_std at %v",
 			r.Model, model.EntityDeviation)
 	case r.InitStd == 0 && start.Scaled == "":
-		return fmt.Errorf("init_std: all gradients of model %s are zero if its parameters are: set a positive value",
+		return fmt.Errorf("init_std: with zero parameters, model %s has zero gradients: set a positive value",
 			r.Model)
 	case r.Products != Float32 && t.Distance != nil:
 		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// The presets are the files presets/KIND/DATASET.yaml, which change the defaults for a data set. Kind paper is the
-// paper's table of hyper-parameters. Kind best has the best recipes of docs/results.md.
+// The presets are the files presets/KIND/DATASET.yaml, which change the defaults for a data set.
+// Kind paper is the paper's table of hyper-parameters. Kind best has the best recipes of
+// docs/results.md.
 //
 //go:embed presets
 var presetFiles embed.FS

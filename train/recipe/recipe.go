@@ -183,8 +183,8 @@ func Default() Recipe {
 	return r
 }
 
-// Read sets the options in a YAML file, which maps keys to values. Messages call the file name. It
-// returns the values of the keys in others, which the file may have beside the options.
+// Read sets the options in a YAML file, which maps keys to values. Errors refer to the file as
+// name. It returns the values of the keys in others, which the file may have beside the options.
 func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string]string, error) {
 	options, values := r.Options(), map[string]string{}
 	root, err := setting.ReadMapping(file, name, options...)

@@ -63,7 +63,7 @@ func TestCheckRanges(t *testing.T) {
 		"model protate has a fixed initial distribution": func(r *Recipe) {
 			r.Model, r.InitStd = "protate", 0
 		},
-		"all gradients of model complex are zero if its parameters are": func(r *Recipe) {
+		"with zero parameters, model complex has zero gradients": func(r *Recipe) {
 			r.Model, r.InitStd = "complex", 0
 		},
 		"products: model transe-l2 computes distances": func(r *Recipe) {

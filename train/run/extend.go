@@ -57,7 +57,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 // checkExtension returns an error if the run cannot change from one number of epochs to another.
 func (r *Run) checkExtension(from, to int) error {
 	c := &r.Recipe
-	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // only the last epoch was validated out of turn
+	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // validated only because it was the last
 	if outOfTurn && r.progress.epoch == from-1 {
 		best, err := r.checkpointMetadata(bestName)
 		if err != nil {

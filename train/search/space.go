@@ -32,9 +32,9 @@ var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 // useTrial is the stream of random numbers for trials. Package train uses smaller numbers.
 const useTrial uint64 = 1 << 32
 
-// ReadSpace reads a space from a YAML file. The file maps each option to a value, to {choice: [a,
-// b]} or to {min: a, max: b, scale: log}. Options that it does not have are fixed as in base.
-// Messages call the file name.
+// ReadSpace reads a space from a YAML file, which maps options to their values. The value of an
+// open option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that the file lacks have
+// the values of base. Errors refer to the file as name.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)

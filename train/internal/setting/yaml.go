@@ -14,8 +14,8 @@ import (
 )
 
 // ReadMapping returns the mapping in a YAML file, or nil if the file is empty. Keys that settings
-// of the list had in earlier versions become their current keys. Messages call the file name, here
-// and below.
+// of the list had in earlier versions become their current keys. Errors refer to the file as name,
+// here and below.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
