@@ -65,7 +65,7 @@ func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, s
 	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
 		return exitPipe // as with any other command, nobody is there to be told
 	case out.err != nil && !errors.As(err, new(workError)): // cobra's own texts, such as --help
-		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), reason(out.err))
+		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), text.Cause(out.err))
 		return exitFailed
 	case err == nil:
 		return exitOK

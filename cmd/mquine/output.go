@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,7 +34,7 @@ func jsonFlag(cmd *cobra.Command, file *string) {
 // writeJSON writes v to a file, whole or not at all, or to standard output if the file is "-".
 func writeJSON(cmd *cobra.Command, file string, v any) error {
 	var data bytes.Buffer
-	if err := text.WriteJSON(&data, v, "  "); err != nil {
+	if err := text.WriteJSON(&data, v); err != nil {
 		return fmt.Errorf("writing the JSON result: %w", err)
 	}
 	return writeFile(cmd, file, data.Bytes())
@@ -61,7 +59,7 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 		err = buffer.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write standard output: %w", reason(err))
+		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
 	}
 	return nil
 }
@@ -69,7 +67,7 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 // writeOutput writes text for people to standard output.
 func writeOutput(cmd *cobra.Command, data []byte) error {
 	if _, err := cmd.OutOrStdout().Write(data); err != nil {
-		return fmt.Errorf("cannot write standard output: %w", reason(err))
+		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
 	}
 	return nil
 }
@@ -85,15 +83,6 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 	var tables bytes.Buffer
 	result.print(&tables)
 	return writeOutput(cmd, tables.Bytes())
-}
-
-// reason returns the cause of an error about a file, without the name, for sentences that have it.
-func reason(err error) error {
-	var file *fs.PathError
-	if errors.As(err, &file) {
-		return file.Err
-	}
-	return err
 }
 
 // sizes writes the numbers of entities and relations.

@@ -138,7 +138,7 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	}
 	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", t.space, reason(err))
+		return "", fmt.Errorf("reading %s: %w", t.space, text.Cause(err))
 	}
 	space, err := search.ReadSpace(bytes.NewReader(file), t.space, base)
 	if err != nil {

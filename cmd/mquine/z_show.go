@@ -113,7 +113,7 @@ func printTriple(w io.Writer, r *zpattern.TripleReport) error {
 		out += fmt.Sprintf("… and %s more; --limit lists them.\n", text.Comma(more))
 	}
 	if _, err := io.WriteString(w, out); err != nil {
-		return fmt.Errorf("cannot print the patterns: %w", reason(err))
+		return fmt.Errorf("cannot print the patterns: %w", text.Cause(err))
 	}
 	return nil
 }

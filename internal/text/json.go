@@ -8,12 +8,13 @@ import (
 	"unicode/utf16"
 )
 
-// WriteJSON writes v to w as an indented JSON document that can be shown on a terminal, see JSON. HTML is not escaped.
-func WriteJSON(w io.Writer, v any, indent string) error {
+// WriteJSON writes v to w as JSON with two spaces of indentation, safe to show on a terminal (JSON). It does not
+// escape HTML.
+func WriteJSON(w io.Writer, v any) error {
 	var document bytes.Buffer
 	encoder := json.NewEncoder(&document)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
+	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(v); err != nil {
 		return err
 	}
