@@ -52,7 +52,7 @@ func TestTrainingMemory(t *testing.T) {
 					return err
 				}
 				if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
-					proctest.Leave(t, 80<<20) // so that it takes no more than it must
+					proctest.Leave(t, 80<<20) // leave only the least memory that it needs
 					_, err = trainer.Validate(t.Context())
 				}
 				return err
@@ -60,7 +60,9 @@ func TestTrainingMemory(t *testing.T) {
 		}}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
-		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.EMA = 64, 64, 0.9 }),
+		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) {
+			c.Dim, c.Batch, c.EMA = 64, 64, 0.9
+		}),
 		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *recipe.Recipe) {
 			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", recipe.Adagrad, 64, 64
 		}),
@@ -81,13 +83,17 @@ func TestTrainingMemory(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Filter = recipe.IndependentNegatives, 4096, 4, 2048, true
 		}),
 		job("independent, bernoulli", graphSize{4003, 53, 2048}, 2, func(c *recipe.Recipe) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = recipe.IndependentNegatives, 8192, 4, 2048, recipe.Bernoulli
+			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 8192, recipe.Bernoulli
+			c.Dim, c.Batch = 4, 2048
 		}),
 		job("independent, by degree", graphSize{20_011, 53, 1024}, 2, func(c *recipe.Recipe) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = recipe.IndependentNegatives, 64, 48, 1024, recipe.Degree
+			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 64, recipe.Degree
+			c.Dim, c.Batch = 48, 1024
 		}),
 		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
-		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.ValidEvery = 32, 64, 1 }),
+		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
+			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
+		}),
 	})
 }
 
@@ -99,7 +105,8 @@ func bestBackend(t *testing.T) *kernel.Backend {
 
 func TestInitialMemory(t *testing.T) {
 	config := func(name string, dim int, g *kg.Graph) model.Config {
-		c, err := model.InitialConfig(model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()})
+		c := model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+		c, err := model.InitialConfig(c)
 		require.NoError(t, err)
 		return c
 	}
@@ -108,7 +115,10 @@ func TestInitialMemory(t *testing.T) {
 			c := config(name, dim, scattered(n))
 			list, err := model.Parameters(c)
 			require.NoError(t, err)
-			return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, func() error { _, err := Random(t.Context(), c, 1); return err }
+			return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, func() error {
+				_, err := Random(t.Context(), c, 1)
+				return err
+			}
 		}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
@@ -131,7 +141,8 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, proc.Total(needs)-1)
 	_, err = NewTrainer(t.Context(), c, g, m)
 	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
-	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, features, queries and gradients of a step 165 MiB, validation ")
+	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, "+
+		"features, queries and gradients of a step 165 MiB, validation ")
 	assert.ErrorContains(t, err, " are available (a limit of the test): lower dim or batch, or give it more memory")
 
 	proctest.Leave(t, 24<<30)
@@ -142,14 +153,17 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
 	_, err = Random(t.Context(), big, 1)
-	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of memory "+
-		"(parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): lower its dimension, or give it more memory")
+	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of "+
+		"memory (parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): "+
+		"lower its dimension, or give it more memory")
 }
 
 // The documented recipes are not refused on the machines where they ran.
 func TestRecipesFit(t *testing.T) {
 	const gib = 1 << 30
-	for name, least := range map[string]int64{"codex-s": gib, "wn18rr": 24 * gib, "fb15k-237": 24 * gib, "codex-m": 24 * gib} {
+	for name, least := range map[string]int64{
+		"codex-s": gib, "wn18rr": 24 * gib, "fb15k-237": 24 * gib, "codex-m": 24 * gib,
+	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv("MQUINE_DATA") == "" {
 				t.Skip("MQUINE_DATA does not name the folder of the data sets")

@@ -152,8 +152,8 @@ func TestDegreeDistribution(t *testing.T) {
 	}
 }
 
-// Z-samples are training triples on the relation and side of a positive, and the weights of those
-// of a positive add up to λ_Z times its own.
+// Z-samples are training triples with the relation and the side of their positive. The weights of a
+// positive's Z-samples add up to λ_Z times its own weight.
 func TestZSamples(t *testing.T) {
 	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
 		p, triples := preparerOf(t, func(c *recipe.Recipe) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// After catch-up, rows and moments equal those of an Adam that updates all rows in every step, with
+// After catch-up, rows and moments equal the results of an Adam that updates all rows in every step, with
 // zero gradients for rows without one.
 func TestAdamCatchesUp(t *testing.T) {
 	const rows, width, stepsPerEpoch = 5, 3, 40
@@ -62,7 +62,8 @@ func TestAdamCatchesUp(t *testing.T) {
 						k, g := row*width+i, float64(gradient[i])
 						m[k] = c.Beta1*m[k] + (1-c.Beta1)*g
 						v[k] = c.Beta2*v[k] + (1-c.Beta2)*g*g
-						mean, spread := m[k]/(1-math.Pow(c.Beta1, float64(step))), v[k]/(1-math.Pow(c.Beta2, float64(step)))
+						mean := m[k] / (1 - math.Pow(c.Beta1, float64(step)))
+						spread := v[k] / (1 - math.Pow(c.Beta2, float64(step)))
 						want[k] -= o.rate * mean / (math.Sqrt(spread) + c.Epsilon)
 					}
 				}
@@ -121,7 +122,7 @@ func TestClip(t *testing.T) {
 }
 
 // Dropout preserves the mean, drops the same entries of vectors and gradients, and the gradients
-// are those of the loss with dropout.
+// belong to the loss with dropout.
 func TestDropout(t *testing.T) {
 	for _, p := range [][2]float64{{0.3, 0}, {0, 0.4}, {0.3, 0.4}} {
 		t.Run(fmt.Sprintf("queries %v, anchors %v", p[0], p[1]), func(t *testing.T) { checkDropout(t, p[0], p[1]) })

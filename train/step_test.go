@@ -55,7 +55,8 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	var total float64
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == recipe.KvsAll {
-			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), func(e int32) float64 { return score(q, e) })
+			scoreOf := func(e int32) float64 { return score(q, e) }
+			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), scoreOf)
 			continue
 		}
 		var negatives []int32
@@ -98,7 +99,8 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 		case recipe.BCE:
 			loss = -(1-c.Smoothing)*logSigma(c.Gamma+pos) - c.Smoothing*logSigma(-c.Gamma-pos)
 			for _, f := range neg {
-				loss -= c.LambdaNeg / float64(len(neg)) * (c.Smoothing*logSigma(c.Gamma+f) + (1-c.Smoothing)*logSigma(-c.Gamma-f))
+				logOfLabels := c.Smoothing*logSigma(c.Gamma+f) + (1-c.Smoothing)*logSigma(-c.Gamma-f)
+				loss -= c.LambdaNeg / float64(len(neg)) * logOfLabels
 			}
 		case recipe.Margin:
 			for j, f := range neg {
@@ -219,7 +221,8 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	n := 2.0
 	switch c.Regulariser {
 	case model.Dura:
-		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) + head*power(plainProduct(relation(2), entity(t.Tail)), 2)
+		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) +
+			head*power(plainProduct(relation(2), entity(t.Tail)), 2)
 		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
 		if c.Model == "mquine" {
 			sum += power(relation(3), 2)
@@ -237,7 +240,8 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 
 // vectorPenalty is the penalty of a triple in a model whose rows are vectors of numbers.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
-	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model] // of a number of an entity, and of a relation
+	// The numbers of real values in a coordinate of an entity and of a relation.
+	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model]
 	row := func(table int, i int32) []complex128 {
 		n := max(1, parts[table])
 		values := tensors[table][int(i)*n*c.Dim:]
@@ -306,10 +310,13 @@ var gradientTests = []struct {
 	{"shared softmax, anchors", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 4, true
 	}},
-	{"more shared than there are", func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 50 }},
+	{"more shared than there are", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 50
+	}},
 	{"bce over all", func(c *recipe.Recipe) { c.Loss, c.Gamma, c.Smoothing = recipe.BCE, 2, 0.1 }},
 	{"margin, shared, adversarial", func(c *recipe.Recipe) {
-		c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = recipe.SharedNegatives, 6, recipe.Margin, 3, 0.7, true
+		c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, 6, true
+		c.Loss, c.Gamma, c.Adversarial = recipe.Margin, 3, 0.7
 	}},
 	{"dura", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.Dura, 0.3 }},
 	{"dura, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.Dura, 0.9, 3 }},
@@ -333,13 +340,16 @@ var gradientTests = []struct {
 		c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = recipe.KvsAll, 0.2, 3, 3
 		c.Regulariser, c.LambdaReg = model.Frobenius, 0.3
 	}},
-	{"kvsall, dura", func(c *recipe.Recipe) { c.Negatives, c.Regulariser, c.LambdaReg = recipe.KvsAll, model.Dura, 0.3 }},
+	{"kvsall, dura", func(c *recipe.Recipe) {
+		c.Negatives, c.Regulariser, c.LambdaReg = recipe.KvsAll, model.Dura, 0.3
+	}},
 	{"kvsall, bce, smoothed", func(c *recipe.Recipe) {
 		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg = recipe.KvsAll, recipe.BCE, 2, 0.1, 0.7
 	}},
 	{"bf16x2", func(c *recipe.Recipe) { c.Products = recipe.SplitBF16 }},
 	{"bernoulli", func(c *recipe.Recipe) {
-		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 4, recipe.Bernoulli, recipe.NSSA
+		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
+		c.Loss = recipe.NSSA
 		c.Gamma = 3
 	}},
 }

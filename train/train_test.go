@@ -72,7 +72,10 @@ func TestRandomTables(t *testing.T) {
 		for _, c := range []struct{ given, want map[string]float64 }{
 			{nil, map[string]float64{"gamma": 12, "embedding_range": 14.0 / 20}},
 			{map[string]float64{"gamma": 6}, map[string]float64{"gamma": 6, "embedding_range": 8.0 / 20}},
-			{map[string]float64{"gamma": 6, "embedding_range": 0.1}, map[string]float64{"gamma": 6, "embedding_range": 0.1}},
+			{
+				map[string]float64{"gamma": 6, "embedding_range": 0.1},
+				map[string]float64{"gamma": 6, "embedding_range": 0.1},
+			},
 		} {
 			if name == "protate" {
 				c.want["modulus"] = c.want["embedding_range"] / 2

@@ -98,7 +98,8 @@ func TestScatter(t *testing.T) {
 					norm += centre * centre
 				}
 				ratio := math.Sqrt(near / norm)
-				assert.True(t, ratio > 0.1 && ratio < 0.6, "%s of %s, entity %d: %v of the norm", p.Name, name, e, ratio)
+				assert.True(t, ratio > 0.1 && ratio < 0.6,
+					"%s of %s, entity %d: %v of the norm", p.Name, name, e, ratio)
 			}
 			assert.NotEqual(t, got[:w], got[3*w:4*w], "two entities of cluster 2")
 		}
@@ -176,7 +177,8 @@ func sparse(entities, relations, triples int) *kg.Graph {
 // The peak of the memory is the parameters or, with many relations, the training of the centres.
 func TestMemory(t *testing.T) {
 	job := func(name string, d int, g *kg.Graph) proctest.Job {
-		return proctest.Job{Name: fmt.Sprintf("%s, d = %d", name, d), Prepare: func(t *testing.T) ([]proc.Need, func() error) {
+		title := fmt.Sprintf("%s, d = %d", name, d)
+		return proctest.Job{Name: title, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
 			cfg, err := model.InitialConfig(config(g, name, d))
 			require.NoError(t, err)
 			needs := []proc.Need{{For: "parameters"}}

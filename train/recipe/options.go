@@ -136,7 +136,7 @@ func declare[T any](
 	}
 }
 
-// Kinds of options, in addition to those of package setting.
+// Further kinds of options, beyond package setting.
 
 func whole(least, most int) func(*int) setting.Value {
 	return func(v *int) setting.Value { return setting.Whole(v, least, most) }

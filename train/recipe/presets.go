@@ -57,8 +57,8 @@ func Preset(preset, dataset string) (Recipe, error) {
 	}
 	names := presetDataSets(kind)
 	if !slices.Contains(names, name) {
-		return r, fmt.Errorf("there is no preset %s for data set %q: use another one, as in %s:%s; the data sets are %s",
-			kind, name, kind, names[0], strings.Join(names, ", "))
+		return r, fmt.Errorf("there is no preset %s for data set %q: use another one, as in %s:%s; "+
+			"the data sets are %s", kind, name, kind, names[0], strings.Join(names, ", "))
 	}
 	file := path.Join("presets", kind, name+".yaml")
 	f, err := presetFiles.Open(file)

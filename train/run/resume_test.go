@@ -193,7 +193,7 @@ func TestResumeOldState(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// The options are compared with those of its checkpoint.
+	// The options are compared with the options in its checkpoint.
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")

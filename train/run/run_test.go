@@ -133,7 +133,8 @@ func TestExtend(t *testing.T) {
 		early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it cannot be extended")
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
 	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" cannot be extended, because patience "+
-		"would count the validation after epoch 3, which was the last (valid_every: 2): start a new run with --epochs 5")
+		"would count the validation after epoch 3, which was the last (valid_every: 2): "+
+		"start a new run with --epochs 5")
 	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not a run folder")
 }
 

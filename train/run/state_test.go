@@ -81,7 +81,8 @@ func TestStateCounts(t *testing.T) {
 		{"best_epoch", "0", fmt.Sprintf(waited, "3", 0)},
 		{"waited", "-3", `metadata "waited" is "-3" and must be a whole number from 0`},
 		{"waited", "4", fmt.Sprintf(waited, "4", 1)},
-		{"format", "mquine-state/9", `has format "mquine-state/9", but this version of mquine reads only mquine-state/3`},
+		{"format", "mquine-state/9",
+			`has format "mquine-state/9", but this version of mquine reads only mquine-state/3`},
 	} {
 		replaceAll(t, dir, files)
 		writeOldState(t, dir, map[string]string{test.key: test.value})

@@ -46,7 +46,7 @@ func goOn(t *testing.T, dir string) error {
 }
 
 // If a user trains a trial to its end, its value at a rung stays the same, and the search continues
-// as if nothing had happened.
+// as before.
 func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	alone, dir := searchOfThree(t, 0), searchOfThree(t, 0)
 	require.NoError(t, goOn(t, alone))

@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/train/run"
 )
 
-const folderSpace = "dim: {choice: [4, 6]}\nbatch: 128\nepochs: 5\ndecay: cosine\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
+const folderSpace = "dim: {choice: [4, 6]}\nbatch: 128\nepochs: 5\ndecay: cosine\n" +
+	"learning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
 
 func createFolder(t testing.TB, text string, p Plan) string {
 	t.Helper()
@@ -72,8 +73,9 @@ func TestFolder(t *testing.T) {
 	}
 	want := withoutTime(t, alone)
 	assert.Equal(t, want, withoutTime(t, dir))
-	assert.Equal(t, 6, strings.Count(want, "\n"), "four trials, of which two go on")
-	assert.Regexp(t, `^\{"trial":1,"epochs":2,"options":\{"dim":[46],"learning_rate":0\.\d+\},"metric":"mrr/both/all","value":0\.\d+,"best_epoch":[12],\}\n`, want)
+	assert.Equal(t, 6, strings.Count(want, "\n"), "four trials, and two are promoted")
+	assert.Regexp(t, `^\{"trial":1,"epochs":2,"options":\{"dim":[46],"learning_rate":0\.\d+\},`+
+		`"metric":"mrr/both/all","value":0\.\d+,"best_epoch":[12],\}\n`, want)
 	for _, file := range []string{spaceName, bestConfigName} {
 		assert.Equal(t, traintest.Digest(t, alone, file), traintest.Digest(t, dir, file), file)
 	}
@@ -96,7 +98,8 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, takeOn(t, byItself))
 	for _, model := range []string{"last/model.safetensors", "best/model.safetensors"} {
 		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, s.RunDir(best.Trial), model))
-		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, strings.Replace(s.RunDir(best.Trial), alone, dir, 1), model))
+		trial := strings.Replace(s.RunDir(best.Trial), alone, dir, 1)
+		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, trial, model))
 	}
 
 	// A finished search does nothing more.
@@ -109,7 +112,8 @@ func TestFolder(t *testing.T) {
 // The trials are written last. A search that ends before that repeats the job and writes the other
 // files again.
 func TestFolderWritesTrialsLast(t *testing.T) {
-	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n", Plan{Seed: 3, Rungs: 1, Trials: 1})
+	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n",
+		Plan{Seed: 3, Rungs: 1, Trials: 1})
 	obstacle := filepath.Join(dir, bestConfigName)
 	require.NoError(t, os.Mkdir(obstacle, 0o700))
 	s := openFolder(t, dir, machineOf(t, 1))
@@ -126,7 +130,8 @@ func TestFolderWritesTrialsLast(t *testing.T) {
 
 // A trial that diverges has failed, and the search continues.
 func TestFolderFailures(t *testing.T) {
-	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n", Plan{Seed: 1, Rungs: 2})
+	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n",
+		Plan{Seed: 1, Rungs: 2})
 	s := openFolder(t, dir, machineOf(t, 2))
 	require.NoError(t, s.Run(t.Context()))
 	ranked := s.Ranked()
@@ -158,7 +163,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for _, test := range []struct{ file, text, want string }{
 		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
-		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not the next job of this search"},
+		{trialsName, `{"trial":7,"epochs":2}`,
+			"trials.jsonl:1: trial 7 with 2 epochs is not the next job of this search"},
 		{spaceName, "dim: 3\n", "nothing to search"},
 		{run.SearchFile, "data: x\nsed: 3\n", `search.yaml:2: unknown option "sed": the nearest is seed`},
 	} {

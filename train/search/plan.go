@@ -113,7 +113,7 @@ func (d *dataName) Set(text string) error {
 	return nil
 }
 
-// budget is the value of a time; 0 is no limit.
+// budget is the value of a time limit. 0 means that there is none.
 type budget time.Duration
 
 func (b *budget) String() string { return time.Duration(*b).String() }

@@ -39,7 +39,8 @@ budget: 1h0m0s
 func TestPlanErrors(t *testing.T) {
 	whole := "data: umls\nseed: 1\nrungs: 3\ntrials: 0\nbudget: 1h\n"
 	for text, want := range map[string]string{
-		"":                                      "x.yaml: data is missing (the data set: its name, or its folder): restore the file",
+		"": "x.yaml: data is missing (the data set: its name, or its folder): restore the file",
+
 		"data: umls\nseed: 1\n":                 "x.yaml: rungs is missing (number of rungs): restore the file",
 		whole + "seed: 2\n":                     "x.yaml:6: seed is set a second time, after line 2",
 		whole + "budgte: 2h\n":                  `x.yaml:6: unknown option "budgte": the nearest is budget`,
@@ -48,7 +49,7 @@ func TestPlanErrors(t *testing.T) {
 		"seed: -1\n":                            `x.yaml:1: seed "-1": must be a whole number from 0 to 2⁶⁴ − 1`,
 		"rungs: many\n":                         `x.yaml:1: rungs "many": must be a whole number from 0 to 2147483647`,
 		"trials: 1.5\n":                         `x.yaml:1: trials "1.5": must be a whole number`,
-		"budget: 3600\n":                        `x.yaml:1: budget "3600": must be a time such as 90m or 2h, or 0s for no limit`,
+		"budget: 3600\n":                        `x.yaml:1: budget "3600": must be a time such as 90m or 2h, or 0s`,
 		"budget: -1h\n":                         "x.yaml:1: budget \"-1h\": must be a time",
 		"budget: {hours: 1}\n":                  "x.yaml:1: budget needs a single value",
 		"- data\n":                              "x.yaml:1: a configuration is a list of lines such as",

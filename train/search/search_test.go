@@ -70,7 +70,8 @@ func TestSearch(t *testing.T) {
 		// The earlier trial wins a tie.
 		{"ties", []int{1, 3}, 3, 20, func(int, int) float64 { return 0.5 }, "1@1 2@1 3@1 1@3 end"},
 	} {
-		assert.Equal(t, test.want, searched(t, NewSearch(open, 1, test.rungs, test.limit), test.jobs, test.value), test.name)
+		s := NewSearch(open, 1, test.rungs, test.limit)
+		assert.Equal(t, test.want, searched(t, s, test.jobs, test.value), test.name)
 	}
 }
 
@@ -84,7 +85,8 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	}
 	assert.Len(t, seen, 6)
 
-	s = NewSearch(space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n"), 1, []int{1}, 0)
+	some := space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n")
+	s = NewSearch(some, 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	for _, c := range s.recipes {
 		assert.NoError(t, c.Check())
