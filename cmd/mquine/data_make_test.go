@@ -70,7 +70,7 @@ func requireWritten(t *testing.T, dir string, want *kg.Graph) *kg.Graph {
 func TestDataMakeRefuses(t *testing.T) {
 	existing := t.TempDir()
 	for name, args := range map[string][]string{
-		"exists already":                   {"families", "--out", existing},
+		"already exists":                   {"families", "--out", existing},
 		"too few":                          {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
 		"must be a whole number":           {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
 		"which data set?":                  {},

@@ -38,7 +38,7 @@ func TestDemo(t *testing.T) {
 	}
 
 	// What is kept is never overwritten.
-	mquine(t, "demo", "--keep", kept).requireSentence(t, exitFailed, "exists already")
+	mquine(t, "demo", "--keep", kept).requireSentence(t, exitFailed, "already exists")
 }
 
 // chanceMRR returns the expected MRR of the test split, both sides, filter all, if every order of

@@ -164,7 +164,7 @@ func TestHostileText(t *testing.T) {
 		{exitFailed, "", []string{"data", "import", w.data, "--name", hostileName}},
 		{exitOK, `imported clan`, []string{"data", "import", w.data, "--name", "clan"}},
 		{exitOK, `wrote`, []string{"data", "make", "families", "--entities", "60", "--out", w.path("families" + hostileName)}},
-		{exitFailed, "exists already", []string{"data", "make", "families", "--entities", "60", "--out", w.data}},
+		{exitFailed, "already exists", []string{"data", "make", "families", "--entities", "60", "--out", w.data}},
 		{exitOK, `kept the graph`, []string{"demo", "--keep", w.path("demo" + hostileName)}},
 		{exitOK, `wrote`, []string{"init", "--model", "mquade", "--dim", "4", "--data", w.data, "--out", w.path("init" + hostileName), "--kind", "clustered"}},
 		{exitOK, `The best is trial`, []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "1", "--out", search}},

@@ -101,7 +101,7 @@ func TestImportRefuses(t *testing.T) {
 	mquine(t, "import", "--from", "rotate", w.model, out).requireSentence(t, exitFailed, "is no folder of the RotatE repository but a checkpoint mquine/1 already")
 	mquine(t, "import", "--from", "rotate", w.data, out).requireSentence(t, exitFailed, "it has no model.safetensors and no entity_embedding.npy")
 	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such folder")
-	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "exists already")
+	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
 	mquine(t, "import", "--from", "libkge", w.model, out).requireSentence(t, exitUsage, `--from "libkge": must be rotate`)
 	mquine(t, "import", w.model, out).requireSentence(t, exitUsage, "--from is missing")
 	mquine(t, "import", "--from", "rotate", w.model).requireSentence(t, exitUsage, "give the folder to read and the folder to write")

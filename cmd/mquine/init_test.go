@@ -103,7 +103,7 @@ func TestInitRefuses(t *testing.T) {
 		return mquine(t, "init", "--model", "mquine", "--dim", dim, "--data", data, "--out", out, "--kind", kind)
 	}
 	before := parameters(t, w.model)
-	init(w.data, w.model, "4", "random").requireSentence(t, exitFailed, w.model+" exists already: remove it or choose another folder")
+	init(w.data, w.model, "4", "random").requireSentence(t, exitFailed, w.model+" already exists: remove it or choose another folder")
 	assert.Equal(t, before, parameters(t, w.model))
 	init("no-such-set", w.path("out"), "4", "random").requireSentence(t, exitFailed, `no data set "no-such-set"`)
 	init(w.data, w.path("out"), "100000", "random").requireSentence(t, exitFailed, "dimension 100000")

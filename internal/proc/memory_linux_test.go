@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files of made-up systems.
+// Files of simulated systems.
 const (
 	meminfo = `MemTotal:       24683520 kB
 MemFree:          900000 kB
@@ -89,7 +89,7 @@ func TestRooms(t *testing.T) {
 		"a machine that does not overcommit": {
 			files: map[string]string{"proc/meminfo": meminfo, "proc/sys/vm/overcommit_memory": "2\n"},
 			want: []Room{
-				{2_500_000 * kib, "limit of what the machine commits to, vm.overcommit_memory = 2"},
+				{2_500_000 * kib, "commit limit of the machine, vm.overcommit_memory = 2"},
 				{4_050_000 * kib, "free memory of the machine"},
 			},
 		},
@@ -143,7 +143,7 @@ func TestRooms(t *testing.T) {
 				"sys/fs/cgroup/memory/memory.limit_in_bytes":                  noLimit,
 				"sys/fs/cgroup/memory/memory.usage_in_bytes":                  "1\n",
 			},
-			want: []Room{{348_576_030, group}, {200_000_030, "limit of memory and swap of the control group"}},
+			want: []Room{{348_576_030, group}, {200_000_030, "memory and swap limit of the control group"}},
 		},
 		"version 1 in a container whose mount begins at its group": {
 			files: map[string]string{
@@ -183,10 +183,10 @@ func TestRooms(t *testing.T) {
 	s := newSystem(t, map[string]string{"proc/self/status": status, "proc/self/limits": limited("4096000000", "unlimited")})
 	s.idle = 5 * mib
 	assert.Equal(t, []Room{{4_096_000_000 - 1_200_000*kib + 5*mib, "limit of the address space, ulimit -v"}}, s.rooms(),
-		"what the heap holds and does not use is free")
+		"the idle part of the heap is available")
 }
 
-// limitProbe makes the test binary try how much memory it can map, in a process of its own.
+// limitProbe names the environment variable that makes the test binary try how much memory it can map.
 const limitProbe = "MQUINE_TEST_LIMIT"
 
 func TestMain(m *testing.M) {
@@ -197,9 +197,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// probe prints the name of the limit, and whether a mapping succeeds that is a little smaller than the room
-// outside the heap, and one that is a little larger. A thread that the runtime starts meanwhile takes address space
-// of its own, up to 72 MiB with the C library's arenas, so probe tries again until nothing has changed.
+// probe prints the name of the limit, and whether it can map a little more and a little less memory than the room
+// outside the heap. A thread that the runtime starts meanwhile needs up to 72 MiB of address space, including the
+// arenas of the C library, so probe repeats until the room has not changed.
 func probe() {
 	const little = 16 << 20
 	outside := func() (int64, string) {
@@ -223,10 +223,10 @@ func probe() {
 			return
 		}
 	}
-	fmt.Print("the room never stood still")
+	fmt.Print("the room changed in every attempt")
 }
 
-// Limits that the kernel really sets.
+// TestLimitsOfChild compares the room with limits that the kernel enforces.
 func TestLimitsOfChild(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

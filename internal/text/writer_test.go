@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWriter cuts text anywhere, also within a character.
+// TestWriter splits text anywhere, also within a character.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t, "invalid") + "\n"
@@ -47,7 +47,7 @@ func TestExact(t *testing.T) {
 	assert.False(t, OnTerminal(NewWriter(&out)))
 }
 
-// A character that is never ended is shown as what it is: bytes.
+// Flush writes an incomplete character as escaped bytes.
 func TestWriterFlush(t *testing.T) {
 	var out strings.Builder
 	w := NewWriter(&out)
