@@ -46,7 +46,7 @@ func TestBenchCompare(t *testing.T) {
 
 	mquine(t, "bench", "compare", base, base, "--metric", "GB/s").requireSentence(t, exitFailed, "no benchmark with the metric GB/s in common")
 	mquine(t, "bench", "compare", base, base+"x").requireSentence(t, exitFailed, "cannot read results")
-	mquine(t, "bench", "compare", base).requireSentence(t, exitUsage, "give two files")
+	mquine(t, "bench", "compare", base).requireSentence(t, exitUsage, "give two files of results")
 	mquine(t, "bench", "compare", base, base, "--min-effect", "0").requireSentence(t, exitUsage, "must be a percentage")
 }
 
@@ -96,6 +96,6 @@ func TestBenchReport(t *testing.T) {
 
 func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
-	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage, "fewer than 10 rounds")
+	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage, "must be at least 10 for a useful interval")
 	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed, `"no-such-revision" is no revision`)
 }

@@ -90,7 +90,7 @@ func TestChangingCheckpoint(t *testing.T) {
 					changed = true
 					assert.NoError(t, change())
 				}}
-				status := run(t.Context(), time.Now(), c.args, g, &stdout, g)
+				status := execute(t.Context(), time.Now(), c.args, g, &stdout, g)
 				require.True(t, changed)
 				got := outcome{status, stdout.String(), stderr.String()}
 				if how == "replaced" {

@@ -247,7 +247,7 @@ func TestCompareRanksFiles(t *testing.T) {
 
 	compare := []string{"compare", base, changed, "--data", w.data}
 	mquine(t, append(compare, "--filter", "none")...).requireSentence(t, exitFailed, "has no ranks under filter none: choose --filter all")
-	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed, "base.tsv is not of the valid split of families: ")
+	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed, "base.tsv does not match the valid split of families: ")
 	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitFailed, "which the command reads")
 	require.NoError(t, os.WriteFile(base, []byte("side\thead\n"), 0o644))
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
@@ -257,7 +257,7 @@ func TestCompareBadInput(t *testing.T) {
 	w := newWorkplace(t)
 	mquine(t, "compare", w.model, w.path("none"), "--data", w.data).requireSentence(t, exitFailed, "there is no checkpoint")
 	mquine(t, "compare", w.model, w.model, "--data", w.path("none")).requireSentence(t, exitFailed, "none")
-	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give two checkpoints or more")
+	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give at least two checkpoints")
 	mquine(t, "compare", w.model, w.model).requireSentence(t, exitUsage, "--data is missing")
 	mquine(t, "compare", w.model, w.model, "--data", w.data, "--format", "html").requireSentence(t, exitUsage, "choose from table, md, latex and csv")
 }

@@ -73,7 +73,7 @@ func TestDataMakeRefuses(t *testing.T) {
 		"already exists":                   {"families", "--out", existing},
 		"too few":                          {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
 		"must be a whole number":           {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
-		"which data set?":                  {},
+		"give families or zipf":            {},
 		"unknown command \"bogus\"":        {"bogus"},
 		"required flag(s) \"out\"":         {"zipf"},
 		"unexpected argument \"families\"": {"zipf", "families", "--out", filepath.Join(existing, "c")},

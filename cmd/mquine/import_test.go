@@ -98,7 +98,7 @@ func TestImport(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("out")
-	mquine(t, "import", "--from", "rotate", w.model, out).requireSentence(t, exitFailed, "is no folder of the RotatE repository but a checkpoint mquine/1 already")
+	mquine(t, "import", "--from", "rotate", w.model, out).requireSentence(t, exitFailed, "is already a checkpoint in the format mquine/1: use it directly")
 	mquine(t, "import", "--from", "rotate", w.data, out).requireSentence(t, exitFailed, "it has no model.safetensors and no entity_embedding.npy")
 	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such folder")
 	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
@@ -120,7 +120,7 @@ func TestPredictWithoutModulus(t *testing.T) {
 	o := succeed(t, "predict", "--model", dir, "--vocab", vocabulary, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0))
 	assert.Contains(t, o.stderr, "note: the checkpoint lacks the modulus of pRotatE")
-	assert.Contains(t, o.stderr, "note: the labels of "+dir+" are those in "+vocabulary+"\n")
+	assert.Contains(t, o.stderr, "note: the labels of "+dir+" come from "+vocabulary+"\n")
 	assert.NotContains(t, mquine(t, "predict", "--model", w.model, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0)).stderr, "modulus")
 }

@@ -94,7 +94,7 @@ func TestInfoMachine(t *testing.T) {
 func TestInfoCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	o := succeed(t, "info", w.model)
-	assert.Contains(t, o.stdout, "mquine eval takes the checkpoint")
+	assert.Contains(t, o.stdout, "mquine eval accepts the checkpoint")
 	assert.Regexp(t, `(?m)^model +"mquine"$`, o.stdout)
 	assert.Regexp(t, `(?m)^relation\.cross +F32 +17×6×6 +0 +0 `, o.stdout)
 

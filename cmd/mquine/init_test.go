@@ -33,8 +33,8 @@ func TestInit(t *testing.T) {
 					assert.Empty(t, o.stdout)
 				} else {
 					assert.Regexp(t, `median rank +[\d.]+ of 60 candidates \(test split, both sides, filter all, realistic ties\)`, o.stdout)
-					assert.Regexp(t, `undecided +\d+ pairs after the (float32|int8|int16) screen, \d+ after float64, of 80 queries`, o.stdout)
-					assert.Contains(t, o.stderr, "fitted to all splits, test included")
+					assert.Regexp(t, `undecided +\d+ pairs after (float32|int8|int16), \d+ after float64 \(80 queries\)`, o.stdout)
+					assert.Contains(t, o.stderr, "fitted to all splits, including test")
 				}
 				return out
 			}

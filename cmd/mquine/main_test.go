@@ -46,7 +46,7 @@ func mquine(t *testing.T, args ...string) outcome { return mquineReading(t, "", 
 func mquineReading(t *testing.T, stdin string, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), time.Now(), args, strings.NewReader(stdin), &stdout, &stderr)
+	status := execute(t.Context(), time.Now(), args, strings.NewReader(stdin), &stdout, &stderr)
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
@@ -117,7 +117,7 @@ func TestInterruptBeforeWork(t *testing.T) {
 		{"info", w.model},
 	} {
 		var stdout, stderr bytes.Buffer
-		status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+		status := execute(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
 		assert.Equal(t, exitInterrupted, status, args)
 		assert.Equal(t, "mquine "+args[0]+": interrupted\n", stderr.String())
 		assert.Empty(t, stdout.String())

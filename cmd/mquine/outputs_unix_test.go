@@ -155,7 +155,7 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		append(eval, "--json", config),
 		{"bench", "report", "--results", "../../bench/results", "--out", parameters},
 	} {
-		mquine(t, args...).requireSentence(t, exitFailed, "looks like a file of a checkpoint, a run or a data set: choose another file, or replace it with --force")
+		mquine(t, args...).requireSentence(t, exitFailed, "looks like part of a checkpoint, run or data set: choose another file, or add --force to replace it")
 	}
 	assert.Equal(t, "mine", string(must1(os.ReadFile(config))))
 	assert.Equal(t, before[parameters], string(must1(os.ReadFile(parameters))))
@@ -175,10 +175,10 @@ func TestOutputsToOneFile(t *testing.T) {
 		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link, there}, {"hard", "there"}, {"-", "-"},
 	} {
 		mquine(t, "eval", "--model", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
-			requireSentence(t, exitUsage, "--json and --ranks cannot go to the same file")
+			requireSentence(t, exitUsage, "--json and --ranks name the same file")
 	}
 	mquine(t, "z", "stats", "--data", w.data, "--tsv", "new", "--plot", "./new").
-		requireSentence(t, exitUsage, "--tsv and --plot cannot go to the same file")
+		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }
 
 // A read-only file is not replaced without --force, also where the user could: root, or the owner of the folder.
@@ -187,7 +187,7 @@ func TestReadOnlyOutput(t *testing.T) {
 	path := w.path("o.json")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o444))
 	args := []string{"z", "stats", "--data", w.data, "--json", path}
-	mquine(t, args...).requireSentence(t, exitFailed, "--json "+path+" is read-only: choose another file, or replace it with --force")
+	mquine(t, args...).requireSentence(t, exitFailed, "--json "+path+" is read-only: choose another file, or add --force to replace it")
 	assert.Equal(t, "mine", string(must1(os.ReadFile(path))))
 	succeed(t, append(args, "--force")...)
 	assert.True(t, json.Valid(must1(os.ReadFile(path))))
@@ -212,7 +212,7 @@ func TestEmptyPaths(t *testing.T) {
 		{"bench", "report", "--out", ""},
 		{"compare", w.model, w.model, "--data", w.data, "--profile", "cpu", "--profile-dir", ""},
 	} {
-		mquine(t, args...).requireSentence(t, exitUsage, "is given an empty value: give it one, or leave it out")
+		mquine(t, args...).requireSentence(t, exitUsage, "has an empty value: give it a value, or leave it out")
 	}
 	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data}, {"import", "--from", "rotate", w.model, ""}} {
 		mquine(t, args...).requireSentence(t, exitUsage, "an argument is empty")

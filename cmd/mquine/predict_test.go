@@ -116,7 +116,7 @@ func TestPredictWithoutSplit(t *testing.T) {
 		})
 		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation, "-k", "100"}
 		mquine(t, append(predict, "--filter-known")...).requireSentence(t, exitFailed,
-			"--filter-known leaves out what the "+split+" split knows, and data set families has no "+split+" split: put "+split+".txt into "+data)
+			"--filter-known needs the "+split+" split, which data set families lacks: put "+split+".txt into "+data)
 		o := succeed(t, predict...)
 		assert.Regexp(t, `(?m) `+tail+` .* yes$`, o.stdout)
 		assert.Regexp(t, `(?m) \?$`, o.stdout)
@@ -133,15 +133,15 @@ func TestPredictBadInput(t *testing.T) {
 
 	typo := strings.Replace(known, "_", "", 1)
 	mquine(t, append(predict, "--head", typo, "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, `the checkpoint knows no entity "`+typo+`"; it knows `+known)
+		requireSentence(t, exitFailed, `the checkpoint has no entity "`+typo+`"; did you mean `+known)
 	mquine(t, append(predict, "--head", known, "--relation", "lives-in")...).
-		requireSentence(t, exitFailed, `the checkpoint knows no relation "lives-in"; it knows lives_in`)
+		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean lives_in`)
 	mquine(t, append(predict, "--head", "zzz", "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, `the checkpoint knows no entity "zzz"`)
+		requireSentence(t, exitFailed, `the checkpoint has no entity "zzz"`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, "only one of head and tail can be ?")
-	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "mquine predict: cannot read the queries of "+w.path("none.tsv")+": no such file or directory; name a file")
-	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "cannot read the queries of "+w.dir+": is a directory")
+		requireSentence(t, exitFailed, "put ? in only one of the head and tail columns")
+	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
+	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "cannot read queries from "+w.dir+": is a directory")
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{
@@ -149,10 +149,10 @@ func TestPredictBadInput(t *testing.T) {
 		good + "one\ttwo\n":          "standard input:2: 2 fields instead of 3",
 		good + "\n":                  "standard input:2: 1 field instead of 3",
 		good + "a\tb\tc\td\n":        "standard input:2: 4 fields instead of 3",
-		"?\tlives_in\t?\n":           "standard input:1: only one of head and tail can be ?",
-		good + good + "a\tb\tc":      "standard input:3: one of head and tail must be ?",
-		good + "nobody\tlives_in\t?": `standard input:2: the checkpoint knows no entity "nobody"`,
-		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: line is longer than",
+		"?\tlives_in\t?\n":           "standard input:1: put ? in only one of the head and tail columns",
+		good + good + "a\tb\tc":      "standard input:3: put ? in the head or the tail column",
+		good + "nobody\tlives_in\t?": `standard input:2: the checkpoint has no entity "nobody"`,
+		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)
 		o.requireSentence(t, exitFailed, sentence)

@@ -55,7 +55,7 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			var stdout, stderr bytes.Buffer
-			status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+			status := execute(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
 			assert.Equal(t, exitInterrupted, status, "%s", stderr.String())
 			assert.Contains(t, stderr.String(), ": interrupted\n")
 			assert.NoFileExists(t, w.path("out"))

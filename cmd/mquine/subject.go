@@ -10,14 +10,13 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// subject is a checkpoint and a data set in the checkpoint's identifiers.
+// subject is a checkpoint and a data set, relabelled to the identifiers of the checkpoint.
 type subject struct {
 	checkpoint *checkpoint.Checkpoint
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set side by side, and tells on log how far it has come; the
-// caller closes the subject.
+// open reads the checkpoint and the data set concurrently, and shows its progress on log. The caller closes the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
 		c       *checkpoint.Checkpoint
@@ -50,14 +49,14 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	return &subject{c, g}, nil
 }
 
-// openData reads a data set, and tells on log how far it has come where that takes long.
+// openData reads a data set, and shows its progress on log if that takes long.
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
 	meter := newMeter(log)
 	defer meter.clear()
 	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
 }
 
-// openCheckpoint opens a checkpoint, with the vocabularies of a folder unless that is "".
+// openCheckpoint opens a checkpoint. It reads the vocabularies from the folder vocabulary unless that is empty.
 func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
 	if vocabulary == "" {
 		return checkpoint.Open(ctx, dir)
@@ -65,25 +64,23 @@ func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Ch
 	return checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary))
 }
 
-// writeVocabularyNote tells where the labels of a checkpoint come from, if not from its own folder.
+// writeVocabularyNote prints a note if the labels of a checkpoint come from another folder.
 func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
 	if c.VocabularyDir != c.Path {
-		printLine(w, "note: the labels of %s are those in %s", c.Path, c.VocabularyDir)
+		printLine(w, "note: the labels of %s come from %s", c.Path, c.VocabularyDir)
 	}
 }
 
 func (s *subject) close() { s.checkpoint.Close() }
 
-// verify returns an error if the checkpoint was changed since open: what was computed with it must then
-// not be shown.
+// verify returns an error if the checkpoint has changed since open. The caller must then discard its results.
 func (s *subject) verify(ctx context.Context) error {
 	return phase(ctx, "verify", s.checkpoint.Verify)
 }
 
-// writeNotes tells what a user should know about the data.
 func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }
 
-// triplesToRank returns the triples of a split, after making sure that g has what the filters remove.
+// triplesToRank returns the triples of a split. It returns an error if g lacks a split that a filter needs.
 func triplesToRank(g *kg.Graph, split kg.Split, filters ...rank.Filter) ([]kg.Triple, error) {
 	triples, err := g.Triples(split)
 	if err != nil {

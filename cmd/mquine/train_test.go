@@ -23,7 +23,7 @@ func smallFamilies(t *testing.T) string {
 func TestTrain(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128", "--valid-every", "3", "--dropout", "0")
-	assert.Contains(t, o.stdout, "all 4 epochs are done; the best is epoch 4, mrr/both/all 0.")
+	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, mrr/both/all 0.")
 	assert.Contains(t, o.stderr, "\nepoch 4  loss ")
 	requireFiles(t, dir, trainingFiles...)
 	requireFiles(t, filepath.Join(dir, "last"), "entities.tsv", "relations.tsv", "model.safetensors")
@@ -34,12 +34,12 @@ func TestTrain(t *testing.T) {
 	// A finished training changes nothing.
 	before := modified(t, dir)
 	again := succeed(t, "train", "--resume", dir)
-	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; the best is epoch 4")
+	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; best epoch 4")
 	assert.Equal(t, before, modified(t, dir))
 	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "exists already")
 
 	more := succeed(t, "train", "--resume", dir, "--epochs", "6")
-	assert.Contains(t, more.stderr, "going on after epoch 4 of 6")
+	assert.Contains(t, more.stderr, "resuming at epoch 5 of 6")
 	assert.Contains(t, more.stdout, "all 6 epochs are done")
 }
 
@@ -86,7 +86,7 @@ func TestTrainOptions(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{"--out", out}, exitUsage, "--data is missing, or --resume"},
+		{[]string{"--out", out}, exitUsage, "give --data to start a run, or --resume to continue one"},
 		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage, `--loss "hinge": choose from softmax, paper, bce and margin`},
 		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage, `--dim "0": must be a whole number from 1 to 32768`},
 		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed, `x.yaml:2: unknown option "epoch": the nearest is epochs`},

@@ -56,6 +56,6 @@ func TestTuneInterrupted(t *testing.T) {
 	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir)
 	o := interrupt(t, cmd, "trial 2 at epoch 2", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
-	assert.Regexp(t, `(?s)^trial  epochs  mrr.*--resume .*trains it to the end\n.*goes on with the search\n$`, o.stdout)
+	assert.Regexp(t, `(?s)^trial  epochs  mrr.*To finish its run:\n  mquine train --resume .*To continue the search:\n  mquine tune --resume .*\n$`, o.stdout)
 	assert.Regexp(t, `mquine tune: interrupted\n$`, o.stderr)
 }

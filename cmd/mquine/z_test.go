@@ -161,7 +161,7 @@ func TestZBadInput(t *testing.T) {
 	mquine(t, "z", "show", "--data", noTrain, "--head", "a", "--relation", "r", "--tail", "b").requireSentence(t, exitFailed, "has no train split")
 	mquine(t, "z", "stats").requireSentence(t, exitUsage, "--data is missing")
 	mquine(t, "z", "stats", "--data", "d", "--convention", "mine").requireSentence(t, exitUsage, "choose from paper and definition")
-	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage, "cannot go to the same file")
+	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage, "name the same file")
 	mquine(t, "z", "show", "--data", "d").requireSentence(t, exitUsage, "--head, --relation and --tail are missing")
 }
 
@@ -175,7 +175,7 @@ func TestZAndCompareInterrupted(t *testing.T) {
 		{"compare", w.model, w.model, "--data", w.data, "--json", w.path("c.json")},
 	} {
 		var stdout, stderr bytes.Buffer
-		status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+		status := execute(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
 		assert.Equal(t, exitInterrupted, status, args)
 		assert.Contains(t, stderr.String(), ": interrupted\n")
 		assert.Empty(t, stdout.String())
