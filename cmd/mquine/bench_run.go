@@ -23,7 +23,7 @@ func newBenchRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the benchmarks",
-		Long: `Run the benchmarks of "go test -bench . ./bench", and print the results in the Go
+		Long: `Run the benchmarks of "go test -bench . ./bench" and print the results in the Go
 benchmark format. Header lines describe the machine, the tier, the features, the
 threads, the commit and the ceiling.
 

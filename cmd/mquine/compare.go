@@ -42,12 +42,12 @@ func newCompareCommand() *cobra.Command {
 		Long: `Rank several checkpoints on the same queries, and compare each of them with the
 first one, the base, query by query.
 
-Differences are other − base, with 95% bootstrap intervals and the p-values of a
-two-sided permutation test. Both resample whole clusters of triples, as --ci-by
-says. The test randomly swaps the ranks of the two checkpoints per cluster. The
-p-values are not corrected for multiple testing. An interval needs an effective
-number of at least 10 clusters. "[too few: 4.0]" means that the clusters count
-like 4 of equal size.
+Differences are other − base, with 95% bootstrap intervals and p-values of a
+two-sided permutation test. The bootstrap resamples whole clusters of triples,
+as --ci-by says. The test randomly swaps the ranks of the two checkpoints,
+cluster by cluster. The p-values are not corrected for multiple testing. An
+interval needs an effective number of at least 10 clusters. "[too few: 4.0]"
+means that the clusters count like 4 of equal size.
 
 Wins are the queries that the other checkpoint ranks better than the base,
 losses the queries that it ranks worse. --changed lists the queries whose 1/rank

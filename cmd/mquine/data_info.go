@@ -59,9 +59,9 @@ func newDataInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info NAME",
 		Short: "Describe a data set and check it",
-		Long: `Describe a data set, by name or path: sizes, queries, relation categories, degrees
-and anomalies. The command compares the files of a public data set with the
-checksums in the catalogue. If one differs, the exit status is 1.
+		Long: `Describe a data set, by name or path: sizes, queries, relation categories,
+degrees and anomalies. The command compares the files of a public data set with
+the checksums in the catalogue. If one differs, the exit status is 1.
 
 The columns of the table of splits:
   repeats    triples that repeat an earlier one

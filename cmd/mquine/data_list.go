@@ -46,8 +46,8 @@ func newDataListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List public and installed data sets",
-		Long: `List the public data sets that "mquine data get" downloads, and the installed data
-sets.
+		Long: `List the public data sets that "mquine data get" downloads, and the installed
+data sets.
 
 The table shows the numbers of entities, relations and triples in the catalogue.
 The command compares them with the lines of installed files. "mquine data info"

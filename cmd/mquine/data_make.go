@@ -69,7 +69,7 @@ func newMakeZipfCommand() *cobra.Command {
 	var cfg synth.Config
 	cmd := &cobra.Command{
 		Use:   "zipf --out DIR",
-		Short: "Generate a data set of any size with the skew of YAGO3-10, for benchmarks",
+		Short: "Generate a data set with the skew of YAGO3-10, for benchmarks",
 		Long: `Generate a data set of any size with the skew of YAGO3-10, for benchmarks.
 
 As in YAGO3-10, the top 5% of the entities account for 42% of all heads and

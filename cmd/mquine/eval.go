@@ -70,7 +70,7 @@ the table to standard error.`,
 		Example: `  mquine eval --model ./checkpoint --data fb15k-237
   mquine eval --model ./checkpoint --data ./my-graph --split valid --hits 1,10
   mquine eval --model ./checkpoint --data fb15k-237 --by z-case,degree
-  mquine eval --model ./checkpoint --data wn18rr --json eval.json --ranks eval.tsv`,
+  mquine eval --model ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
 		Args: noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := e.follow(cmd.Flags()); err != nil {
@@ -86,7 +86,7 @@ the table to standard error.`,
 	flags.SortFlags = false
 	e.inputs.add(cmd)
 	addChoice(cmd, &e.protocol, "protocol", "evaluation `protocol`: full or rotate", protocolNames()...)
-	addChoices(cmd, &e.filters, "filters", "rank under these `filters`: none, train, all",
+	addChoices(cmd, &e.filters, "filters", "rank under these `filters`, separated by commas: none, train, all",
 		rank.None, rank.Train, rank.All)
 	e.setup.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)

@@ -33,7 +33,7 @@ The other commands read such a folder too, with --model. The converted
 checkpoint is self-contained: it holds the labels. The command does not execute
 anything in the folder and does not read pickles.`,
 		Example: `  mquine import --from rotate ./models/RotatE_FB15k-237 ./rotate
-  mquine import --from rotate ./models/TransE_wn18rr ./transe --vocab ./data/wn18rr`,
+  mquine import --from rotate ./TransE_wn18rr ./transe --vocab ./data/wn18rr`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) < 2:

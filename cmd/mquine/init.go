@@ -46,7 +46,7 @@ on every machine, a clustered one on machines with the same instruction set (see
 For a clustered checkpoint, the command also ranks the test split and prints the
 median rank and the number of pairs that float32 and float64 left undecided.`,
 		Example: `  mquine init --model mquine --dim 38 --data fb15k-237 --out ./start
-  mquine init --model mquine --dim 18 --data ./yago-shape --out ./fast --kind clustered`,
+  mquine init --model rotate --dim 500 --data umls --out ./fast --kind clustered`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return i.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -54,7 +54,7 @@ median rank and the number of pairs that float32 and float64 left undecided.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	addChoice(cmd, &i.model, "model", "one of the `models` "+strings.Join(model.Names(), ", "), model.Names()...)
+	addChoice(cmd, &i.model, "model", "`name` of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
 	flags.Var(positive{n: &i.dim}, "dim", "embedding `dimension` d (complex numbers for complex and rotate)")
 	markRequired(cmd, "dim")

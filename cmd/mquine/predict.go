@@ -52,9 +52,9 @@ head or the tail. The output then has a header and one line for each answer:
 head, relation, tail, rank, label, score and known (yes, no or ?), separated by
 tabs. Files and pipes get the exact labels. Tables and terminals show control
 and invisible characters as escapes, such as \x1b.`,
-		Example: `  mquine predict --model ./checkpoint --data umls --head steroid --relation interacts_with
-  mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
-  printf 'steroid\tisa\t?\n' | mquine predict --model ./checkpoint --data umls --in -`,
+		Example: `  mquine predict --model ./ckpt --data umls --head steroid --relation isa
+  mquine predict --model ./ckpt --data umls --tail steroid --relation isa -k 3
+  printf 'steroid\tisa\t?\n' | mquine predict --model ./ckpt --data umls --in -`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return cmp.Or(p.check(cmd), p.gpus.check(p.compute)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {

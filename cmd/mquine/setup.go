@@ -40,7 +40,8 @@ func (s *setup) add(cmd *cobra.Command) {
 		rank.Optimistic, rank.Pessimistic, rank.Realistic)
 	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "`k` of Hits@k, separated by commas")
 	keys := metrics.KeyNames()
-	addChoices(cmd, &s.by, "by", "also show groups of queries by `key`: "+strings.Join(keys, ", "), keys...)
+	addChoices(cmd, &s.by, "by", "also show groups of queries by these `keys`, separated by commas: "+
+		strings.Join(keys, ", "), keys...)
 	addConvention(cmd, &s.convention)
 	addChoice(cmd, &s.ciBy, "ci-by", "resample these `clusters` for 95% intervals: triple, query, entity or relation",
 		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)

@@ -32,7 +32,7 @@ func newZShowCommand() *cobra.Command {
 training triples (H, R, e2), (e3, R, e2) and (e3, R, T). The triple itself need
 not be in the data set.`,
 		Example: `  mquine z show --data umls --head steroid --relation affects --tail fungus
-  mquine z show --data ./my-graph --head a --relation r --tail b --limit 1000 --json z.json`,
+  mquine z show --data ./my-graph --head a --relation r --tail b --json z.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := z.describe(cmd.Context(), cmd.ErrOrStderr())

@@ -50,7 +50,7 @@ and case. --plot draws the histograms as SVG. If a file is "-", it goes to
 standard output, and the tables go to standard error.`,
 		Example: `  mquine z stats --data fb15k-237
   mquine z stats --data wn18rr --sides tail --convention definition --relations
-  mquine z stats --data ./my-graph --split valid --json z.json --tsv z.tsv --plot z.svg`,
+  mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}

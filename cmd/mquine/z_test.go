@@ -139,7 +139,7 @@ func TestZShow(t *testing.T) {
 	assert.Equal(t, []struct{ E2, E3 string }{{"e2", "e3"}}, r.Patterns)
 
 	o = succeed(t, append(show, "--tail", "e4", "--limit", "1")...)
-	assert.Contains(t, o.stdout, "… and 1 more; --limit lists them.")
+	assert.Contains(t, o.stdout, "… and 1 more: raise --limit to list them.")
 	o = succeed(t, append(show, "--tail", "e1")...)
 	assert.Contains(t, o.stdout, "is in no split")
 	assert.NotContains(t, o.stdout, "←")
