@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// copyFolder copies the files of a folder but for those that change says otherwise of: it gets their
-// bytes and returns the new ones, nil for none.
+// copyFolder copies a folder. change gets the name and the contents of each file and returns the new contents, or nil
+// to leave the file out.
 func copyFolder(t *testing.T, from string, change func(name string, contents []byte) []byte) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(from))
@@ -33,7 +33,7 @@ func copyFolder(t *testing.T, from string, change func(name string, contents []b
 	return to
 }
 
-// replacing changes one file of a folder.
+// replacing returns a change for copyFolder that changes one file.
 func replacing(file string, change func([]byte) []byte) func(string, []byte) []byte {
 	return func(name string, contents []byte) []byte {
 		if name == file {
@@ -56,7 +56,7 @@ func TestEvalBadInput(t *testing.T) {
 		lines[2] = "one\ttwo\n"
 		return []byte(strings.Join(lines, ""))
 	}
-	// An entity that the checkpoint has a label for, but no row.
+	// longer adds an entity that has a label but no row in the checkpoint.
 	longer := func(b []byte) []byte { return append(b, "60\tnobody\n"...) }
 	noHashes := func(b []byte) []byte {
 		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256", "relations_sha000").Replace(string(b)))
@@ -183,7 +183,7 @@ func TestEvalCannotWrite(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", "--model", w.model, "--data", w.data}
 	for _, flag := range []string{"--ranks", "--json"} {
-		// Found before the ranking.
+		// An error before the ranking.
 		for path, reason := range map[string]string{
 			w.path("none", "file"):              "no such file or directory",
 			w.dir:                               "it is a folder",
@@ -194,7 +194,7 @@ func TestEvalCannotWrite(t *testing.T) {
 			assert.Empty(t, o.stdout)
 			assert.NotContains(t, o.stderr, "ranking")
 		}
-		// Found after it, when the table is worth showing all the same.
+		// An error after the ranking: the table is still printed.
 		if _, err := os.Stat("/dev/full"); err == nil {
 			o := mquine(t, append(eval, flag, "/dev/full")...)
 			o.requireSentence(t, exitFailed, "cannot write /dev/full: no space left on device")

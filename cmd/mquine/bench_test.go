@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// benchFile writes ten rounds of results that take the given times in turn.
+// benchFile writes ten rounds of results that cycle through the given times.
 func benchFile(t *testing.T, times ...float64) string {
 	t.Helper()
 	var text strings.Builder
@@ -67,7 +67,7 @@ func TestBenchRun(t *testing.T) {
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(results, machine.Class(), "*.txt"))
 	require.NoError(t, err)
-	if machine.Commit == "" { // without which results have no place in a trend
+	if machine.Commit == "" { // a trend needs the commit
 		o.requireSentence(t, exitFailed, "does not know its commit")
 		assert.Empty(t, files)
 		return

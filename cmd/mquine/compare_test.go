@@ -52,7 +52,7 @@ type compareJSON struct {
 	} `json:"comparisons"`
 }
 
-// another makes a second checkpoint of a workplace, which is bad.
+// another makes a second, bad checkpoint for a workplace.
 func (w workplace) another(t *testing.T) string {
 	t.Helper()
 	path := w.path("other")
@@ -60,7 +60,7 @@ func (w workplace) another(t *testing.T) string {
 	return path
 }
 
-// ranksOf returns the filtered ranks of eval by query.
+// ranksOf returns the filtered ranks from eval, by query.
 func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	t.Helper()
 	path := w.path("ranks.tsv")
@@ -75,7 +75,7 @@ func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	return ranks
 }
 
-// TestCompare compares with the files of ranks that eval writes.
+// TestCompare checks compare against the ranks files of eval.
 func TestCompare(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)
@@ -185,7 +185,7 @@ func TestCompareFormats(t *testing.T) {
 	assert.Contains(t, o.stderr, "the queries that changed most")
 }
 
-// Every table says what was resampled, and the intervals and p-values are by it.
+// Every table says what was resampled, and intervals and p-values depend on it.
 func TestCompareCIBy(t *testing.T) {
 	w := newWorkplace(t)
 	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--sides", "tail", "--by", "category",
@@ -233,7 +233,7 @@ func TestCompareRanksFiles(t *testing.T) {
 	read := func(args ...string) (r compareJSON) {
 		o := succeed(t, append([]string{"compare", "--data", w.data, "--by", "z-case", "--json", "-"}, args...)...)
 		require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
-		for i := range r.Comparisons { // where they come from
+		for i := range r.Comparisons { // the paths differ
 			r.Comparisons[i].Base, r.Comparisons[i].Other = "", ""
 		}
 		return r

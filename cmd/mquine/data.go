@@ -39,11 +39,10 @@ func newDataGetCommand() *cobra.Command {
 		Short: "Download a public data set",
 		Long: `Download a public data set, or its missing files, from its public sources.
 
-The command checks every file against the checksum in the catalogue, which is
-that of the uncompressed text with LF line ends. A copy with CRLF line ends also
-passes. The data set is installed only once it is complete. Run the command
-again to resume an interrupted download, which is kept in the hidden folder
-.NAME.part.
+The command checks the uncompressed text of every file, with LF line ends,
+against the checksum in the catalogue. A copy with CRLF line ends also passes.
+The data set is installed only once it is complete. Run the command again to
+resume an interrupted download, which is kept in the hidden folder .NAME.part.
 
 --from reads the files from another place: a folder, or a .tar.gz or .tgz
 archive, with train.txt, valid.txt and test.txt. Each file may be compressed, as

@@ -26,7 +26,7 @@ func data(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), log.String(), err
 }
 
-// realDataset returns the folder of a real data set and makes MQUINE_DATA a new folder.
+// realDataset returns the folder of a real data set and sets MQUINE_DATA to a new folder.
 func realDataset(t *testing.T, name string) string {
 	t.Helper()
 	parent := os.Getenv("MQUINE_DATA")
@@ -148,7 +148,7 @@ func TestDataGet(t *testing.T) {
 	}
 }
 
-// A file of the right length and another content is told by data info alone.
+// Only data info detects a file with the right length and the wrong contents.
 func TestDataInfoOfAnotherContent(t *testing.T) {
 	source := realDataset(t, "umls")
 	_, _, err := data(t, "get", "umls", "--from", source)

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// process runs the command as a process of its own, which opens the driver anew.
+// process runs the command in a separate process, which opens the driver again.
 func process(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -31,8 +31,8 @@ func process(t *testing.T, args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// The command on the stand-in for the driver: the processor's ranks on one GPU and on two, and what it
-// says when something is wrong.
+// TestGPUs runs the command on the stand-in driver. One GPU and two GPUs give the ranks of the processor, and errors are
+// reported.
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)
 	w := newWorkplace(t)
@@ -78,7 +78,7 @@ func TestGPUs(t *testing.T) {
 	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
 	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices needs --backend auto or cuda: --backend avx2 uses the processor")
 
-	// Tensor cores that round worse than the bands assume are found out, and their ranks not used.
+	// The self-test rejects tensor cores that round worse than the bands assume.
 	t.Setenv("STANDIN_CARELESS", "13")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by mquine differ")
 	assert.NoFileExists(t, w.path("ranks.tsv"))

@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestEvalSameRanks ranks on every tier and for several numbers of threads.
+// TestEvalSameRanks ranks on every tier and with several numbers of threads.
 func TestEvalSameRanks(t *testing.T) {
 	w := newWorkplace(t)
 	backends, err := kernel.Available()
@@ -44,7 +44,7 @@ func TestEvalSameRanks(t *testing.T) {
 	assert.Equal(t, 1+2*40, lines)
 }
 
-// TestEvalScreens ranks with every screen of dot products; other comparisons have none to choose.
+// TestEvalScreens ranks with every screen for dot products. Other comparisons have no choice of screens.
 func TestEvalScreens(t *testing.T) {
 	w := newWorkplace(t)
 	var first string
@@ -66,7 +66,7 @@ func TestEvalScreens(t *testing.T) {
 		requireSentence(t, exitFailed, "--screen int8 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
 }
 
-// TestEvalFixture compares with the integers that another program computed in float64.
+// TestEvalFixture compares the ranks with those that an independent program computed in float64.
 func TestEvalFixture(t *testing.T) {
 	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")
 	if fixtures == "" || datasets == "" {
@@ -93,7 +93,7 @@ func sortedLines(t *testing.T, path string) []string {
 	return lines
 }
 
-// evalReport is the JSON of an evaluation, read as its users read it.
+// evalReport reads the JSON of an evaluation as users do.
 type evalReport struct {
 	Schema           string        `json:"schema"`
 	Data             string        `json:"data"`
@@ -138,7 +138,7 @@ func readReport(t *testing.T, text []byte) evalReport {
 	return r
 }
 
-// TestEvalJSON compares the JSON with the file of ranks.
+// TestEvalJSON compares the JSON with the ranks file.
 func TestEvalJSON(t *testing.T) {
 	w := newWorkplace(t)
 	ranks, report := w.path("ranks.tsv"), w.path("report.json")
@@ -230,7 +230,7 @@ func TestEvalTable(t *testing.T) {
 	assert.Regexp(t, `FMA ceiling: \d+ GFLOP/s .* The ranking reached \d+\.\d% of it`, o.stdout)
 }
 
-// TestEvalCIBy asks for each clustering: the means are the same, the clusters are not.
+// TestEvalCIBy tries each clustering: the means are the same, the clusters differ.
 func TestEvalCIBy(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", "--model", w.model, "--data", w.data, "--by", "relation", "--json", w.path("report.json")}
@@ -278,12 +278,12 @@ func TestEvalCIBy(t *testing.T) {
 // TestEvalCollapsed ranks a checkpoint that gives all candidates almost the same score.
 func TestEvalCollapsed(t *testing.T) {
 	w := newWorkplace(t)
-	// Entities that differ in the last bits of a few entries only: near ties, not identical rows.
+	// Entities differ only in the last bits of a few entries: near ties, but not identical rows.
 	collapsed := w.path("collapsed")
 	rewriteCheckpoint(t, w.model, collapsed, func(tensor string, values []float32) {
 		if tensor == "entity" {
 			for i := range values {
-				values[i] = math.Nextafter32(1, 2+float32(values[i])) // one ulp up or down, or none
+				values[i] = math.Nextafter32(1, 2+float32(values[i])) // changes by one ulp at most
 			}
 		}
 	})
@@ -293,8 +293,8 @@ func TestEvalCollapsed(t *testing.T) {
 	assert.NotContains(t, o.stderr, collapsedNote)
 }
 
-// TestEvalToStandardOutput runs the command as a process, because files named "-" go to the
-// standard output of the process.
+// TestEvalToStandardOutput runs the command as a process, because a file named "-" goes to the standard output of
+// the process.
 func TestEvalToStandardOutput(t *testing.T) {
 	w := newWorkplace(t)
 	for flag, want := range map[string]string{"--json": "{\n \"schema\"", "--ranks": "side\thead\trelation\ttail\t"} {

@@ -25,17 +25,17 @@ import (
 )
 
 const (
-	// hostileLabel sets the clipboard and the colour, reverses the reading order, hides characters, and would be a
-	// script, a link, code and two cells.
+	// hostileLabel sets the clipboard and the colour, reverses the reading order and hides characters. In a document, it
+	// could become a script, a link, code and two table cells.
 	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028<script>alert(1)<-script>|`[x](javascript:alert(1))"
-	// hostileName also begins a line of its own, as labels cannot.
+	// hostileName also starts a new line, which a label cannot.
 	hostileName = hostileLabel + "\nINJECTED\r\t\x1b[2J"
 )
 
 // hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and folder is hostile.
 type hostileWorkplace struct {
 	workplace
-	head, relation, tail string // of a training triple
+	head, relation, tail string // a training triple
 	other, odd           string // another checkpoint, and one that eval refuses
 }
 
@@ -74,14 +74,14 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 	return w
 }
 
-// rewriteMetadata copies a checkpoint with other metadata.
+// rewriteMetadata copies a checkpoint and changes its metadata.
 func rewriteMetadata(t *testing.T, from, to string, change func(map[string]string)) {
 	t.Helper()
 	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
 	rewriteSafetensors(t, filepath.Join(from, "model.safetensors"), filepath.Join(to, "model.safetensors"), change)
 }
 
-// rewriteSafetensors copies a file with other metadata and another tensor for each of names.
+// rewriteSafetensors copies a file, changes its metadata and adds a tensor for each of names.
 func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]string), names ...string) {
 	t.Helper()
 	file, err := safetensors.Open(from)
@@ -101,8 +101,8 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	require.NoError(t, safetensors.WriteFile(t.Context(), to, metadata, tensors...))
 }
 
-// requireHarmless checks that what is shown has no control characters but line feeds and tabs, no character that nobody sees,
-// and no line that hostileName has begun.
+// requireHarmless checks that shown has no control characters except line feeds and tabs, no invisible characters, and no
+// line that hostileName started.
 func requireHarmless(t *testing.T, shown string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(shown), "%q", shown)
@@ -143,7 +143,7 @@ func TestHostileText(t *testing.T) {
 	search, measured := w.path("search"+hostileName), w.path("measured"+hostileName)
 	space := file("space"+hostileName, "dim: 4\nepochs: 2\nbatch: {choice: [64, 128]}\n")
 	queries := file("queries"+hostileName, "?\t"+hostileLabel+"\t"+w.tail+"\n")
-	benchmark := strings.ReplaceAll(hostileLabel, "\u2028", "") // which would end the name
+	benchmark := strings.ReplaceAll(hostileLabel, "\u2028", "") // it would end the name
 	results := file("results", strings.Repeat("commit: "+hostileLabel+"\nBenchmark"+benchmark+"-2 1 100 ns/op\n", 8))
 	more := file("more", strings.Repeat("Benchmark"+benchmark+"-2 1 110 ns/op\nBenchmarkMore"+benchmark+"-2 1 100 ns/op\n", 8))
 
@@ -153,7 +153,7 @@ func TestHostileText(t *testing.T) {
 	t.Setenv("MQUINE_DATA", w.dir)
 	for _, test := range []struct {
 		status int
-		want   string // in what is printed
+		want   string // in the output
 		args   []string
 	}{
 		{exitOK, `\x1b]52;c;cm0gLXJmIH4=\x07\x08\x7f\u009b31m\u202e\u2066\u200b\u2028<script>`, []string{"data", "list"}},
@@ -243,7 +243,7 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// A training on hostile data is taken up again, from a state that claims an odd end as well.
+// TestHostileTraining trains on hostile data and resumes the run, also from a state with a hostile reason for its end.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)
 	run := w.path("run" + hostileName)
@@ -269,7 +269,7 @@ func TestHostileTraining(t *testing.T) {
 
 	state := filepath.Join(run, "state.safetensors")
 	rewriteSafetensors(t, state, state, func(metadata map[string]string) {
-		metadata["format"] = "mquine-state/2" // which has no checksum
+		metadata["format"] = "mquine-state/2" // this format has no checksum
 		delete(metadata, "sha256")
 		metadata["finished"] = "stopped early" + hostileName
 	})
@@ -278,7 +278,7 @@ func TestHostileTraining(t *testing.T) {
 	harmless("train", "--resume", run, "--epochs", "3")
 }
 
-// TestRealLabels shows that no label of the real data sets changes.
+// TestRealLabels checks that Escape changes no label of the real data sets.
 func TestRealLabels(t *testing.T) {
 	parent := os.Getenv("MQUINE_DATA")
 	if parent == "" {
@@ -298,7 +298,7 @@ func TestRealLabels(t *testing.T) {
 	}
 }
 
-// TestExactForPrograms reads the labels themselves from what is written for programs to a pipe.
+// TestExactForPrograms checks that machine-readable output to a pipe has the exact labels.
 func TestExactForPrograms(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")

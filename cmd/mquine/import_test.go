@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// writeRotate writes a folder of the RotatE repository with random numbers for the workplace's data,
-// and returns it and the folder with its vocabularies.
+// writeRotate writes a checkpoint folder of the RotatE repository with random parameters for the data of the workplace.
+// It returns the folder and the folder with the vocabularies.
 func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, doubleRelation bool) (dir, vocabulary string) {
 	t.Helper()
 	g, err := kg.Open(t.Context(), w.data)
@@ -51,7 +51,7 @@ func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, 
 	return dir, vocabulary
 }
 
-// An imported checkpoint gives the same integers as the folder that it came from.
+// An imported checkpoint gives the same ranks as the original folder.
 func TestImport(t *testing.T) {
 	w := newWorkplace(t)
 	for model, c := range map[string]struct {
@@ -109,7 +109,7 @@ func TestImportRefuses(t *testing.T) {
 	assert.NoFileExists(t, out)
 }
 
-// A folder has no modulus of pRotatE: scores are printed without it, and the user is told.
+// A folder of the RotatE repository lacks the modulus of pRotatE. Scores leave it out, and a note says so.
 func TestPredictWithoutModulus(t *testing.T) {
 	w := newWorkplace(t)
 	dir, vocabulary := w.writeRotate(t, "pRotatE", 3, false, false)

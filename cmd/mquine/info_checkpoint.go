@@ -30,7 +30,7 @@ type checkpointInfo struct {
 func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error) {
 	inspection, err := checkpoint.Inspect(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, explainRun(ctx, dir, err)
 	}
 	info := &checkpointInfo{Schema: "mquine.checkpoint-info/1", Inspection: inspection}
 	if c, err := checkpoint.Open(ctx, dir); ctx.Err() != nil {

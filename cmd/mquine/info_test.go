@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// Metadata of megabytes are cut for people and whole for machines.
+// Long metadata values are shortened in the table and complete in the JSON.
 func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 	w := newWorkplace(t)
 	path := filepath.Join(w.model, "model.safetensors")
@@ -30,7 +30,7 @@ func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: slices.Clone(must1(file.Float32(tensor.Name)))})
 	}
 	require.NoError(t, file.Close())
-	long := strings.Repeat("é", 4<<20) // whose 500 bytes end between two characters
+	long := strings.Repeat("é", 4<<20) // byte 500 is between two characters
 	metadata["note"], metadata["x"+long[:1000]] = "a"+long, "short"
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 
@@ -105,7 +105,7 @@ func TestInfoCheckpoint(t *testing.T) {
 	assert.Regexp(t, `(?m)^relation\.tail +F32 +17×6×6 +1 +0 `, o.stdout)
 	assert.Contains(t, o.stdout, "mquine eval refuses the checkpoint: ")
 
-	// The parameters tell their part even if they are all there is.
+	// info describes the parameters even if all other files are missing.
 	require.NoError(t, os.Remove(filepath.Join(broken, "entities.tsv")))
 	path := w.path("info.json")
 	o = mquine(t, "info", broken, "--json", path)

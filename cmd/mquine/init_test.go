@@ -46,7 +46,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Every model can be made, and what it is made with is in the checkpoint.
+// init makes every model, and stores its hyper-parameters in the checkpoint.
 func TestInitEveryModel(t *testing.T) {
 	w := newWorkplace(t)
 	for _, name := range model.Names() {
@@ -64,7 +64,7 @@ func TestInitEveryModel(t *testing.T) {
 	}
 }
 
-// Hyper-parameters are flags, refused for models that lack them.
+// Hyper-parameters are flags. A model that lacks one refuses its flag.
 func TestInitHyperParameters(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("rotate")
@@ -84,7 +84,7 @@ func TestInitHyperParameters(t *testing.T) {
 	}
 }
 
-// TestInitMedian compares the median that init prints with that of eval.
+// TestInitMedian compares the medians of init and eval.
 func TestInitMedian(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("again")
@@ -114,7 +114,7 @@ func TestInitRefuses(t *testing.T) {
 	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random one needs no test split")
 }
 
-// TestInitWithoutTriples asks for a checkpoint of nothing.
+// TestInitWithoutTriples uses an empty data set.
 func TestInitWithoutTriples(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "train.txt"), nil, 0o644))

@@ -40,7 +40,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outco
 	require.NoError(t, cmd.Process.Signal(signal))
 	rest, err := io.ReadAll(stderr)
 	require.NoError(t, err)
-	_ = cmd.Wait() // the status is what is looked at
+	_ = cmd.Wait() // the test checks the status
 	assert.Less(t, time.Since(sent), within)
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), string(rest)}
 }
@@ -77,7 +77,7 @@ func TestInterrupt(t *testing.T) {
 		requireFiles(t, dir, "zipf", "checkpoint")
 	})
 	t.Run("random init", func(t *testing.T) {
-		// 400 MB, which take seconds to draw and to write.
+		// 400 MB take seconds to draw and to write.
 		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out", filepath.Join(dir, "other")}
 		o := interrupt(t, command(t, init...), "", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
@@ -93,7 +93,7 @@ func TestInterrupt(t *testing.T) {
 		}, 5*time.Minute, time.Millisecond)
 		sent := time.Now()
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		_ = cmd.Wait() // the status is what is looked at
+		_ = cmd.Wait() // the test checks the status
 		assert.Less(t, time.Since(sent), within)
 		assert.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
 		assert.Equal(t, "mquine init: interrupted\n", stderr.String())

@@ -17,24 +17,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longKills is the environment variable with the number of kills of a long test; 50 by default.
+// longKills names the environment variable with the number of kills. The default is 50.
 const longKills = "MQUINE_KILLS"
 
 // victim is a command that is killed and then run to its end.
 type victim struct {
 	name string
-	args []string // makes everything in the working folder
-	// folder, if not empty, is made in several steps: once it is there, again goes on with it.
+	args []string // writes only to the working folder
+	// folder, if not empty, is made in several steps. Once it exists, the command again continues.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
 	prepare func(t *testing.T, dir string)
-	// results are the paths, below the working folder, of files and folders that must end with the same bytes.
+	// results lists files and folders below the working folder that must have the same bytes in the end.
 	results []string
 }
 
-// A command that is killed at any system call leaves no half-written file at a final name, and one more run
-// ends with the bytes of a run that was left alone, and no litter.
+// A command that is killed at any system call leaves no half-written file under a final name. One more run gives the
+// same bytes as an undisturbed run, and leaves no temporary files.
 func TestKilledAtSystemCalls(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -91,7 +91,7 @@ func newVictims(t *testing.T) []victim {
 	return victims
 }
 
-// in returns the command in a folder, with the data sets in the folder data below it.
+// in returns the command with dir as working folder and dir/data as MQUINE_DATA.
 func in(t *testing.T, dir string, args ...string) *exec.Cmd {
 	cmd := command(t, args...)
 	cmd.Dir = dir
@@ -105,7 +105,7 @@ func succeedIn(t *testing.T, dir string, args ...string) {
 	require.NoError(t, err, "%v: %s", args, output)
 }
 
-// calls are the system calls at which commands are killed: those that change what is on the disk, and some others.
+// calls lists the system calls at which commands are killed: those that change the disk, and some others.
 const calls = "openat,write,fsync,renameat,renameat2,mkdirat,unlinkat,flock,fchmod,close,newfstatat,getdents64"
 
 func (v victim) workFolder(t *testing.T) string {
@@ -133,7 +133,7 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	killed := 0
 	for try := 0; killed < kills; try++ {
 		require.Less(t, try, 20*kills, "the command is not killed")
-		// strace counts the calls of each thread, of which there are several, so that most counts are small.
+		// strace counts calls per thread. There are several threads, so most counts are small.
 		call := made[rng.IntN(len(made))][1]
 		total := 0
 		for _, m := range made {
@@ -148,7 +148,7 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	}
 }
 
-// killOnce kills the command at a call, if it comes to it, checks what is there, and runs it to its end.
+// killOnce kills the command at a call, if it reaches the call, checks the files and runs the command to its end.
 func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[string]string) bool {
 	dir := v.workFolder(t)
 	defer os.RemoveAll(dir)
@@ -172,7 +172,7 @@ func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[str
 			assert.Equal(t, want[path], text, "%s, killed at %s: %s is half-written", v.name, where, path)
 		}
 		if len(there) == len(want) && v.name != "eval" {
-			return true // killed after its last step; a second run would be told that the folder exists already
+			return true // killed after its last step: a second run would fail because the folder exists
 		}
 	case isFolder(filepath.Join(dir, v.folder)):
 		again = v.again

@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/internal/proc/proctest"
 )
 
-// What does not fit into the memory is refused before anything is made.
+// Work that does not fit into memory is refused before it writes anything.
 func TestTooLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	data, ckpt, run := filepath.Join(dir, "data"), filepath.Join(dir, "ckpt"), filepath.Join(dir, "run")
@@ -48,7 +48,7 @@ func TestTooLittleMemory(t *testing.T) {
 	unchanged()
 
 	proctest.Leave(t, 40<<20)
-	ok("train --resume RUN") // it is finished, and so takes nothing
+	ok("train --resume RUN") // a finished run needs no memory
 	for _, c := range []struct{ line, want string }{
 		{"init --model mquine --dim 64 --data DATA --out NEW", "making mquine, d = 64, "},
 		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "making mquine, d = 64, "},
@@ -71,7 +71,7 @@ func TestTooLittleMemory(t *testing.T) {
 		unchanged()
 	}
 
-	// A little more is enough for what is small, and where a ranking can take smaller slices.
+	// A little more memory is enough for small work, and for a ranking in smaller slices.
 	proctest.Leave(t, 80<<20)
 	ok("eval --model CKPT --data DATA --sides tail --threads 2")
 	ok("z stats --data DATA")

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commandsWithFiles returns commands that write files as well as a table, each with the files that it writes.
+// commandsWithFiles returns commands that write files as well as a table.
 func commandsWithFiles(w workplace) map[string][]string {
 	json, tsv, svg := w.path("out.json"), w.path("out.tsv"), w.path("out.svg")
 	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0], "\t")
@@ -32,7 +32,7 @@ func commandsWithFiles(w workplace) map[string][]string {
 	}
 }
 
-// requireOutputs checks that the files of a command are there and whole, and removes them.
+// requireOutputs checks that the files of a command exist and are complete, and removes them.
 func requireOutputs(t *testing.T, args []string) {
 	t.Helper()
 	for i, flag := range args {
@@ -49,7 +49,7 @@ func requireOutputs(t *testing.T, args []string) {
 	}
 }
 
-// closedPipe returns the writing end of a pipe that nobody reads.
+// closedPipe returns the write end of a pipe without a reader.
 func closedPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -59,7 +59,7 @@ func closedPipe(t *testing.T) *os.File {
 	return w
 }
 
-// A reader of the table that is gone, as after "| head -1", costs no file.
+// If the reader of the table is gone, as after "| head -1", the files are still written.
 func TestFilesOutliveTheTable(t *testing.T) {
 	w := newWorkplace(t)
 	for name, args := range commandsWithFiles(w) {
@@ -74,7 +74,7 @@ func TestFilesOutliveTheTable(t *testing.T) {
 				err := cmd.Run()
 				require.IsType(t, &exec.ExitError{}, err)
 				assert.Equal(t, exitPipe, cmd.ProcessState.ExitCode(), stderr.String())
-				assert.NotContains(t, stderr.String(), "broken pipe", "nobody wants to be told after | head")
+				assert.NotContains(t, stderr.String(), "broken pipe", "no message after | head")
 				requireOutputs(t, args)
 			})
 		}
@@ -94,7 +94,7 @@ func TestFilesOutliveTheTable(t *testing.T) {
 	}
 }
 
-// Standard error that nobody reads does not end a training.
+// A closed standard error does not end a training run.
 func TestTrainingOutlivesItsLog(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "6", "--epochs", "3")
@@ -148,7 +148,7 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		}
 	}
 
-	// Files of the project that the command does not read take --force.
+	// Replacing a file of a run or a checkpoint that the command does not read needs --force.
 	config := w.path("config.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("mine"), 0o644))
 	for _, args := range [][]string{
@@ -181,7 +181,7 @@ func TestOutputsToOneFile(t *testing.T) {
 		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }
 
-// A read-only file is not replaced without --force, also where the user could: root, or the owner of the folder.
+// A read-only file is not replaced without --force, even if root or the owner of the folder could replace it.
 func TestReadOnlyOutput(t *testing.T) {
 	w := newWorkplace(t)
 	path := w.path("o.json")
@@ -194,7 +194,7 @@ func TestReadOnlyOutput(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o444), must1(os.Stat(path)).Mode())
 }
 
-// An unset variable of a shell is no file and no folder.
+// An empty path, such as from an unset shell variable, is wrong usage.
 func TestEmptyPaths(t *testing.T) {
 	w := newWorkplace(t)
 	t.Chdir(w.dir)
@@ -220,7 +220,7 @@ func TestEmptyPaths(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// A terminal that is closed ends the work as SIGTERM does, but for nohup.
+// Closing the terminal ends the work like SIGTERM, except under nohup.
 func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestHangUp(t *testing.T) {
 		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 		for range 20 {
-			require.True(t, lines.Scan(), "it goes on")
+			require.True(t, lines.Scan(), "it continues")
 		}
 		require.NoError(t, cmd.Process.Kill())
 		_, _ = io.Copy(io.Discard, pipe)
@@ -254,12 +254,12 @@ func TestHangUp(t *testing.T) {
 	})
 }
 
-// What killed commands leave behind is removed by the next command that writes there.
+// A command removes what killed commands left behind in the folder that it writes to.
 func TestLitterIsSwept(t *testing.T) {
 	w := newWorkplace(t)
 	cmd := command(t, "init", "--model", "mquine", "--dim", "500", "--data", w.data, "--out", w.path("big"))
 	require.NoError(t, cmd.Start())
-	for { // until the folder is being made
+	for { // wait until the command has begun the folder
 		entries := must1(os.ReadDir(w.dir))
 		if len(entries) > 2 {
 			break
@@ -277,7 +277,7 @@ func TestLitterIsSwept(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint", "z.json", ".mine")
 }
 
-// Paths of open descriptors are written to as what they stand for: after what is there, and before the table.
+// Paths of open descriptors, such as /dev/stdout, are appended to, before the table.
 func TestOutputToDescriptors(t *testing.T) {
 	w := newWorkplace(t)
 	for _, device := range []string{"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"} {
@@ -306,7 +306,7 @@ func TestOutputToDescriptors(t *testing.T) {
 	succeed(t, "z", "stats", "--data", w.data, "--json", "/dev/null", "--tsv", "/dev/null")
 }
 
-// A file that cannot be written is said also where the reader of the table is gone.
+// An error about a file is reported even if the reader of the table is gone.
 func TestFailedFileAndBrokenPipe(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full")

@@ -12,8 +12,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TestPredictAgreesWithEval looks for the true answers in the lists of predictions: their places
-// must follow from the ranks.
+// TestPredictAgreesWithEval finds the true answers in the lists of predictions. Their positions must agree with the ranks.
 func TestPredictAgreesWithEval(t *testing.T) {
 	w := newWorkplace(t)
 	ranks := w.path("ranks.tsv")
@@ -95,12 +94,12 @@ func TestPredictOne(t *testing.T) {
 	o = succeed(t, append(predict, "--tail", tail, "--relation", relation)...)
 	assert.Contains(t, o.stdout, "(?, "+relation+", "+tail+")")
 
-	// More than there are.
+	// More answers than candidates.
 	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
 }
 
-// TestPredictWithoutSplit asks a data set that lacks a split what is known.
+// TestPredictWithoutSplit predicts with a data set that lacks a split.
 func TestPredictWithoutSplit(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -159,7 +158,7 @@ func TestPredictBadInput(t *testing.T) {
 		assert.Empty(t, o.stdout)
 	}
 
-	// Line ends of other systems, and a byte order mark, do no harm.
+	// CRLF line ends and a byte order mark are accepted.
 	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known, append(predict, "--in", "-", "-k", "1")...)
 	require.Zero(t, o.status, o.stderr)
 	assert.Equal(t, 3, strings.Count(o.stdout, "\n"))
@@ -177,7 +176,7 @@ func FuzzReadQueries(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, queries)
-		// What was read is written and read again.
+		// Writing the queries and reading them again gives the same queries.
 		var lines []string
 		for _, q := range queries {
 			fields := queryFields(g, q)

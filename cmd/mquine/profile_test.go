@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pprofTags returns what go tool pprof tells of a profile's labels.
+// pprofTags returns the labels of a profile, as go tool pprof prints them.
 func pprofTags(t *testing.T, path string) string {
 	t.Helper()
 	out, err := exec.Command("go", "tool", "pprof", "-tags", path).CombinedOutput()
@@ -35,7 +35,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// A command that fails leaves its profile, and fails as it does without.
+// A command that fails still writes its profile, and fails in the same way.
 func TestProfileOfAnError(t *testing.T) {
 	dir := t.TempDir()
 	o := mquine(t, "eval", "--model", filepath.Join(dir, "none"), "--data", filepath.Join(dir, "none"), "--profile", "cpu", "--profile-dir", dir)

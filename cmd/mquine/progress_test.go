@@ -71,7 +71,7 @@ func TestProgressReading(t *testing.T) {
 		log.Reset()
 	}
 	m.slow, m.nextLine = 0, 0
-	report(kg.OpenProgress{Lines: 7e6}) // from a pipe, whose end nobody knows
+	report(kg.OpenProgress{Lines: 7e6}) // from a pipe of unknown length
 	assert.Equal(t, "  0% reading umls, 7 M lines\n", log.String())
 
 	log.Reset()

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/mquine/mquine/kg"
@@ -58,10 +61,32 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 
 // openCheckpoint opens a checkpoint. It reads the vocabularies from the folder vocabulary unless that is empty.
 func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
-	if vocabulary == "" {
-		return checkpoint.Open(ctx, dir)
+	var options []checkpoint.Option
+	if vocabulary != "" {
+		options = append(options, checkpoint.VocabularyFolder(vocabulary))
 	}
-	return checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary))
+	c, err := checkpoint.Open(ctx, dir, options...)
+	return c, explainRun(ctx, dir, err)
+}
+
+// explainRun returns a better error than err if dir is the folder of a training run, which users may mistake for a
+// checkpoint.
+func explainRun(ctx context.Context, dir string, err error) error {
+	if err == nil || ctx.Err() != nil || exists(filepath.Join(dir, "model.safetensors")) {
+		return err
+	}
+	for _, name := range []string{"best", "last"} {
+		inner := filepath.Join(dir, name)
+		if exists(filepath.Join(inner, "model.safetensors")) {
+			return fmt.Errorf("%s is the folder of a training run: use a checkpoint in it, such as %s", dir, inner)
+		}
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // writeVocabularyNote prints a note if the labels of a checkpoint come from another folder.

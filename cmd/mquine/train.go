@@ -50,7 +50,7 @@ Options come from these sources; later ones override earlier ones:
   1. the defaults of the model, or --preset
   2. --config, a YAML file with any of the keys that --print-config prints
   3. the flags
-The defaults below are those of mquine and mquade. To see those of another
+The defaults below apply to mquine and mquade. To see the defaults of another
 model, add --print-config, as in "mquine train --model rotate --print-config".
 
 Presets:
@@ -143,8 +143,8 @@ func (t *training) changed(cmd *cobra.Command) []string {
 	return names
 }
 
-// config returns the options of a new run: those of the preset, or the defaults of the model that the file or the flags
-// name, changed first by the file and then by the flags.
+// config returns the options of a new run. It starts from the preset, or from the defaults of the model that the file or
+// the flags name, and applies the file and then the flags.
 func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	c = recipe.Default()
 	if t.preset != "" {
@@ -254,6 +254,9 @@ func (t *training) train(ctx context.Context, dir string, machine train.Machine,
 	show.begin(r, dir)
 	err = r.Train(ctx, show.epoch)
 	meter.clear()
+	if ctx.Err() != nil {
+		printLine(log, "to continue: mquine train --resume %s", dir)
+	}
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trainingFiles are the files of the folder of a training with validation.
+// trainingFiles lists the files in the folder of a run with validation.
 var trainingFiles = []string{"config.yaml", "log.jsonl", "state.safetensors", "best", "last", "loss.svg", "validation.svg"}
 
 func smallFamilies(t *testing.T) string {
@@ -31,7 +31,13 @@ func TestTrain(t *testing.T) {
 	assert.Contains(t, string(must1(os.ReadFile(filepath.Join(dir, "config.yaml")))), "\nvalid_every: 3\n")
 	succeed(t, "eval", "--model", filepath.Join(dir, "best"), "--data", data)
 
-	// A finished training changes nothing.
+	// The folder of a run is not a checkpoint, but contains some.
+	for _, args := range [][]string{{"eval", "--model", dir, "--data", data}, {"info", dir}} {
+		mquine(t, args...).requireSentence(t, exitFailed,
+			dir+" is the folder of a training run: use a checkpoint in it, such as "+filepath.Join(dir, "best"))
+	}
+
+	// Resuming a finished run changes nothing.
 	before := modified(t, dir)
 	again := succeed(t, "train", "--resume", dir)
 	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; best epoch 4")
@@ -51,7 +57,7 @@ func TestTrainNamesItsFolder(t *testing.T) {
 	requireFiles(t, "families-mquade", trainingFiles...)
 }
 
-// modified tells when each file of a folder changed.
+// modified returns the modification time of each file in a folder.
 func modified(t *testing.T, dir string) map[string]int64 {
 	t.Helper()
 	times := map[string]int64{}
@@ -71,12 +77,12 @@ func TestTrainOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("dim: 5\nepochs: 2\nbatch: 100\n"), 0o600))
 
-	// The flags change the file, which changes the preset.
+	// Flags override the file, which overrides the preset.
 	o := succeed(t, "train", "--preset", "paper:wn18", "--config", file, "--epochs", "3", "--filter=false", "--z-samples", "0", "--print-config")
 	for _, line := range []string{"dim: 5", "epochs: 3", "batch: 100", "gamma: 9", "filter: false", "z_samples: 0", "negatives: independent"} {
 		assert.Contains(t, o.stdout, "\n"+line+"\n")
 	}
-	// What is printed is a configuration.
+	// The printed options are a valid configuration.
 	require.NoError(t, os.WriteFile(file, []byte(o.stdout), 0o600))
 	assert.Equal(t, o.stdout, succeed(t, "train", "--config", file, "--print-config").stdout)
 
@@ -108,7 +114,7 @@ func TestTrainOptions(t *testing.T) {
 	}
 }
 
-// Each model has defaults of its own, which a file and the flags change, and a preset replaces.
+// Each model has its own defaults. A file and flags change them, and a preset replaces them.
 func TestTrainDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	print := func(args ...string) string {
@@ -130,7 +136,7 @@ func TestTrainDefaults(t *testing.T) {
 		requireSentence(t, exitFailed, "negatives is shared: set answer_weights to false, or negatives to kvsall")
 }
 
-// What is missing or was changed ends a resumed training with a sentence, and changes nothing.
+// A missing or changed file stops --resume with an error, and nothing is changed.
 func TestTrainResumeRefuses(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "2", "--batch", "128")

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A search that is killed again and again ends like one that is left alone.
+// A search that is killed repeatedly ends like an undisturbed one.
 func TestTuneKilled(t *testing.T) {
 	data, space := smallFamilies(t), spaceFile(t, smallSpace)
 	args := []string{"tune", "--data", data, "--space", space, "--trials", "6"}
@@ -21,7 +21,7 @@ func TestTuneKilled(t *testing.T) {
 	succeed(t, append(args, "--out", alone)...)
 
 	kills := 0
-	// Longer waits each time, so that the search comes to its end on any machine.
+	// Wait longer each time, so that the search ends on any machine.
 	for wait := 20 * time.Millisecond; ; wait += 20 * time.Millisecond {
 		cmd := command(t, "tune", "--resume", killed)
 		if _, err := os.Stat(killed); err != nil {
@@ -49,7 +49,7 @@ func TestTuneKilled(t *testing.T) {
 	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001", "trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
 }
 
-// Ctrl-C ends a search with its table.
+// After Ctrl-C, a search prints its table.
 func TestTuneInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
 	space := spaceFile(t, "dim: 4\nepochs: 1000000\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n")

@@ -42,7 +42,7 @@ func TestTune(t *testing.T) {
 	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Equal(t, o.stdout, again.stdout)
 
-	// It does not name a checkpoint that is not there.
+	// It does not name a checkpoint that was removed.
 	best := regexp.MustCompile(`trial-\d+`).FindString(o.stdout)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, best)))
 	again = succeed(t, "tune", "--resume", dir, "--budget", "1h")
@@ -50,7 +50,7 @@ func TestTune(t *testing.T) {
 	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out", dir).requireSentence(t, exitFailed, "exists already")
 }
 
-// What a space leaves out is the default of its model, or the preset's.
+// Options that a space leaves out have the default of the model, or the value of the preset.
 func TestTuneDefaults(t *testing.T) {
 	data := smallFamilies(t)
 	options := func(args ...string) string {
@@ -63,7 +63,7 @@ func TestTuneDefaults(t *testing.T) {
 	assert.Contains(t, options("--preset", "best:codex-s"), "\ndropout: 0.5\n")
 }
 
-// Whatever the time that a machine takes, a search ends soon after its budget and goes on with the next.
+// On any machine, a search ends soon after its budget, and continues with the next budget.
 func TestTuneBudget(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
 	space := strings.Replace(smallSpace, "epochs: 4", "epochs: 100000", 1)

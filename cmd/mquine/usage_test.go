@@ -149,7 +149,7 @@ func TestCompletion(t *testing.T) {
 	complete := func(args ...string) string {
 		o := succeed(t, append([]string{"__complete"}, args...)...)
 		lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
-		return strings.Join(lines[:len(lines)-1], " ") // without the directive
+		return strings.Join(lines[:len(lines)-1], " ") // the last line is the directive
 	}
 	assert.Equal(t, "clan", complete("eval", "--data", ""))
 	assert.Equal(t, "", complete("eval", "--data", "./"))

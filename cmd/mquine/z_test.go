@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// zCasesJSON is an item of the list of cases, read as its users read it.
+// zCasesJSON reads an item of the list of cases as users do.
 type zCasesJSON struct {
 	Side       string `json:"side"`
 	Convention string `json:"convention"`
@@ -54,7 +54,7 @@ func TestZStatsOfRealData(t *testing.T) {
 	assert.Regexp(t, `tail +3,134 +314 \(10%\) +2,697 \(86%\) +123 \(4%\)`, o.stderr)
 }
 
-// The JSON, the lines of the triples and the tables are of one mind.
+// The JSON, the lines of the triples and the tables agree.
 func TestZStatsFiles(t *testing.T) {
 	w := newWorkplace(t)
 	jsonFile, tsvFile, plotFile := w.path("z.json"), w.path("z.tsv"), w.path("z.svg")
@@ -116,7 +116,7 @@ func TestZStatsFiles(t *testing.T) {
 	assert.Contains(t, o.stderr, "rank_Z")
 }
 
-// The figure of the paper: e1 → e2 ← e3 → e4 pushes towards e1 → e4.
+// TestZShow uses the pattern in the paper's figure: e1 → e2 ← e3 → e4 suggests e1 → e4.
 func TestZShow(t *testing.T) {
 	dir := writeDataset(t, map[string]string{
 		"train.txt": "e1\tr\te2\ne3\tr\te2\ne3\tr\te4\ne3\tr\te3\ne1\tr\te3\n", "valid.txt": "e3\tother\te2\n", "test.txt": "e1\tr\te4\n",
@@ -183,7 +183,7 @@ func TestZAndCompareInterrupted(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// The groups of an evaluation are the cases of z stats, and lose no query.
+// The groups of an evaluation are the cases of z stats, and contain every query.
 func TestEvalByZCaseAndDegree(t *testing.T) {
 	w := newWorkplace(t)
 	for _, convention := range []string{"paper", "definition"} {
