@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// copyFolder copies a folder. change gets the name and the contents of each file and returns the new contents, or nil
-// to leave the file out.
+// copyFolder copies a folder. change gets the name and the contents of each file and returns the
+// new contents, or nil to leave the file out.
 func copyFolder(t *testing.T, from string, change func(name string, contents []byte) []byte) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(from))

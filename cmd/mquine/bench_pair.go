@@ -49,8 +49,8 @@ and the base again (the control), in short passes and in changing order.
 			if err != nil {
 				return err
 			}
-			// Do not lose results that took long to measure: write them even if the table cannot be printed, and the
-			// other way round.
+			// Do not lose results that took long to measure: write them even if the table cannot be
+			// printed, and the other way round.
 			if out != "" {
 				err = keepRuns(cmd, out, runs)
 			}
@@ -111,7 +111,8 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 	return runs, err
 }
 
-// buildError returns the error of ctx if it is cancelled, which made the build fail, and err otherwise.
+// buildError returns the error of ctx if it is cancelled, which made the build fail, and err
+// otherwise.
 func buildError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

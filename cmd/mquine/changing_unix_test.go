@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trigger is a reader and a writer that calls act once: at the first read, or at the first write that contains mark.
+// trigger is a reader and a writer that calls act once: at the first read, or at the first write
+// that contains mark.
 type trigger struct {
 	io.Reader
 	io.Writer
@@ -37,8 +38,8 @@ func (g *trigger) Write(p []byte) (int, error) {
 	return g.Writer.Write(p)
 }
 
-// TestChangingCheckpoint changes the checkpoint after the command has opened it and before it prints results. A message
-// of the command, or its reading of standard input, marks the moment.
+// TestChangingCheckpoint changes the checkpoint after the command has opened it and before it
+// prints results. A message of the command, or its reading of standard input, marks the moment.
 func TestChangingCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)

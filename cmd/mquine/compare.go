@@ -86,8 +86,8 @@ to standard error.`,
 			if err != nil {
 				return err
 			}
-			// Do not lose results that took long to compute: write the file even if the tables cannot be printed, and
-			// the other way round.
+			// Do not lose results that took long to compute: write the file even if the tables
+			// cannot be printed, and the other way round.
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}

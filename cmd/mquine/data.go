@@ -172,7 +172,8 @@ type transferBar struct {
 	bar     *progressbar.ProgressBar
 }
 
-// show shows that done of total bytes have been downloaded from an address. total is −1 if it is unknown.
+// show shows that done of total bytes have been downloaded from an address. total is −1 if it is
+// unknown.
 func (b *transferBar) show(address string, done, total int64) {
 	if b.bar == nil || b.address != address {
 		b.clear()

@@ -24,8 +24,8 @@ type dataList struct {
 	Datasets []listedData `json:"datasets"`
 }
 
-// listedData is a data set in a dataList. The sizes come from the catalogue. They are 0 for a data set
-// that is not in the catalogue.
+// listedData is a data set in a dataList. The sizes come from the catalogue. They are 0 for a data
+// set that is not in the catalogue.
 type listedData struct {
 	Name      string `json:"name"`
 	Public    bool   `json:"public"`
@@ -102,8 +102,8 @@ func listData(ctx context.Context) (dataList, error) {
 	return list, nil
 }
 
-// differing returns the installed files of d that cannot be read or whose number of lines differs from the
-// catalogue. parent is the folder of the installed data sets.
+// differing returns the installed files of d that cannot be read or whose number of lines differs
+// from the catalogue. parent is the folder of the installed data sets.
 func differing(ctx context.Context, d catalogue.Dataset, parent string) (names []string, err error) {
 	for _, f := range d.Files {
 		path, err := f.Find(filepath.Join(parent, d.Name))

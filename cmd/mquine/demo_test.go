@@ -41,8 +41,8 @@ func TestDemo(t *testing.T) {
 	mquine(t, "demo", "--keep", kept).requireSentence(t, exitFailed, "already exists")
 }
 
-// chanceMRR returns the expected MRR of the test split (both sides, filter all) for a random order of the candidates:
-// the mean of H_c/c for c candidates, where H_c is the harmonic number.
+// chanceMRR returns the expected MRR of the test split (both sides, filter all) for a random order
+// of the candidates: the mean of H_c/c for c candidates, where H_c is the harmonic number.
 func chanceMRR(t *testing.T, data string) float64 {
 	t.Helper()
 	g, err := kg.Open(t.Context(), data)

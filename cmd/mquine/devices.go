@@ -65,9 +65,9 @@ func (g *gpus) check(c compute) error {
 	return nil
 }
 
-// open opens the GPUs that the flags choose, and returns a nil engine if they choose none. With --backend cuda, a GPU
-// that cannot be used is an error. With --devices alone, the processor computes instead, and open prints a note to log.
-// The caller must call close.
+// open opens the GPUs that the flags choose, and returns a nil engine if they choose none. With
+// --backend cuda, a GPU that cannot be used is an error. With --devices alone, the processor
+// computes instead, and open prints a note to log. The caller must call close.
 func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close func(), err error) {
 	none := func() {}
 	indices := g.indices

@@ -44,7 +44,8 @@ func TestEvalSameRanks(t *testing.T) {
 	assert.Equal(t, 1+2*40, lines)
 }
 
-// TestEvalScreens ranks with every screen for dot products. Other comparisons have no choice of screens.
+// TestEvalScreens ranks with every screen for dot products. Other comparisons have no choice of
+// screens.
 func TestEvalScreens(t *testing.T) {
 	w := newWorkplace(t)
 	var first string
@@ -293,8 +294,8 @@ func TestEvalCollapsed(t *testing.T) {
 	assert.NotContains(t, o.stderr, collapsedNote)
 }
 
-// TestEvalToStandardOutput runs the command as a process, because a file named "-" goes to the standard output of
-// the process.
+// TestEvalToStandardOutput runs the command as a process, because a file named "-" goes to the
+// standard output of the process.
 func TestEvalToStandardOutput(t *testing.T) {
 	w := newWorkplace(t)
 	for flag, want := range map[string]string{"--json": "{\n \"schema\"", "--ranks": "side\thead\trelation\ttail\t"} {

@@ -37,7 +37,8 @@ type evaluation struct {
 	start time.Time
 }
 
-// newEvaluation returns the defaults: both sides of the test split under all filters, with realistic ties.
+// newEvaluation returns the defaults: both sides of the test split under all filters, with
+// realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
 		setup: newSetup(), protocol: fullProtocol, filters: []rank.Filter{rank.None, rank.Train, rank.All}, start: start,
@@ -46,8 +47,8 @@ func newEvaluation(start time.Time) *evaluation {
 	return e
 }
 
-// run ranks the checkpoint and writes the output files, then the tables. The tables go to stdout, or to log if a file
-// goes to stdout. Progress and notes go to log.
+// run ranks the checkpoint and writes the output files, then the tables. The tables go to stdout,
+// or to log if a file goes to stdout. Progress and notes go to log.
 func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	backend, err := e.compute.resolve()
 	if err != nil {
@@ -81,8 +82,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	report.Timing.Load = loaded.Seconds()
 
-	// Results that took long to compute must not get lost: write the files even if the tables cannot be printed, and
-	// print the tables even if a file cannot be written.
+	// Results that took long to compute must not get lost: write the files even if the tables
+	// cannot be printed, and print the tables even if a file cannot be written.
 	err = e.writeFiles(ctx, stdout, t.graph, r.Ranks, report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
@@ -91,8 +92,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs that the flags choose, or returns a nil engine for the processor. It refuses flags that
-// apply only to the processor.
+// openEngine opens the GPUs that the flags choose, or returns a nil engine for the processor. It
+// refuses flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
@@ -162,7 +163,8 @@ type ranked struct {
 	peak    *peakRates // nil without --peak
 }
 
-// rank ranks the triples of the task. It returns an error if the checkpoint changed during the ranking.
+// rank ranks the triples of the task. It returns an error if the checkpoint changed during the
+// ranking.
 func (e *evaluation) rank(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {

@@ -32,7 +32,8 @@ func (c choice[T]) Set(name string) (err error) {
 	return err
 }
 
-// choices is a flag whose value is a list of distinct elements of from, by name and separated by commas.
+// choices is a flag whose value is a list of distinct elements of from, by name and separated by
+// commas.
 type choices[T any] struct {
 	values *[]T
 	from   []T
@@ -101,7 +102,8 @@ func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from
 	})
 }
 
-// positive is a flag whose value is a whole number from 1 to most. A most of 0 stands for math.MaxInt32.
+// positive is a flag whose value is a whole number from 1 to most. A most of 0 stands for
+// math.MaxInt32.
 type positive struct {
 	n    *int
 	most int
@@ -200,8 +202,8 @@ func addData(cmd *cobra.Command, data *string) {
 	})
 }
 
-// compute holds the flags that choose the instruction set and the number of threads. They affect the speed, never a
-// result.
+// compute holds the flags that choose the instruction set and the number of threads. They affect
+// the speed, never a result.
 type compute struct {
 	backend string
 	threads int

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// TestGoldenRanks ranks the checkpoints in testdata on every tier, with every screen and with several threads. The
-// golden ranks come from an independent Python program.
+// TestGoldenRanks ranks the checkpoints in testdata on every tier, with every screen and with
+// several threads. The golden ranks come from an independent Python program.
 func TestGoldenRanks(t *testing.T) {
 	data := filepath.Join("..", "..", "testdata")
 	backends, err := kernel.Available()

@@ -25,14 +25,15 @@ import (
 )
 
 const (
-	// hostileLabel sets the clipboard and the colour, reverses the reading order and hides characters. In a document, it
-	// could become a script, a link, code and two table cells.
+	// hostileLabel sets the clipboard and the colour, reverses the reading order and hides
+	// characters. In a document, it could become a script, a link, code and two table cells.
 	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028<script>alert(1)<-script>|`[x](javascript:alert(1))"
 	// hostileName also starts a new line, which a label cannot.
 	hostileName = hostileLabel + "\nINJECTED\r\t\x1b[2J"
 )
 
-// hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and folder is hostile.
+// hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and
+// folder is hostile.
 type hostileWorkplace struct {
 	workplace
 	head, relation, tail string // a training triple
@@ -101,8 +102,8 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	require.NoError(t, safetensors.WriteFile(t.Context(), to, metadata, tensors...))
 }
 
-// requireHarmless checks that shown has no control characters except line feeds and tabs, no invisible characters, and no
-// line that hostileName started.
+// requireHarmless checks that shown has no control characters except line feeds and tabs, no
+// invisible characters, and no line that hostileName started.
 func requireHarmless(t *testing.T, shown string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(shown), "%q", shown)
@@ -243,7 +244,8 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// TestHostileTraining trains on hostile data and resumes the run, also from a state with a hostile reason for its end.
+// TestHostileTraining trains on hostile data and resumes the run, also from a state with a hostile
+// reason for its end.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)
 	run := w.path("run" + hostileName)

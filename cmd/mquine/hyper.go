@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// addHyper adds a flag for every hyper-parameter of every model. The returned function collects the values that the
-// user gave.
+// addHyper adds a flag for every hyper-parameter of every model. The returned function collects the
+// values that the user gave.
 func addHyper(cmd *cobra.Command) func() map[string]float64 {
 	values := map[string]*float64{}
 	for _, h := range model.HyperParameters() {

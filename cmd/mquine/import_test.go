@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// writeRotate writes a checkpoint folder of the RotatE repository with random parameters for the data of the workplace.
-// It returns the folder and the folder with the vocabularies.
+// writeRotate writes a checkpoint folder of the RotatE repository with random parameters for the
+// data of the workplace. It returns the folder and the folder with the vocabularies.
 func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, doubleRelation bool) (dir, vocabulary string) {
 	t.Helper()
 	g, err := kg.Open(t.Context(), w.data)
@@ -109,7 +109,8 @@ func TestImportRefuses(t *testing.T) {
 	assert.NoFileExists(t, out)
 }
 
-// A folder of the RotatE repository lacks the modulus of pRotatE. Scores leave it out, and a note says so.
+// A folder of the RotatE repository lacks the modulus of pRotatE. Scores leave it out, and a note
+// says so.
 func TestPredictWithoutModulus(t *testing.T) {
 	w := newWorkplace(t)
 	dir, vocabulary := w.writeRotate(t, "pRotatE", 3, false, false)

@@ -85,14 +85,16 @@ type machineInfo struct {
 	Machine string `json:"machine"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
-	// Cores is the number of physical cores, or 0 if it is unknown. Threads is the default of --threads.
+	// Cores is the number of physical cores, or 0 if it is unknown. Threads is the default of
+	// --threads.
 	Cores   int `json:"cores,omitempty"`
 	Threads int `json:"threads"`
 	// Caches has the size of each cache in bytes. Several cores may share a cache.
 	Caches cacheInfo `json:"caches"`
 	// Features lists all features of the processor.
 	Features []string `json:"features"`
-	// Tier is the instruction set that the kernels use, and UsedFeatures lists the features that they use.
+	// Tier is the instruction set that the kernels use, and UsedFeatures lists the features that
+	// they use.
 	Tier         string     `json:"tier"`
 	TierReason   string     `json:"tier_reason"`
 	UsedFeatures []string   `json:"used_features"`
@@ -117,7 +119,8 @@ type tierInfo struct {
 	FMAGFLOPSAll float64 `json:"fma_gflops_all"`
 }
 
-// describeMachine describes the machine. It checks ctx between measurements, each of which takes peakTime.
+// describeMachine describes the machine. It checks ctx between measurements, each of which takes
+// peakTime.
 func describeMachine(ctx context.Context) (*machineInfo, error) {
 	backends, err := kernel.Available()
 	if err != nil {

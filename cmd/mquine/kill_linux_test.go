@@ -29,12 +29,13 @@ type victim struct {
 	again  []string
 	// prepare, if not nil, fills the working folder first.
 	prepare func(t *testing.T, dir string)
-	// results lists files and folders below the working folder that must have the same bytes in the end.
+	// results lists files and folders below the working folder that must have the same bytes in the
+	// end.
 	results []string
 }
 
-// A command that is killed at any system call leaves no half-written file under a final name. One more run gives the
-// same bytes as an undisturbed run, and leaves no temporary files.
+// A command that is killed at any system call leaves no half-written file under a final name. One
+// more run gives the same bytes as an undisturbed run, and leaves no temporary files.
 func TestKilledAtSystemCalls(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -105,7 +106,8 @@ func succeedIn(t *testing.T, dir string, args ...string) {
 	require.NoError(t, err, "%v: %s", args, output)
 }
 
-// calls lists the system calls at which commands are killed: those that change the disk, and some others.
+// calls lists the system calls at which commands are killed: those that change the disk, and some
+// others.
 const calls = "openat,write,fsync,renameat,renameat2,mkdirat,unlinkat,flock,fchmod,close,newfstatat,getdents64"
 
 func (v victim) workFolder(t *testing.T) string {
@@ -148,7 +150,8 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	}
 }
 
-// killOnce kills the command at a call, if it reaches the call, checks the files and runs the command to its end.
+// killOnce kills the command at a call, if it reaches the call, checks the files and runs the
+// command to its end.
 func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[string]string) bool {
 	dir := v.workFolder(t)
 	defer os.RemoveAll(dir)

@@ -32,10 +32,11 @@ const (
 func main() {
 	start := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), interruptions()...)
-	// Catch SIGPIPE, so that writing to a closed pipe is an ordinary error. Otherwise the process would end before it
-	// has written its other files.
+	// Catch SIGPIPE, so that writing to a closed pipe is an ordinary error. Otherwise the process
+	// would end before it has written its other files.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	// The first signal cancels ctx. Restore the default for the second, so that it ends the process.
+	// The first signal cancels ctx. Restore the default for the second, so that it ends the
+	// process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(execute(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -49,7 +50,8 @@ func interruptions() []os.Signal {
 	return signals
 }
 
-// execute executes the command line args and returns the exit status. It reports an error as one line on stderr.
+// execute executes the command line args and returns the exit status. It reports an error as one
+// line on stderr.
 func execute(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(start)
 	out := &checkedWriter{w: stdout}

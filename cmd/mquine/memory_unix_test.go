@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Under an address-space limit that the system enforces, the command reports an error. Without the check, Go would crash
-// with a stack trace.
+// Under an address-space limit that the system enforces, the command reports an error. Without the
+// check, Go would crash with a stack trace.
 func TestAddressSpaceLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the limit is not enforced or not known on this system")

@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// printLine writes a line of a log or a result. It escapes untrusted text, so a label, name or path cannot end the line.
+// printLine writes a line of a log or a result. It escapes untrusted text, so a label, name or path
+// cannot end the line.
 func printLine(w io.Writer, format string, args ...any) error {
 	_, err := fmt.Fprintln(w, text.Escape(fmt.Sprintf(format, args...)))
 	return err
@@ -42,7 +43,8 @@ func writeJSON(cmd *cobra.Command, file string, v any) error {
 	return writeFile(cmd, file, data.Bytes())
 }
 
-// writeFile writes machine-readable data to a file, atomically, or to standard output if file is "-".
+// writeFile writes machine-readable data to a file, atomically, or to standard output if file is
+// "-".
 func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	return writeTo(cmd.OutOrStdout(), file, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -87,7 +89,8 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 	return writeOutput(cmd, tables.Bytes())
 }
 
-// reason returns the cause of an error about a file, without the path, for messages that already name it.
+// reason returns the cause of an error about a file, without the path, for messages that already
+// name it.
 func reason(err error) error {
 	var file *fs.PathError
 	if errors.As(err, &file) {

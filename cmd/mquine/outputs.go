@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Annotations of flags that name files, and of commands whose arguments name checkpoints or data sets.
+// Annotations of flags that name files, and of commands whose arguments name checkpoints or data
+// sets.
 const (
 	outputFlag     = "mquine-output"
 	inputFlag      = "mquine-input"
@@ -60,8 +61,8 @@ func outputs(cmd *cobra.Command) []output {
 	return files
 }
 
-// checkPaths refuses paths that are wrong on any file system: empty ones, such as from an unset shell variable, and
-// the same file for two outputs.
+// checkPaths refuses paths that are wrong on any file system: empty ones, such as from an unset
+// shell variable, and the same file for two outputs.
 func checkPaths(cmd *cobra.Command, args []string) error {
 	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -130,8 +131,9 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// checkOutputs checks, before the work begins, that the output files can be written. It refuses to replace a file that
-// the command reads and, without --force, a file that is read-only or part of a checkpoint, run or data set.
+// checkOutputs checks, before the work begins, that the output files can be written. It refuses to
+// replace a file that the command reads and, without --force, a file that is read-only or part of a
+// checkpoint, run or data set.
 func checkOutputs(cmd *cobra.Command, args []string) error {
 	files := slices.DeleteFunc(outputs(cmd), func(o output) bool { return o.path == "-" })
 	if len(files) == 0 {
@@ -193,7 +195,8 @@ var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|` +
 // guardError says why a file needs --force to be replaced.
 type guardError struct{ error }
 
-// guard refuses to replace a file that is read-only or looks like part of a checkpoint, run or data set.
+// guard refuses to replace a file that is read-only or looks like part of a checkpoint, run or data
+// set.
 func (o output) guard(target string, info fs.FileInfo) error {
 	if readOnly(target, info) {
 		return guardError{fmt.Errorf("--%s %s is read-only: choose another file", o.flag, o.path)}
@@ -205,8 +208,8 @@ func (o output) guard(target string, info fs.FileInfo) error {
 	return nil
 }
 
-// inputFiles returns the files that the command reads: those that flags and arguments name, and those in folders that
-// they name.
+// inputFiles returns the files that the command reads: those that flags and arguments name, and
+// those in folders that they name.
 func inputFiles(cmd *cobra.Command, args []string) []string {
 	var named []string
 	addData := func(dataset string) {
@@ -245,8 +248,8 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 	return files
 }
 
-// appendFiles appends the file at path, or the files in the folder at path, down to the given number of levels. It
-// skips hidden files.
+// appendFiles appends the file at path, or the files in the folder at path, down to the given
+// number of levels. It skips hidden files.
 func appendFiles(files []string, path string, levels int) []string {
 	entries, err := os.ReadDir(path)
 	if err != nil {

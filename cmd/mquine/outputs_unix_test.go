@@ -181,7 +181,8 @@ func TestOutputsToOneFile(t *testing.T) {
 		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }
 
-// A read-only file is not replaced without --force, even if root or the owner of the folder could replace it.
+// A read-only file is not replaced without --force, even if root or the owner of the folder could
+// replace it.
 func TestReadOnlyOutput(t *testing.T) {
 	w := newWorkplace(t)
 	path := w.path("o.json")

@@ -19,8 +19,9 @@ import (
 // peakTime is the duration of one measurement of a ceiling.
 const peakTime = 300 * time.Millisecond
 
-// peakRates holds measured ceilings of the processor: floating-point operations per second, and terms of a comparison
-// per second. A nil *peakRates stands for "not requested", and its methods do nothing.
+// peakRates holds measured ceilings of the processor: floating-point operations per second, and
+// terms of a comparison per second. A nil *peakRates stands for "not requested", and its methods do
+// nothing.
 type peakRates struct {
 	compare    kernel.Comparison
 	tier       kernel.Tier

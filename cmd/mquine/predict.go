@@ -162,7 +162,8 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	return nil
 }
 
-// checkSplits reports whether g has all three splits. With --filter-known, a missing split is an error.
+// checkSplits reports whether g has all three splits. With --filter-known, a missing split is an
+// error.
 func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
 	complete = true
 	for split := range kg.NumSplits {
@@ -217,7 +218,8 @@ func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, com
 	return err
 }
 
-// writeLists writes the answers of many queries as tab-separated lines. complete is as for knownText.
+// writeLists writes the answers of many queries as tab-separated lines. complete is as for
+// knownText.
 func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction, complete bool) error {
 	buf := newLineWriter(w)
 	buf.write("head", "relation", "tail", "rank", "label", "score", "known")
@@ -231,8 +233,8 @@ func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Pre
 	return buf.flush()
 }
 
-// knownText returns the text of the column known. complete says that the data set has all three splits. Only then
-// is an answer that is in no split certain to be unknown.
+// knownText returns the text of the column known. complete says that the data set has all three
+// splits. Only then is an answer that is in no split certain to be unknown.
 func knownText(known, complete bool) string {
 	switch {
 	case known:

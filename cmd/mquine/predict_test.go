@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TestPredictAgreesWithEval finds the true answers in the lists of predictions. Their positions must agree with the ranks.
+// TestPredictAgreesWithEval finds the true answers in the lists of predictions. Their positions
+// must agree with the ranks.
 func TestPredictAgreesWithEval(t *testing.T) {
 	w := newWorkplace(t)
 	ranks := w.path("ranks.tsv")

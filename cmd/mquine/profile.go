@@ -40,15 +40,16 @@ func addProfiling(root *cobra.Command) {
 	must(root.MarkPersistentFlagDirname("profile-dir"))
 }
 
-// profiled does the work of a command and writes the profile of --profile, if given, even if the work fails.
+// profiled does the work of a command and writes the profile of --profile, if given, even if the
+// work fails.
 func profiled(cmd *cobra.Command, work func() error) (err error) {
 	kind, ok := profileKinds[cmd.Flag("profile").Value.String()]
 	folder := cmd.Flag("profile-dir").Value.String()
 	if !ok {
 		return work()
 	}
-	// pkg/profile exits if it cannot create its file, so give it a fresh folder. Renaming the file afterwards makes
-	// it appear atomically.
+	// pkg/profile exits if it cannot create its file, so give it a fresh folder. Renaming the file
+	// afterwards makes it appear atomically.
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}

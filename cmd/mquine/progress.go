@@ -75,7 +75,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
-// reading returns a function for kg.ReportProgress that shows one reading of a data set, or several in turn.
+// reading returns a function for kg.ReportProgress that shows one reading of a data set, or several
+// in turn.
 func (m *meter) reading(data string) func(kg.OpenProgress) {
 	var start time.Time
 	return func(p kg.OpenProgress) {
@@ -131,7 +132,8 @@ func (m *meter) clear() {
 
 const collapsedNote = "most candidates have almost the same score, as in a collapsed model, and need slow exact scores"
 
-// collapsed reports whether most pairs of a target and a candidate are undecided after the first stage.
+// collapsed reports whether most pairs of a target and a candidate are undecided after the first
+// stage.
 func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
 
 // pairRate returns the number of pairs of a distinct query and a candidate per second.

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProtocolRotate compares the metrics with the output of the RotatE repository's code, digit by digit.
+// TestProtocolRotate compares the metrics with the output of the RotatE repository's code, digit by
+// digit.
 func TestProtocolRotate(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {

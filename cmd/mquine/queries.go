@@ -53,7 +53,8 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	return queries, nil
 }
 
-// parseQuery returns the query with the given head, relation and tail. Exactly one of head and tail must be unknown.
+// parseQuery returns the query with the given head, relation and tail. Exactly one of head and tail
+// must be unknown.
 func parseQuery(g *kg.Graph, fields [3]string) (kg.Query, error) {
 	head, relation, tail := fields[0], fields[1], fields[2]
 	q, anchor := kg.Query{Side: kg.Tail}, head
@@ -86,8 +87,8 @@ func queryFields(g *kg.Graph, q kg.Query) [3]string {
 // similarLabels is the number of labels that find suggests for an unknown one.
 const similarLabels = 3
 
-// find returns the identifier of a label in a vocabulary. The error for an unknown label says that owner has no such
-// kind, an entity or a relation, and suggests similar labels.
+// find returns the identifier of a label in a vocabulary. The error for an unknown label says that
+// owner has no such kind, an entity or a relation, and suggests similar labels.
 func find(owner string, v *kg.Vocabulary, kind, label string) (int32, error) {
 	if id, ok := v.ID(label); ok {
 		return id, nil

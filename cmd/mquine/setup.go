@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// setup holds the flags that eval and compare share: which queries to rank, and how to summarise the ranks.
+// setup holds the flags that eval and compare share: which queries to rank, and how to summarise
+// the ranks.
 type setup struct {
 	split      kg.Split
 	sides      rank.Sides

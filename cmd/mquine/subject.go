@@ -19,7 +19,8 @@ type subject struct {
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set concurrently, and shows its progress on log. The caller closes the subject.
+// open reads the checkpoint and the data set concurrently, and shows its progress on log. The
+// caller closes the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
 		c       *checkpoint.Checkpoint
@@ -59,7 +60,8 @@ func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error
 	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
 }
 
-// openCheckpoint opens a checkpoint. It reads the vocabularies from the folder vocabulary unless that is empty.
+// openCheckpoint opens a checkpoint. It reads the vocabularies from the folder vocabulary unless
+// that is empty.
 func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
 	var options []checkpoint.Option
 	if vocabulary != "" {
@@ -69,8 +71,8 @@ func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Ch
 	return c, explainRun(ctx, dir, err)
 }
 
-// explainRun returns a better error than err if dir is the folder of a training run, which users may mistake for a
-// checkpoint.
+// explainRun returns a better error than err if dir is the folder of a training run, which users
+// may mistake for a checkpoint.
 func explainRun(ctx context.Context, dir string, err error) error {
 	if err == nil || ctx.Err() != nil || exists(filepath.Join(dir, "model.safetensors")) {
 		return err
@@ -98,14 +100,16 @@ func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
 
 func (s *subject) close() { s.checkpoint.Close() }
 
-// verify returns an error if the checkpoint has changed since open. The caller must then discard its results.
+// verify returns an error if the checkpoint has changed since open. The caller must then discard
+// its results.
 func (s *subject) verify(ctx context.Context) error {
 	return phase(ctx, "verify", s.checkpoint.Verify)
 }
 
 func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }
 
-// triplesToRank returns the triples of a split. It returns an error if g lacks a split that a filter needs.
+// triplesToRank returns the triples of a split. It returns an error if g lacks a split that a
+// filter needs.
 func triplesToRank(g *kg.Graph, split kg.Split, filters ...rank.Filter) ([]kg.Triple, error) {
 	triples, err := g.Triples(split)
 	if err != nil {

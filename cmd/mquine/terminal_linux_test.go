@@ -31,7 +31,8 @@ func openTerminal(t *testing.T) (reader, terminal *os.File) {
 	return reader, terminal
 }
 
-// showOnTerminal runs the command with a terminal as its standard output, and returns the text on the terminal.
+// showOnTerminal runs the command with a terminal as its standard output, and returns the text on
+// the terminal.
 func showOnTerminal(t *testing.T, args ...string) string {
 	t.Helper()
 	reader, terminal := openTerminal(t)

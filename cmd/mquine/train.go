@@ -143,8 +143,8 @@ func (t *training) changed(cmd *cobra.Command) []string {
 	return names
 }
 
-// config returns the options of a new run. It starts from the preset, or from the defaults of the model that the file or
-// the flags name, and applies the file and then the flags.
+// config returns the options of a new run. It starts from the preset, or from the defaults of the
+// model that the file or the flags name, and applies the file and then the flags.
 func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	c = recipe.Default()
 	if t.preset != "" {
@@ -209,7 +209,8 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	return t.train(ctx, dir, machine, out, log)
 }
 
-// folder returns the folder of the run, after creating a new one or changing the epochs of an existing one.
+// folder returns the folder of the run, after creating a new one or changing the epochs of an
+// existing one.
 func (t *training) folder(
 	ctx context.Context, cmd *cobra.Command, machine train.Machine, log io.Writer,
 ) (string, error) {

@@ -23,7 +23,8 @@ func TestTrainKilled(t *testing.T) {
 	alone, killed := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "killed")
 	succeed(t, append(args, "--out", alone)...)
 
-	// The first kills come soon after the start, the others soon after the first epoch of a process.
+	// The first kills come soon after the start, the others soon after the first epoch of a
+	// process.
 	kills := 0
 	cmd := command(t, append(args, "--out", killed, "--threads", "1")...)
 	for {

@@ -132,7 +132,8 @@ func (t *tuning) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// readSpace reads the space. Options that it leaves out come from the preset or from the defaults of its model.
+// readSpace reads the space. Options that it leaves out come from the preset or from the defaults
+// of its model.
 func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
@@ -174,7 +175,8 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	return dir, search.Create(dir, g, space, t.plan)
 }
 
-// run searches until the budget is spent, all trials are done or ctx is cancelled, and prints the best trials.
+// run searches until the budget is spent, all trials are done or ctx is cancelled, and prints the
+// best trials.
 func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (err error) {
 	backend, err := t.compute.resolve()
 	if err != nil {

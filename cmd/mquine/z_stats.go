@@ -87,8 +87,8 @@ func (z *zStats) run(cmd *cobra.Command) error {
 		return err
 	}
 	report := values.Report()
-	// Do not lose results that took long to compute: write the files even if the tables cannot be printed, and the
-	// other way round.
+	// Do not lose results that took long to compute: write the files even if the tables cannot be
+	// printed, and the other way round.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}

@@ -1,9 +1,11 @@
-// Package atomicfile writes files and folders that appear complete or not at all. Begin with Write and Folder.
+// Package atomicfile writes files and folders that appear complete or not at all. Begin with Write
+// and Folder.
 //
-// A writer creates a file or folder under a temporary name in the same folder, syncs it, renames it, and syncs the
-// parent folder. An error or a crash leaves the previous contents in place. A temporary name has the form
-// ".NAME.RANDOM.mquine-tmp" with 16 hexadecimal digits, and the writing process holds a lock on it. The lock lets
-// Sweep recognise and remove what killed processes left behind. Every writer sweeps the folder that it writes to.
+// A writer creates a file or folder under a temporary name in the same folder, syncs it, renames
+// it, and syncs the parent folder. An error or a crash leaves the previous contents in place. A
+// temporary name has the form ".NAME.RANDOM.mquine-tmp" with 16 hexadecimal digits, and the writing
+// process holds a lock on it. The lock lets Sweep recognise and remove what killed processes left
+// behind. Every writer sweeps the folder that it writes to.
 package atomicfile
 
 import (
@@ -20,10 +22,10 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Write creates or replaces the file at path with the output of write, through a buffer. It follows a symbolic link and
-// replaces the file at its end. It cannot replace a pipe, a terminal or an open descriptor such as /dev/stdout, and
-// writes to it directly, with control characters escaped on a terminal. A replaced file keeps its permissions. The
-// permissions of a new file follow the umask.
+// Write creates or replaces the file at path with the output of write, through a buffer. It follows
+// a symbolic link and replaces the file at its end. It cannot replace a pipe, a terminal or an open
+// descriptor such as /dev/stdout, and writes to it directly, with control characters escaped on a
+// terminal. A replaced file keeps its permissions. The permissions of a new file follow the umask.
 //
 // The error names path and says why it cannot be written.
 func Write(path string, write func(w io.Writer) error) error {
@@ -85,8 +87,8 @@ type File struct {
 // Name returns the temporary path.
 func (f *File) Name() string { return f.file.Name() }
 
-// Write writes to the file, and syncs it every 64 MiB. A single sync of a large file at the end would take long, and no
-// signal could interrupt it.
+// Write writes to the file, and syncs it every 64 MiB. A single sync of a large file at the end
+// would take long, and no signal could interrupt it.
 func (f *File) Write(p []byte) (int, error) {
 	const piece = 1 << 26
 	if f.pending += len(p); f.pending > piece {
@@ -98,8 +100,9 @@ func (f *File) Write(p []byte) (int, error) {
 	return f.file.Write(p)
 }
 
-// Create begins a new file at path. Unlike Write, it does not follow a symbolic link at path: Commit replaces the link.
-// The caller ends with Commit. A deferred Discard is safe, because it does nothing after Commit.
+// Create begins a new file at path. Unlike Write, it does not follow a symbolic link at path:
+// Commit replaces the link. The caller ends with Commit. A deferred Discard is safe, because it
+// does nothing after Commit.
 func Create(path string) (*File, error) {
 	file, err := create(path)
 	return file, explain(path, err)
@@ -184,7 +187,8 @@ func (e *writeError) Error() string {
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// reason returns the cause of an error without the system call and the path, which the message already names.
+// reason returns the cause of an error without the system call and the path, which the message
+// already names.
 func reason(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err

@@ -19,9 +19,9 @@ func (e *ExistsError) Error() string {
 // Is reports whether target is fs.ErrExist.
 func (e *ExistsError) Is(target error) bool { return target == fs.ErrExist }
 
-// Folder creates the folder dir with the files that fill writes to a temporary folder. It creates parent folders as
-// needed. dir appears once all of its contents are on disk. Folder never replaces anything: if dir exists, the error is
-// an ExistsError. After any error, dir does not exist.
+// Folder creates the folder dir with the files that fill writes to a temporary folder. It creates
+// parent folders as needed. dir appears once all of its contents are on disk. Folder never replaces
+// anything: if dir exists, the error is an ExistsError. After any error, dir does not exist.
 //
 // fill must sync the files that it writes, as Write, File and Folder do.
 func Folder(dir string, fill func(temporary string) error) error {
@@ -79,8 +79,9 @@ type Temporary struct {
 	lock *os.File
 }
 
-// TemporaryFolder creates a folder in parent that only this user can read, with a temporary name derived from base. If
-// the process dies before Remove, the next writer in parent removes the folder.
+// TemporaryFolder creates a folder in parent that only this user can read, with a temporary name
+// derived from base. If the process dies before Remove, the next writer in parent removes the
+// folder.
 func TemporaryFolder(parent, base string) (*Temporary, error) {
 	temporary, err := temporaryFolder(parent, base, 0o700)
 	if err != nil {
@@ -125,8 +126,9 @@ func (t *Temporary) release() {
 	t.lock = nil
 }
 
-// SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not read the folder, or
-// if the file system does not sync folders: the files are in place, and the system syncs the entries later.
+// SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not
+// read the folder, or if the file system does not sync folders: the files are in place, and the
+// system syncs the entries later.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {

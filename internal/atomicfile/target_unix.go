@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkLink refuses a symbolic link in a sticky folder that everyone can write to, unless it belongs to this user
-// or to the owner of the folder.
+// checkLink refuses a symbolic link in a sticky folder that everyone can write to, unless it
+// belongs to this user or to the owner of the folder.
 func checkLink(path string, link fs.FileInfo) error {
 	parent, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -31,8 +31,8 @@ func checkLink(path string, link fs.FileInfo) error {
 	return nil
 }
 
-// openInPlace opens a target that cannot be replaced. It duplicates an open descriptor, so the output follows earlier
-// output even if the descriptor is a regular file.
+// openInPlace opens a target that cannot be replaced. It duplicates an open descriptor, so the
+// output follows earlier output even if the descriptor is a regular file.
 func openInPlace(path string) (*os.File, error) {
 	n, isOpen := descriptor(path)
 	if !isOpen {

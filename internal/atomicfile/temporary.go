@@ -13,7 +13,8 @@ import (
 // temporaryName matches exactly the names that temporaryPath makes.
 var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.mquine-tmp$`)
 
-// maxBase is the number of bytes of a name that go into its temporary name. File systems allow 255 in all.
+// maxBase is the number of bytes of a name that go into its temporary name. File systems allow 255
+// in all.
 const maxBase = 200
 
 // temporaryPath returns a temporary name for the file or folder at path, in the same folder.
@@ -26,8 +27,9 @@ func temporaryPath(path string) string {
 // errSwept says that another process swept a new file before this one locked it.
 var errSwept = errors.New("swept before it was locked")
 
-// reserve creates a file or folder under a temporary name for path, and locks it until it is closed. A sweep between
-// creating and locking mistakes it for the remains of a dead process and removes it. reserve then tries again.
+// reserve creates a file or folder under a temporary name for path, and locks it until it is
+// closed. A sweep between creating and locking mistakes it for the remains of a dead process and
+// removes it. reserve then tries again.
 func reserve(path string, make func(temporary string) (*os.File, error)) (temporary string, err error) {
 	for {
 		temporary = temporaryPath(path)
@@ -55,9 +57,10 @@ func isAt(file *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Sweep removes the temporary files and folders that dead processes left in dir. It recognises them by their names
-// and by their released locks, so it removes nothing on file systems without locks. It does not follow symbolic links
-// in dir. It ignores errors, because a leftover file is not a reason to fail.
+// Sweep removes the temporary files and folders that dead processes left in dir. It recognises them
+// by their names and by their released locks, so it removes nothing on file systems without locks.
+// It does not follow symbolic links in dir. It ignores errors, because a leftover file is not a
+// reason to fail.
 func Sweep(dir string) {
 	folder, err := os.Open(dir)
 	if err != nil {

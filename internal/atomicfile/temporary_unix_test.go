@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childFolder names an environment variable. If it is set, the test binary begins a file and a folder in that folder
-// and waits.
+// childFolder names an environment variable. If it is set, the test binary begins a file and a
+// folder in that folder and waits.
 const childFolder = "MQUINE_ATOMICFILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -126,7 +126,8 @@ func TestModesFollowUmask(t *testing.T) {
 	}
 }
 
-// A writer does not follow the link of another user in a folder like /tmp. Only root can make such a link here.
+// A writer does not follow the link of another user in a folder like /tmp. Only root can make such
+// a link here.
 func TestLinkOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a link to another user")

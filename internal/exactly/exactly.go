@@ -1,5 +1,5 @@
-// Package exactly supports tests of error bounds. It computes sums, products and norms without rounding,
-// and tracks the largest ratio of an error to its bound.
+// Package exactly supports tests of error bounds. It computes sums, products and norms without
+// rounding, and tracks the largest ratio of an error to its bound.
 package exactly
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// precision is the number of mantissa bits. It is enough for exact sums of products of float32 values and of most
-// float64 values. Quotients and square roots are rounded to it.
+// precision is the number of mantissa bits. It is enough for exact sums of products of float32
+// values and of most float64 values. Quotients and square roots are rounded to it.
 const precision = 1000
 
 // Of returns x as a big.Float.
@@ -90,8 +90,8 @@ func (r *Ratio) See(err *big.Float, bound float64) float64 {
 	return ratio
 }
 
-// Check fails the test if an error exceeded its bound, or if the largest ratio is below least. With both conditions,
-// the test notices a bound that is multiplied by less than least.
+// Check fails the test if an error exceeded its bound, or if the largest ratio is below least. With
+// both conditions, the test notices a bound that is multiplied by less than least.
 func (r *Ratio) Check(t testing.TB, least float64) {
 	t.Helper()
 	t.Logf("largest ratio of an error to its bound: %.4f", r.worst)

@@ -48,7 +48,8 @@ type mount struct {
 	unified     bool
 }
 
-// below returns the path of a group relative to the root of the mount, if the mount contains the group.
+// below returns the path of a group relative to the root of the mount, if the mount contains the
+// group.
 func (m mount) below(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' || slices.Contains(strings.Split(group, "/"), "..") { // outside this namespace
@@ -86,14 +87,15 @@ func (g group) room(s system, swap int64) number {
 	return number{limit.value - usage.value + g.cache(s) + max(swap, 0), limit.known && usage.known}
 }
 
-// roomWithSwap returns the bytes left under the group's limit on memory plus swap. Only version 1 has this limit.
+// roomWithSwap returns the bytes left under the group's limit on memory plus swap. Only version 1
+// has this limit.
 func (g group) roomWithSwap(s system) number {
 	limit, usage := s.number(g.dir+"/memory.memsw.limit_in_bytes"), s.number(g.dir+"/memory.memsw.usage_in_bytes")
 	return number{limit.value - usage.value + g.cache(s), limit.known && usage.known}
 }
 
-// cache returns the bytes charged to the group that the kernel can reclaim. In version 1, names with the prefix total_
-// include the subgroups.
+// cache returns the bytes charged to the group that the kernel can reclaim. In version 1, names
+// with the prefix total_ include the subgroups.
 func (g group) cache(s system) (bytes int64) {
 	stat := s.table(g.dir+"/memory.stat", singleBytes)
 	for _, name := range []string{"active_file", "inactive_file", "slab_reclaimable"} {

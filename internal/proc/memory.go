@@ -1,5 +1,6 @@
-// Package proc measures the resources of the process: its peak memory, its processor time, and the memory that the
-// machine and the limits of the process leave it. CheckMemory refuses work that does not fit.
+// Package proc measures the resources of the process: its peak memory, its processor time, and the
+// memory that the machine and the limits of the process leave it. CheckMemory refuses work that
+// does not fit.
 package proc
 
 import (
@@ -21,7 +22,8 @@ type Room struct {
 // Unlimited is the room of a process without a known limit.
 var Unlimited = Room{Bytes: math.MaxInt64}
 
-// AvailableMemory returns the room under the tightest known limit. It is a variable so that tests can replace it.
+// AvailableMemory returns the room under the tightest known limit. It is a variable so that tests
+// can replace it.
 var AvailableMemory = func() Room { return tightest(memoryLimits()) }
 
 func tightest(rooms []Room) Room {
@@ -48,13 +50,14 @@ func Total(needs []Need) (bytes int64) {
 	return bytes
 }
 
-// Negligible is the number of bytes below which CheckMemory never refuses and does not read the limits. The Go runtime
-// itself uses as much.
+// Negligible is the number of bytes below which CheckMemory never refuses and does not read the
+// limits. The Go runtime itself uses as much.
 const Negligible = 32 << 20
 
-// CheckMemory returns an error if work needs more memory than is available. Call it before the work, because Go cannot
-// recover from a failed allocation. needs should list only what the work is certain to allocate, so that no work is
-// refused that would succeed. advice tells the user what to do.
+// CheckMemory returns an error if work needs more memory than is available. Call it before the
+// work, because Go cannot recover from a failed allocation. needs should list only what the work is
+// certain to allocate, so that no work is refused that would succeed. advice tells the user what to
+// do.
 func CheckMemory(work, advice string, needs ...Need) error {
 	need := Total(needs)
 	if need < Negligible {
@@ -80,7 +83,8 @@ func CheckMemory(work, advice string, needs ...Need) error {
 
 func size(bytes int64) string { return humanize.IBytes(uint64(bytes)) }
 
-// idleHeap returns the number of bytes of address space that the heap has reserved but does not use.
+// idleHeap returns the number of bytes of address space that the heap has reserved but does not
+// use.
 func idleHeap() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

@@ -15,14 +15,16 @@ func memoryLimits() []Room { return system{"/", idleHeap()}.rooms() }
 // system reads the folders proc and sys below root.
 type system struct {
 	root string
-	// idle is the number of bytes of address space that the process has reserved and can still fill.
+	// idle is the number of bytes of address space that the process has reserved and can still
+	// fill.
 	idle int64
 }
 
-// rooms returns the room under each known limit. Each limit counts differently. An allocation uses up address space and
-// the data segment even before anything writes to it, but the idle part of the heap is available. The limits of the
-// machine and of control groups count resident memory. There the page cache, including mapped checkpoints, is
-// available, because the kernel drops it when memory is needed.
+// rooms returns the room under each known limit. Each limit counts differently. An allocation uses
+// up address space and the data segment even before anything writes to it, but the idle part of the
+// heap is available. The limits of the machine and of control groups count resident memory. There
+// the page cache, including mapped checkpoints, is available, because the kernel drops it when
+// memory is needed.
 func (s system) rooms() []Room {
 	memory := s.table("proc/meminfo", kibibytes)
 	status := s.table("proc/self/status", kibibytes)
@@ -62,7 +64,8 @@ type number struct {
 
 func (n number) negative() number { return number{-n.value, n.known} }
 
-// boundless is the value from which a limit counts as unlimited. Version 1 of control groups writes 2⁶³ − 4096.
+// boundless is the value from which a limit counts as unlimited. Version 1 of control groups writes
+// 2⁶³ − 4096.
 const boundless = 1 << 60
 
 // parse reads a number. "max" and "unlimited" give an unknown number.

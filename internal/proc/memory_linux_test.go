@@ -186,7 +186,8 @@ func TestRooms(t *testing.T) {
 		"the idle part of the heap is available")
 }
 
-// limitProbe names the environment variable that makes the test binary try how much memory it can map.
+// limitProbe names the environment variable that makes the test binary try how much memory it can
+// map.
 const limitProbe = "MQUINE_TEST_LIMIT"
 
 func TestMain(m *testing.M) {
@@ -197,9 +198,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// probe prints the name of the limit, and whether it can map a little more and a little less memory than the room
-// outside the heap. A thread that the runtime starts meanwhile needs up to 72 MiB of address space, including the
-// arenas of the C library, so probe repeats until the room has not changed.
+// probe prints the name of the limit, and whether it can map a little more and a little less memory
+// than the room outside the heap. A thread that the runtime starts meanwhile needs up to 72 MiB of
+// address space, including the arenas of the C library, so probe repeats until the room has not
+// changed.
 func probe() {
 	const little = 16 << 20
 	outside := func() (int64, string) {

@@ -13,7 +13,8 @@ func Name[T ~uint8](names []string, v T, kind string) string {
 	return fmt.Sprintf("%s(%d)", kind, uint8(v))
 }
 
-// ParseName returns the enumeration value with the given name. The error for an unknown name lists the known ones.
+// ParseName returns the enumeration value with the given name. The error for an unknown name lists
+// the known ones.
 func ParseName[T ~uint8](names []string, name, kind string) (T, error) {
 	for v, n := range names {
 		if n == name {

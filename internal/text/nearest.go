@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Nearest returns the n words with the smallest edit distance to word, nearest first, for messages such as "did you
-// mean". Words at the same distance keep their order. If there are fewer than n words, Nearest returns all of them.
+// Nearest returns the n words with the smallest edit distance to word, nearest first, for messages
+// such as "did you mean". Words at the same distance keep their order. If there are fewer than n
+// words, Nearest returns all of them.
 func Nearest(word string, words []string, n int) []string {
 	type candidate struct {
 		word     string
@@ -25,7 +26,8 @@ func Nearest(word string, words []string, n int) []string {
 	return nearest
 }
 
-// Similar is like Nearest, but leaves out words whose edit distance exceeds two fifths of the longer length.
+// Similar is like Nearest, but leaves out words whose edit distance exceeds two fifths of the
+// longer length.
 func Similar(word string, words []string, n int) []string {
 	var similar []string
 	for _, w := range words {

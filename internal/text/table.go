@@ -9,15 +9,16 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table is a table of text and numbers. Each method that writes it escapes the cells for its format.
+// Table is a table of text and numbers. Each method that writes it escapes the cells for its
+// format.
 type Table struct {
 	numbers []int
 	header  []any
 	rows    [][]any
 }
 
-// NewTable returns an empty table. The listed columns, counted from 1, hold numbers and are right-aligned. All
-// others hold text and are left-aligned.
+// NewTable returns an empty table. The listed columns, counted from 1, hold numbers and are
+// right-aligned. All others hold text and are left-aligned.
 func NewTable(numbers ...int) *Table { return &Table{numbers: numbers} }
 
 // AppendHeader sets the column names. Markdown does not escape them.
@@ -63,8 +64,8 @@ func escapeCells(cells []any) table.Row {
 	return row
 }
 
-// Markdown returns the table in GitHub's Markdown. It does not escape the header and the columns of numbers,
-// because the program itself writes them, and their brackets are not links.
+// Markdown returns the table in GitHub's Markdown. It does not escape the header and the columns of
+// numbers, because the program itself writes them, and their brackets are not links.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	for _, name := range t.header {
@@ -111,7 +112,8 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// latexEscaper also protects brackets: LaTeX would read one at the start of a row as an argument of the preceding \\.
+// latexEscaper also protects brackets: LaTeX would read one at the start of a row as an argument of
+// the preceding \\.
 var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
 	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `[`, `{[}`, `]`, `{]}`)
 

@@ -1,15 +1,15 @@
-// Package text shows untrusted text safely: labels, names, metadata and messages from data sets, checkpoints,
-// folders and servers. Unescaped, such text can move the cursor, write to the clipboard, reverse the reading order,
-// hide part of itself, break a table row, or become a link.
+// Package text shows untrusted text safely: labels, names, metadata and messages from data sets,
+// checkpoints, folders and servers. Unescaped, such text can move the cursor, write to the
+// clipboard, reverse the reading order, hide part of itself, break a table row, or become a link.
 //
-// Escape replaces dangerous characters by Go escapes and leaves everything else alone, so labels in any script
-// stay readable. It is idempotent. The package has one function or type for each destination: Escape for a line,
-// Table, Markdown and JSON for documents, and Writer for streams. CSV and tab-separated output is exact because
-// programs read it and compare labels, so a spreadsheet must import such columns as text. Exact escapes it only on
-// a terminal.
+// Escape replaces dangerous characters by Go escapes and leaves everything else alone, so labels in
+// any script stay readable. It is idempotent. The package has one function or type for each
+// destination: Escape for a line, Table, Markdown and JSON for documents, and Writer for streams.
+// CSV and tab-separated output is exact because programs read it and compare labels, so a
+// spreadsheet must import such columns as text. Exact escapes it only on a terminal.
 //
-// The package also formats counts (Comma, Count, Plural), enumeration names (Name) and suggestions for misspelt
-// names (Nearest, Similar).
+// The package also formats counts (Comma, Count, Plural), enumeration names (Name) and suggestions
+// for misspelt names (Nearest, Similar).
 package text
 
 import (
@@ -26,8 +26,9 @@ import (
 //   - line and paragraph separators, and directional marks, overrides and isolates: \u2028, \u202e
 //   - other invisible characters, such as zero-width spaces, soft hyphens, fillers and tags: \u200b, \U000e0041
 //
-// Persian, the scripts of India and emoji need joiners (U+200C, U+200D) and variation selectors. Escape keeps a
-// single one after a visible character outside ASCII, and a joiner after U+FE0F. It does not escape backslashes.
+// Persian, the scripts of India and emoji need joiners (U+200C, U+200D) and variation selectors.
+// Escape keeps a single one after a visible character outside ASCII, and a joiner after U+FE0F. It
+// does not escape backslashes.
 func Escape(s string) string {
 	shown, _ := appendEscaped(nil, s, 0, "", goEscape)
 	if shown == nil {
@@ -36,9 +37,10 @@ func Escape(s string) string {
 	return string(shown)
 }
 
-// appendEscaped appends s to b, with hidden characters written by escape, except for the control characters in keep.
-// previous is the character before s, or 0 at the start of the text. It returns the last character of s for the next
-// call. If b is nil and nothing needs escaping, it returns nil.
+// appendEscaped appends s to b, with hidden characters written by escape, except for the control
+// characters in keep. previous is the character before s, or 0 at the start of the text. It returns
+// the last character of s for the next call. If b is nil and nothing needs escaping, it returns
+// nil.
 func appendEscaped(b []byte, s string, previous rune, keep string, escape func(b []byte, r rune) []byte) ([]byte, rune) {
 	done := 0 // b already holds s[:done]
 	for i := 0; i < len(s); {
@@ -109,9 +111,9 @@ func goEscape(b []byte, r rune) []byte {
 	return fmt.Appendf(b, `\U%08x`, r)
 }
 
-// Markdown returns s for a line or a table cell in Markdown. Beyond Escape, it prevents s from becoming HTML, an
-// entity, a link, code, mathematics or emphasis, and from ending the cell. An https:// address can still become a link
-// to itself.
+// Markdown returns s for a line or a table cell in Markdown. Beyond Escape, it prevents s from
+// becoming HTML, an entity, a link, code, mathematics or emphasis, and from ending the cell. An
+// https:// address can still become a link to itself.
 func Markdown(s string) string {
 	s = Escape(s)
 	var b strings.Builder

@@ -58,8 +58,9 @@ func TestEscapeLeavesOrdinaryText(t *testing.T) {
 	}
 }
 
-// TestEscapeCharacters checks every character. Go reads an escape back as the original character. An unescaped
-// character is neither a control character nor one that Unicode lists for its effect on the display.
+// TestEscapeCharacters checks every character. Go reads an escape back as the original character.
+// An unescaped character is neither a control character nor one that Unicode lists for its effect
+// on the display.
 func TestEscapeCharacters(t *testing.T) {
 	misleading := func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Join_Control, unicode.Pattern_White_Space, unicode.Variation_Selector) && r != ' ' ||
@@ -85,7 +86,8 @@ func TestEscapeCharacters(t *testing.T) {
 // hostile draws text that is full of dangerous characters.
 var hostile = rapid.StringOf(rapid.SampledFrom([]rune("ab1_*|`<>[]()!&;#$~\\:/\n\r\t\x1b\a\x7f\u009b\u200b\u200d\u200c\u202e\u2066\u2028\ufe0fé❤👩\U000e0041 ")))
 
-// requireShown checks that every character is visible. If lines is set, it allows line feeds and tabs.
+// requireShown checks that every character is visible. If lines is set, it allows line feeds and
+// tabs.
 func requireShown(t require.TestingT, s string, lines bool) {
 	require.True(t, utf8.ValidString(s), "%q", s)
 	for _, r := range s {
@@ -104,8 +106,8 @@ func TestEscapeTwice(t *testing.T) {
 	})
 }
 
-// TestMarkdown renders the output of Markdown with tables and raw HTML enabled. The page must show the output of
-// Escape as plain text.
+// TestMarkdown renders the output of Markdown with tables and raw HTML enabled. The page must show
+// the output of Escape as plain text.
 func TestMarkdown(t *testing.T) {
 	markdown := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough), goldmark.WithRendererOptions(rendering.WithUnsafe()))
 	check := func(t require.TestingT, s string) {

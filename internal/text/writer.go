@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another writer. It is the
-// last line of defence for a stream of lines and tables. Callers escape text that must not break a line or shift a
-// column themselves. Several goroutines may use a Writer at once.
+// Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
+// writer. It is the last line of defence for a stream of lines and tables. Callers escape text that
+// must not break a line or shift a column themselves. Several goroutines may use a Writer at once.
 type Writer struct {
 	w io.Writer
 
@@ -26,7 +26,8 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 // Unwrap returns the underlying writer.
 func (w *Writer) Unwrap() io.Writer { return w.w }
 
-// Write writes p, escaped. It keeps an incomplete character at the end of p for the next Write or Flush.
+// Write writes p, escaped. It keeps an incomplete character at the end of p for the next Write or
+// Flush.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,8 +64,9 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Exact returns a writer for text that programs read, such as tab-separated lines. It removes the escaping if w is a
-// Writer, so every byte reaches the destination unchanged. If w leads to a terminal, the text is escaped all the same.
+// Exact returns a writer for text that programs read, such as tab-separated lines. It removes the
+// escaping if w is a Writer, so every byte reaches the destination unchanged. If w leads to a
+// terminal, the text is escaped all the same.
 func Exact(w io.Writer) io.Writer {
 	w = Unescaped(w)
 	if OnTerminal(w) {
@@ -73,7 +75,8 @@ func Exact(w io.Writer) io.Writer {
 	return w
 }
 
-// OnTerminal reports whether w writes to a terminal. It looks through writers that have a method Unwrap.
+// OnTerminal reports whether w writes to a terminal. It looks through writers that have a method
+// Unwrap.
 func OnTerminal(w io.Writer) bool {
 	for {
 		switch x := w.(type) {
@@ -87,8 +90,8 @@ func OnTerminal(w io.Writer) bool {
 	}
 }
 
-// Unescaped returns the underlying writer if w is a Writer, and otherwise w. A progress bar needs it for its control
-// characters.
+// Unescaped returns the underlying writer if w is a Writer, and otherwise w. A progress bar needs
+// it for its control characters.
 func Unescaped(w io.Writer) io.Writer {
 	if escaping, ok := w.(*Writer); ok {
 		return escaping.w

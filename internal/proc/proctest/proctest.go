@@ -34,9 +34,9 @@ type Job struct {
 // jobKey names the environment variable that holds the index of the job for a child process.
 const jobKey = "MQUINE_TEST_JOB"
 
-// CompareEstimates runs each job in a separate process and compares the estimate with the peak memory of the process.
-// The estimate must not exceed the peak, so that no work is refused that would succeed, and must reach 70% of it.
-// The test must do nothing else.
+// CompareEstimates runs each job in a separate process and compares the estimate with the peak
+// memory of the process. The estimate must not exceed the peak, so that no work is refused that
+// would succeed, and must reach 70% of it. The test must do nothing else.
 func CompareEstimates(t *testing.T, jobs []Job) {
 	if job, err := strconv.Atoi(os.Getenv(jobKey)); err == nil {
 		needs, work := jobs[job].Prepare(t)
