@@ -59,7 +59,8 @@ func TestEvalBadInput(t *testing.T) {
 	// longer adds an entity that has a label but no row in the checkpoint.
 	longer := func(b []byte) []byte { return append(b, "60\tnobody\n"...) }
 	noHashes := func(b []byte) []byte {
-		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256", "relations_sha000").Replace(string(b)))
+		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256",
+			"relations_sha000").Replace(string(b)))
 	}
 	longerVocabulary := copyFolder(t, w.model, func(name string, b []byte) []byte {
 		switch name {
@@ -76,26 +77,43 @@ func TestEvalBadInput(t *testing.T) {
 		more        []string
 		sentence    string
 	}{
-		"no such checkpoint":    {model: w.path("none"), sentence: "there is no checkpoint " + w.path("none")},
-		"a file for a folder":   {model: filepath.Join(w.model, "entities.tsv"), sentence: "entities.tsv is not a folder"},
-		"not a checkpoint":      {model: w.data, sentence: "is not a checkpoint: it has no model.safetensors"},
-		"truncated parameters":  {model: copyFolder(t, w.model, replacing("model.safetensors", truncated)), sentence: "model.safetensors"},
-		"empty parameters":      {model: copyFolder(t, w.model, replacing("model.safetensors", emptied)), sentence: "model.safetensors"},
-		"no vocabulary":         {model: copyFolder(t, w.model, without("relations.tsv")), sentence: "relations.tsv is missing"},
-		"another vocabulary":    {model: copyFolder(t, w.model, replacing("entities.tsv", longer)), sentence: "is not the file that model.safetensors was saved with"},
-		"wrong shapes":          {model: longerVocabulary, sentence: `tensor "entity" has shape [60 21], and mquine with d = 6, 61 entities`},
-		"unknown data set":      {data: "no-such-set", sentence: `no data set "no-such-set" in`},
-		"no such folder":        {data: w.path("none/"), sentence: "no such file"},
-		"not a data set":        {data: w.model, sentence: "holds no data set"},
-		"no test split":         {data: copyFolder(t, w.data, without("test.txt")), sentence: "has no test split: put test.txt"},
-		"no valid split":        {data: copyFolder(t, w.data, without("valid.txt")), more: []string{"--split", "valid"}, sentence: "has no valid split: put valid.txt"},
-		"no train split to use": {data: copyFolder(t, w.data, without("train.txt")), sentence: "filter train leaves out what the train split knows, and data set families has no train split: put train.txt into"},
-		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")), sentence: "filter all leaves out what the valid split knows"},
-		"no train for groups":   {data: copyFolder(t, w.data, without("train.txt")), more: []string{"--filters", "none", "--by", "category"}, sentence: "groups by category: data set families has no train split"},
-		"empty split":           {data: copyFolder(t, w.data, replacing("test.txt", emptied)), sentence: "test.txt holds no triple: if the data set has no test split, remove the file"},
-		"empty filter":          {data: copyFolder(t, w.data, replacing("valid.txt", emptied)), sentence: "valid.txt holds no triple"},
-		"empty training":        {data: copyFolder(t, w.data, replacing("train.txt", emptied)), sentence: "train.txt holds no triple"},
-		"malformed line":        {data: copyFolder(t, w.data, replacing("test.txt", malformed)), sentence: "test.txt:3: 2 fields instead of 3"},
+		"no such checkpoint": {model: w.path("none"), sentence: "there is no checkpoint " + w.path("none")},
+		"a file for a folder": {model: filepath.Join(w.model, "entities.tsv"),
+			sentence: "entities.tsv is not a folder"},
+		"not a checkpoint": {model: w.data, sentence: "is not a checkpoint: it has no model.safetensors"},
+		"truncated parameters": {model: copyFolder(t, w.model, replacing("model.safetensors", truncated)),
+			sentence: "model.safetensors"},
+		"empty parameters": {model: copyFolder(t, w.model, replacing("model.safetensors", emptied)),
+			sentence: "model.safetensors"},
+		"no vocabulary": {model: copyFolder(t, w.model, without("relations.tsv")),
+			sentence: "relations.tsv is missing"},
+		"another vocabulary": {model: copyFolder(t, w.model, replacing("entities.tsv", longer)),
+			sentence: "is not the file that model.safetensors was saved with"},
+		"wrong shapes": {model: longerVocabulary,
+			sentence: `tensor "entity" has shape [60 21], and mquine with d = 6, 61 entities`},
+		"unknown data set": {data: "no-such-set", sentence: `no data set "no-such-set" in`},
+		"no such folder":   {data: w.path("none/"), sentence: "no such file"},
+		"not a data set":   {data: w.model, sentence: "holds no data set"},
+		"no test split": {data: copyFolder(t, w.data, without("test.txt")),
+			sentence: "has no test split: put test.txt"},
+		"no valid split": {data: copyFolder(t, w.data, without("valid.txt")),
+			more: []string{"--split", "valid"}, sentence: "has no valid split: put valid.txt"},
+		"no train split to use": {data: copyFolder(t, w.data, without("train.txt")),
+			sentence: "filter train leaves out what the train split knows, and data set families has no " +
+				"train split: put train.txt into"},
+		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")),
+			sentence: "filter all leaves out what the valid split knows"},
+		"no train for groups": {data: copyFolder(t, w.data, without("train.txt")),
+			more:     []string{"--filters", "none", "--by", "category"},
+			sentence: "groups by category: data set families has no train split"},
+		"empty split": {data: copyFolder(t, w.data, replacing("test.txt", emptied)),
+			sentence: "test.txt holds no triple: if the data set has no test split, remove the file"},
+		"empty filter": {data: copyFolder(t, w.data, replacing("valid.txt", emptied)),
+			sentence: "valid.txt holds no triple"},
+		"empty training": {data: copyFolder(t, w.data, replacing("train.txt", emptied)),
+			sentence: "train.txt holds no triple"},
+		"malformed line": {data: copyFolder(t, w.data, replacing("test.txt", malformed)),
+			sentence: "test.txt:3: 2 fields instead of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -229,7 +247,8 @@ func TestFullStandardOutput(t *testing.T) {
 		cmd := command(t, args...)
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		require.Error(t, cmd.Run())
-		outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}.requireSentence(t, exitFailed, "no space left on device")
+		outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}.requireSentence(t, exitFailed,
+			"no space left on device")
 	}
 	info, err := os.Stat("/dev/full")
 	require.NoError(t, err)
@@ -250,7 +269,7 @@ func TestTierCap(t *testing.T) {
 	t.Setenv("MQUINE_CPU", "-avx2")
 	mquine(t, append(eval, "--backend", "avx2")...).requireSentence(t, exitFailed, "backend avx2: ")
 	info := succeed(t, "info").stdout
-	assert.Contains(t, info, "generic: the best that MQUINE_CPU=-avx2 allows")
+	assert.Contains(t, info, "generic (the best that MQUINE_CPU=-avx2 allows)")
 	assert.Regexp(t, `(?m)^kernels use +no extensions$`, info)
 	t.Setenv("MQUINE_CPU", "-sse")
 	mquine(t, eval...).requireSentence(t, exitFailed,

@@ -89,7 +89,8 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 		b, remove, err := compare.Build(ctx, revision, pkg, dir, label)
 		return b, func() {
 			if problem := remove(); problem != nil {
-				printLine(log, "note: cannot remove a temporary worktree (run git worktree prune): %s", oneLine(problem))
+				printLine(log, "note: cannot remove a temporary worktree (run git worktree prune): %s",
+					oneLine(problem))
 			}
 		}, err
 	}

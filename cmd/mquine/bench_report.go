@@ -34,7 +34,8 @@ because results of different machines are not comparable.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&results, "results", results, "read results from this `folder`, with a subfolder for each class of machine")
+	cmd.Flags().StringVar(&results, "results", results,
+		"read results from this `folder`, with a subfolder for each class of machine")
 	markInput(cmd, "results")
 	addOutput(cmd, &out, "out", "write the page to `file` (- is standard output)")
 	return cmd

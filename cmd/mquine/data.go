@@ -87,7 +87,8 @@ or an http or https address. The checksums must match here too.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "read the data set from this folder, archive or file: a `path` or an address")
+	cmd.Flags().StringVar(&from, "from", "",
+		"read the data set from this folder, archive or file: a `path` or an address")
 	return cmd
 }
 

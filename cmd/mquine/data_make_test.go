@@ -30,12 +30,14 @@ func dataMake(t *testing.T, args ...string) (string, error) {
 
 func TestDataMakeFamilies(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "clan")
-	report, err := dataMake(t, "families", "--out", dir, "--entities", "100", "--train", "700", "--valid", "30", "--test", "40", "--seed", "9")
+	report, err := dataMake(t, "families", "--out", dir, "--entities", "100", "--train", "700", "--valid", "30",
+		"--test", "40", "--seed", "9")
 	require.NoError(t, err)
 	assert.Contains(t, report, "100 entities, 17 relations, 700 training, 30 validation and 40 test triples")
 	assert.Contains(t, report, "has_parent, lives_in, lives_in")
 
-	want, _, err := synth.Families(context.Background(), synth.Config{Entities: 100, Train: 700, Valid: 30, Test: 40, Seed: 9})
+	want, _, err := synth.Families(context.Background(), synth.Config{Entities: 100, Train: 700, Valid: 30, Test: 40,
+		Seed: 9})
 	require.NoError(t, err)
 	requireWritten(t, dir, want)
 }

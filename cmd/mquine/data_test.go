@@ -129,8 +129,10 @@ func TestDataGet(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "test.txt.gz")))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.txt"), []byte("a\tr\tb\n"), 0o644))
 			stdout, _, err = data(t, "info", "umls")
-			require.EqualError(t, err, filepath.Join(dir, "test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
-				`remove the file and run "mquine data get umls", or rename the folder if it holds another data set`)
+			require.EqualError(t, err,
+				filepath.Join(dir,
+					"test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
+					`remove the file and run "mquine data get umls", or rename the folder if it holds another data set`)
 			require.Regexp(t, `(?m)^valid +652 +not installed$`, stdout)
 			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 lines instead of 661`, stdout)
 			stdout, _, err = data(t, "list")
@@ -156,12 +158,15 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 	dir := filepath.Join(os.Getenv("MQUINE_DATA"), "umls")
 	require.NoError(t, os.Remove(filepath.Join(dir, "valid.txt.gz")))
 	path := filepath.Join(dir, "valid.txt")
-	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("acquired_abnormality\tlocation_of\texperimental_model_of_disease\n", 652)), 0o644))
+	require.NoError(t,
+		os.WriteFile(path, []byte(strings.Repeat("acquired_abnormality\tlocation_of\texperimental_model_of_disease\n",
+			652)), 0o644))
 
 	report := filepath.Join(t.TempDir(), "info.json")
 	stdout, _, err := data(t, "info", "umls", "--json", report)
 	require.ErrorContains(t, err, path+" has the sha256 checksum ")
-	require.ErrorContains(t, err, `it is damaged or another version; to download a file again, remove it and run "mquine data get umls"`)
+	require.ErrorContains(t, err,
+		`it is damaged or another version; to download a file again, remove it and run "mquine data get umls"`)
 	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are there all the same")
 	require.Regexp(t, `(?m)^valid +652 +differs: `, stdout)
 	var info struct {
@@ -169,7 +174,8 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 		Problem string
 	}
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
-	require.Equal(t, []string{"matches", "differs", "matches"}, []string{info.Public.Files[0].State, info.Public.Files[1].State, info.Public.Files[2].State})
+	require.Equal(t, []string{"matches", "differs", "matches"},
+		[]string{info.Public.Files[0].State, info.Public.Files[1].State, info.Public.Files[2].State})
 	require.Empty(t, info.Problem)
 
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -118,7 +118,8 @@ func trainDemo(ctx context.Context, log io.Writer, c recipe.Recipe, g *kg.Graph,
 	m.Progress = func(p train.Progress) {
 		done, total := int64((p.Epoch-1)*p.Total+p.Done), int64(p.Epochs*p.Total)
 		t := time.Since(start)
-		meter.show(done, total, t, fmt.Sprintf("training, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+		meter.show(done, total, t,
+			fmt.Sprintf("training, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
 	}
 	t, err := train.NewTrainer(ctx, c, g, m)
 	if err != nil {

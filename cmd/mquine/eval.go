@@ -90,12 +90,14 @@ the table to standard error.`,
 		rank.None, rank.Train, rank.All)
 	e.setup.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
-	addChoice(cmd, &e.screen, "screen", "`format` of the first stage for dot products on the processor: auto, float32, "+
-		"int8 or int16; affects the speed only",
+	addChoice(cmd, &e.screen, "screen",
+		"`format` of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
+			"affects the speed only",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
 	flags.BoolVar(&e.peak, "peak", false,
 		"measure the multiply-add rate of the processor and print the share that the ranking reached")
 	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
-	addOutput(cmd, &e.ranksFile, "ranks", "write the ranks of all queries, tab-separated, to `file` (- is standard output)")
+	addOutput(cmd, &e.ranksFile, "ranks",
+		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")
 	return cmd
 }

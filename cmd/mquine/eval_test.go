@@ -64,14 +64,16 @@ func TestEvalScreens(t *testing.T) {
 	}
 	succeed(t, "init", "--model", "transe-l1", "--dim", "6", "--data", w.data, "--out", w.path("transe"))
 	mquine(t, "eval", "--model", w.path("transe"), "--data", w.data, "--screen", "int8").
-		requireSentence(t, exitFailed, "--screen int8 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
+		requireSentence(t, exitFailed,
+			"--screen int8 is for dot products, but model transe-l1 uses comparison l1: leave out --screen")
 }
 
 // TestEvalFixture compares the ranks with those that an independent program computed in float64.
 func TestEvalFixture(t *testing.T) {
 	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")
 	if fixtures == "" || datasets == "" {
-		t.Skip("MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
+		t.Skip(
+			"MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
 	}
 	dir := filepath.Join(fixtures, "mquine-umls")
 	for _, path := range []string{dir, filepath.Join(datasets, "umls")} {
@@ -144,7 +146,8 @@ func TestEvalJSON(t *testing.T) {
 	w := newWorkplace(t)
 	ranks, report := w.path("ranks.tsv"), w.path("report.json")
 	succeed(t, "eval", "--model", w.model, "--data", w.data, "--ranks", ranks, "--json", report,
-		"--filters", "all,none", "--hits", "2,5", "--by", "category,relation", "--threads", "2", "--backend", "generic", "--peak")
+		"--filters", "all,none", "--hits", "2,5", "--by", "category,relation", "--threads", "2",
+		"--backend", "generic", "--peak")
 	text, err := os.ReadFile(report)
 	require.NoError(t, err)
 	r := readReport(t, text)
@@ -154,7 +157,8 @@ func TestEvalJSON(t *testing.T) {
 	sum := sha256.Sum256(parameters)
 	assert.Equal(t, hex.EncodeToString(sum[:]), r.CheckpointSHA256)
 	assert.Equal(t, "mquine.eval/1", r.Schema)
-	assert.Equal(t, []any{"families", "mquine", 6, "generic", 2, 80}, []any{r.Data, r.Model, r.Dim, r.Tier, r.Threads, r.Queries})
+	assert.Equal(t, []any{"families", "mquine", 6, "generic", 2, 80},
+		[]any{r.Data, r.Model, r.Dim, r.Tier, r.Threads, r.Queries})
 	assert.NotEmpty(t, r.Machine)
 
 	for _, key := range []string{"load_s", "pack_s", "rank_s", "total_s"} {
@@ -219,7 +223,8 @@ func must1[T any](v T, err error) T {
 func TestEvalTable(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", "--model", w.model, "--data", w.data}
-	o := succeed(t, append(eval, "--sides", "head", "--filters", "all", "--ties", "pessimistic", "--by", "category", "--split", "valid")...)
+	o := succeed(t, append(eval, "--sides", "head", "--filters", "all", "--ties", "pessimistic", "--by", "category",
+		"--split", "valid")...)
 	assert.Contains(t, o.stdout, "families valid: mquine (d = 6), 60 candidates, pessimistic ties")
 	assert.Contains(t, o.stdout, "By category: filter all, side head, pessimistic ties")
 	assert.NotContains(t, o.stdout, "both")

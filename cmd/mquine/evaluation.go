@@ -41,7 +41,8 @@ type evaluation struct {
 // realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
-		setup: newSetup(), protocol: fullProtocol, filters: []rank.Filter{rank.None, rank.Train, rank.All}, start: start,
+		setup: newSetup(), protocol: fullProtocol,
+		filters: []rank.Filter{rank.None, rank.Train, rank.All}, start: start,
 	}
 	e.compute.setDefaults()
 	return e
@@ -100,7 +101,8 @@ func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine
 		case e.peak:
 			return nil, nil, errors.New("--peak measures the processor: leave it out, or do not use GPUs")
 		case e.screen != rank.AutoScreen:
-			return nil, nil, fmt.Errorf("--screen %s applies to the processor: leave it out, or do not use GPUs", e.screen)
+			return nil, nil, fmt.Errorf("--screen %s applies to the processor: leave it out, or do not use GPUs",
+				e.screen)
 		}
 	}
 	return e.gpus.open(e.compute, log, meter)
@@ -242,7 +244,8 @@ func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
 	t.writeNotes(w)
 	c := t.checkpoint.Model.Config()
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
-		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides, text.Plural(c.Entities, "candidate"))
+		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
+		text.Plural(c.Entities, "candidate"))
 	bytes, slices := rank.Memory(t.checkpoint.Model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
 	if slices > 1 {

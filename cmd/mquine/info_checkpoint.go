@@ -63,7 +63,8 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 
 	// Minimum, maximum and rms are over finite values, and the norms are over finite rows.
 	t = text.NewTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
-	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median", "max"})
+	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median",
+		"max"})
 	for _, tensor := range c.Tensors {
 		name, more := beginning(tensor.Name)
 		row := table.Row{name + more, tensor.DType, shapeText(tensor.Shape)}

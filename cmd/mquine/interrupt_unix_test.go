@@ -62,23 +62,27 @@ func TestInterrupt(t *testing.T) {
 	})
 	t.Run("profile", func(t *testing.T) {
 		profiles := t.TempDir()
-		cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic", "--profile", "cpu", "--profile-dir", profiles)
+		cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic", "--profile", "cpu",
+			"--profile-dir", profiles)
 		o := interrupt(t, cmd, "candidate features", os.Interrupt)
 		path := filepath.Join(profiles, "cpu.pprof")
-		assert.Equal(t, outcome{exitInterrupted, "", "profile: go tool pprof " + path + "\nmquine eval: interrupted\n"}, o)
+		assert.Equal(t, outcome{exitInterrupted, "", "profile: go tool pprof " + path +
+			"\nmquine eval: interrupted\n"}, o)
 		requireFiles(t, profiles, "cpu.pprof")
 		assert.Regexp(t, `(?s)command: .*mquine eval.*phase: .*(data|features|kernel)`, pprofTags(t, path))
 	})
 	t.Run("init", func(t *testing.T) {
 		out := filepath.Join(dir, "other")
-		cmd := command(t, "init", "--model", "mquine", "--dim", "48", "--data", data, "--out", out, "--kind", "clustered", "--backend", "generic")
+		cmd := command(t, "init", "--model", "mquine", "--dim", "48", "--data", data, "--out", out, "--kind",
+			"clustered", "--backend", "generic")
 		o := interrupt(t, cmd, "fitting", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
 		requireFiles(t, dir, "zipf", "checkpoint")
 	})
 	t.Run("random init", func(t *testing.T) {
 		// 400 MB take seconds to draw and to write.
-		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out", filepath.Join(dir, "other")}
+		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out",
+			filepath.Join(dir, "other")}
 		o := interrupt(t, command(t, init...), "", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
 		requireFiles(t, dir, "zipf", "checkpoint")

@@ -72,21 +72,29 @@ func newVictims(t *testing.T) []victim {
 			prepare: func(t *testing.T, dir string) { succeedIn(t, dir, trainArgs...) },
 		},
 		{
-			name: "tune", args: []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "2", "--out", "search"},
+			name: "tune", args: []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "2",
+				"--out", "search"},
 			folder: "search", again: []string{"tune", "--resume", "search"},
-			results: []string{"search/best.yaml", "search/search.yaml", "search/trial-001/last", "search/trial-002/best"},
+			results: []string{"search/best.yaml", "search/search.yaml", "search/trial-001/last",
+				"search/trial-002/best"},
 		},
-		{name: "eval", args: []string{"eval", "--model", w.model, "--data", w.data, "--json", "o.json", "--ranks", "o.tsv"}, results: []string{"o.tsv"}},
-		{name: "init", args: []string{"init", "--model", "mquine", "--dim", "8", "--data", w.data, "--out", "checkpoint"}, results: []string{"checkpoint"}},
+		{name: "eval", args: []string{"eval", "--model", w.model, "--data", w.data, "--json", "o.json", "--ranks",
+			"o.tsv"}, results: []string{"o.tsv"}},
+		{name: "init", args: []string{"init", "--model", "mquine", "--dim", "8", "--data", w.data, "--out",
+			"checkpoint"}, results: []string{"checkpoint"}},
 		{
-			name: "import", args: []string{"import", "--from", "rotate", rotate, "checkpoint", "--vocab", vocabulary}, results: []string{"checkpoint"},
+			name: "import", args: []string{"import", "--from", "rotate", rotate, "checkpoint", "--vocab",
+				vocabulary}, results: []string{"checkpoint"},
 		},
-		{name: "data make", args: []string{"data", "make", "families", "--entities", "60", "--out", "graph"}, results: []string{"graph"}},
-		{name: "data import", args: []string{"data", "import", w.data, "--name", "mine"}, results: []string{"data/mine"}},
+		{name: "data make", args: []string{"data", "make", "families", "--entities", "60", "--out", "graph"},
+			results: []string{"graph"}},
+		{name: "data import", args: []string{"data", "import", w.data, "--name", "mine"},
+			results: []string{"data/mine"}},
 	}
 	if shared := os.Getenv("MQUINE_DATA"); shared != "" {
 		victims = append(victims, victim{
-			name: "data get", args: []string{"data", "get", "umls", "--from", filepath.Join(shared, "umls")}, results: []string{"data/umls"},
+			name: "data get", args: []string{"data", "get", "umls", "--from",
+				filepath.Join(shared, "umls")}, results: []string{"data/umls"},
 		})
 	}
 	return victims

@@ -81,7 +81,8 @@ func newWorkplace(t *testing.T) workplace {
 	t.Helper()
 	dir := t.TempDir()
 	w := workplace{dir, filepath.Join(dir, "families"), filepath.Join(dir, "checkpoint")}
-	succeed(t, "data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20", "--test", "40")
+	succeed(t, "data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20",
+		"--test", "40")
 	succeed(t, "init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.model, "--kind", "clustered")
 	return w
 }

@@ -55,7 +55,8 @@ func TestMutatedInputs(t *testing.T) {
 		{run, "log.jsonl", []string{"train", "--resume", run}},
 		{search, "trials.jsonl", []string{"tune", "--resume", search}},
 		{search, "search.yaml", []string{"tune", "--resume", search}},
-		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out", w.path("other")}},
+		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out",
+			w.path("other")}},
 		{w.dir, "queries.tsv", []string{"predict", "--model", w.model, "--data", w.data, "--in", queries}},
 	} {
 		t.Run(c.args[0]+" "+c.file, func(t *testing.T) { mutate(t, w, filepath.Join(c.folder, c.file), c.args) })

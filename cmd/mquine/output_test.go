@@ -55,7 +55,8 @@ func TestOutputFollowsLinks(t *testing.T) {
 
 	none := filepath.Join(dir, "none", "f.json")
 	o := mquine(t, "data", "list", "--json", none)
-	assert.Equal(t, outcome{exitFailed, "", "mquine data list: cannot write " + none + ": no such file or directory\n"}, o)
+	assert.Equal(t, outcome{exitFailed, "", "mquine data list: cannot write " + none +
+		": no such file or directory\n"}, o)
 }
 
 func TestSizes(t *testing.T) {

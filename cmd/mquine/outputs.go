@@ -73,7 +73,8 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 	if empty != "" {
 		return fmt.Errorf("--%s has an empty value: give it a value, or leave it out", empty)
 	}
-	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") { // the commands for shell completion accept empty arguments
+	// The commands for shell completion, such as __complete, accept empty arguments.
+	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") {
 		return errors.New("an argument is empty")
 	}
 	files := outputs(cmd)

@@ -20,12 +20,15 @@ import (
 // commandsWithFiles returns commands that write files as well as a table.
 func commandsWithFiles(w workplace) map[string][]string {
 	json, tsv, svg := w.path("out.json"), w.path("out.tsv"), w.path("out.svg")
-	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0], "\t")
+	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0],
+		"\t")
 	return map[string][]string{
-		"eval":      {"eval", "--model", w.model, "--data", w.data, "--by", "relation,degree", "--json", json, "--ranks", tsv},
-		"compare":   {"compare", w.model, w.model, "--data", w.data, "--json", json},
-		"z stats":   {"z", "stats", "--data", w.data, "--json", json, "--tsv", tsv, "--plot", svg},
-		"z show":    {"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail", triple[2], "--json", json},
+		"eval": {"eval", "--model", w.model, "--data", w.data, "--by", "relation,degree", "--json", json,
+			"--ranks", tsv},
+		"compare": {"compare", w.model, w.model, "--data", w.data, "--json", json},
+		"z stats": {"z", "stats", "--data", w.data, "--json", json, "--tsv", tsv, "--plot", svg},
+		"z show": {"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail",
+			triple[2], "--json", json},
 		"data info": {"data", "info", w.data, "--json", json},
 		"data list": {"data", "list", "--json", json},
 		"info":      {"info", w.model, "--json", json},
@@ -88,7 +91,8 @@ func TestFilesOutliveTheTable(t *testing.T) {
 			cmd := command(t, args...)
 			cmd.Stdout, cmd.Stderr = full, &stderr
 			require.Error(t, cmd.Run())
-			outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.requireSentence(t, exitFailed, "no space left on device")
+			outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.requireSentence(t, exitFailed,
+				"no space left on device")
 			requireOutputs(t, args)
 		})
 	}
@@ -155,7 +159,8 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		append(eval, "--json", config),
 		{"bench", "report", "--results", "../../bench/results", "--out", parameters},
 	} {
-		mquine(t, args...).requireSentence(t, exitFailed, "looks like part of a checkpoint, run or data set: choose another file, or add --force to replace it")
+		mquine(t, args...).requireSentence(t, exitFailed,
+			"looks like part of a checkpoint, run or data set: choose another file, or add --force to replace it")
 	}
 	assert.Equal(t, "mine", string(must1(os.ReadFile(config))))
 	assert.Equal(t, before[parameters], string(must1(os.ReadFile(parameters))))
@@ -172,7 +177,8 @@ func TestOutputsToOneFile(t *testing.T) {
 	require.NoError(t, os.Symlink(w.dir, folder))
 	t.Chdir(w.dir)
 	for _, pair := range [][2]string{
-		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link, there}, {"hard", "there"}, {"-", "-"},
+		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link,
+			there}, {"hard", "there"}, {"-", "-"},
 	} {
 		mquine(t, "eval", "--model", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
 			requireSentence(t, exitUsage, "--json and --ranks name the same file")
@@ -188,7 +194,8 @@ func TestReadOnlyOutput(t *testing.T) {
 	path := w.path("o.json")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o444))
 	args := []string{"z", "stats", "--data", w.data, "--json", path}
-	mquine(t, args...).requireSentence(t, exitFailed, "--json "+path+" is read-only: choose another file, or add --force to replace it")
+	mquine(t, args...).requireSentence(t, exitFailed,
+		"--json "+path+" is read-only: choose another file, or add --force to replace it")
 	assert.Equal(t, "mine", string(must1(os.ReadFile(path))))
 	succeed(t, append(args, "--force")...)
 	assert.True(t, json.Valid(must1(os.ReadFile(path))))
@@ -215,7 +222,8 @@ func TestEmptyPaths(t *testing.T) {
 	} {
 		mquine(t, args...).requireSentence(t, exitUsage, "has an empty value: give it a value, or leave it out")
 	}
-	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data}, {"import", "--from", "rotate", w.model, ""}} {
+	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data},
+		{"import", "--from", "rotate", w.model, ""}} {
 		mquine(t, args...).requireSentence(t, exitUsage, "an argument is empty")
 	}
 	requireFiles(t, w.dir, "families", "checkpoint")
@@ -226,7 +234,8 @@ func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
 		dir := t.TempDir()
-		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs", "1000000")
+		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs",
+			"1000000")
 		o := interrupt(t, cmd, "epoch 1 ", syscall.SIGHUP)
 		assert.Equal(t, exitInterrupted, o.status, o.stderr)
 		requireFiles(t, dir, "run")

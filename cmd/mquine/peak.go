@@ -65,7 +65,8 @@ func (c *peakRates) print(w io.Writer, r *metrics.Report) error {
 	if r.Share > 0 {
 		line += fmt.Sprintf(" The ranking reached %.1f%% of it.", 100*r.Share)
 		if r.Screen != rank.Float32Screen.String() {
-			line += fmt.Sprintf("\nThe share can exceed 100%%: the %s stage is faster than float32 multiply-adds.", r.Screen)
+			line += fmt.Sprintf("\nThe share can exceed 100%%: the %s stage is faster than float32 multiply-adds.",
+				r.Screen)
 		}
 	}
 	if c.compare != kernel.Dot {

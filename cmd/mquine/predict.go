@@ -199,7 +199,8 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	}
 	file, err := input.Open(ctx, p.in)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read queries from %s: %w; name a file, or - for standard input", p.in, reason(err))
+		return nil, fmt.Errorf("cannot read queries from %s: %w; name a file, or - for standard input", p.in,
+			reason(err))
 	}
 	defer file.Close()
 	return readQueries(name, file, g)

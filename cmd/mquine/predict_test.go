@@ -72,7 +72,8 @@ func TestPredictAgreesWithEval(t *testing.T) {
 	require.Zero(t, o.status, o.stderr)
 	assert.NotContains(t, o.stdout, "\tyes\n")
 	for _, backend := range []string{"generic", "auto"} {
-		again := mquineReading(t, input.String(), append(predict, "--filter-known", "--backend", backend, "--threads", "3")...)
+		again := mquineReading(t, input.String(), append(predict, "--filter-known", "--backend", backend, "--threads",
+			"3")...)
 		require.Equal(t, o.stdout, again.stdout, backend)
 	}
 }
@@ -114,7 +115,8 @@ func TestPredictWithoutSplit(t *testing.T) {
 			}
 			return contents
 		})
-		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation, "-k", "100"}
+		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation,
+			"-k", "100"}
 		mquine(t, append(predict, "--filter-known")...).requireSentence(t, exitFailed,
 			"--filter-known needs the "+split+" split, which data set families lacks: put "+split+".txt into "+data)
 		o := succeed(t, predict...)
@@ -140,8 +142,10 @@ func TestPredictBadInput(t *testing.T) {
 		requireSentence(t, exitFailed, `the checkpoint has no entity "zzz"`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
 		requireSentence(t, exitFailed, "put ? in only one of the head and tail columns")
-	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
-	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "cannot read queries from "+w.dir+": is a directory")
+	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed,
+		"mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
+	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed,
+		"cannot read queries from "+w.dir+": is a directory")
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{
@@ -160,7 +164,8 @@ func TestPredictBadInput(t *testing.T) {
 	}
 
 	// CRLF line ends and a byte order mark are accepted.
-	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known, append(predict, "--in", "-", "-k", "1")...)
+	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known,
+		append(predict, "--in", "-", "-k", "1")...)
 	require.Zero(t, o.status, o.stderr)
 	assert.Equal(t, 3, strings.Count(o.stdout, "\n"))
 }

@@ -55,8 +55,10 @@ func (m *meter) ranking(p rank.Progress) {
 func (m *meter) fitting() func(train.Progress) {
 	start := time.Now()
 	return func(p train.Progress) {
-		done, total, t := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total), time.Since(start)
-		m.show(done, total, t, fmt.Sprintf("fitting, round %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+		done, total := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total)
+		t := time.Since(start)
+		m.show(done, total, t,
+			fmt.Sprintf("fitting, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
 	}
 }
 

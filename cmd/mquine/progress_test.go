@@ -35,7 +35,8 @@ func TestProgressCollapsed(t *testing.T) {
 	m := newMeter(&log)
 	for s := range 9 {
 		done := int64(s) * 1e6
-		m.ranking(rank.Progress{Done: done, Total: 10e6, Compared: done, Undecided: done/2 + 1, Elapsed: time.Duration(s) * time.Second})
+		m.ranking(rank.Progress{Done: done, Total: 10e6, Compared: done, Undecided: done/2 + 1,
+			Elapsed: time.Duration(s) * time.Second})
 	}
 	assert.Equal(t, "note: "+collapsedNote+"; 8s left\n", log.String(), "once, and with the time left")
 }

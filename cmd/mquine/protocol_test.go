@@ -16,7 +16,8 @@ import (
 func TestProtocolRotate(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {
-		t.Skip("MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
+		t.Skip(
+			"MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
 	}
 	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
 		dir := filepath.Join(fixtures, "rotate-repo-"+name+"-umls")

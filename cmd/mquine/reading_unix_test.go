@@ -30,7 +30,8 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 	data := replace(copyFolder(t, w.data, without("valid.txt")), "valid.txt")
 	trained, search, space := w.path("run"), w.path("search"), w.path("space.yaml")
 	succeed(t, "train", "--data", w.data, "--dim", "4", "--epochs", "1", "--out", trained)
-	require.NoError(t, os.WriteFile(space, []byte("dim: 4\nepochs: 1\nlearning_rate: {min: 0.001, max: 0.01}\n"), 0o644))
+	require.NoError(t, os.WriteFile(space, []byte("dim: 4\nepochs: 1\nlearning_rate: {min: 0.001, max: 0.01}\n"),
+		0o644))
 	succeed(t, "tune", "--data", w.data, "--space", space, "--trials", "1", "--out", search)
 	for name, args := range map[string][]string{
 		"eval":            {"eval", "--model", w.model, "--data", data},
@@ -40,15 +41,16 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 		"init":            {"init", "--model", "mquine", "--dim", "4", "--data", data, "--out", w.path("out")},
 		"data info":       {"data", "info", data},
 		"data import":     {"data", "import", data, "--name", "mine"},
-		"data get":        {"data", "get", "nations", "--from", replace(copyFolder(t, w.data, without("train.txt")), "train.txt")},
-		"train data":      {"train", "--data", data, "--out", w.path("out")},
-		"train config":    {"train", "--data", w.data, "--config", pipe, "--out", w.path("out")},
-		"train print":     {"train", "--config", pipe, "--print-config"},
-		"train resume":    {"train", "--resume", replace(trained, "config.yaml")},
-		"tune space":      {"tune", "--data", w.data, "--space", pipe, "--trials", "1", "--out", w.path("out")},
-		"tune resume":     {"tune", "--resume", replace(search, "trials.jsonl")},
-		"z stats":         {"z", "stats", "--data", data},
-		"bench compare":   {"bench", "compare", pipe, pipe},
+		"data get": {"data", "get", "nations", "--from",
+			replace(copyFolder(t, w.data, without("train.txt")), "train.txt")},
+		"train data":    {"train", "--data", data, "--out", w.path("out")},
+		"train config":  {"train", "--data", w.data, "--config", pipe, "--out", w.path("out")},
+		"train print":   {"train", "--config", pipe, "--print-config"},
+		"train resume":  {"train", "--resume", replace(trained, "config.yaml")},
+		"tune space":    {"tune", "--data", w.data, "--space", pipe, "--trials", "1", "--out", w.path("out")},
+		"tune resume":   {"tune", "--resume", replace(search, "trials.jsonl")},
+		"z stats":       {"z", "stats", "--data", data},
+		"bench compare": {"bench", "compare", pipe, pipe},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("MQUINE_DATA", t.TempDir())

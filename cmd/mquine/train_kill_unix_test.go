@@ -76,7 +76,8 @@ func TestTrainLocksItsFolder(t *testing.T) {
 	lines := bufio.NewScanner(pipe)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
 	}
-	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed, "another process is at work in "+dir+": wait until it ends, or stop it")
+	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed,
+		"another process is at work in "+dir+": wait until it ends, or stop it")
 	require.NoError(t, cmd.Process.Kill())
 	_, err = io.Copy(io.Discard, pipe)
 	require.NoError(t, err)

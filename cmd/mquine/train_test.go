@@ -11,18 +11,21 @@ import (
 )
 
 // trainingFiles lists the files in the folder of a run with validation.
-var trainingFiles = []string{"config.yaml", "log.jsonl", "state.safetensors", "best", "last", "loss.svg", "validation.svg"}
+var trainingFiles = []string{"config.yaml", "log.jsonl", "state.safetensors", "best", "last", "loss.svg",
+	"validation.svg"}
 
 func smallFamilies(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "families")
-	succeed(t, "data", "make", "families", "--out", data, "--entities", "100", "--train", "400", "--valid", "20", "--test", "40")
+	succeed(t, "data", "make", "families", "--out", data, "--entities", "100", "--train", "400", "--valid", "20",
+		"--test", "40")
 	return data
 }
 
 func TestTrain(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
-	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128", "--valid-every", "3", "--dropout", "0")
+	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128",
+		"--valid-every", "3", "--dropout", "0")
 	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, mrr/both/all 0.")
 	assert.Contains(t, o.stderr, "\nepoch 4  loss ")
 	requireFiles(t, dir, trainingFiles...)
@@ -78,8 +81,10 @@ func TestTrainOptions(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("dim: 5\nepochs: 2\nbatch: 100\n"), 0o600))
 
 	// Flags override the file, which overrides the preset.
-	o := succeed(t, "train", "--preset", "paper:wn18", "--config", file, "--epochs", "3", "--filter=false", "--z-samples", "0", "--print-config")
-	for _, line := range []string{"dim: 5", "epochs: 3", "batch: 100", "gamma: 9", "filter: false", "z_samples: 0", "negatives: independent"} {
+	o := succeed(t, "train", "--preset", "paper:wn18", "--config", file, "--epochs", "3", "--filter=false",
+		"--z-samples", "0", "--print-config")
+	for _, line := range []string{"dim: 5", "epochs: 3", "batch: 100", "gamma: 9", "filter: false", "z_samples: 0",
+		"negatives: independent"} {
 		assert.Contains(t, o.stdout, "\n"+line+"\n")
 	}
 	// The printed options are a valid configuration.
@@ -93,16 +98,22 @@ func TestTrainOptions(t *testing.T) {
 		text   string
 	}{
 		{[]string{"--out", out}, exitUsage, "give --data to start a run, or --resume to continue one"},
-		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage, `--loss "hinge": choose from softmax, paper, bce and margin`},
-		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage, `--dim "0": must be a whole number from 1 to 32768`},
-		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed, `x.yaml:2: unknown option "epoch": the nearest is epochs`},
+		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage,
+			`--loss "hinge": choose from softmax, paper, bce and margin`},
+		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage,
+			`--dim "0": must be a whole number from 1 to 32768`},
+		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed,
+			`x.yaml:2: unknown option "epoch": the nearest is epochs`},
 		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
 		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "they are codex-l, codex-m,"},
 		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
-		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed, "set filter to true"},
+		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed,
+			"set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
-		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed, "negatives is all: set one or the other"},
-		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
+		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed,
+			"negatives is all: set one or the other"},
+		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
+			"products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
 		{[]string{"--resume", out}, exitFailed, "is not the folder of a training"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},

@@ -319,8 +319,9 @@ func (l *tuningLog) step(p train.Progress) {
 		left = fmt.Sprintf(", %s left of the budget", max(0, time.Until(l.deadline)).Round(time.Second))
 	}
 	rate := float64(p.Done) / p.Elapsed.Seconds()
-	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed, fmt.Sprintf("trial %d, epoch %d of %d, loss %s, %s triples/s%s",
-		l.job.Trial, p.Epoch, l.job.Epochs, l.training.parts(p.Loss), quantity(rate), left))
+	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed,
+		fmt.Sprintf("trial %d, epoch %d of %d, loss %s, %s triples/s%s",
+			l.job.Trial, p.Epoch, l.job.Epochs, l.training.parts(p.Loss), quantity(rate), left))
 }
 
 // end prints the result of a trial at a rung.

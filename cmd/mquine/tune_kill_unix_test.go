@@ -44,9 +44,11 @@ func TestTuneKilled(t *testing.T) {
 	}
 	assert.Equal(t, trials(alone), trials(killed))
 	for _, file := range []string{"best.yaml", "trial-001/last/model.safetensors", "trial-006/best/model.safetensors"} {
-		assert.Equal(t, must1(os.ReadFile(filepath.Join(alone, file))), must1(os.ReadFile(filepath.Join(killed, file))), file)
+		assert.Equal(t, must1(os.ReadFile(filepath.Join(alone, file))),
+			must1(os.ReadFile(filepath.Join(killed, file))), file)
 	}
-	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001", "trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
+	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001",
+		"trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
 }
 
 // After Ctrl-C, a search prints its table.
@@ -56,6 +58,8 @@ func TestTuneInterrupted(t *testing.T) {
 	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir)
 	o := interrupt(t, cmd, "trial 2 at epoch 2", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
-	assert.Regexp(t, `(?s)^trial  epochs  mrr.*To finish its run:\n  mquine train --resume .*To continue the search:\n  mquine tune --resume .*\n$`, o.stdout)
+	assert.Regexp(t,
+		`(?s)^trial  epochs  mrr.*To finish its run:\n  mquine train --resume .*`+
+			`To continue the search:\n  mquine tune --resume .*\n$`, o.stdout)
 	assert.Regexp(t, `mquine tune: interrupted\n$`, o.stderr)
 }

@@ -64,7 +64,8 @@ standard output, and the tables go to standard error.`,
 	addConvention(cmd, &z.convention)
 	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
 	jsonFlag(cmd, &z.jsonFile)
-	addOutput(cmd, &z.tsvFile, "tsv", "write the values of all triples, tab-separated, to `file` (- is standard output)")
+	addOutput(cmd, &z.tsvFile, "tsv",
+		"write the values of all triples, tab-separated, to `file` (- is standard output)")
 	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `file`")
 	return cmd
 }
@@ -81,7 +82,8 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	writeNotes(cmd.ErrOrStderr(), g.Notes)
 	meter := newMeter(cmd.ErrOrStderr())
 	sides := z.sides.List()
-	values, err := zpattern.NewSplitValues(cmd.Context(), g, z.split, sides, z.convention, 0, meter.counting(len(sides)))
+	values, err := zpattern.NewSplitValues(cmd.Context(), g, z.split, sides, z.convention, 0,
+		meter.counting(len(sides)))
 	meter.clear()
 	if err != nil {
 		return err

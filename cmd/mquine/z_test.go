@@ -50,7 +50,8 @@ func TestZStatsOfRealData(t *testing.T) {
 	o := succeed(t, "z", "stats", "--data", dir, "--sides", "tail", "--json", "-")
 	var r zReportJSON
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
-	assert.Equal(t, []zCasesJSON{{Side: "tail", Convention: "paper", N: 3134, Easy: 314, Neutral: 2697, Hard: 123}}, r.Cases)
+	assert.Equal(t, []zCasesJSON{{Side: "tail", Convention: "paper", N: 3134, Easy: 314, Neutral: 2697, Hard: 123}},
+		r.Cases)
 	assert.Regexp(t, `tail +3,134 +314 \(10%\) +2,697 \(86%\) +123 \(4%\)`, o.stderr)
 }
 
@@ -58,7 +59,8 @@ func TestZStatsOfRealData(t *testing.T) {
 func TestZStatsFiles(t *testing.T) {
 	w := newWorkplace(t)
 	jsonFile, tsvFile, plotFile := w.path("z.json"), w.path("z.tsv"), w.path("z.svg")
-	o := succeed(t, "z", "stats", "--data", w.data, "--relations", "--json", jsonFile, "--tsv", tsvFile, "--plot", plotFile)
+	o := succeed(t, "z", "stats", "--data", w.data, "--relations", "--json", jsonFile, "--tsv", tsvFile, "--plot",
+		plotFile)
 	assert.Contains(t, o.stdout, "families test: Z-patterns of 40 triples in 300 training triples, convention paper")
 
 	var r zReportJSON
@@ -81,7 +83,8 @@ func TestZStatsFiles(t *testing.T) {
 		if c.Relation != "" {
 			of += c.Relation + " "
 		}
-		assert.Equal(t, []int{counts[of+"easy"], counts[of+"neutral"], counts[of+"hard"]}, []int{c.Easy, c.Neutral, c.Hard}, of)
+		assert.Equal(t, []int{counts[of+"easy"], counts[of+"neutral"], counts[of+"hard"]},
+			[]int{c.Easy, c.Neutral, c.Hard}, of)
 		assert.Equal(t, c.N, c.Easy+c.Neutral+c.Hard)
 	}
 	for _, h := range append(r.RankZ, r.Z) {
@@ -119,12 +122,14 @@ func TestZStatsFiles(t *testing.T) {
 // TestZShow uses the pattern in the paper's figure: e1 → e2 ← e3 → e4 suggests e1 → e4.
 func TestZShow(t *testing.T) {
 	dir := writeDataset(t, map[string]string{
-		"train.txt": "e1\tr\te2\ne3\tr\te2\ne3\tr\te4\ne3\tr\te3\ne1\tr\te3\n", "valid.txt": "e3\tother\te2\n", "test.txt": "e1\tr\te4\n",
+		"train.txt": "e1\tr\te2\ne3\tr\te2\ne3\tr\te4\ne3\tr\te3\ne1\tr\te3\n",
+		"valid.txt": "e3\tother\te2\n", "test.txt": "e1\tr\te4\n",
 	})
 	show := []string{"z", "show", "--data", dir, "--head", "e1", "--relation", "r"}
 	o := succeed(t, append(show, "--tail", "e4")...)
 	assert.Contains(t, o.stdout, "(e1, r, e4) is in test of ")
-	assert.Contains(t, o.stdout, "n_Z = 2, convention paper\nside tail: rank_Z = 1, easy\nside head: rank_Z = 1, easy\n")
+	assert.Contains(t, o.stdout,
+		"n_Z = 2, convention paper\nside tail: rank_Z = 1, easy\nside head: rank_Z = 1, easy\n")
 	assert.Regexp(t, `(?m)^e1 +→ +e2 +← +e3 +→ +e4$\n^e1 +→ +e3 +← +e3 +→ +e4$`, o.stdout)
 
 	o = succeed(t, append(show, "--tail", "e4", "--convention", "definition", "--json", "-")...)
@@ -145,7 +150,8 @@ func TestZShow(t *testing.T) {
 	assert.NotContains(t, o.stdout, "←")
 
 	mquine(t, append(show, "--tail", "e5")...).requireSentence(t, exitFailed, `has no entity "e5"`)
-	mquine(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "R2", "--tail", "e1").requireSentence(t, exitFailed, `has no relation "R2"`)
+	mquine(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "R2", "--tail", "e1").requireSentence(t,
+		exitFailed, `has no relation "R2"`)
 	o = succeed(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "other", "--tail", "e1")
 	assert.Contains(t, o.stdout, "n_Z = 0", "a relation without training triples")
 }
@@ -156,12 +162,17 @@ func TestZBadInput(t *testing.T) {
 	mquine(t, "z", "stats", "--data", noTrain).requireSentence(t, exitFailed, "has no train split")
 	mquine(t, "z", "stats", "--data", emptyTest).requireSentence(t, exitFailed, "test.txt holds no triple")
 	onlyTrain := writeDataset(t, map[string]string{"train.txt": "a\tr\tb\n"})
-	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "valid").requireSentence(t, exitFailed, "has no valid split")
-	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "train", "--json", noTrain).requireSentence(t, exitFailed, "it is a folder")
-	mquine(t, "z", "show", "--data", noTrain, "--head", "a", "--relation", "r", "--tail", "b").requireSentence(t, exitFailed, "has no train split")
+	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "valid").requireSentence(t, exitFailed,
+		"has no valid split")
+	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "train", "--json", noTrain).requireSentence(t, exitFailed,
+		"it is a folder")
+	mquine(t, "z", "show", "--data", noTrain, "--head", "a", "--relation", "r", "--tail", "b").requireSentence(t,
+		exitFailed, "has no train split")
 	mquine(t, "z", "stats").requireSentence(t, exitUsage, "--data is missing")
-	mquine(t, "z", "stats", "--data", "d", "--convention", "mine").requireSentence(t, exitUsage, "choose from paper and definition")
-	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage, "name the same file")
+	mquine(t, "z", "stats", "--data", "d", "--convention", "mine").requireSentence(t, exitUsage,
+		"choose from paper and definition")
+	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage,
+		"name the same file")
 	mquine(t, "z", "show", "--data", "d").requireSentence(t, exitUsage, "--head, --relation and --tail are missing")
 }
 
@@ -170,7 +181,8 @@ func TestZAndCompareInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{
-		{"z", "stats", "--data", w.data, "--json", w.path("z.json"), "--tsv", w.path("z.tsv"), "--plot", w.path("z.svg")},
+		{"z", "stats", "--data", w.data, "--json", w.path("z.json"), "--tsv", w.path("z.tsv"), "--plot",
+			w.path("z.svg")},
 		{"z", "show", "--data", w.data, "--head", "a", "--relation", "b", "--tail", "c"},
 		{"compare", w.model, w.model, "--data", w.data, "--json", w.path("c.json")},
 	} {
@@ -189,7 +201,8 @@ func TestEvalByZCaseAndDegree(t *testing.T) {
 	for _, convention := range []string{"paper", "definition"} {
 		zFile, evalFile := w.path("z.json"), w.path("eval.json")
 		succeed(t, "z", "stats", "--data", w.data, "--convention", convention, "--json", zFile)
-		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "z-case,degree", "--convention", convention, "--json", evalFile)
+		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "z-case,degree", "--convention",
+			convention, "--json", evalFile)
 		assert.Contains(t, o.stdout, "By z-case: filter all, side both, realistic ties, convention "+convention)
 		assert.Contains(t, o.stdout, "By degree: ")
 
@@ -206,7 +219,8 @@ func TestEvalByZCaseAndDegree(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, map[string]int{"z-case tail": 40, "z-case head": 40, "z-case both": 80, "degree tail": 40, "degree head": 40, "degree both": 80}, whole)
+		assert.Equal(t, map[string]int{"z-case tail": 40, "z-case head": 40, "z-case both": 80, "degree tail": 40,
+			"degree head": 40, "degree both": 80}, whole)
 		for _, c := range z.Cases {
 			assert.Equal(t, []int{c.Easy, c.Neutral, c.Hard},
 				[]int{sizes[c.Side+" easy"], sizes[c.Side+" neutral"], sizes[c.Side+" hard"]}, c.Side)

@@ -105,7 +105,8 @@ func TestWriteToFullDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, before.Mode()&fs.ModeDevice)
 	err = Write(device, writeText("x"))
-	assert.EqualError(t, err, "cannot write /dev/full: no space left on device; free some space or choose another place")
+	assert.EqualError(t, err,
+		"cannot write /dev/full: no space left on device; free some space or choose another place")
 	after, err := os.Stat(device)
 	require.NoError(t, err)
 	assert.Equal(t, before.Mode(), after.Mode())

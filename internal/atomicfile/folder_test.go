@@ -75,5 +75,6 @@ func TestTemporaryFolder(t *testing.T) {
 	assert.Empty(t, namesIn(t, parent))
 
 	_, err = TemporaryFolder(filepath.Join(parent, "none"), "demo")
-	assert.EqualError(t, err, "cannot create a temporary folder in "+filepath.Join(parent, "none")+": no such file or directory")
+	assert.EqualError(t, err, "cannot create a temporary folder in "+filepath.Join(parent,
+		"none")+": no such file or directory")
 }

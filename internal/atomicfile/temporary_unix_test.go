@@ -68,7 +68,8 @@ func TestSweepLeavesTheRest(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	kept := filepath.Join(elsewhere, "kept")
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
-	names := []string{".git", ".env", ".notes.mquine-tmp", ".last.123", ".a.0123456789abcde.mquine-tmp", "a.0123456789abcdef.mquine-tmp",
+	names := []string{".git", ".env", ".notes.mquine-tmp", ".last.123", ".a.0123456789abcde.mquine-tmp",
+		"a.0123456789abcdef.mquine-tmp",
 		".a.0123456789ABCDEF.mquine-tmp", ".a.0123456789abcdef.mquine-tmp.bak"}
 	for _, name := range names {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
@@ -94,7 +95,8 @@ func TestConcurrentWriters(t *testing.T) {
 		all.Go(func() {
 			for i := range 50 {
 				assert.NoError(t, Write(filepath.Join(dir, strconv.Itoa(w)), writeText(strconv.Itoa(i))))
-				assert.NoError(t, Folder(filepath.Join(dir, fmt.Sprintf("folder-%d-%d", w, i)), func(string) error { return nil }))
+				assert.NoError(t, Folder(filepath.Join(dir, fmt.Sprintf("folder-%d-%d", w, i)),
+					func(string) error { return nil }))
 			}
 		})
 	}

@@ -99,7 +99,7 @@ func (r *Ratio) Check(t testing.TB, least float64) {
 		t.Errorf("an error is %.4f times its bound", r.worst)
 	}
 	if !(r.worst >= least) {
-		t.Errorf("the largest error is %.4f times its bound, not %.4f: the bound grew, or the inputs no longer reach it",
-			r.worst, least)
+		t.Errorf("the largest error is %.4f times its bound, below %.4f: "+
+			"the bound grew, or the inputs no longer reach it", r.worst, least)
 	}
 }

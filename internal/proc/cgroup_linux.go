@@ -52,7 +52,8 @@ type mount struct {
 // group.
 func (m mount) below(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
-	if !ok || rest != "" && rest[0] != '/' || slices.Contains(strings.Split(group, "/"), "..") { // outside this namespace
+	outside := slices.Contains(strings.Split(group, "/"), "..") // this namespace does not contain the group
+	if !ok || rest != "" && rest[0] != '/' || outside {
 		return "", false
 	}
 	return path.Join("/", rest), true

@@ -86,7 +86,9 @@ func size(bytes int64) string { return humanize.IBytes(uint64(bytes)) }
 // idleHeap returns the number of bytes of address space that the heap has reserved but does not
 // use.
 func idleHeap() int64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
 	metrics.Read(samples)
 	var idle int64
 	for _, s := range samples {

@@ -24,7 +24,8 @@ import (
 //   - control characters, including line feeds and tabs: \n, \t, \r, \x1b, \u009b
 //   - invalid UTF-8, byte by byte: \xff
 //   - line and paragraph separators, and directional marks, overrides and isolates: \u2028, \u202e
-//   - other invisible characters, such as zero-width spaces, soft hyphens, fillers and tags: \u200b, \U000e0041
+//   - other invisible characters, such as zero-width spaces, soft hyphens, fillers and tags:
+//     \u200b, \U000e0041
 //
 // Persian, the scripts of India and emoji need joiners (U+200C, U+200D) and variation selectors.
 // Escape keeps a single one after a visible character outside ASCII, and a joiner after U+FE0F. It
@@ -41,7 +42,9 @@ func Escape(s string) string {
 // characters in keep. previous is the character before s, or 0 at the start of the text. It returns
 // the last character of s for the next call. If b is nil and nothing needs escaping, it returns
 // nil.
-func appendEscaped(b []byte, s string, previous rune, keep string, escape func(b []byte, r rune) []byte) ([]byte, rune) {
+func appendEscaped(
+	b []byte, s string, previous rune, keep string, escape func(b []byte, r rune) []byte,
+) ([]byte, rune) {
 	done := 0 // b already holds s[:done]
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])

@@ -14,7 +14,8 @@ import (
 // TestWriter splits text anywhere, also within a character.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t, "invalid") + "\n"
+		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t,
+			"invalid") + "\n"
 		want := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(Escape(strings.ReplaceAll(whole, `\`, "/")))
 		var out bytes.Buffer
 		w := NewWriter(&out)
