@@ -14,11 +14,13 @@ demo: build ## train and rank a toy graph
 test: ## run all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
-# The race detector skips long tests of arithmetic, tests of processes, and measurements of memory, which its own
-# overhead would distort.
+# The race detector checks concurrent code. It skips long tests of arithmetic, tests of processes, measurements of
+# memory, which its own overhead would distort, and benchmarks.
 RACE_SKIP = Large|^TestExact$$|Gradient|KilledAtSystemCalls|MutatedInputs|LimitsOfChild|PeakRSS
-race: ## run the tests under the race detector
-	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' ./...
+RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Resume|Golden
+race: ## run the tests of concurrent code under the race detector
+	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' $$($(GO) list ./... | grep -v -e /asm -e /bench -e /cmd/ -e /internal/lint -e /internal/mutants)
+	$(GO) test -race -short -timeout 40m -run '$(RACE_COMMANDS)' ./cmd/mquine
 
 mutants: ## make small wrong changes to the code, which the tests must notice; write docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md

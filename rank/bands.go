@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Bands of the panels' scores and the thresholds that they give (docs/numerics.md).
+// Bands of the panels' scores and the thresholds that they give (docs/numerics.md, "Panel scores").
 
 // panelInterval bounds a candidate in a block of panels given its float32 score. (Sums that overflow stay
 // infinite or become NaN, so a finite score is within the panels' error whatever the norms are.)

@@ -20,7 +20,7 @@ import (
 
 // The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in math/big.
 // Their inputs make one term dominate a band and bring the error close to it, so that the tests fail if
-// the term is halved or missing (docs/numerics.md, section 12). Arithmetic that is equal on all tiers is
+// the term is halved or missing (docs/numerics.md, "Tests of the bounds"). Arithmetic that is equal on all tiers is
 // tested on one.
 
 // bandSweeper returns a sweeper with one query, its one target and one block, for tests of bands alone.
@@ -80,7 +80,7 @@ func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, 
 	}
 }
 
-// exactBand is the half-width of section 3 around a score, without the slack.
+// exactBand is the half-width of docs/numerics.md, "From ψ and φ to the reference score", around a score, without the slack.
 func exactBand(s *sweeper, score, relative, absolute, norm float64) *big.Float {
 	tower, u, psi := s.f.Tower, kernel.U32, s.Norms[0]
 	if tower.Compare.Distance() {

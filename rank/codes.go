@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// What the screens of dot products in whole numbers share (docs/numerics.md, section 11): vectors in
+// What the screens of dot products in whole numbers share (docs/numerics.md, "Int8 and int16 screens"): vectors in
 // coordinates become coarse and fine codes, whose panels and bands are those of int8.go and int16.go.
 
 // codeFormat is a way to write vectors as codes.

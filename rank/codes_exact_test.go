@@ -336,7 +336,7 @@ func TestCodeBands(t *testing.T) {
 }
 
 // The ends of a target in the units of codes leave room for the roundings of that change of units and for
-// the bands of section 11, as does the band of fine scores.
+// the bands of docs/numerics.md, "Int8 and int16 screens", as does the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))

@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The coordinates of the screens of dot products in whole numbers (docs/numerics.md, section 11), in
+// The coordinates of the screens of dot products in whole numbers (docs/numerics.md, "Int8 and int16 screens"), in
 // which bytes say most about ψ and φ,
 //
 //	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b

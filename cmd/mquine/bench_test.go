@@ -103,5 +103,5 @@ func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage,
 		"must be at least 10 for a useful interval")
 	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed,
-		`"no-such-revision" is no revision`)
+		`"no-such-revision" is not a revision`)
 }

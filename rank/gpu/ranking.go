@@ -75,7 +75,7 @@ func (e *Engine) slice(j *engine.Job) (slicing, error) {
 // constructs tells whether devices make the model's φ and ψ from its parameters, which then lie in
 // their memory, in at most half of what is free, and κ of the slack.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
-	kappa, ok = model.SquareTowers(m)
+	kappa, ok = model.MatrixTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
 		return 0, false, nil
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Test ranks and predicts for a small graph, by a checkpoint of m's class and width that is made here, on each GPU and on
-// the backend, and returns an error if anything differs: the GPU then rounds worse than docs/numerics.md, section 10,
+// the backend, and returns an error if anything differs: the GPU then rounds worse than docs/numerics.md, "GPU screens",
 // assumes, and must not rank. A class is tested once. Most candidates lie around a few rows, from half a row to its last
 // bits away from them, so that scores differ by as much as any excess of rounding.
 func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error {
