@@ -70,8 +70,8 @@ bench-compare: build ## compare the working tree with BASE=revision, interleaved
 	@test -n "$(BASE)" || { echo "give a revision to compare with: make bench-compare BASE=main"; exit 2; }
 	bin/mquine bench pair --base '$(BASE)' --bench '$(BENCH)' --rounds $(ROUNDS)
 
-# The rivals are a separate module. They use those of the Debian packages libopenblas0-pthread, libdnnl2 and
-# python3-torch that are installed.
+# The rivals are a separate module. They use the Debian packages libopenblas0-pthread, libdnnl2 and
+# python3-torch, if they are installed.
 RIVALS ?= --data fb15k-237 --model mquine --dim 38
 rivals: ## time mquine and its rivals on one job, with the flags RIVALS
 	cd bench/rivals && $(GO) run . $(RIVALS)

@@ -95,7 +95,7 @@ func TestGuardPassesOn(t *testing.T) {
 	assert.Panics(t, func() { _ = guarded(func() { sink = memory[len(memory)-1] }) }, "no longer watched")
 }
 
-// With several watched files, the error is that of the file with the fault.
+// With several watched files, the error names the file with the fault.
 func TestWatchSeveral(t *testing.T) {
 	first, second := truncated(t), truncated(t)
 	errFirst, errSecond := errors.New("first"), errors.New("second")
