@@ -27,8 +27,9 @@ func newBenchRunCommand() *cobra.Command {
 benchmark format. Header lines describe the machine, the tier, the features, the
 threads, the commit and the ceiling.
 
---results also writes the results to DIR/<CPU>-<tier>-<threads>/, where "mquine
-bench report" finds them. The file is written once all benchmarks have run.
+--results also writes the results to a file in a subfolder for the class of the
+machine, where "mquine bench report" finds them. The file is written once all
+benchmarks have run.
 
 The command makes the graphs and checkpoints that the benchmarks need, which
 takes up to a minute. It keeps the checkpoints in your cache.`,

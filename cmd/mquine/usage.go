@@ -34,13 +34,11 @@ func addInGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 // command.
 func printUsage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
-	fmt.Fprintf(w, "Usage:\n")
-	if cmd.Runnable() {
-		fmt.Fprintf(w, "  %s\n", cmd.UseLine())
-	}
+	usage := cmd.UseLine()
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(w, "  %s COMMAND\n", cmd.CommandPath())
+		usage = cmd.CommandPath() + " COMMAND"
 	}
+	fmt.Fprintf(w, "Usage:\n  %s\n", usage)
 	if cmd.HasExample() {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 	}
