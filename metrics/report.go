@@ -113,7 +113,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if filled.Groups == nil {
 		filled.Groups = []GroupResult{}
 	}
-	return text.WriteJSON(w, filled, " ")
+	return text.WriteJSON(w, filled)
 }
 
 // MarshalJSON writes null for NaN.

@@ -95,7 +95,7 @@ to standard error.`,
 				out = text.Exact(out)
 			}
 			if unprinted := report.Write(out, c.format); unprinted != nil {
-				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", reason(unprinted)))
+				err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", text.Cause(unprinted)))
 			}
 			return err
 		},
@@ -176,7 +176,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 	}
 	file, err := input.Open(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, reason(err))
+		return nil, fmt.Errorf("cannot read the ranks of %s: %w", path, text.Cause(err))
 	}
 	defer file.Close()
 	ranks, filters, err := metrics.ReadRanks(path, file, g.Entities, g.Relations)

@@ -284,15 +284,15 @@ func conclude(w io.Writer, s rank.Stats, candidates int) {
 func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	if e.fixed != nil {
 		if _, err := fmt.Fprintf(w, "Protocol %v\n", e.fixed); err != nil {
-			return fmt.Errorf("cannot print the table: %w", reason(err))
+			return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 		}
 	}
 	if err := r.WriteTable(w, e.ties); err != nil {
-		return fmt.Errorf("cannot print the table: %w", reason(err))
+		return fmt.Errorf("cannot print the table: %w", text.Cause(err))
 	}
 	if len(r.Groups) > 0 {
 		if err := r.WriteGroups(w, e.ties); err != nil {
-			return fmt.Errorf("cannot print the groups: %w", reason(err))
+			return fmt.Errorf("cannot print the groups: %w", text.Cause(err))
 		}
 	}
 	return c.print(w, r)

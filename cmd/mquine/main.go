@@ -70,7 +70,7 @@ func execute(ctx context.Context, start time.Time, args []string, stdin io.Reade
 	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
 		return exitPipe // silently, like other commands
 	case out.err != nil && !errors.As(err, new(workError)): // cobra printed the text, such as --help
-		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), reason(out.err))
+		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), text.Cause(out.err))
 		return exitFailed
 	case err == nil:
 		return exitOK

@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,7 +35,7 @@ func jsonFlag(cmd *cobra.Command, file *string) {
 // writeJSON writes v as JSON to a file, atomically, or to standard output if file is "-".
 func writeJSON(cmd *cobra.Command, file string, v any) error {
 	var data bytes.Buffer
-	if err := text.WriteJSON(&data, v, "  "); err != nil {
+	if err := text.WriteJSON(&data, v); err != nil {
 		return fmt.Errorf("cannot write the result as JSON: %w", err)
 	}
 	return writeFile(cmd, file, data.Bytes())
@@ -63,7 +61,7 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 		err = buffer.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("cannot write standard output: %w", reason(err))
+		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
 	}
 	return nil
 }
@@ -71,7 +69,7 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 // writeOutput writes human-readable text to standard output.
 func writeOutput(cmd *cobra.Command, data []byte) error {
 	if _, err := cmd.OutOrStdout().Write(data); err != nil {
-		return fmt.Errorf("cannot write standard output: %w", reason(err))
+		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
 	}
 	return nil
 }
@@ -87,16 +85,6 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 	var tables bytes.Buffer
 	result.print(&tables)
 	return writeOutput(cmd, tables.Bytes())
-}
-
-// reason returns the cause of an error about a file, without the path, for messages that already
-// name it.
-func reason(err error) error {
-	var file *fs.PathError
-	if errors.As(err, &file) {
-		return file.Err
-	}
-	return err
 }
 
 // sizes returns a text such as "14,541 entities, 237 relations".

@@ -157,7 +157,7 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 		err = writeList(out, s.graph, queries[0], lists[0], complete)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot print the answers: %w", reason(err))
+		return fmt.Errorf("cannot print the answers: %w", text.Cause(err))
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	file, err := input.Open(ctx, p.in)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read queries from %s: %w; name a file, or - for standard input", p.in,
-			reason(err))
+			text.Cause(err))
 	}
 	defer file.Close()
 	return readQueries(name, file, g)

@@ -46,7 +46,7 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxQueryLine)
 	case err != nil:
-		return nil, fmt.Errorf("cannot read queries from %s: %w", name, reason(err))
+		return nil, fmt.Errorf("cannot read queries from %s: %w", name, text.Cause(err))
 	case n == 0:
 		return nil, fmt.Errorf("%s is empty: it must hold at least one query", name)
 	}

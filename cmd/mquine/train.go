@@ -155,7 +155,7 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	var file []byte
 	if t.configFile != "" {
 		if file, err = input.ReadFile(cmd.Context(), t.configFile); err != nil {
-			return c, fmt.Errorf("cannot read %s: %w", t.configFile, reason(err))
+			return c, fmt.Errorf("cannot read %s: %w", t.configFile, text.Cause(err))
 		}
 	}
 	if err := t.change(cmd, &c, file); err != nil {

@@ -137,7 +137,7 @@ func (t *tuning) check(cmd *cobra.Command) error {
 func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", t.space, reason(err))
+		return nil, fmt.Errorf("cannot read %s: %w", t.space, text.Cause(err))
 	}
 	read := func(base recipe.Recipe, err error) (*search.Space, error) {
 		if err != nil {

@@ -108,7 +108,7 @@ func printTriple(w io.Writer, r *zpattern.TripleReport) error {
 		out += fmt.Sprintf("… and %s more: raise --limit to list them.\n", text.Comma(more))
 	}
 	if _, err := io.WriteString(w, out); err != nil {
-		return fmt.Errorf("cannot print the patterns: %w", reason(err))
+		return fmt.Errorf("cannot print the patterns: %w", text.Cause(err))
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 		err = errors.Join(err, writeJSON(cmd, z.jsonFile, report))
 	}
 	if unprinted := z.print(out, g, report); unprinted != nil {
-		err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", reason(unprinted)))
+		err = errors.Join(err, fmt.Errorf("cannot print the tables: %w", text.Cause(unprinted)))
 	}
 	return err
 }

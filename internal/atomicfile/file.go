@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,7 +177,7 @@ type writeError struct {
 }
 
 func (e *writeError) Error() string {
-	message := fmt.Sprintf("cannot write %s: %v", e.path, reason(e.err))
+	message := fmt.Sprintf("cannot write %s: %v", e.path, text.Cause(e.err))
 	if errors.Is(e.err, syscall.ENOSPC) || errors.Is(e.err, syscall.EDQUOT) {
 		message += "; free some space or choose another place"
 	}
@@ -186,18 +185,6 @@ func (e *writeError) Error() string {
 }
 
 func (e *writeError) Unwrap() error { return e.err }
-
-// reason returns the cause of an error without the system call and the path, which the message
-// already names.
-func reason(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		return path.Err
-	}
-	if link := (*os.LinkError)(nil); errors.As(err, &link) {
-		return link.Err
-	}
-	return err
-}
 
 // rename returns err with the path from replaced by to in its text.
 func rename(err error, from, to string) error {

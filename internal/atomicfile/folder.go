@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
 // ExistsError says that the folder to be created already exists. It matches fs.ErrExist.
@@ -85,7 +87,7 @@ type Temporary struct {
 func TemporaryFolder(parent, base string) (*Temporary, error) {
 	temporary, err := temporaryFolder(parent, base, 0o700)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create a temporary folder in %s: %w", parent, reason(err))
+		return nil, fmt.Errorf("cannot create a temporary folder in %s: %w", parent, text.Cause(err))
 	}
 	return temporary, nil
 }

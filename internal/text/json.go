@@ -8,13 +8,13 @@ import (
 	"unicode/utf16"
 )
 
-// WriteJSON writes v to w as a JSON document, indented by indent and safe to show on a terminal
+// WriteJSON writes v to w as a JSON document, indented by two spaces and safe to show on a terminal
 // (see JSON). It does not escape HTML.
-func WriteJSON(w io.Writer, v any, indent string) error {
+func WriteJSON(w io.Writer, v any) error {
 	var document bytes.Buffer
 	encoder := json.NewEncoder(&document)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", indent)
+	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(v); err != nil {
 		return err
 	}

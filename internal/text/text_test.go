@@ -213,9 +213,9 @@ func TestPlural(t *testing.T) {
 
 func TestWriteJSON(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, WriteJSON(&out, map[string]any{"a": []string{"<b>\x1b\u202e"}}, "  "))
+	require.NoError(t, WriteJSON(&out, map[string]any{"a": []string{"<b>\x1b\u202e"}}))
 	assert.Equal(t, "{\n  \"a\": [\n    \"<b>\\u001b\\u202e\"\n  ]\n}\n", out.String())
-	require.Error(t, WriteJSON(&out, func() {}, " "))
+	require.Error(t, WriteJSON(&out, func() {}))
 }
 
 func TestName(t *testing.T) {
