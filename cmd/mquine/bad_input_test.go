@@ -57,7 +57,7 @@ func TestEvalBadInput(t *testing.T) {
 		return []byte(strings.Join(lines, ""))
 	}
 	// longer adds an entity that has a label but no row in the checkpoint.
-	longer := func(b []byte) []byte { return append(b, "60\tnobody\n"...) }
+	longer := func(b []byte) []byte { return append(b, "60\textra\n"...) }
 	noHashes := func(b []byte) []byte {
 		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256",
 			"relations_sha000").Replace(string(b)))

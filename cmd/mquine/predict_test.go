@@ -155,7 +155,7 @@ func TestPredictBadInput(t *testing.T) {
 		good + "a\tb\tc\td\n":        "standard input:2: 4 fields instead of 3",
 		"?\tlives_in\t?\n":           "standard input:1: put ? in only one of the head and tail columns",
 		good + good + "a\tb\tc":      "standard input:3: put ? in the head or the tail column",
-		good + "nobody\tlives_in\t?": `standard input:2: the checkpoint has no entity "nobody"`,
+		good + "stranger\tlives_in\t?": `standard input:2: the checkpoint has no entity "stranger"`,
 		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)
