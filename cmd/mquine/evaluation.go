@@ -256,7 +256,8 @@ func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
 	if o.Engine != nil {
 		on = o.Engine.String()
 	}
-	printLine(w, "with %s, d = %d, on %s with %s: %s", c.Model, c.Dim, on, text.Plural(o.Threads, "thread"), memory)
+	printLine(w, "with %s, d = %d, on %s with %s", c.Model, c.Dim, on, text.Plural(o.Threads, "thread"))
+	printLine(w, "memory: %s", memory)
 }
 
 // conclude prints how fast the ranking was, and how many pairs each stage left undecided.

@@ -120,8 +120,19 @@ func (m *meter) draw(done, total int64, line string) {
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	m.bar.Describe(text.Escape(line))
+	m.bar.Describe(fit(text.Escape(line), text.Width(m.w)))
 	_ = m.bar.Set64(done) // an error here must not end the work
+}
+
+// fit shortens the text beside a bar to a terminal of the given width, 0 if it is unknown. A longer
+// line would wrap, and every redraw would add a line.
+func fit(line string, width int) string {
+	const bar, shortest = 34, 10 // columns
+	runes := []rune(line)
+	if most := max(width-bar, shortest); width > 0 && len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return line
 }
 
 // clear removes the bar, so that other lines can be printed.

@@ -54,6 +54,13 @@ func TestProgressBar(t *testing.T) {
 	assert.True(t, strings.HasSuffix(log.String(), "\r"), "%q", log.String())
 }
 
+func TestFit(t *testing.T) {
+	assert.Equal(t, "ranking 4 G pairs", fit("ranking 4 G pairs", 0))
+	assert.Equal(t, "ranking 4 G pairs", fit("ranking 4 G pairs", 80))
+	assert.Equal(t, "ranking 4 …", fit("ranking 4 G pairs", 45))
+	assert.Equal(t, "ranking 4…", fit("ranking 4 G pairs", 20))
+}
+
 func TestProgressReading(t *testing.T) {
 	var log bytes.Buffer
 	m := newMeter(&log)

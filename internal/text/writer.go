@@ -78,14 +78,33 @@ func Exact(w io.Writer) io.Writer {
 // OnTerminal reports whether w writes to a terminal. It looks through writers that have a method
 // Unwrap.
 func OnTerminal(w io.Writer) bool {
+	file := fileOf(w)
+	return file != nil && term.IsTerminal(int(file.Fd()))
+}
+
+// Width returns the number of columns of the terminal that w writes to, or 0 if it is unknown.
+func Width(w io.Writer) int {
+	file := fileOf(w)
+	if file == nil {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// fileOf returns the file that w writes to, perhaps through writers with a method Unwrap, or nil.
+func fileOf(w io.Writer) *os.File {
 	for {
 		switch x := w.(type) {
 		case *os.File:
-			return term.IsTerminal(int(x.Fd()))
+			return x
 		case interface{ Unwrap() io.Writer }:
 			w = x.Unwrap()
 		default:
-			return false
+			return nil
 		}
 	}
 }

@@ -46,6 +46,7 @@ func TestExact(t *testing.T) {
 	assert.Same(t, &out, Exact(NewWriter(&out)))
 	assert.Same(t, &out, Unescaped(NewWriter(&out)))
 	assert.False(t, OnTerminal(NewWriter(&out)))
+	assert.Zero(t, Width(NewWriter(&out)))
 }
 
 // Flush writes an incomplete character as escaped bytes.
