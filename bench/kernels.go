@@ -53,7 +53,7 @@ func pairs(s *suite) []Benchmark {
 					backend.Pair(c, out, x, table, k, ids)
 				})
 			}
-			if !backend.FastInt8() {
+			if !backend.Features.Has(kernel.FeatureVNNI) {
 				continue
 			}
 			words, sums := (k/2+kernel.Int8PairWidth-1)/kernel.Int8PairWidth*kernel.Int8PairWidth, make([]int32, rows) // coarse and fine codes

@@ -24,7 +24,8 @@ const Int16Multiple = 2 * tileWords
 // without an offset): of the K words, those of the coarse codes c come first and then as many of the fine codes
 // f. The score is Σ c c' + Σ (c f' + f c')/Fine, without the products of fine codes: the two sums, the
 // quotient and their sum are rounded to float32. Sums must not leave the range of int32 (MaxInt16). Strips
-// are packed by PackTiles.
+// are packed by PackTiles. The kernel is in assembly with FeatureAMX; without it, a slow portable one gives the
+// same scores.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
 		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
@@ -35,10 +36,6 @@ func (b *Backend) Int16Panels() Panels {
 // MaxInt16 is the number of words in Int16Panels whose sums cannot leave the range of int32: k/2 words of
 // four pairs of a coarse and a fine code, twice, each at most 127 in size.
 const MaxInt16 = math.MaxInt32 / (127 * 127 * WordBytes)
-
-// FastInt16 tells that Int16Panels has a kernel in assembly (AMX). The portable one gives the same scores,
-// slower than those of Dot.
-func (b *Backend) FastInt16() bool { return b.fastInt16 }
 
 // PackTiles arranges the up to MR rows of k words that ids lists, rows[ids[i]*stride:][:k], for the
 // strips of Int16Panels, [k/16][MR][16]: word t of row i goes to dst[t/16*16*MR+16*i+t%16]. Rows that

@@ -18,16 +18,12 @@ const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 
 // Int8Panels returns the panels that score Σ ψ_i φ_i over the codes of CodeInt8, without an offset for ψ and
 // with 128 for φ. The sum must not leave the range of int32 (MaxInt8); as a score it is rounded to
-// float32.
+// float32. The kernel is in assembly with FeatureVNNI; without it, a slow portable one gives the same scores.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
 		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,
 	}
 }
-
-// FastInt8 tells that Int8Panels has a kernel in assembly (AVX-512 VNNI). The portable one gives the same
-// scores, slower than those of Dot.
-func (b *Backend) FastInt8() bool { return b.fastInt8 }
 
 // Int8Code tells how codes stand for a vector x with a step: c for x/step, and f, the fine codes, for
 // what c leaves, in units of step/Fine.

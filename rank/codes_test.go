@@ -70,22 +70,22 @@ func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const offset = 1 << 25 // where float32 has every fourth number
-	s, x := codeSweeper(backends[0], spread, &int8Format)
-	s.coded[0], x.blocks[0] = codedQuery{step: 1, offset: offset}, codeBlock{step: 1}
+	s, x := oneCodedQuery(backends[0], spread, &int8Format)
+	s.queries.coded[0], x.groups[0] = codedQuery{step: 1, offset: offset}, codeGroup{step: 1}
 	for score := range 32 {
 		target := float64(score) + 0.5
 		s.Low[0], s.High[0] = target, target
-		s.setRowThresholds(0, 0)
+		s.thresholds.setRow(s.f, s.Block, &s.queries, 0, 0)
 		for sum := score - 20; sum <= score+20; sum++ {
 			rounded := float32(offset + sum)
-			if rounded > s.thresholds[1] {
+			if rounded > s.thresholds.ends[1] {
 				assert.Greater(t, float64(sum), target)
 			}
-			if rounded < s.thresholds[0] {
+			if rounded < s.thresholds.ends[0] {
 				assert.Less(t, float64(sum), target)
 			}
 		}
-		assert.Greater(t, float32(offset+score+20), s.thresholds[1])
-		assert.Less(t, float32(offset+score-20), s.thresholds[0])
+		assert.Greater(t, float32(offset+score+20), s.thresholds.ends[1])
+		assert.Less(t, float32(offset+score-20), s.thresholds.ends[0])
 	}
 }

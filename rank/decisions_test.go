@@ -158,16 +158,16 @@ func TestBlocksBoundTheirCandidates(t *testing.T) {
 		e := loadAll(t, m, backends[0], c.screen, ranks, 3000)
 		f := e.features
 		require.Equal(t, c.screen, f.screen.name())
-		for at, i := range f.Order {
-			block := at / (blockPanels * f.nr)
+		for at, i := range f.RowAt {
+			block := at / (groupPanels * f.nr)
 			squares := 0.0
 			for _, v := range f.Row(i) {
 				squares += float64(v) * float64(v)
 			}
 			sizes, width := make([]float64, 1), f.Tower.Phi
 			e.workers.Get(0).Features(kg.Tail, 0, []int32{i}, model.Rows{Values: make([]float32, width), Width: width}, sizes)
-			assert.LessOrEqual(t, math.Sqrt(squares), f.blockNorms[block])
-			assert.LessOrEqual(t, sizes[0], f.blockSizes[block])
+			assert.LessOrEqual(t, math.Sqrt(squares), f.groupNorms[block])
+			assert.LessOrEqual(t, sizes[0], f.groupSizes[block])
 		}
 	}
 }

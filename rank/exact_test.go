@@ -187,7 +187,7 @@ func TestExact(t *testing.T) {
 
 // sameTwin tells that a tier screens with the portable twin that the generic tier is tested with.
 func sameTwin(b *kernel.Backend, s Screen) bool {
-	return s == Int16Screen && !b.FastInt16() && b.Tier != kernel.Generic
+	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
 // All other models, among them ones whose features depend on the side, with reciprocal relations and with

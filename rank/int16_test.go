@@ -89,27 +89,26 @@ func TestInt16Band(t *testing.T) {
 				for t := range c.d {
 					x.coordinates.forward[t], x.coordinates.inverse[t] = 1.0/4, 1.0/4
 				}
-				require.NoError(t, x.arrange(t.Context(), e))
-				require.NoError(t, x.pack(t.Context(), e))
+				require.NoError(t, repack(t.Context(), e))
 			}
 			mr, wrong := x.kernels.MR, 0
 			for first := 0; first < queries; first += mr {
 				s := begin(t, e, first, min(first+mr, queries))
-				x.packStrips(s)
-				call := s.call()
+				x.packQueries(&s.queries, &s.Vectors, len(s.Queries))
+				call := s.call(s.Block)
 				for p := range f.panelCount() {
-					block := p / blockPanels
-					s.setThresholds(block)
+					block := p / groupPanels
+					s.thresholds.set(f, s.Block, &s.queries, block)
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
 					for row := range s.Queries {
 						// A part of the lanes, in turn: sums of big numbers take long.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
-							q := s.coded[row]
-							score := exactSum(q.center, q.step, x.blocks[block].step, float64(s.panel.Scores[row*f.nr+lane]))
-							want := exactDot(s.Row(row)[:c.d], f.Row(f.Order[p*f.nr+lane]))
+							q := s.queries.coded[row]
+							score := exactSum(q.center, q.step, x.groups[block].step, float64(s.panel.Scores[row*f.nr+lane]))
+							want := exactDot(s.Row(row)[:c.d], f.Row(f.RowAt[p*f.nr+lane]))
 							miss, _ := score.Sub(score, want).Float64()
-							if !(math.Abs(miss) <= x.band(s, row, block)) {
+							if !(math.Abs(miss) <= x.band(&q, &x.groups[block])) {
 								wrong++
 							}
 						}

@@ -134,7 +134,7 @@ func (p *part) feed(ctx context.Context, dst *cuda.Memory, n int, rowBytes int64
 
 // upload brings what a part knows of its candidates to its device, in the order of the features: part
 // i of n of them.
-func (p *part) upload(ctx context.Context, f *engine.Features, b balance, i, n int) error {
+func (p *part) upload(ctx context.Context, f *engine.Features, b operands, i, n int) error {
 	p.first, p.n = f.N*i/n, f.N*(i+1)/n-f.N*i/n
 	p.k = pad(f.Tower.Phi)
 	p.half = f.Tower.Compare == kernel.Dot
@@ -182,10 +182,10 @@ func (p *part) clearPadding(m *cuda.Memory, rowBytes int64) {
 
 // sendFeatures copies φ from the host, and returns ‖φ‖ and the sizes by position.
 func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, sizes []float64, err error) {
-	order := f.Order[p.first : p.first+p.n]
+	order := f.RowAt[p.first : p.first+p.n]
 	err = p.feed(ctx, p.phi, p.n, int64(4*p.k), func(values []float32, from int) {
 		for i := range len(values) / p.k {
-			permute(values[i*p.k:(i+1)*p.k], f.Row(order[from+i]), f.Terms)
+			permute(values[i*p.k:(i+1)*p.k], f.Row(order[from+i]), f.TermOrder)
 		}
 	})
 	if err != nil {
@@ -224,7 +224,7 @@ func permute(dst, row []float32, terms []int32) {
 }
 
 // quantise makes the operands of the tensor cores: centred and balanced.
-func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b balance) error {
+func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {
 		to   *cuda.Memory

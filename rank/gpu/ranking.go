@@ -206,56 +206,45 @@ func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.
 	})
 }
 
-// balance is what the tensor cores' operands are made with, by position in the order of terms: μ, and a power of
-// two for each term.
-type balance struct {
+// operands are the factors of the tensor cores' operands, in the order of terms: μ, and the weight of each term with its
+// inverse (engine.Balance).
+type operands struct {
 	mean, factor, inverse []float32
 }
 
-// balance finds the mean of the candidates, and the powers that bring φ's and ψ's entries to one size,
-// from samples of both: the product of the norms, and with it the screen's band, becomes small. Any
-// mean and any powers are right.
-func (b *buffer) balance(p engine.Pass) balance {
-	f, w := b.f, b.ranking.loaders.Get(0)
+// balance returns the operands for the candidates and queries of a pass, from samples of both.
+func (b *buffer) balance(p engine.Pass) operands {
+	const candidates, queries, limit = 256, 64, 30
+	f, j, w := b.f, b.ranking.job, b.ranking.loaders.Get(0)
 	width, k := f.Tower.Phi, pad(f.Tower.Phi)
-	out := balance{make([]float32, k), make([]float32, k), make([]float32, k)}
+	out := operands{make([]float32, k), make([]float32, k), make([]float32, k)}
 	for t := range k {
 		out.factor[t], out.inverse[t] = 1, 1
 	}
 	if f.Tower.Compare != kernel.Dot {
 		return out
 	}
-	spread, mean, query := make([]float64, width), make([]float64, width), make([]float64, width)
-	const sample = 256
-	n := 0.0
-	row := make([]float32, width)
-	vector := model.Rows{Values: row, Width: width, Stride: width}
+	var psi, phi [][]float32
 	sizes, slacks := make([]float64, 1), make([]model.Slack, 1)
-	for i := 0; i < f.N; i += (f.N + sample - 1) / sample {
-		n++
-		w.Features(p.Side, p.Relation, []int32{int32(f.First + i)}, vector, sizes)
-		for t, v := range row {
-			delta := float64(v) - mean[t]
-			mean[t] += delta / n
-			spread[t] += delta * (float64(v) - mean[t])
-		}
+	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
+		row := make([]float32, width)
+		rows := model.Rows{Values: row, Width: width, Stride: width}
+		w.Features(p.Side, p.Relation, []int32{int32(f.First + i)}, rows, sizes)
+		phi = append(phi, row)
 	}
-	count := p.Last - p.First
-	for i := 0; i < count; i += (count + 63) / 64 {
-		q := b.ranking.job.Queries[p.First+i]
-		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, vector, slacks)
-		for t, v := range row {
-			query[t] += float64(v) * float64(v)
-		}
+	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
+		row, q := make([]float32, width), j.Queries[i]
+		rows := model.Rows{Values: row, Width: width, Stride: width}
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, rows, slacks)
+		psi = append(psi, row)
 	}
-	for at, t := range f.Terms {
-		if m := float32(mean[t]); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
+	balance := engine.NewBalance(psi, phi, width)
+	for at, t := range f.TermOrder {
+		if m := float32(balance.Mean[t]); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
 			out.mean[at] = m
 		}
-		// In the square: the quotient of the sizes.
-		if e := math.Round(math.Log2(query[t]/spread[t]) / 4); math.Abs(e) <= 30 {
-			out.factor[at], out.inverse[at] = float32(math.Ldexp(1, int(e))), float32(math.Ldexp(1, -int(e)))
-		}
+		e := min(max(balance.Exponent[t], -limit), limit)
+		out.factor[at], out.inverse[at] = float32(math.Ldexp(1, e)), float32(math.Ldexp(1, -e))
 	}
 	return out
 }

@@ -192,7 +192,7 @@ func (w *worker) sendPsi() {
 	b, k := w.block, w.part.k
 	put(w, w.psi, len(b.Queries)*k, func(v []float32) {
 		for i := range b.Queries {
-			permute(v[i*k:(i+1)*k], b.Row(i), w.f.Terms)
+			permute(v[i*k:(i+1)*k], b.Row(i), w.f.TermOrder)
 		}
 	})
 	put(w, w.pairRows, len(b.Queries), func(v []cuda.PairRow) {
