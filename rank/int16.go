@@ -71,6 +71,6 @@ func (x *int16Screen) band(q *codedQuery, g *codeGroup) float64 {
 	// The two sums are rounded to float32, then the quotient of the fine one, then the sum of both. The float32 number
 	// next to 1/Fine is within a tenth of a unit roundoff.
 	rounding := kernel.U32 * (2*coarse + 3.1*fine) * (1 + 1e-6)
-	return (q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual + q.centerError + rounding) *
-		engine.Outward
+	codes := q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual
+	return (codes + q.centerError + rounding) * engine.Outward
 }
