@@ -3,13 +3,11 @@ package rank
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime/pprof"
 	"sync"
 	"time"
 
 	"github.com/mquine/mquine/internal/fault"
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
@@ -111,7 +109,7 @@ func (s *session) eachBlock(
 	ctx context.Context, blocks []engine.Span, parts int,
 	do func(ctx context.Context, worker int, queries engine.Span, b *engine.Block) error,
 ) error {
-	return parallel(ctx, s.job.Threads, len(blocks)*parts, func(ctx context.Context, w, i int) error {
+	return engine.Parallel(ctx, s.job.Threads, len(blocks)*parts, func(ctx context.Context, w, i int) error {
 		if s.blocks[w] == nil {
 			s.blocks[w] = engine.NewBlock(s.job, s.engine)
 		}
@@ -120,19 +118,4 @@ func (s *session) eachBlock(
 		b.Part, b.Parts = i%parts, parts
 		return do(ctx, w, queries, b)
 	})
-}
-
-// parallel is kernel.Parallel for work that can fail. It returns the first error and starts no more work after it.
-func parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err := kernel.Parallel(inner, threads, n, func(w, i int) {
-		if err := do(inner, w, i); err != nil {
-			cancel(err)
-		}
-	})
-	if cause := context.Cause(inner); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return err
 }

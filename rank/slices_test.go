@@ -89,7 +89,7 @@ func TestSlicesEndWithTheFirstError(t *testing.T) {
 
 	broken := errors.New("cannot count")
 	_, _, err = newSession(-1).eachSlice(t.Context(), func(ctx context.Context, _ engine.Pass, _ engine.Candidates) error {
-		return parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
+		return engine.Parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
 			if item == 7 {
 				return broken
 			}

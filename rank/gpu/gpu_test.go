@@ -194,7 +194,7 @@ func TestDevicesConstruct(t *testing.T) {
 		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		e := trusted(devices...)
-		e.farTargets = 7
+		e.remoteTargets = 7
 		o.Engine, o.FeatureMemory = e, 70*candidateBytes(pad(engine.WidestTower(m)))
 		got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
@@ -257,16 +257,16 @@ func TestDevicesStream(t *testing.T) {
 		e := trusted(devices[:c.devices]...)
 		o.Engine = e
 		j := &engine.Job{Model: m, Last: entities, Threads: 2, FeatureMemory: rank.DefaultFeatureMemory}
-		whole, err := e.slice(j)
+		whole, err := e.slicing(j)
 		require.NoError(t, err)
 		require.Equal(t, slicing{entities, 1, whole.constructs, whole.kappa}, whole)
 		far := 0
 		if whole.constructs {
-			far = e.farTargets
+			far = e.remoteTargets
 		}
 		held := (2*e.workerBytes(k, far) + int64(fit/c.devices+2*cuda.CandidateTile)*candidateBytes(k)) * 16 / 15
 		driver.Set("memory", held)
-		x, err := e.slice(j)
+		x, err := e.slicing(j)
 		require.NoError(t, err)
 		require.Equal(t, 2, x.buffers, c.model)
 		require.Less(t, x.size, entities, c.model)

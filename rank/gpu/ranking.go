@@ -1,10 +1,8 @@
 package gpu
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"sync"
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/fmath"
@@ -14,38 +12,35 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// slicing is how the candidates pass through the memory of devices: so many at a time, in one buffer if
-// all fit, else in two, of which one is filled while the other's candidates are screened.
+// slicing says how candidates pass through device memory: size candidates at a time, in one buffer if all fit. Otherwise
+// there are two buffers, and one is filled while the candidates in the other are screened.
 type slicing struct {
 	size, buffers int
-	// constructs: the devices make φ and ψ, with kappa in the slack.
+	// constructs means that the devices make φ and ψ. kappa is κ of the model's slack then.
 	constructs bool
 	kappa      float64
 }
 
-// pad is the length of a row of features on a device.
+// pad returns the length of a row of features on a device.
 func pad(width int) int { return max(64, engine.PairPad(width)) }
 
-// candidateBytes is what a device holds of a candidate: φ in float32 and fp16, and what belongs to it.
+// candidateBytes returns the device memory for a candidate: φ in float32 and fp16, with its norms, sizes and identifiers.
 func candidateBytes(k int) int64 { return int64(6*k) + 64 }
 
-// slice finds the slices for the devices' free memory and for the job's FeatureMemory.
-func (e *Engine) slice(j *engine.Job) (slicing, error) {
+// slicing fits the slices into the devices' free memory and the job's FeatureMemory.
+func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	var x slicing
 	var err error
 	if x.kappa, x.constructs, err = constructs(j.Model, e.devices); err != nil {
 		return x, err
 	}
 	candidates, k := j.Last-j.First, pad(engine.WidestTower(j.Model))
-	far, held := 0, int64(0)
+	remote, held := 0, int64(0)
 	if x.constructs {
-		far = e.farTargets
-		for _, t := range j.Model.Tensors() {
-			held += 4 * int64(len(t))
-		}
+		remote, held = e.remoteTargets, tensorBytes(j.Model)
 	}
-	held += int64(j.Threads) * e.workerBytes(k, far)
-	// fit is the number of candidates of a buffer.
+	held += int64(j.Threads) * e.workerBytes(k, remote)
+	// fit returns the number of candidates that fit into each of some buffers.
 	fit := func(buffers int64) (int, error) {
 		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
 		for _, d := range e.devices {
@@ -53,8 +48,7 @@ func (e *Engine) slice(j *engine.Job) (slicing, error) {
 			if err != nil {
 				return 0, err
 			}
-			// A sixteenth is left for the driver, and two tiles are filled up. What fits no tile is for Alloc
-			// to tell.
+			// A sixteenth stays free for the driver, and two tiles for padding. If less than a tile fits, Alloc fails.
 			most = min(most, max(cuda.CandidateTile, (free-free/16-held)/candidateBytes(k)/buffers-2*cuda.CandidateTile))
 		}
 		return int(min(max(most, 1)*int64(len(e.devices)), math.MaxInt32)), nil
@@ -72,17 +66,14 @@ func (e *Engine) slice(j *engine.Job) (slicing, error) {
 	return x, err
 }
 
-// constructs tells whether devices make the model's φ and ψ from its parameters, which then lie in
-// their memory, in at most half of what is free, and κ of the slack.
+// constructs reports whether the devices make the model's φ and ψ from its parameters, and returns κ of the slack. They do
+// if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
 	kappa, ok = model.SquareTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
 		return 0, false, nil
 	}
-	var bytes int64
-	for _, t := range m.Tensors() {
-		bytes += 4 * int64(len(t))
-	}
+	bytes := tensorBytes(m)
 	for _, d := range devices {
 		free, err := d.Free()
 		if err != nil {
@@ -95,24 +86,32 @@ func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, 
 	return kappa, true, nil
 }
 
-// ranking is a ranking on devices: an engine.Engine.
+// tensorBytes returns the size of the model's parameters.
+func tensorBytes(m model.Model) (bytes int64) {
+	for _, t := range m.Tensors() {
+		bytes += 4 * int64(len(t))
+	}
+	return bytes
+}
+
+// ranking is the engine.Engine of one ranking.
 type ranking struct {
 	*Engine
-	slicing
+	slices  slicing
 	job     *engine.Job
 	loaders *engine.Workers // of Load
 	buffers []*buffer
 	workers [][]*worker // by goroutine, by device
 }
 
-// buffer is room for a slice of the candidates on the devices, and the slice in it: engine.Candidates.
+// buffer is device memory for a slice of the candidates, and the engine.Candidates of the slice in it.
 type buffer struct {
 	ranking *ranking
 	f       *engine.Features
 	parts   []*part // by device
 }
 
-// newRanking reserves memory on the devices, all of it or none.
+// newRanking reserves device memory. If it fails, it frees everything.
 func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), workers: make([][]*worker, j.Threads)}
 	defer func() {
@@ -121,13 +120,13 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 		}
 	}()
 	defer fault.Guard().Catch(&err)
-	if r.slicing, err = e.slice(j); err != nil {
+	if r.slices, err = e.slicing(j); err != nil {
 		return nil, err
 	}
-	room := (r.size + len(e.devices) - 1) / len(e.devices)
+	room := (r.slices.size + len(e.devices) - 1) / len(e.devices)
 	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
-	for i := range r.slicing.buffers {
-		b := &buffer{ranking: r, f: engine.NewFeatures(engine.WidestTower(j.Model), r.size, !r.constructs)}
+	for i := range r.slices.buffers {
+		b := &buffer{ranking: r, f: engine.NewFeatures(engine.WidestTower(j.Model), r.slices.size, !r.slices.constructs)}
 		r.buffers = append(r.buffers, b)
 		for k, device := range e.devices {
 			p := &part{ranking: r, device: device, room: room}
@@ -144,7 +143,7 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	return r, nil
 }
 
-// Close waits for the devices and gives everything back.
+// Close waits for the devices and frees their memory.
 func (r *ranking) Close() error {
 	for _, workers := range r.workers {
 		for _, w := range workers {
@@ -159,19 +158,19 @@ func (r *ranking) Close() error {
 	return nil
 }
 
-func (r *ranking) Slices() (size, buffers int) { return r.size, r.slicing.buffers }
+func (r *ranking) Slices() (size, buffers int) { return r.slices.size, r.slices.buffers }
 
 func (r *ranking) Room() (queries, entries int) {
-	if r.constructs {
+	if r.slices.constructs {
 		return blockQueries, 0
 	}
 	return blockQueries, blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
 }
 
-// Load makes the features of a slice, or what the devices need to make them, and brings it to the devices.
+// Load makes the features of a slice and uploads them. If the devices construct φ, it uploads what they need for that.
 func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) (engine.Candidates, error) {
 	b := r.buffers[i]
-	if r.constructs {
+	if r.slices.constructs {
 		if err := r.measureRows(ctx, b.f, p, first, n); err != nil {
 			return nil, err
 		}
@@ -181,26 +180,19 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 	b.f.SortBy(b.f.Norms)
 	b.f.OrderTerms()
 	operands := b.balance(p)
-	var mu sync.Mutex
-	var failed error
-	err := kernel.Parallel(ctx, len(b.parts), len(b.parts), func(_, i int) {
-		if err := b.parts[i].upload(ctx, b.f, operands, i, len(b.parts)); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			failed = cmp.Or(failed, err)
-		}
+	err := engine.Parallel(ctx, len(b.parts), len(b.parts), func(ctx context.Context, _, i int) error {
+		return b.parts[i].upload(ctx, b.f, operands, i, len(b.parts))
 	})
-	return b, cmp.Or(failed, err)
+	return b, err
 }
 
-// measureRows makes norms of the entities' parameters the ones to order the candidates by, where devices make φ: any
-// order will do.
+// measureRows uses norms of the entities' parameters as the norms of φ, if the devices construct φ. They serve only to
+// order the candidates, for which any key is right.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
 	f.Tower, f.First, f.N = p.Tower, first, n
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)
-	const each = 256
-	return kernel.Parallel(ctx, r.job.Threads, (n+each-1)/each, func(_, item int) {
-		for i := item * each; i < min((item+1)*each, n); i++ {
+	return engine.InChunks(ctx, r.job.Threads, n, 256, func(_, from, to int) {
+		for i := from; i < to; i++ {
 			f.Norms[i] = fmath.Norm(table[(first+i)*width:][:width])
 		}
 	})
@@ -254,16 +246,13 @@ func (b *buffer) QueryBlock() int            { return blockQueries }
 func (b *buffer) Strip() int                 { return cuda.QueryTile }
 func (b *buffer) MostParts() int             { return 1 }
 
-// Count counts the candidates of all devices, which work at once.
+// Count counts the candidates of all devices, which work at the same time.
 func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) error {
-	workers, err := b.ranking.workersOf(goroutine, b, block)
+	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {
 		return err
 	}
-	if !b.ranking.constructs {
-		if err := block.Compute(ctx, block.Worker, b.f.Tower, block.Queries); err != nil {
-			return err
-		}
+	if !b.ranking.slices.constructs {
 		if err := block.BoundTargets(ctx, b.f); err != nil {
 			return err
 		}
@@ -279,21 +268,17 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 			return err
 		}
 	}
-	b.ranking.job.Progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
-	b.ranking.job.Progress.Compared.Add(int64(len(block.Targets)) * int64(b.f.N))
+	progress := &b.ranking.job.Progress
+	progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
+	progress.Compared.Add(int64(len(block.Targets)) * int64(b.f.N))
 	return nil
 }
 
-// Contend adds the candidates of all devices to the lists.
+// Contend adds the candidates of one device after the other to the lists, because each raises the thresholds.
 func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block, lists *engine.Lists) error {
-	workers, err := b.ranking.workersOf(goroutine, b, block)
+	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {
 		return err
-	}
-	if !b.ranking.constructs {
-		if err := block.Compute(ctx, block.Worker, b.f.Tower, block.Queries); err != nil {
-			return err
-		}
 	}
 	for _, w := range workers {
 		if err := w.contend(ctx, lists); err != nil {
@@ -304,17 +289,21 @@ func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block
 	return nil
 }
 
-// workersOf returns a goroutine's workers, one for each device, for a block against the candidates of a buffer.
-func (r *ranking) workersOf(goroutine int, b *buffer, block *engine.Block) ([]*worker, error) {
-	for len(r.workers[goroutine]) < len(b.parts) {
-		w, err := newWorker(r, b.parts[len(r.workers[goroutine])])
-		r.workers[goroutine] = append(r.workers[goroutine], w)
+// begin returns a goroutine's workers, one for each device, ready for a block. It computes ψ unless the devices do.
+func (b *buffer) begin(ctx context.Context, goroutine int, block *engine.Block) ([]*worker, error) {
+	workers := &b.ranking.workers[goroutine]
+	for len(*workers) < len(b.parts) {
+		w, err := newWorker(b.ranking, b.parts[len(*workers)])
+		*workers = append(*workers, w)
 		if err != nil {
 			return nil, err
 		}
 	}
-	for i, w := range r.workers[goroutine] {
+	for i, w := range *workers {
 		w.part, w.f, w.block = b.parts[i], b.f, block
 	}
-	return r.workers[goroutine], nil
+	if b.ranking.slices.constructs {
+		return *workers, nil
+	}
+	return *workers, block.ComputeVectors(ctx, b.f)
 }

@@ -13,6 +13,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/mquine/mquine/kernel"
@@ -200,4 +201,19 @@ func InChunks(ctx context.Context, threads, n, size int, work func(worker, first
 	return kernel.Parallel(ctx, threads, (n+size-1)/size, func(worker, chunk int) {
 		work(worker, chunk*size, min((chunk+1)*size, n))
 	})
+}
+
+// Parallel is kernel.Parallel for work that can fail. It returns the first error and starts no more work after it.
+func Parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := kernel.Parallel(inner, threads, n, func(w, i int) {
+		if err := do(inner, w, i); err != nil {
+			cancel(err)
+		}
+	})
+	if cause := context.Cause(inner); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
 }
