@@ -170,5 +170,5 @@ func TestDefaultOptions(t *testing.T) {
 	_, err = Predict(t.Context(), m, x, []kg.Query{{}}, 3, false, Options{})
 	require.NoError(t, err)
 	_, err = Run(t.Context(), m, x, nil, Options{Threads: -1})
-	assert.ErrorContains(t, err, "rank: Options asks for -1 threads")
+	assert.ErrorContains(t, err, "rank: -1 threads")
 }

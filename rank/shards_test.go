@@ -66,10 +66,10 @@ func TestShardErrors(t *testing.T) {
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
 	for _, r := range []Range{{-1, 5}, {5, 5}, {7, 3}, {0, 21}} {
 		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Candidates: r})
-		assert.ErrorContains(t, err, "are no range of the model's 20 entities")
+		assert.ErrorContains(t, err, "are not a range of the model's 20 entities")
 	}
 	ranks := []Rank{{Triple: kg.Triple{Head: 1}}}
-	assert.ErrorContains(t, Add(ranks, nil), "a shard of 0 queries cannot be added to 1")
+	assert.ErrorContains(t, Add(ranks, nil), "cannot add a shard of 0 queries to 1")
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 2}}}), "query 0 of a shard is")
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}), "rank the same triples and sides")
 
