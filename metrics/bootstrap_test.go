@@ -176,7 +176,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 
 // More ranks than fit into one block of weights.
 func TestBootstrapBlocks(t *testing.T) {
-	const n = 2*blockRanks + 100
+	const n = 2*cachedRanks + 100
 	ranks := benchRanks(n, 3, true, 4)
 	triples := make([][]rank.Rank, n)
 	for i := range n {

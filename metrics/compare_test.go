@@ -254,11 +254,11 @@ func TestCompareTheSame(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	ranks := benchRanks(4, 1, false, 9)
 	_, err := Compare(t.Context(), ranks, ranks[1:], CompareOptions{})
-	assert.EqualError(t, err, "the ranks of 8 queries cannot be compared with those of 7 others")
+	assert.EqualError(t, err, "cannot compare the ranks of 8 and of 7 queries: rank the same split")
 	turned := slices.Clone(ranks)
 	turned[2].Side = kg.Head
 	_, err = Compare(t.Context(), ranks, turned, CompareOptions{})
-	assert.EqualError(t, err, "query 3 asks for the tail in one ranking and for the head in the other")
+	assert.EqualError(t, err, "query 3 has side tail in one ranking and side head in the other: rank the same sides")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Compare(ctx, ranks, ranks, CompareOptions{Sides: rank.BothSides})

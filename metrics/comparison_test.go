@@ -191,11 +191,11 @@ func TestAlignErrors(t *testing.T) {
 	g := familyGraph()
 	ranks, triples := familyRanks(g), g.Splits[kg.Test]
 	_, err := Align(ranks[1:], triples, rank.BothSides.List())
-	assert.EqualError(t, err, "there are ranks of 3 queries on side tail, and 4 triples")
+	assert.EqualError(t, err, "there are 3 ranks on side tail for 4 triples: rank the same split")
 	_, err = Align(ranks[1:], triples, rank.HeadSide.List())
 	assert.NoError(t, err, "the other side does not matter")
 	_, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List())
-	assert.EqualError(t, err, "there is no rank of the query on side tail of triple 1")
+	assert.EqualError(t, err, "triple 1 has no rank on side tail: rank the same split")
 }
 
 func TestProtocol(t *testing.T) {

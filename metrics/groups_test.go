@@ -187,9 +187,9 @@ func TestSummarizeNothing(t *testing.T) {
 
 func TestSummarizeRejectsHits(t *testing.T) {
 	_, _, err := Summarize(t.Context(), nil, SummaryOptions{Hits: []int{1, 0}})
-	assert.EqualError(t, err, "the cut-off 0 of Hits@k is not a rank: the best rank is 1")
+	assert.EqualError(t, err, "the cut-off 0 of Hits@k is not a rank: choose at least 1")
 	_, _, err = Summarize(t.Context(), nil, SummaryOptions{Hits: []int{3, 1, 3}})
-	assert.EqualError(t, err, "the cut-off 3 of Hits@k is asked for twice")
+	assert.EqualError(t, err, "the cut-off 3 of Hits@k occurs twice: give it once")
 }
 
 func TestNewKeysErrors(t *testing.T) {
@@ -197,7 +197,7 @@ func TestNewKeysErrors(t *testing.T) {
 	_, err := NewKeys(t.Context(), g, []string{"colour"}, KeyOptions{})
 	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, category, z-case, degree`)
 	_, err = NewKeys(t.Context(), g, []string{"relation", "relation"}, KeyOptions{})
-	assert.EqualError(t, err, "groups by relation are asked for twice")
+	assert.EqualError(t, err, "groups by relation occur twice: name them once")
 	g.Splits[kg.Train] = nil
 	_, err = NewKeys(t.Context(), g, []string{"relation", "category"}, KeyOptions{})
 	assert.ErrorContains(t, err, "groups by category: data set family has no train split")

@@ -136,7 +136,7 @@ func TestReportReadsBack(t *testing.T) {
 		json.Unmarshal([]byte(`{"results":[{"hits":{"x":1}}]}`), &back),
 		`the cut-off "x" is not a whole number`,
 	)
-	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "want an object of shares")
+	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "is not an object of shares")
 	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"ties":"random"}]}`), &back), "unknown tie rule")
 }
 
