@@ -16,10 +16,11 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). A resample
-// draws whole clusters of test triples with replacement, so that dependent ranks, such as both of a triple, stay together.
-// The same resamples serve every side, filter, tie rule and group. In a resample a group consists of its drawn ranks, so
-// its size varies. Resamples without a rank of the group do not count for it.
+// Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
+// chapter 13). A resample draws whole clusters of test triples with replacement, so that dependent
+// ranks, such as both of a triple, stay together. The same resamples serve every side, filter, tie
+// rule and group. In a resample a group consists of its drawn ranks, so its size varies. Resamples
+// without a rank of the group do not count for it.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
@@ -27,8 +28,8 @@ const (
 	batch = 4
 	// cachedRanks is the number of ranks whose weights, 32 bytes each, stay in the L1 cache.
 	cachedRanks = 512
-	// chunkValues bounds the resampled values in memory: 32 MiB. Groups with more values are resampled in chunks, and each
-	// chunk draws the resamples again.
+	// chunkValues bounds the resampled values in memory: 32 MiB. Groups with more values are
+	// resampled in chunks, and each chunk draws the resamples again.
 	chunkValues = 4 << 20
 )
 
@@ -43,7 +44,8 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
-// weights holds the weight of each cluster in each draw of a batch: how often a resample has the cluster.
+// weights holds the weight of each cluster in each draw of a batch: how often a resample has the
+// cluster.
 type weights [][batch]float64
 
 // bootstrap returns the intervals of each group. They are the same bits for any number of threads.
@@ -71,8 +73,9 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 	return out, nil
 }
 
-// numberTriples numbers the test triples. It returns the number of each rank's triple, and the count of triples. A triple
-// that occurs several times in the split counts each time: its first tail rank belongs to its first head rank, and so on.
+// numberTriples numbers the test triples. It returns the number of each rank's triple, and the
+// count of triples. A triple that occurs several times in the split counts each time: its first
+// tail rank belongs to its first head rank, and so on.
 func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	type occurrence struct {
 		triple kg.Triple
@@ -96,8 +99,8 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// draw computes the means of groups for all draws, whose number is a multiple of batch. fill sets the weights of draw
-// number, which is the k-th of its batch; they are 0 before.
+// draw computes the means of groups for all draws, whose number is a multiple of batch. fill sets
+// the weights of draw number, which is the k-th of its batch; they are 0 before.
 func draw(
 	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
 ) error {
@@ -137,7 +140,8 @@ func drawClusters(w weights, k, resample int) {
 	}
 }
 
-// drawnMeans holds means over a group of ranks, for each draw, each series of numbers and each selection of sides.
+// drawnMeans holds means over a group of ranks, for each draw, each series of numbers and each
+// selection of sides.
 type drawnMeans struct {
 	sides []rank.Sides
 	// clusters[side] holds the cluster of each rank, and series[side][i] its number in series i.
@@ -145,12 +149,13 @@ type drawnMeans struct {
 	series   [2][][]float64
 	// signed means that weights are signs. Means are then over the whole group.
 	signed bool
-	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw has no rank.
+	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw has no
+	// rank.
 	means [][]float64
 }
 
-// newDrawnMeans returns means over a group m, still without values, of count series. series returns the numbers of series
-// i for ranks of one side.
+// newDrawnMeans returns means over a group m, still without values, of count series. series returns
+// the numbers of series i for ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {
@@ -170,7 +175,8 @@ func newDrawnMeans(
 	return d
 }
 
-// add computes the group's means for a batch of draws, of which first is the first. cached is scratch memory.
+// add computes the group's means for a batch of draws, of which first is the first. cached is
+// scratch memory.
 func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float64) {
 	count := len(d.series[kg.Tail])
 	var drawn [2][batch]float64
@@ -212,7 +218,8 @@ func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float
 // resampledGroup holds the resampled MRRs of one group.
 type resampledGroup struct {
 	drawnMeans
-	// rules are the series. Usually a group has no ties under a filter; then one tie rule stands for all.
+	// rules are the series. Usually a group has no ties under a filter; then one tie rule stands
+	// for all.
 	rules []rule
 	out   *intervals
 }
@@ -251,8 +258,8 @@ func newResampledGroup(
 	return g
 }
 
-// addWeighted adds Σ_i w[i]·values[i] to the sum of each draw, in order. The conversions prevent fused multiply-adds, which
-// only some machines have.
+// addWeighted adds Σ_i w[i]·values[i] to the sum of each draw, in order. The conversions prevent
+// fused multiply-adds, which only some machines have.
 func addWeighted(sums *[batch]float64, w [][batch]float64, values []float64) {
 	w = w[:len(values)]
 	s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
@@ -282,8 +289,9 @@ func (g *resampledGroup) finish() {
 	}
 }
 
-// percentileInterval returns the tail/1,000 and the 1 − tail/1,000 quantile of the values that are not NaN: the 25th and the
-// 975th of 1,000 for tail 25. It sorts values. The interval is undefined for tail 0.
+// percentileInterval returns the tail/1,000 and the 1 − tail/1,000 quantile of the values that are
+// not NaN: the 25th and the 975th of 1,000 for tail 25. It sorts values. The interval is undefined
+// for tail 0.
 func percentileInterval(values []float64, tail int) [2]Number {
 	values = slices.DeleteFunc(values, math.IsNaN)
 	n := len(values)
@@ -296,7 +304,8 @@ func percentileInterval(values []float64, tail int) [2]Number {
 	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
 }
 
-// each calls do for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads for 0, until ctx ends.
+// each calls do for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads for 0, until
+// ctx ends.
 func each(ctx context.Context, n, threads int, do func(i int)) error {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

@@ -10,18 +10,20 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Clustering groups test triples into clusters. Intervals resample whole clusters, and permutations swap whole clusters.
-// docs/intervals.md says which clustering answers which question, and compares them on real splits.
+// Clustering groups test triples into clusters. Intervals resample whole clusters, and permutations
+// swap whole clusters. docs/intervals.md says which clustering answers which question, and compares
+// them on real splits.
 type Clustering uint8
 
 const (
 	// ByTriple makes each test triple a cluster, with the ranks of both sides.
 	ByTriple Clustering = iota
-	// ByQuery makes the triples of a query a cluster. A triple belongs to the one of its queries (h, r, ?) and (?, r, t)
-	// that has more test triples, or to (h, r, ?) if both have the same number.
+	// ByQuery makes the triples of a query a cluster. A triple belongs to the one of its queries
+	// (h, r, ?) and (?, r, t) that has more test triples, or to (h, r, ?) if both have the same
+	// number.
 	ByQuery
-	// ByEntity makes the triples of an entity a cluster. A triple belongs to the one of its entities that has more test
-	// triples, or to the head if both have the same number.
+	// ByEntity makes the triples of an entity a cluster. A triple belongs to the one of its
+	// entities that has more test triples, or to the head if both have the same number.
 	ByEntity
 	// ByRelation makes the triples of a relation a cluster.
 	ByRelation
@@ -44,16 +46,18 @@ func (c *Clustering) UnmarshalText(name []byte) (err error) {
 // ClusterCount is the number of clusters behind an interval.
 type ClusterCount struct {
 	Clusters int `json:"clusters"`
-	// Effective is the number of clusters of equal size that would estimate the mean as well: (Σn)²/Σn² for clusters of n
-	// ranks (Kish, Survey Sampling, 1965). There is no interval if it is less than 10.
+	// Effective is the number of clusters of equal size that would estimate the mean as well:
+	// (Σn)²/Σn² for clusters of n ranks (Kish, Survey Sampling, 1965). There is no interval if it
+	// is less than 10.
 	Effective Number `json:"effective_clusters"`
 }
 
-// leastClusters is the least effective number of clusters for an interval. With fewer clusters, 95% intervals contain the
-// mean too rarely.
+// leastClusters is the least effective number of clusters for an interval. With fewer clusters, 95%
+// intervals contain the mean too rarely.
 const leastClusters = 10
 
-// cluster is the query, the entity or the relation of a cluster. Fields that it does not need are −1.
+// cluster is the query, the entity or the relation of a cluster. Fields that it does not need are
+// −1.
 type cluster kg.Query
 
 // of returns the two clusters to which a triple could belong. They may be equal.
@@ -69,7 +73,8 @@ func (c Clustering) of(t kg.Triple) [2]cluster {
 	}
 }
 
-// number numbers the clusters. It returns the number of each rank's cluster, and the count of clusters.
+// number numbers the clusters. It returns the number of each rank's cluster, and the count of
+// clusters.
 func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)
@@ -114,12 +119,14 @@ func countClusters(numbers, of []int32) ClusterCount {
 	return ClusterCount{len(sizes), ratio(float64(len(of))*float64(len(of)), float64(squares))}
 }
 
-// tail returns the percentile of a 95% interval in thousandths: the tail-th and the (1,000 − tail)-th of 1,000 sorted
-// means bound it. It is 25 for many clusters, and 0 if there are too few for an interval.
+// tail returns the percentile of a 95% interval in thousandths: the tail-th and the (1,000 −
+// tail)-th of 1,000 sorted means bound it. It is 25 for many clusters, and 0 if there are too few
+// for an interval.
 //
-// For few clusters it is smaller: the expanded percentile interval (Hesterberg, What Teachers Should Know about the
-// Bootstrap, 2015), with the effective number n of clusters. Resamples vary less than samples, by the factor √((n−1)/n),
-// and the variance is itself an estimate, for which Student's distribution replaces the normal one.
+// For few clusters it is smaller: the expanded percentile interval (Hesterberg, What Teachers
+// Should Know about the Bootstrap, 2015), with the effective number n of clusters. Resamples vary
+// less than samples, by the factor √((n−1)/n), and the variance is itself an estimate, for which
+// Student's distribution replaces the normal one.
 func (c ClusterCount) tail() int {
 	n := float64(c.Effective)
 	if !(n >= leastClusters) {

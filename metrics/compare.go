@@ -32,7 +32,8 @@ type CompareOptions struct {
 	Threads int
 }
 
-// Comparison compares the ranks of a checkpoint with the ranks of another, the base, for the same queries.
+// Comparison compares the ranks of a checkpoint with the ranks of another, the base, for the same
+// queries.
 type Comparison struct {
 	// Whole has a contrast for each selection of sides, Groups one for each group and selection.
 	Whole  []Contrast
@@ -49,7 +50,8 @@ type Contrast struct {
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
-	// Wins counts the queries with a better rank than the base's, Losses those with a worse one, Equal the others.
+	// Wins counts the queries with a better rank than the base's, Losses those with a worse one,
+	// Equal the others.
 	Wins    int                `json:"wins"`
 	Losses  int                `json:"losses"`
 	Equal   int                `json:"equal"`
@@ -61,7 +63,8 @@ type MetricDifference struct {
 	Metric string `json:"metric"`
 	Base   Number `json:"base"`
 	Other  Number `json:"other"`
-	// Difference is Other − Base. CI is its 95% bootstrap interval, which is undefined if there are too few clusters.
+	// Difference is Other − Base. CI is its 95% bootstrap interval, which is undefined if there are
+	// too few clusters.
 	Difference Number    `json:"difference"`
 	CI         [2]Number `json:"ci"`
 	// P is the two-sided p-value of the permutation test.
@@ -80,14 +83,16 @@ const (
 	permutationSeed = 20240522
 )
 
-// Compare compares the ranks of another checkpoint with the ranks of a base. Both have the same queries in the same order.
-// If their identifiers differ, the result has the base's.
+// Compare compares the ranks of another checkpoint with the ranks of a base. Both have the same
+// queries in the same order. If their identifiers differ, the result has the base's.
 //
-// Intervals are those of Summarize, for differences: each of 1,000 resamples draws clusters with their ranks of both
-// checkpoints. The p-value comes from a permutation test (Noreen, Computer-Intensive Methods for Testing Hypotheses,
-// 1989). Each of 10,000 permutations swaps the two checkpoints' ranks of a cluster with probability ½. The p-value is the
-// share of permutations, with the observation as one more, whose difference is at least as far from 0 as the observed one.
-// It is not corrected for multiple testing. Seeds are fixed, and results do not depend on the number of threads.
+// Intervals are those of Summarize, for differences: each of 1,000 resamples draws clusters with
+// their ranks of both checkpoints. The p-value comes from a permutation test (Noreen,
+// Computer-Intensive Methods for Testing Hypotheses, 1989). Each of 10,000 permutations swaps the
+// two checkpoints' ranks of a cluster with probability ½. The p-value is the share of permutations,
+// with the observation as one more, whose difference is at least as far from 0 as the observed one.
+// It is not corrected for multiple testing. Seeds are fixed, and results do not depend on the
+// number of threads.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if len(base) != len(other) {
 		return Comparison{}, fmt.Errorf(
@@ -184,7 +189,8 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 	}
 }
 
-// infer fills in the intervals and p-values. The contrasts are sorted by group, then by selection of sides.
+// infer fills in the intervals and p-values. The contrasts are sorted by group, then by selection
+// of sides.
 func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contrast) error {
 	sides := selections(p.o.Sides)
 	for _, method := range []struct {
@@ -231,7 +237,8 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 	return nil
 }
 
-// differences returns the difference of a metric for each query: the other checkpoint's minus the base's.
+// differences returns the difference of a metric for each query: the other checkpoint's minus the
+// base's.
 func (p *pairing) differences(of []int32, metric int) []float64 {
 	values := make([]float64, len(of))
 	for i, q := range of {
@@ -256,7 +263,8 @@ func drawSigns(w weights, k, permutation int) {
 	}
 }
 
-// pValue returns the share of the means, with the observed one among them, that are at least as far from 0 as observed.
+// pValue returns the share of the means, with the observed one among them, that are at least as far
+// from 0 as observed.
 func pValue(means []float64, observed float64) Number {
 	const rounding = 1e-9 // equal means may differ by rounding errors
 	least := math.Abs(observed) * (1 - rounding)

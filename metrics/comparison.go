@@ -8,19 +8,20 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// ComparisonSchema is the version of ComparisonReport's JSON. An incompatible change increases the number.
+// ComparisonSchema is the version of ComparisonReport's JSON. An incompatible change increases the
+// number.
 const ComparisonSchema = "mquine.compare/1"
 
-// ComparisonReport holds the results of checkpoints for the same queries, and compares each with the first, the base. The
-// JSON has the fields in this order.
+// ComparisonReport holds the results of checkpoints for the same queries, and compares each with
+// the first, the base. The JSON has the fields in this order.
 type ComparisonReport struct {
 	Schema string      `json:"schema"`
 	Data   string      `json:"data"`
 	Split  kg.Split    `json:"split"`
 	Filter rank.Filter `json:"filter"`
 	Ties   rank.Ties   `json:"ties"`
-	// CIBy is the unit that intervals resample and permutations swap. In reports without it, of earlier versions, the
-	// unit is a triple.
+	// CIBy is the unit that intervals resample and permutations swap. In reports without it, of
+	// earlier versions, the unit is a triple.
 	CIBy Clustering `json:"ci_by"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
@@ -31,8 +32,8 @@ type ComparisonReport struct {
 
 // ComparedCheckpoint is one of the checkpoints of a comparison.
 type ComparedCheckpoint struct {
-	// Name is the name of the checkpoint in tables. Path is its folder or ranks file. A ranks file has no Model, Dim and
-	// SHA256.
+	// Name is the name of the checkpoint in tables. Path is its folder or ranks file. A ranks file
+	// has no Model, Dim and SHA256.
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	Model  string `json:"model,omitempty"`
@@ -63,8 +64,8 @@ type ChangedQuery struct {
 	OtherRank float64 `json:"other_rank"`
 }
 
-// CompareAll compares checkpoints with the first, the base, by their ranks of a split of g (Compare). g has the base's
-// identifiers. The checkpoints have all fields except Results.
+// CompareAll compares checkpoints with the first, the base, by their ranks of a split of g
+// (Compare). g has the base's identifiers. The checkpoints have all fields except Results.
 func CompareAll(
 	ctx context.Context, g *kg.Graph, split kg.Split, checkpoints []ComparedCheckpoint, o CompareOptions,
 ) (*ComparisonReport, error) {
@@ -102,8 +103,9 @@ func (c Comparison) named(g *kg.Graph, base, other string) NamedComparison {
 	}
 	for _, q := range c.Changed {
 		n.Changed = append(n.Changed, ChangedQuery{
-			Side: q.Side.String(), Head: g.Entities.Label(q.Triple.Head), Relation: g.Relations.Label(q.Triple.Relation),
-			Tail: g.Entities.Label(q.Triple.Tail), BaseRank: q.Base, OtherRank: q.Other,
+			Side: q.Side.String(), Head: g.Entities.Label(q.Triple.Head),
+			Relation: g.Relations.Label(q.Triple.Relation),
+			Tail:     g.Entities.Label(q.Triple.Tail), BaseRank: q.Base, OtherRank: q.Other,
 		})
 	}
 	return n

@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyComparison compares ranks of the family graph with themselves, one of them improved: ann's spouse, 2 → 1.
+// familyComparison compares ranks of the family graph with themselves, one of them improved: ann's
+// spouse, 2 → 1.
 func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	g := familyGraph()
 	base := familyRanks(g)

@@ -86,8 +86,8 @@ func TestMetricsOfFixture(t *testing.T) {
 	assert.Equal(t, 9, checked)
 }
 
-// TestMetricsOfRotateRepository measures the ranks that the RotatE repository's own code printed, and compares with the
-// metrics that it printed, in six digits after the point.
+// TestMetricsOfRotateRepository measures the ranks that the RotatE repository's own code printed,
+// and compares with the metrics that it printed, in six digits after the point.
 func TestMetricsOfRotateRepository(t *testing.T) {
 	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
 		dir := fixture(t, "rotate-repo-"+name+"-umls")
@@ -108,7 +108,8 @@ func TestMetricsOfRotateRepository(t *testing.T) {
 	}
 }
 
-// readRotateRanks reads the ranks of a fixture of the RotatE repository, as counts under the filter all.
+// readRotateRanks reads the ranks of a fixture of the RotatE repository, as counts under the filter
+// all.
 func readRotateRanks(t *testing.T, path string) []rank.Rank {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

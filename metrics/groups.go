@@ -17,7 +17,8 @@ type Key struct {
 	Name string
 	// Labels names all groups, also groups without queries.
 	Labels []string
-	// Ordered keeps the groups in the order of Labels. Otherwise a report lists the largest groups first.
+	// Ordered keeps the groups in the order of Labels. Otherwise a report lists the largest groups
+	// first.
 	Ordered bool
 	// Convention is the convention of groups by Z-case. It is empty for other groups.
 	Convention string
@@ -116,7 +117,8 @@ func zConvention(keys []Key) string {
 // groupName names a group of a key. It is empty for the group of all queries.
 type groupName struct{ by, group string }
 
-// groupsOf returns the group of all ranks, and then the groups of each key in the order of a report.
+// groupsOf returns the group of all ranks, and then the groups of each key in the order of a
+// report.
 func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupName) {
 	groups, names = []members{allOf(ranks)}, []groupName{{}}
 	for _, key := range keys {

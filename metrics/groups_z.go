@@ -12,7 +12,8 @@ import (
 
 const zCaseName = "z-case"
 
-// zCaseKey groups queries by the Z-case of their triple: its exposure to the Z-paradox (docs/zvalues.md).
+// zCaseKey groups queries by the Z-case of their triple: its exposure to the Z-paradox
+// (docs/zvalues.md).
 func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 	x, err := zpattern.NewIndex(g)
 	if err != nil {
@@ -47,7 +48,8 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 	}, nil
 }
 
-// degreeKey groups queries by the number of distinct training triples with the target as head or tail: 0, 1, 2-3, 4-7, …
+// degreeKey groups queries by the number of distinct training triples with the target as head or
+// tail: 0, 1, 2-3, 4-7, …
 func degreeKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {

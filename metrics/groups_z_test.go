@@ -29,7 +29,8 @@ func TestZCaseGroups(t *testing.T) {
 	for _, name := range []string{"f", "g", "h", "i", "j", "k", "l", "m", "n", "o"} {
 		g.Entities.Add(name)
 	}
-	// cal likes ann and dee likes bob have no patterns; a new one has: cal likes dee ← ann likes cal.
+	// cal likes ann and dee likes bob have no patterns; a new one has: cal likes dee ← ann likes
+	// cal.
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Relation: 3, Tail: 3})
 	g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 2, Relation: 3, Tail: 2})
 	keys, err := NewKeys(
@@ -55,7 +56,8 @@ func TestZCaseGroups(t *testing.T) {
 
 func TestDegreeGroups(t *testing.T) {
 	g := familyGraph()
-	// A repeated triple and a loop count once: ann is in 9 different ones, bob in 5, eve in 1 that is both, fay in none.
+	// A repeated triple and a loop count once: ann is in 9 different ones, bob in 5, eve in 1 that
+	// is both, fay in none.
 	g.Entities.Add("eve")
 	g.Entities.Add("fay")
 	loop := kg.Triple{Head: 4, Relation: 3, Tail: 4}

@@ -1,10 +1,11 @@
-// Package metrics turns the ranks of package rank into results: metrics such as MRR, bootstrap intervals, paired
-// comparisons of checkpoints, all of these by groups of queries, and reports, tables and files of them.
+// Package metrics turns the ranks of package rank into results: metrics such as MRR, bootstrap
+// intervals, paired comparisons of checkpoints, all of these by groups of queries, and reports,
+// tables and files of them.
 //
-// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize does so for every side, filter,
-// tie rule and group, with intervals, and fills in a Report. Compare and CompareAll compare checkpoints by their ranks of
-// the same queries. WriteRanks and ReadRanks store ranks, for comparisons without another ranking.
-// docs/intervals.md explains the intervals.
+// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize does so
+// for every side, filter, tie rule and group, with intervals, and fills in a Report. Compare and
+// CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks store
+// ranks, for comparisons without another ranking. docs/intervals.md explains the intervals.
 package metrics
 
 import (
@@ -15,7 +16,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Number is the value of a metric. A metric that is undefined, such as the mean of no ranks, is NaN, and null in JSON.
+// Number is the value of a metric. A metric that is undefined, such as the mean of no ranks, is
+// NaN, and null in JSON.
 type Number float64
 
 var undefined = Number(math.NaN())
@@ -29,15 +31,16 @@ type HitsAt struct {
 // Hits holds Hits@k for each requested cut-off k, in the order of the request.
 type Hits []HitsAt
 
-// Result holds the metrics of one selection of queries under one protocol. With n ranks r_i among C_i candidates, which
-// include the target:
+// Result holds the metrics of one selection of queries under one protocol. With n ranks r_i among
+// C_i candidates, which include the target:
 //
 //	MRR = mean 1/r_i    MR = mean r_i    GMR = exp(mean ln r_i)    Hits@k = mean [r_i ≤ k]
 //	AMR = MR / mean (C_i+1)/2            AMRI = 1 − 2 Σ(r_i−1) / Σ(C_i−1)
 //
-// AMR (1 is chance, lower is better) and AMRI (0 is chance, 1 is perfect) are the adjusted mean rank and the adjusted mean
-// rank index of Berrendorf et al., https://arxiv.org/abs/2002.06914. Chance is exact only for realistic ties. Both are
-// undefined for ranks without candidate counts. AMRI is also undefined if the target is the only candidate of every query.
+// AMR (1 is chance, lower is better) and AMRI (0 is chance, 1 is perfect) are the adjusted mean
+// rank and the adjusted mean rank index of Berrendorf et al., https://arxiv.org/abs/2002.06914.
+// Chance is exact only for realistic ties. Both are undefined for ranks without candidate counts.
+// AMRI is also undefined if the target is the only candidate of every query.
 type Result struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`
@@ -45,7 +48,8 @@ type Result struct {
 	// N is the number of queries.
 	N   int    `json:"n"`
 	MRR Number `json:"mrr"`
-	// MRRCI is the 95% bootstrap interval of MRR (Summarize). It is undefined if there are too few clusters.
+	// MRRCI is the 95% bootstrap interval of MRR (Summarize). It is undefined if there are too few
+	// clusters.
 	MRRCI [2]Number `json:"mrr_ci"`
 	ClusterCount
 	MR     Number `json:"mr"`
@@ -56,7 +60,8 @@ type Result struct {
 	Hits   Hits   `json:"hits"`
 }
 
-// Measure returns the metrics of the ranks on the selected sides, without an interval. ks are the cut-offs of Hits@k.
+// Measure returns the metrics of the ranks on the selected sides, without an interval. ks are the
+// cut-offs of Hits@k.
 func Measure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
 	return measure(ranks, allOf(ranks).on(sides), sides, f, ties, ks)
 }

@@ -33,7 +33,8 @@ func (p Protocol) String() string {
 
 // Apply sets the protocol of the report. It drops all other results and groups.
 func (p Protocol) Apply(r *Report) {
+	other := func(s rank.Sides, f rank.Filter, t rank.Ties) bool { return p != Protocol{p.Name, s, f, t} }
 	r.Protocol = p.Name
-	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return p != Protocol{p.Name, x.Side, x.Filter, x.Ties} })
-	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return p != Protocol{p.Name, x.Side, x.Filter, x.Ties} })
+	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return other(x.Side, x.Filter, x.Ties) })
+	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return other(x.Side, x.Filter, x.Ties) })
 }

@@ -15,14 +15,16 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// A ranks file has one line for each query, with fields separated by tabs. The first line names them: side, head,
-// relation, tail, and for each filter <filter>_better and <filter>_equal, the counts of rank.Rank.
+// A ranks file has one line for each query, with fields separated by tabs. The first line names
+// them: side, head, relation, tail, and for each filter <filter>_better and <filter>_equal, the
+// counts of rank.Rank.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
 // maxRanksLine bounds the length of a line in bytes, and so the memory of ReadRanks.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes ranks of queries of g as a ranks file, in their order, with columns for the given filters.
+// WriteRanks writes ranks of queries of g as a ranks file, in their order, with columns for the
+// given filters.
 func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
@@ -38,7 +40,8 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 			g.Entities.Label(r.Triple.Head), g.Relations.Label(r.Triple.Relation), g.Entities.Label(r.Triple.Tail),
 		} {
 			if strings.ContainsAny(label, "\t\n") {
-				return fmt.Errorf("the label %q has a tab or a line break, which a ranks file cannot hold: rename it", label)
+				return fmt.Errorf(
+					"the label %q has a tab or a line break, which a ranks file cannot hold: rename it", label)
 			}
 			line = append(line, '\t')
 			line = append(line, label...)
@@ -56,11 +59,12 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 	return nil
 }
 
-// ReadRanks reads a ranks file. It returns the ranks in the order of the file, and the filters that have columns. name is
-// for error messages.
+// ReadRanks reads a ranks file. It returns the ranks in the order of the file, and the filters that
+// have columns. name is for error messages.
 //
-// ReadRanks adds new labels to the two vocabularies. Start with empty ones, and pass them again to read a second file with
-// the same identifiers. Rank.Candidates is 0, because the file does not hold it.
+// ReadRanks adds new labels to the two vocabularies. Start with empty ones, and pass them again to
+// read a second file with the same identifiers. Rank.Candidates is 0, because the file does not
+// hold it.
 func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
@@ -161,7 +165,8 @@ func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.V
 			return rank.Rank{}, fmt.Errorf("the %s has no label", name)
 		}
 	}
-	r.Triple = kg.Triple{Head: entities.Add(fields[1]), Relation: relations.Add(fields[2]), Tail: entities.Add(fields[3])}
+	head, relation, tail := entities.Add(fields[1]), relations.Add(fields[2]), entities.Add(fields[3])
+	r.Triple = kg.Triple{Head: head, Relation: relation, Tail: tail}
 	return r, nil
 }
 

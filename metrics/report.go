@@ -24,15 +24,17 @@ type Report struct {
 	Data       string `json:"data"`
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
-	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rules of the options. Every result
-	// names its side, filter and ties.
+	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rules of the
+	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
-	// CIBy is the unit that the intervals resample. Reports without it, of earlier versions, resampled triples.
+	// CIBy is the unit that the intervals resample. Reports without it, of earlier versions,
+	// resampled triples.
 	CIBy Clustering `json:"ci_by"`
 	// Model is the name of the model, Dim its dimension d.
 	Model string `json:"model"`
 	Dim   int    `json:"dim"`
-	// CheckpointSHA256 is the SHA-256 digest of the file with the parameters, in hexadecimal digits.
+	// CheckpointSHA256 is the SHA-256 digest of the file with the parameters, in hexadecimal
+	// digits.
 	CheckpointSHA256 string `json:"checkpoint_sha256"`
 
 	// Tier is the instruction set of the kernels, Machine the name of the processor.
@@ -40,7 +42,8 @@ type Report struct {
 	Threads int    `json:"threads"`
 	Machine string `json:"machine"`
 
-	// Results and Groups come from Summarize. They have all tie rules unless Protocol.Apply was called.
+	// Results and Groups come from Summarize. They have all tie rules unless Protocol.Apply was
+	// called.
 	Results []Result      `json:"results"`
 	Groups  []GroupResult `json:"groups"`
 	// ZConvention is the convention of groups by Z-case, if there are any.
@@ -49,7 +52,8 @@ type Report struct {
 	// Queries counts the ranks, UniqueQueries the distinct queries (h, r, ?) and (?, r, t).
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
-	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were used.
+	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were
+	// used.
 	Screen string `json:"screen"`
 	// Rescored counts the pairs that reached each later stage.
 	Rescored rank.Rescored `json:"rescored"`
@@ -59,12 +63,14 @@ type Report struct {
 	// PeakRSSBytes is the peak resident memory of the process, or 0 if it is unknown.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
 
-	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores in 10⁹ operations per second, and Share the
-	// share of it that the ranking reached. Both are absent from the JSON if the ceiling was not measured.
+	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores in 10⁹ operations per
+	// second, and Share the share of it that the ranking reached. Both are absent from the JSON if
+	// the ceiling was not measured.
 	FMAGFLOPSAll float64 `json:"fma_gflops_all,omitempty"`
 	Share        float64 `json:"share,omitempty"`
-	// GtermsAll is the ceiling of the comparison on all cores, in 10⁹ terms per second. ComparisonShare is the share of
-	// it that the ranking reached, counting the terms that early exit skipped. Both are absent like Share.
+	// GtermsAll is the ceiling of the comparison on all cores, in 10⁹ terms per second.
+	// ComparisonShare is the share of it that the ranking reached, counting the terms that early
+	// exit skipped. Both are absent like Share.
 	GtermsAll       float64 `json:"comparison_gterms_all,omitempty"`
 	ComparisonShare float64 `json:"comparison_share,omitempty"`
 }
@@ -77,7 +83,8 @@ type Timing struct {
 	Pack float64 `json:"pack_s"`
 	// Rank is the time from the first query vector to the last count.
 	Rank float64 `json:"rank_s"`
-	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the threads.
+	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
+	// threads.
 	Decide float64 `json:"decide_s"`
 	// Total is the time from the start of the process to its end.
 	Total float64 `json:"total_s"`

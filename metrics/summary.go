@@ -38,12 +38,14 @@ type GroupResult struct {
 	Hits Hits `json:"hits"`
 }
 
-// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of all queries and of each
-// group. Results are sorted by filter, side and ties, groups by key, group, filter, side and ties.
+// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of all
+// queries and of each group. Results are sorted by filter, side and ties, groups by key, group,
+// filter, side and ties.
 //
-// The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters, from 1,000 resamples of the
-// clusters that CIBy names. The seed is fixed, so that the same ranks give the same bits on any machine and for any number
-// of threads. There is no interval if there are too few clusters (ClusterCount).
+// The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters, from
+// 1,000 resamples of the clusters that CIBy names. The seed is fixed, so that the same ranks give
+// the same bits on any machine and for any number of threads. There is no interval if there are too
+// few clusters (ClusterCount).
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
 	if err := checkHits(o.Hits); err != nil {
 		return nil, nil, err
@@ -100,7 +102,8 @@ func checkHits(ks []int) error {
 	return nil
 }
 
-// selections returns the selections of sides to report. A ranking of both sides is also reported for each side.
+// selections returns the selections of sides to report. A ranking of both sides is also reported
+// for each side.
 func selections(s rank.Sides) []rank.Sides {
 	if s == rank.BothSides {
 		return []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}

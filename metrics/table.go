@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// WriteTable prints the results under one tie rule as a table, with a line for each filter and selection of sides. A title
-// and an explanation of the numbers surround it.
+// WriteTable prints the results under one tie rule as a table, with a line for each filter and
+// selection of sides. A title and an explanation of the numbers surround it.
 func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	p := printer{out: w}
 	p.println(r.title(ties))
@@ -29,7 +29,8 @@ func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 			continue
 		}
 		cells := []any{
-			res.Filter.String(), res.Side.String(), text.Comma(res.N), interval(res.MRR, res.MRRCI, res.ClusterCount, 4),
+			res.Filter.String(), res.Side.String(), text.Comma(res.N),
+			interval(res.MRR, res.MRRCI, res.ClusterCount, 4),
 			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
 		}
 		t.AppendRow(append(cells, hitsCells(res.Hits)...))
@@ -94,7 +95,8 @@ func (r *Report) title(ties rank.Ties) string {
 		names[i] = f.String()
 	}
 	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
-		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties, strings.Join(names, ", "))
+		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties,
+		strings.Join(names, ", "))
 }
 
 // protocol explains the numbers.
@@ -136,7 +138,8 @@ func (r *Report) resampling() []string {
 	return lines
 }
 
-// switches returns the filters and the selections of sides of the results, in the order of the results.
+// switches returns the filters and the selections of sides of the results, in the order of the
+// results.
 func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	for _, res := range r.Results {
 		if !slices.Contains(filters, res.Filter) {
@@ -149,7 +152,8 @@ func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	return filters, sides
 }
 
-// format formats the number with the given decimals, or with as many as it needs for −1. An undefined number is a dash.
+// format formats the number with the given decimals, or with as many as it needs for −1. An
+// undefined number is a dash.
 func (n Number) format(decimals int) string {
 	if math.IsNaN(float64(n)) {
 		return "-"

@@ -9,16 +9,16 @@ import (
 
 // The bands of the panels' scores, and the thresholds that follow from them (docs/numerics.md).
 
-// panelInterval bounds the reference score of a candidate in a panel group that has the given float32 score for a row.
-// The norms need not be checked: sums that overflow stay infinite or become NaN, so that a finite score is within the
-// panels' error.
+// panelInterval bounds the reference score of a candidate in a panel group that has the given
+// float32 score for a row. The norms need not be checked: sums that overflow stay infinite or
+// become NaN, so that a finite score is within the panels' error.
 func (f *features) panelInterval(b *engine.Block, row, group int, score float32) (low, high float64) {
 	relative, absolute := b.Job.Backend.PanelError(f.Tower.Compare, f.Tower.Phi)
 	return b.Around(row, float64(score), relative, absolute, f.groupNorms[group], f.groupSizes[group])
 }
 
-// margins are the distances by which the scores of a panel group may miss the exact comparisons with a query, and the
-// units of these scores.
+// margins are the distances by which the scores of a panel group may miss the exact comparisons
+// with a query, and the units of these scores.
 type margins struct {
 	relative, absolute float64 // to widen an interval by
 	rounding           float64 // the largest intermediate result beside the ends of the interval
@@ -26,11 +26,11 @@ type margins struct {
 	fine               float64 // the same as absolute for scores of fine codes, if the screen has them
 }
 
-// scores returns the panel scores that an interval of exact comparisons allows. A score below them proves that the
-// comparison is below the interval, and a score above them that it is above.
+// scores returns the panel scores that an interval of exact comparisons allows. A score below them
+// proves that the comparison is below the interval, and a score above them that it is above.
 func (m *margins) scores(low, high float64) (lo, hi float64) {
-	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute proves D > X.
-	// Scores are negative distances.
+	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
+	// proves D > X. Scores are negative distances.
 	margin := 8 * kernel.U64 * (max(math.Abs(low), math.Abs(high)) + m.rounding)
 	lo = low*(1+m.relative) - m.absolute - margin
 	hi = high*(1-m.relative) + m.absolute + margin
@@ -40,7 +40,8 @@ func (m *margins) scores(low, high float64) (lo, hi float64) {
 	return m.units.sums(lo, hi)
 }
 
-// thresholds are the intervals of a block's targets in the units of the panels' scores, for one panel group.
+// thresholds are the intervals of a block's targets in the units of the panels' scores, for one
+// panel group.
 type thresholds struct {
 	ends      []float32 // low and high of each target
 	exitBelow []float32 // by row: candidates below this score matter to no target
@@ -49,7 +50,8 @@ type thresholds struct {
 
 func newThresholds(queries int) thresholds {
 	return thresholds{
-		ends: make([]float32, 2*engine.BlockTargets), exitBelow: make([]float32, queries), fineBands: make([]float64, queries),
+		ends: make([]float32, 2*engine.BlockTargets), exitBelow: make([]float32, queries),
+		fineBands: make([]float64, queries),
 	}
 }
 

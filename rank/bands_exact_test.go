@@ -18,10 +18,10 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in math/big.
-// Their inputs make one term dominate a band and bring the error close to it, so that the tests fail if
-// the term is halved or missing (docs/numerics.md, section 12). Arithmetic that is equal on all tiers is
-// tested on one.
+// The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in
+// math/big. Their inputs make one term dominate a band and bring the error close to it, so that the
+// tests fail if the term is halved or missing (docs/numerics.md, section 12). Arithmetic that is
+// equal on all tiers is tested on one.
 
 // testBlock is a block of queries with the memory of the stages that count it.
 type testBlock struct {
@@ -29,7 +29,8 @@ type testBlock struct {
 	*engine.Block
 }
 
-// oneQuery returns a block with one query and its one target, and features with one panel group, for tests of bands.
+// oneQuery returns a block with one query and its one target, and features with one panel group,
+// for tests of bands.
 func oneQuery(b *kernel.Backend, tower model.Tower) testBlock {
 	f := &features{nr: b.NR, groupNorms: make([]float64, 1), groupSizes: make([]float64, 1)}
 	f.Tower = tower
@@ -75,7 +76,8 @@ func someBackend(t *testing.T) *kernel.Backend {
 // product multiplies numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
 
-// contain compares the distances from a score that the ends of an interval need with those that they have.
+// contain compares the distances from a score that the ends of an interval need with those that
+// they have.
 func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
 	for _, end := range []struct{ needed, room *big.Float }{
 		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},
@@ -111,8 +113,8 @@ func exactSlack(slack model.Slack, n float64) *big.Float {
 	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
 }
 
-// drawBands sets norms, sizes and slack at random, so that one part of the bands or another dominates, and
-// returns a score.
+// drawBands sets norms, sizes and slack at random, so that one part of the bands or another
+// dominates, and returns a score.
 func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
 	s.Norms[0], s.f.groupNorms[0], s.f.groupSizes[0] = size(), size(), size()
@@ -227,8 +229,8 @@ func TestPairInterval(t *testing.T) {
 	}
 }
 
-// MQuinE and MQuadE of one dimension without Rʰ: the score is −(RᵗT)², whose factors both lose nearly
-// half a unit in the last place when they become float32 entries of ψ and φ.
+// MQuinE and MQuadE of one dimension without Rʰ: the score is −(RᵗT)², whose factors both lose
+// nearly half a unit in the last place when they become float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
 	// root finds a number whose square loses most.
 	root := func(from float64) (x float32) {

@@ -25,7 +25,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// meddled is a model that calls meddle before it, or one of its workers, reads parameters for the n-th time.
+// meddled is a model that calls meddle before it, or one of its workers, reads parameters for the
+// n-th time.
 type meddled struct {
 	model.Model
 	calls  atomic.Int64
@@ -136,8 +137,8 @@ var meddlings = []meddling{
 	}},
 }
 
-// changing is a kind of checkpoint: write puts one into a folder, with parameters by the seed, and file is
-// the name of the file to meddle with.
+// changing is a kind of checkpoint: write puts one into a folder, with parameters by the seed, and
+// file is the name of the file to meddle with.
 type changing struct {
 	name, file string
 	entities   int
@@ -186,7 +187,8 @@ func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o644))
 }
 
-// TestChangingCheckpoint meddles with the file of a checkpoint at moments of rankings and of predictions.
+// TestChangingCheckpoint meddles with the file of a checkpoint at moments of rankings and of
+// predictions.
 func TestChangingCheckpoint(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -207,8 +209,8 @@ func CheckChanging(t *testing.T, o Options) {
 	}
 }
 
-// checkChanging checks that whatever changes the mapped file is an error that names it, and that what does
-// not changes no result.
+// checkChanging checks that whatever changes the mapped file is an error that names it, and that
+// what does not changes no result.
 func checkChanging(t *testing.T, kind changing, options ...Options) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
 	index := kg.NewIndex(g)

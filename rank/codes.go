@@ -8,8 +8,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The screens of codes share this file (docs/numerics.md, "Screens of dot products in bytes"). They turn the coordinates of ψ and φ
-// into coarse and fine codes. int8.go and int16.go have the panels and the bands.
+// The screens of codes share this file (docs/numerics.md, "Screens of dot products in bytes"). They
+// turn the coordinates of ψ and φ into coarse and fine codes. int8.go and int16.go have the panels
+// and the bands.
 
 // codeFormat describes a screen of codes.
 type codeFormat struct {
@@ -20,11 +21,13 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries, both in strips of mr and by rows.
+	// strips returns the number of words for the codes of queries, both in strips of mr and by
+	// rows.
 	strips func(l codeLayout, queries, mr int) int
 	// sampleBand bounds the error of the score of two vectors. norm belongs to the candidate.
 	sampleBand func(query, candidate kernel.Int8Code, norm float64) float64
-	// mostUndecided is the share of sampled pairs that the format may leave undecided under AutoScreen.
+	// mostUndecided is the share of sampled pairs that the format may leave undecided under
+	// AutoScreen.
 	mostUndecided float64
 	new           func(codes) screen
 }
@@ -32,8 +35,8 @@ type codeFormat struct {
 // codeFormats lists the formats, the best first.
 var codeFormats = []*codeFormat{&int16Format, &int8Format}
 
-// codeLayout describes a row of codes: stride words, of which the coarse codes are the first len and the fine codes len
-// from fine on. Panels hold the first terms words.
+// codeLayout describes a row of codes: stride words, of which the coarse codes are the first len
+// and the fine codes len from fine on. Panels hold the first terms words.
 type codeLayout struct {
 	len, fine, stride, terms int
 	offset                   uint8 // of the candidates' bytes
@@ -54,17 +57,18 @@ type codes struct {
 func (x *codes) panels() kernel.Panels { return x.kernels }
 func (x *codes) terms() int            { return x.layout.terms }
 
-// codeGroup belongs to a panel group: the step of its codes, and upper bounds of ‖b‖, ‖b − coarse‖, ‖fine‖ and
-// ‖b − coarse − fine‖ for all its candidates.
+// codeGroup belongs to a panel group: the step of its codes, and upper bounds of ‖b‖, ‖b − coarse‖,
+// ‖fine‖ and ‖b − coarse − fine‖ for all its candidates.
 type codeGroup struct {
 	step, norm, residual, fineNorm, fineResidual float64
 }
 
-// codedQuery belongs to the codes of a row: their step, and upper bounds of ‖a‖, ‖coarse‖, ‖a − coarse‖, ‖fine‖ and
-// ‖a − coarse − fine‖.
+// codedQuery belongs to the codes of a row: their step, and upper bounds of ‖a‖, ‖coarse‖, ‖a −
+// coarse‖, ‖fine‖ and ‖a − coarse − fine‖.
 type codedQuery struct {
 	step, size, norm, residual, fineNorm, fineResidual float64
-	// offset and fineOffset are what the offset of the candidates' bytes adds to a coarse and to a fine sum.
+	// offset and fineOffset are what the offset of the candidates' bytes adds to a coarse and to a
+	// fine sum.
 	offset, fineOffset float64
 	// center is ψ·μ, and centerError bounds its rounding errors.
 	center, centerError float64
@@ -80,7 +84,8 @@ func (u units) sums(low, high float64) (lo, hi float64) {
 	return lo - margin, hi + margin
 }
 
-// sortKey returns the largest entry of b of each candidate, which determines the step of a panel group.
+// sortKey returns the largest entry of b of each candidate, which determines the step of a panel
+// group.
 func (x *codes) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	f, width := x.f, x.f.Tower.Phi
 	x.sizes, x.peaks = make([]float64, f.N), make([]float64, f.N)
@@ -104,8 +109,8 @@ func (x *codes) buffers(j *engine.Job) [][]float64 {
 	return buffers
 }
 
-// packPanels makes the panels. table returns goroutine w's memory for the codes, by rows, of the panel that begins at a
-// position.
+// packPanels makes the panels. table returns goroutine w's memory for the codes, by rows, of the
+// panel that begins at a position.
 func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
 	perGroup, buffers := groupPanels*f.nr, x.buffers(j)

@@ -20,8 +20,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// codedSlice returns a block of queries with the given ψ, and a slice of candidates with the given φ, of a DistMult model
-// and in a screen of codes. If set is not nil, the coordinates have no weights, and no center unless set gives them one.
+// codedSlice returns a block of queries with the given ψ, and a slice of candidates with the given
+// φ, of a DistMult model and in a screen of codes. If set is not nil, the coordinates have no
+// weights, and no center unless set gives them one.
 func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32, set func(*coordinates)) testBlock {
 	n, d := len(phi), len(psi[0])
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), n+len(psi), 1, 0, 0, 0)
@@ -122,7 +123,8 @@ func TestCodeNorms(t *testing.T) {
 		}
 		return rows
 	}
-	// Every sum of a rotation loses half a unit in the last place; all results are equal, so whole codes.
+	// Every sum of a rotation loses half a unit in the last place; all results are equal, so whole
+	// codes.
 	lossy := func(n int) (rows [][]float32) {
 		for range n {
 			x := make([]float32, d)
@@ -198,8 +200,8 @@ func TestCodeNorms(t *testing.T) {
 	}
 }
 
-// The errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The candidate is so close to the
-// center that no other term matters.
+// The errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The candidate is so
+// close to the center that no other term matters.
 func TestCenterBands(t *testing.T) {
 	b := someBackend(t)
 	var coarse, fine, int16, last exactly.Ratio
@@ -209,9 +211,10 @@ func TestCenterBands(t *testing.T) {
 		layout := x.layout
 		sum, fineSum := codeSums(b, layout, s.queries.rows[:layout.stride], x.rows()[:layout.stride])
 		score := exactly.Add(exactly.Of(q.center), product(q.step, x.groups[0].step, float64(sum)-q.offset))
-		coarse.See(exactly.Sub(want, score), x.band(&s.queries.coded[0], &x.groups[0]))
-		fine.See(exactly.Sub(want, exactly.Of(x.fineScore(&s.queries.coded[0], &x.groups[0], float32(sum), fineSum))), x.fineBand(&s.queries.coded[0], &x.groups[0]))
-		int16.See(exactly.Sub(want, score), (&int16Screen{x.codes}).band(q, &x.groups[0]))
+		g := &x.groups[0]
+		coarse.See(exactly.Sub(want, score), x.band(q, g))
+		fine.See(exactly.Sub(want, exactly.Of(x.fineScore(q, g, float32(sum), fineSum))), x.fineBand(q, g))
+		int16.See(exactly.Sub(want, score), (&int16Screen{x.codes}).band(q, g))
 	}
 
 	const d = 512
@@ -230,7 +233,8 @@ func TestCenterBands(t *testing.T) {
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// One dimension, with ψφ little more than 1 and μ = φ − 2⁷u, which makes ψμ and what is added to it ties.
+	// One dimension, with ψφ little more than 1 and μ = φ − 2⁷u, which makes ψμ and what is added
+	// to it ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128
@@ -243,7 +247,8 @@ func TestCenterBands(t *testing.T) {
 	int16.Check(t, 0.99)
 }
 
-// codeSums returns the int8 screen's sum of coarse codes, before its rounding, and the one of fine codes.
+// codeSums returns the int8 screen's sum of coarse codes, before its rounding, and the one of fine
+// codes.
 func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (coarse, fine int32) {
 	signed, unsigned := make([]uint32, layout.stride), make([]uint32, layout.stride)
 	copy(signed, query[layout.len:2*layout.len])
@@ -258,7 +263,8 @@ func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (
 // codeRatios has a ratio for each score of codes.
 type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 
-// see compares the errors of scores with their bands, for coordinates a and b and the steps of their codes.
+// see compares the errors of scores with their bands, for coordinates a and b and the steps of
+// their codes.
 func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
 	want := exactly.Dot(a, b)
 	for _, format := range codeFormats {
@@ -279,15 +285,16 @@ func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB f
 		codes.groups[0] = codeGroup{
 			step: stepB, norm: norm64(b), residual: y.Residual, fineNorm: y.FineNorm, fineResidual: y.FineResidual,
 		}
+		q, g := &s.queries.coded[0], &codes.groups[0]
 		switch x := s.f.screen.(type) {
 		case *int8Screen:
 			sum, fineSum := codeSums(backend, layout, query, candidate)
 			score := product(stepA, stepB, float64(sum)-s.queries.coded[0].offset)
-			r.coarse.See(exactly.Sub(want, score), x.band(&s.queries.coded[0], &x.groups[0]))
-			r.fine.See(exactly.Sub(want, exactly.Of(x.fineScore(&s.queries.coded[0], &x.groups[0], float32(sum), fineSum))), x.fineBand(&s.queries.coded[0], &x.groups[0]))
+			r.coarse.See(exactly.Sub(want, score), x.band(q, g))
+			r.fine.See(exactly.Sub(want, exactly.Of(x.fineScore(q, g, float32(sum), fineSum))), x.fineBand(q, g))
 		case *int16Screen:
 			score := product(stepA, stepB, float64(panelScore(backend, codes.kernels, query, candidate)))
-			r.int16.See(exactly.Sub(want, score), x.band(&s.queries.coded[0], &x.groups[0]))
+			r.int16.See(exactly.Sub(want, score), x.band(q, g))
 		}
 	}
 }
@@ -346,8 +353,8 @@ func TestCodeBands(t *testing.T) {
 	}
 }
 
-// The ends of a target in the units of codes leave room for the roundings of that change of units and for
-// the bands of section 11, as does the band of fine scores.
+// The ends of a target in the units of codes leave room for the roundings of that change of units
+// and for the bands of section 11, as does the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))

@@ -12,8 +12,8 @@ import (
 //
 //	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b
 //
-// μ is the mean of the candidates. The weights w balance the entries' sizes in queries and candidates. The rotation R
-// spreads large entries.
+// μ is the mean of the candidates. The weights w balance the entries' sizes in queries and
+// candidates. The rotation R spreads large entries.
 
 // spread is the number of dimensions that the rotation mixes, with a Hadamard matrix.
 const spread = 16
@@ -27,7 +27,8 @@ type coordinates struct {
 	norm    float64   // upper bound of ‖μ‖
 }
 
-// candidate writes R((x − μ) ∘ w) to out, padded with zeros to int8Width. The result is within 8·2⁻⁵³ of its size.
+// candidate writes R((x − μ) ∘ w) to out, padded with zeros to int8Width. The result is within
+// 8·2⁻⁵³ of its size.
 func (c *coordinates) candidate(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {
@@ -69,7 +70,8 @@ func rotate(x []float64) {
 func newCoordinates(psi, phi [][]float32, width int) *coordinates {
 	balance := engine.NewBalance(psi, phi, width)
 	c := &coordinates{
-		at: make([]int32, width), center: balance.Mean, forward: make([]float64, width), inverse: make([]float64, width),
+		at: make([]int32, width), center: balance.Mean, forward: make([]float64, width),
+		inverse: make([]float64, width),
 	}
 	runs := int8Width(width) / spread
 	for t := range width {

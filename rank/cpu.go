@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// cpuEngine counts on the processor. It holds one slice of the candidates at a time, so it is both the engine.Engine and
-// the engine.Candidates.
+// cpuEngine counts on the processor. It holds one slice of the candidates at a time, so it is both
+// the engine.Engine and the engine.Candidates.
 type cpuEngine struct {
 	job      *engine.Job
 	asked    Screen // from Options
@@ -43,8 +43,8 @@ func (e *cpuEngine) Room() (queries, entries int) {
 	return queries, entries
 }
 
-// blockSizes returns the most queries in a block, the most entries of their ψ by rows, and the most words of their
-// strips.
+// blockSizes returns the most queries in a block, the most entries of their ψ by rows, and the most
+// words of their strips.
 func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entries, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {

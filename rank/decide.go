@@ -11,12 +11,14 @@ import (
 type screened struct {
 	panel  int
 	scores []float32 // [row][NR]
-	// undecided holds pairs of a target and a mask of lanes, in the order of the targets. decide changes the masks.
+	// undecided holds pairs of a target and a mask of lanes, in the order of the targets. decide
+	// changes the masks.
 	undecided []uint64
 	known     []knownAnswer // in this panel
 }
 
-// duplicates are candidates of a panel with the same parameters, and so with one score in [low, high].
+// duplicates are candidates of a panel with the same parameters, and so with one score in [low,
+// high].
 type duplicates struct {
 	entity    int32 // the first entity with these parameters
 	lanes     uint64
@@ -37,8 +39,8 @@ func newDecider(nr int) decider {
 	return decider{open: make([]duplicates, 0, nr), rows: make([]int32, 0, nr), scores: make([]float64, nr)}
 }
 
-// decide orders the undecided pairs of a panel, by fine codes if the screen has them and then by float64 scores. It adds
-// what it finds to b.Counts and appends the other pairs to b.Pending.
+// decide orders the undecided pairs of a panel, by fine codes if the screen has them and then by
+// float64 scores. It adds what it finds to b.Counts and appends the other pairs to b.Pending.
 func (d *decider) decide(b *engine.Block, f *features, q *packedQueries, fineBands []float64, s screened) {
 	if len(s.undecided) == 0 {
 		return
@@ -88,8 +90,8 @@ func withoutTarget(b *engine.Block, f *features, panel int, t, lanes uint64) uin
 	return lanes
 }
 
-// groupDuplicates appends the distinct candidates among the lanes of a panel, and a row of features for each. Candidates
-// with the same parameters have the same size, so they are neighbours.
+// groupDuplicates appends the distinct candidates among the lanes of a panel, and a row of features
+// for each. Candidates with the same parameters have the same size, so they are neighbours.
 func groupDuplicates(
 	open []duplicates, rows []int32, b *engine.Block, f *features, panel int, lanes uint64,
 ) ([]duplicates, []int32) {
@@ -140,8 +142,9 @@ func (d *decider) decideRow(
 	}
 }
 
-// settle counts the open candidates whose interval decides a pair, and clears their lanes in the pair. It keeps the
-// candidates open that are undecided for some target. It returns the number of pairs that it was asked to decide.
+// settle counts the open candidates whose interval decides a pair, and clears their lanes in the
+// pair. It keeps the candidates open that are undecided for some target. It returns the number of
+// pairs that it was asked to decide.
 func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 	open := 0
 	for i, c := range d.open {

@@ -22,8 +22,8 @@ var decisionKinds = []struct {
 	ranktest.Kind
 	models []string
 }{
-	// Entities without a size: their intervals are points, which touch the target's. Rows of zeros with other
-	// signs are other parameters, so that they are compared.
+	// Entities without a size: their intervals are points, which touch the target's. Rows of zeros
+	// with other signs are other parameters, so that they are compared.
 	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		ranktest.Normal(rng, ts[1], 0.3)
 		clear(ts[1][:len(ts[1])/c.Relations]) // one relation too
@@ -31,8 +31,8 @@ var decisionKinds = []struct {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
 		}
 	}}, []string{"transe-l1", "rotate"}},
-	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than their rounding
-	// errors, which grow with the tail.
+	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than
+	// their rounding errors, which grow with the tail.
 	{ranktest.Kind{Name: "rounding errors of large entities", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
 			ranktest.Normal(rng, x, 0.3)

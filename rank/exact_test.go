@@ -17,8 +17,8 @@ import (
 // plausibility scores a candidate of a query; more is better.
 type plausibility = func(q kg.Query, e int32) float64
 
-// bruteForce ranks without the package: every score from score, every known answer from a scan of the
-// splits.
+// bruteForce ranks without the package: every score from score, every known answer from a scan of
+// the splits.
 func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
 	type key struct {
 		side      kg.Side
@@ -190,9 +190,9 @@ func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// All other models, among them ones whose features depend on the side, with reciprocal relations and with
-// a tensor that all triples share: the counting against scores of their own reference, which
-// modeltest.Conform checks against plain formulas bit for bit.
+// All other models, among them ones whose features depend on the side, with reciprocal relations
+// and with a tensor that all triples share: the counting against scores of their own reference,
+// which modeltest.Conform checks against plain formulas bit for bit.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -5,8 +5,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// features holds φ of a slice of the candidates twice: by rows for single scores, and in panels for the screen. Panels
-// hold the candidates in ascending order of a size, so that a few large candidates do not widen the bands of all.
+// features holds φ of a slice of the candidates twice: by rows for single scores, and in panels for
+// the screen. Panels hold the candidates in ascending order of a size, so that a few large
+// candidates do not widen the bands of all.
 type features struct {
 	engine.Features
 	nr     int

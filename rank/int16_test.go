@@ -15,8 +15,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The scores of the int16 panels are within the band of the exact products of the float32 rows. Without any one of its
-// terms, but for those of ψ·μ and of the fine sum's roundings, some case here would not be.
+// The scores of the int16 panels are within the band of the exact products of the float32 rows.
+// Without any one of its terms, but for those of ψ·μ and of the fine sum's roundings, some case
+// here would not be.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -9,8 +9,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// int8Format puts coarse codes into the panels. They leave many times more pairs undecided than float32, so fine codes
-// beside the panels decide those. The format pays if few candidates score close to a target.
+// int8Format puts coarse codes into the panels. They leave many times more pairs undecided than
+// float32, so fine codes beside the panels decide those. The format pays if few candidates score
+// close to a target.
 var int8Format = codeFormat{
 	screen:  Int8Screen,
 	feature: kernel.FeatureVNNI,
@@ -26,8 +27,9 @@ var int8Format = codeFormat{
 	sampleBand: func(q, e kernel.Int8Code, norm float64) float64 {
 		return q.Residual*norm + q.Norm*e.Residual
 	},
-	// A pair that the panels leave costs the next stage about three times as much as its float32 score in a panel, of
-	// which bytes save three quarters. Panels leave more pairs than the sample, because a panel group shares one step.
+	// A pair that the panels leave costs the next stage about three times as much as its float32
+	// score in a panel, of which bytes save three quarters. Panels leave more pairs than the
+	// sample, because a panel group shares one step.
 	mostUndecided: 0.15,
 	new:           func(c codes) screen { return &int8Screen{c} },
 }
@@ -48,8 +50,8 @@ type int8Screen struct{ codes }
 
 func (*int8Screen) name() Screen { return Int8Screen }
 
-// rows returns the rows of coarse and fine codes, [coarse, fine], by position. They lie behind the panels, which take a
-// quarter of the memory of float32 panels.
+// rows returns the rows of coarse and fine codes, [coarse, fine], by position. They lie behind the
+// panels, which take a quarter of the memory of float32 panels.
 func (x *int8Screen) rows() []uint32 {
 	return x.f.panels[(x.f.N+x.f.nr-1)/x.f.nr*x.f.nr*x.layout.terms:]
 }
@@ -58,7 +60,8 @@ func (x *int8Screen) pack(ctx context.Context, j *engine.Job) error {
 	return x.packPanels(ctx, j, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
 }
 
-// packQueries keeps the codes of the queries as [fine, coarse], to be compared with a candidate's [coarse, fine].
+// packQueries keeps the codes of the queries as [fine, coarse], to be compared with a candidate's
+// [coarse, fine].
 func (x *int8Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
 	x.reserve(q)
 	mr, l, terms := x.kernels.MR, x.layout, ascending(x.layout.terms)
@@ -87,10 +90,11 @@ func (x *int8Screen) band(q *codedQuery, g *codeGroup) float64 {
 
 // fineBand is band for fineScore.
 func (x *int8Screen) fineBand(q *codedQuery, g *codeGroup) float64 {
-	// The fifth term bounds the rounding of the coarse sum to float32, with room for the roundings of fineScore except
-	// its last sum, which the last term bounds.
+	width := float64(int8Width(x.f.Tower.Phi))
+	// The fifth term bounds the rounding of the coarse sum to float32, with room for the roundings
+	// of fineScore except its last sum, which the last term bounds.
 	return (q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual + q.centerError +
-		q.step*g.step*kernel.U32*127*255*float64(int8Width(x.f.Tower.Phi)) + kernel.U64*math.Abs(q.center)) * engine.Outward
+		q.step*g.step*kernel.U32*127*255*width + kernel.U64*math.Abs(q.center)) * engine.Outward
 }
 
 // fineScore joins the panel's sum with the one of [fine, coarse] and [coarse, fine].
@@ -110,7 +114,8 @@ func (x *int8Screen) refine(q *packedQueries, row, panel int, scores []float32, 
 	for i := range open {
 		d := &open[i]
 		score := x.fineScore(c, g, scores[bits.TrailingZeros64(d.lanes)], q.fineSums[i])
-		// The last term bounds the roundings of the ends. A band that is infinite or NaN decides nothing.
+		// The last term bounds the roundings of the ends. A band that is infinite or NaN decides
+		// nothing.
 		width := band + 2*kernel.U64*math.Abs(score)
 		d.low, d.high = score-width, score+width
 	}

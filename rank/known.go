@@ -20,8 +20,8 @@ var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
 	return table
 }()
 
-// countCandidates sets the number of candidates that each filter leaves to every rank. A target among the candidates
-// always stays.
+// countCandidates sets the number of candidates that each filter leaves to every rank. A target
+// among the candidates always stays.
 func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Rank) error {
 	return engine.InChunks(ctx, j.Threads, len(j.Queries), 64, func(_, first, last int) {
 		for _, q := range j.Queries[first:last] {
@@ -60,7 +60,8 @@ func findKnown(b *engine.Block, f *engine.Features, x *kg.Index) {
 		known := x.Answers(q.Query)
 		for i, e := range known.Entities {
 			if at := f.Position(e); at >= 0 {
-				b.Known = append(b.Known, engine.Known{Row: int32(row), Position: int32(at), Filters: filtersOf[known.Splits[i]]})
+				filters := filtersOf[known.Splits[i]]
+				b.Known = append(b.Known, engine.Known{Row: int32(row), Position: int32(at), Filters: filters})
 			}
 		}
 	}
@@ -80,7 +81,8 @@ type knownByPanel struct {
 	answers, unsorted []knownAnswer
 }
 
-// sort sorts the known answers, which are by row, into the panels first ≤ p < last of nr candidates.
+// sort sorts the known answers, which are by row, into the panels first ≤ p < last of nr
+// candidates.
 func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
 	k.first = first
 	panels := int32(last - first)
@@ -99,8 +101,8 @@ func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
 		k.unsorted = append(k.unsorted, knownAnswer{p, uint16(a.Row), uint8(a.Position % int32(nr)), a.Filters})
 		ends[p+1]++
 	}
-	// A stable counting sort: ends[p] becomes the start of panel p and then moves to its end, so that k.start, one
-	// element before, ends up with the starts.
+	// A stable counting sort: ends[p] becomes the start of panel p and then moves to its end, so
+	// that k.start, one element before, ends up with the starts.
 	for p := range panels {
 		ends[p+1] += ends[p]
 	}
@@ -120,8 +122,9 @@ func (k *knownByPanel) in(panel int) []knownAnswer {
 	return k.answers[k.start[p]:k.start[p+1]]
 }
 
-// subtractKnown subtracts the known answers that the scores of a panel count as better from b.Counts, under the filters
-// that remove them. decide handles those that the scores leave undecided.
+// subtractKnown subtracts the known answers that the scores of a panel count as better from
+// b.Counts, under the filters that remove them. decide handles those that the scores leave
+// undecided.
 func subtractKnown(b *engine.Block, known []knownAnswer, scores []float32, nr int, ends []float32) {
 	for _, k := range known {
 		score := scores[int(k.row)*nr+int(k.lane)]

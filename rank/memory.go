@@ -14,16 +14,16 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// leastFeatureMemory is the least memory for features that Fit chooses. Making smaller slices would take longer than
-// ranking them.
+// leastFeatureMemory is the least memory for features that Fit chooses. Making smaller slices would
+// take longer than ranking them.
 const leastFeatureMemory = 64 << 20
 
-// sliceReserve is the memory that Fit leaves free when it makes slices smaller, for allocations that it does not count
-// and because the heap grows by 64 MiB of address space at a time.
+// sliceReserve is the memory that Fit leaves free when it makes slices smaller, for allocations
+// that it does not count and because the heap grows by 64 MiB of address space at a time.
 const sliceReserve = 128 << 20
 
-// Memory returns the bytes that a ranking allocates for features and for its threads, and the number of slices of the
-// candidates. Fit must have returned o.
+// Memory returns the bytes that a ranking allocates for features and for its threads, and the
+// number of slices of the candidates. Fit must have returned o.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	j := o.job(m, engine.Plan{})
 	if o.Engine != nil {
@@ -35,7 +35,8 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Last - j.First + n - 1) / n
 }
 
-// scoringNeeds lists what a ranking on the processor allocates beside its results, with the given number of threads.
+// scoringNeeds lists what a ranking on the processor allocates beside its results, with the given
+// number of threads.
 func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
 	n := cpuSlice(o.job(m, engine.Plan{}))
 	_, entries, strips := blockSizes(m, o.Backend, o.Screen)
@@ -46,8 +47,8 @@ func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
 	}
 }
 
-// LeastMemory lists what Run certainly allocates for the given number of triples, with slices as small as Fit makes them.
-// o must have a backend and a number of threads.
+// LeastMemory lists what Run certainly allocates for the given number of triples, with slices as
+// small as Fit makes them. o must have a backend and a number of threads.
 func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
 	o.FeatureMemory = cmp.Or(o.FeatureMemory, leastFeatureMemory)
 	return append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
@@ -59,18 +60,20 @@ func rankNeed(triples int, o Options) proc.Need {
 	if o.Sides != nil {
 		sides = len(o.Sides)
 	}
-	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * int64(unsafe.Sizeof(Rank{})+unsafe.Sizeof(engine.Target{}))}
+	const perRank = int64(unsafe.Sizeof(Rank{}) + unsafe.Sizeof(engine.Target{}))
+	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * perRank}
 }
 
-// Fit returns the resolved options with which Run ranks the given number of triples. Unless o sets FeatureMemory, Fit
-// chooses as much as fits into the memory of the machine and its limits, at most DefaultFeatureMemory. It returns an error
-// if the ranking does not fit. Run calls Fit itself.
+// Fit returns the resolved options with which Run ranks the given number of triples. Unless o sets
+// FeatureMemory, Fit chooses as much as fits into the memory of the machine and its limits, at most
+// DefaultFeatureMemory. It returns an error if the ranking does not fit. Run calls Fit itself.
 func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, error) {
 	o, err := o.Resolve(ctx, m)
 	if err != nil {
 		return o, err
 	}
-	return fit(m, o, o.Threads, "ranking", []proc.Need{rankNeed(triples, o)}, "use fewer threads, or give it more memory")
+	needs := []proc.Need{rankNeed(triples, o)}
+	return fit(m, o, o.Threads, "ranking", needs, "use fewer threads, or give it more memory")
 }
 
 // fit is Fit for any work on the given number of threads. outcome is the memory of its results.
@@ -79,7 +82,8 @@ func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need
 		return o, nil // features are in the engine's memory
 	}
 	c := m.Config()
-	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, humanize.Comma(int64(c.Entities)))
+	entities := humanize.Comma(int64(c.Entities))
+	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, entities)
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
 		needs := append(scoringNeeds(m, o, threads), outcome...)
@@ -101,8 +105,8 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 		"ask for fewer answers or fewer queries, or give it more memory")
 }
 
-// answersNeeds lists the memory of Predict's results, and of the lists of the queries that the threads work on: listed of
-// them.
+// answersNeeds lists the memory of Predict's results, and of the lists of the queries that the
+// threads work on: listed of them.
 func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int, filterKnown bool) []proc.Need {
 	var answers int64
 	for _, q := range distinct {

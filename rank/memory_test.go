@@ -14,7 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbered returns a model with so many entities and a relation, whose parameters do not matter but differ.
+// numbered returns a model with so many entities and a relation, whose parameters do not matter but
+// differ.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
 	parameters, err := model.Parameters(c)
@@ -92,7 +93,8 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 	return v
 }
 
-// Where there is little memory, slices are smaller and the ranks are the same; where there is too little, it is said.
+// Where there is little memory, slices are smaller and the ranks are the same; where there is too
+// little, it is said.
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
@@ -150,7 +152,8 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 	}
 }
 
-// The zero value of Options is the best tier, all processors and both sides; a negative number of threads is an error.
+// The zero value of Options is the best tier, all processors and both sides; a negative number of
+// threads is an error.
 func TestDefaultOptions(t *testing.T) {
 	m := numbered(t, "distmult", 4, 30)
 	o, err := Fit(t.Context(), m, 10, Options{})

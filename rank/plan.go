@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// newPlan returns the distinct queries of ranks, with their targets. Queries of one relation follow each other, so that a
-// model.Worker prepares the relation once.
+// newPlan returns the distinct queries of ranks, with their targets. Queries of one relation follow
+// each other, so that a model.Worker prepares the relation once.
 func newPlan(m model.Model, ranks []Rank) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {
@@ -43,8 +43,8 @@ func newPlan(m model.Model, ranks []Rank) engine.Plan {
 	return p
 }
 
-// newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target, whose interval is the threshold
-// of the query's list.
+// newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target, whose
+// interval is the threshold of the query's list.
 func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 	p := engine.Plan{Queries: make([]engine.Query, len(queries)), Targets: make([]engine.Target, len(queries))}
 	for i, q := range queries {
@@ -55,7 +55,8 @@ func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 	return p
 }
 
-// checkTowers returns an error if ψ and φ differ in length: no comparison of package kernel supports that.
+// checkTowers returns an error if ψ and φ differ in length: no comparison of package kernel
+// supports that.
 func checkTowers(m model.Model) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		if t := m.Tower(side); t.Psi != t.Phi {
@@ -83,8 +84,9 @@ func newPasses(m model.Model, queries []engine.Query) []engine.Pass {
 	return passes
 }
 
-// queryOrder returns a comparison that sorts queries by side, then by relation. If features depend on the relation but not
-// on the side, it sorts by relation first, so that both sides of a relation share a pass.
+// queryOrder returns a comparison that sorts queries by side, then by relation. If features depend
+// on the relation but not on the side, it sorts by relation first, so that both sides of a relation
+// share a pass.
 func queryOrder(m model.Model) func(a, b kg.Query) int {
 	byRelation := m.Tower(kg.Tail) == m.Tower(kg.Head) && m.Tower(kg.Tail).Features == model.OnRelation
 	return func(a, b kg.Query) int {

@@ -21,9 +21,10 @@ type Prediction struct {
 	Known bool
 }
 
-// Predict returns the k candidates with the highest reference scores for each query, or all if there are fewer. The best
-// comes first; candidates with equal scores are in the order of their identifiers. filterKnown leaves out the answers
-// that x knows. The lists are exact, as Run's ranks are, and a mapped checkpoint must be verified as there.
+// Predict returns the k candidates with the highest reference scores for each query, or all if
+// there are fewer. The best comes first; candidates with equal scores are in the order of their
+// identifiers. filterKnown leaves out the answers that x knows. The lists are exact, as Run's ranks
+// are, and a mapped checkpoint must be verified as there.
 func Predict(ctx context.Context, m model.Model, x *kg.Index, queries []kg.Query, k int, filterKnown bool,
 	o Options) ([][]Prediction, error) {
 	lists, err := predict(ctx, m, x, queries, k, filterKnown, o)
@@ -114,15 +115,15 @@ func (p *predictor) predict(ctx context.Context, j *engine.Job, o Options) (err 
 // maxShortlisted bounds the contenders of a block of queries if k is large.
 const maxShortlisted = 1 << 20
 
-// predictBlock returns the number of queries in a block: at most size, in whole strips. It is smaller if queries are few,
-// so that every thread has work, or if k is large.
+// predictBlock returns the number of queries in a block: at most size, in whole strips. It is
+// smaller if queries are few, so that every thread has work, or if k is large.
 func predictBlock(size, strip, k, queries, threads int) int {
 	block := (min(size, (queries+threads-1)/threads) + strip - 1) / strip * strip
 	return max(1, min(block, maxShortlisted/k))
 }
 
-// listBlock adds the candidates of a slice to the lists of a block of queries, of which first is the first. With the last
-// slice it completes the lists.
+// listBlock adds the candidates of a slice to the lists of a block of queries, of which first is
+// the first. With the last slice it completes the lists.
 func (p *predictor) listBlock(ctx context.Context, w, first int, b *engine.Block, c engine.Candidates) error {
 	lists, f, kept := &p.lists[w], c.Features(), p.kept[first:first+len(b.Queries)]
 	lists.Open(b, f, kept)

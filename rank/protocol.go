@@ -38,8 +38,8 @@ func (s Sides) List() []kg.Side {
 	return []kg.Side{kg.Tail, kg.Head}
 }
 
-// Ties is a tie rule. It turns the number b of other candidates with a better score than the target, and the number e with
-// exactly its score, into a rank.
+// Ties is a tie rule. It turns the number b of other candidates with a better score than the
+// target, and the number e with exactly its score, into a rank.
 type Ties uint8
 
 const (
@@ -47,7 +47,8 @@ const (
 	Optimistic Ties = iota
 	// Pessimistic ranks the target after its equals: 1 + b + e.
 	Pessimistic
-	// Realistic is the mean of both, and the expected rank in random order: 1 + b + e/2, which may end in .5.
+	// Realistic is the mean of both, and the expected rank in random order: 1 + b + e/2, which may
+	// end in .5.
 	Realistic
 	// NumTies is the number of tie rules.
 	NumTies

@@ -16,8 +16,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// projected is a model whose candidates depend on the relation and, unless u is v, on the side, as TransR's
-// or HousE's do: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, where float32 is exact.
+// projected is a model whose candidates depend on the relation and, unless u is v, on the side, as
+// TransR's or HousE's do: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, where float32 is
+// exact.
 type projected struct {
 	d, n    int
 	depends model.Dependence
@@ -73,8 +74,8 @@ func (m projected) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Candidates that depend on the relation are prepared once for each relation and, if they depend on it too,
-// side, and ranked and predicted like any others.
+// Candidates that depend on the relation are prepared once for each relation and, if they depend on
+// it too, side, and ranked and predicted like any others.
 func TestRelationalTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

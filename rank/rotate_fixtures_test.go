@@ -18,8 +18,8 @@ import (
 )
 
 // TestRotateFixtures ranks the folders that the RotatE repository's own code wrote, under its
-// protocol, and compares with the ranks that it printed. It ranks in float32, so that
-// a rank may differ by candidates whose exact scores are as near to the target's as float32 can tell.
+// protocol, and compares with the ranks that it printed. It ranks in float32, so that a rank may
+// differ by candidates whose exact scores are as near to the target's as float32 can tell.
 func TestRotateFixtures(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

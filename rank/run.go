@@ -19,20 +19,21 @@ import (
 type Options struct {
 	// Sides are the sides to rank; nil means tail and head.
 	Sides []kg.Side
-	// Candidates are the entities that compete with the targets; the zero value means all. Add adds the ranks of other
-	// ranges.
+	// Candidates are the entities that compete with the targets; the zero value means all. Add adds
+	// the ranks of other ranges.
 	Candidates Range
-	// Engine counts instead of the backend; nil means the backend. Package rank/gpu has an engine. Its ranks are the
-	// same, and the backend still makes the reference scores, and for most models ψ and φ. An engine that fails may
-	// leave the ranking to the processor.
+	// Engine counts instead of the backend; nil means the backend. Package rank/gpu has an engine.
+	// Its ranks are the same, and the backend still makes the reference scores, and for most models
+	// ψ and φ. An engine that fails may leave the ranking to the processor.
 	Engine Engine
 	// Backend runs the kernels; nil means the best one of this machine.
 	Backend *kernel.Backend
-	// Threads is the number of goroutines that compute; 0 means GOMAXPROCS. Results do not depend on it.
+	// Threads is the number of goroutines that compute; 0 means GOMAXPROCS. Results do not depend
+	// on it.
 	Threads int
-	// FeatureMemory bounds the memory for candidate features, in bytes; 0 means DefaultFeatureMemory, or less if the
-	// machine has less (Fit). Candidates that need more are ranked slice by slice. With an Engine, its device memory is
-	// a second bound.
+	// FeatureMemory bounds the memory for candidate features, in bytes; 0 means
+	// DefaultFeatureMemory, or less if the machine has less (Fit). Candidates that need more are
+	// ranked slice by slice. With an Engine, its device memory is a second bound.
 	FeatureMemory int64
 	// Screen is the first stage for dot products on the backend.
 	Screen Screen
@@ -40,7 +41,8 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// withDefaults replaces zero values by what they mean, except those of Candidates and FeatureMemory.
+// withDefaults replaces zero values by what they mean, except those of Candidates and
+// FeatureMemory.
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
 		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
@@ -66,9 +68,9 @@ type Engine = engine.Provider
 // Range is the entities First ≤ e < Last. The zero value means all entities.
 type Range struct{ First, Last int }
 
-// Resolve returns the options that Run and Predict use: zero values are replaced by what they mean, except
-// FeatureMemory, and Engine has passed its test for models like m, or is nil if the processor takes its place. Run and
-// Predict call it themselves.
+// Resolve returns the options that Run and Predict use: zero values are replaced by what they mean,
+// except FeatureMemory, and Engine has passed its test for models like m, or is nil if the
+// processor takes its place. Run and Predict call it themselves.
 func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -112,8 +114,8 @@ const DefaultFeatureMemory = 1 << 30
 type Progress struct {
 	// Done of Total pairs of a distinct query and a candidate are counted.
 	Done, Total int64
-	// Compared is Done in pairs of a target and a candidate. Of these, Undecided reached the float64 scores and
-	// Referenced the reference scores.
+	// Compared is Done in pairs of a target and a candidate. Of these, Undecided reached the
+	// float64 scores and Referenced the reference scores.
 	Compared, Undecided, Referenced int64
 	// Elapsed is the time since the ranking began.
 	Elapsed time.Duration
@@ -128,16 +130,19 @@ type Ranking struct {
 
 // Stats describes the work of a ranking.
 type Stats struct {
-	// Queries counts the ranked triples over all sides, UniqueQueries the distinct queries among them.
+	// Queries counts the ranked triples over all sides, UniqueQueries the distinct queries among
+	// them.
 	Queries, UniqueQueries int
 	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage, or AutoScreen if slices of the candidates had different ones.
+	// Screen is the arithmetic of the first stage, or AutoScreen if slices of the candidates had
+	// different ones.
 	Screen Screen
 	// Engine names the engine. It is empty if the processor counted.
 	Engine string
-	// Pack is the time for features and panels, Rank the rest of the time from the first query on. Decide is the part
-	// of Rank for pairs that the first stage left undecided, averaged over the threads.
+	// Pack is the time for features and panels, Rank the rest of the time from the first query on.
+	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
+	// threads.
 	Pack, Rank, Decide time.Duration
 	// Dropped is the share of all terms that early exit skipped.
 	Dropped float64
@@ -145,7 +150,8 @@ type Stats struct {
 
 // Rescored counts pairs of a target and another candidate.
 type Rescored struct {
-	// Int8 counts the pairs that the panels of the int8 screen left to two bytes for each coordinate.
+	// Int8 counts the pairs that the panels of the int8 screen left to two bytes for each
+	// coordinate.
 	Int8 int64 `json:"int8"`
 	// Float64 counts the pairs that reached the float64 scores of the features.
 	Float64 int64 `json:"float64"`
@@ -153,12 +159,13 @@ type Rescored struct {
 	Reference int64 `json:"reference"`
 }
 
-// Run ranks the targets of triples among the candidates, on all sides of o and under every filter at once. The target of
-// a triple is its entity on the side that is ranked. Known answers come from x, in m's identifiers.
+// Run ranks the targets of triples among the candidates, on all sides of o and under every filter
+// at once. The target of a triple is its entity on the side that is ranked. Known answers come from
+// x, in m's identifiers.
 //
-// The ranks are exact. They follow the model's reference scores, whatever the engine, the backend and the number of
-// threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check afterwards with Checkpoint.Verify that
-// the file has not changed.
+// The ranks are exact. They follow the model's reference scores, whatever the engine, the backend
+// and the number of threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check
+// afterwards with Checkpoint.Verify that the file has not changed.
 func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (*Ranking, error) {
 	ranking, err := run(ctx, m, x, triples, o)
 	if o.givesWay(ctx, err) {
@@ -229,9 +236,10 @@ func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stat
 	}
 	defer func() { err = cmp.Or(err, s.engine.Close()) }()
 	begun := time.Since(start)
-	if stats.Pack, stats.Rank, err = s.eachSlice(ctx, func(ctx context.Context, p engine.Pass, c engine.Candidates) error {
+	countSlice := func(ctx context.Context, p engine.Pass, c engine.Candidates) error {
 		return r.countSlice(ctx, s, p, c)
-	}); err != nil {
+	}
+	if stats.Pack, stats.Rank, err = s.eachSlice(ctx, countSlice); err != nil {
 		return err
 	}
 	stats.Pack += begun
@@ -260,7 +268,8 @@ func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c en
 	})
 }
 
-// countBlock counts the candidates of a slice for a block of queries and adds the counts to the ranks.
+// countBlock counts the candidates of a slice for a block of queries and adds the counts to the
+// ranks.
 func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engine.Candidates) error {
 	b.Job.Phases.Enter(engine.KnownPhase)
 	findKnown(b, c.Features(), r.index)
@@ -294,7 +303,10 @@ func report(j *engine.Job, f func(Progress)) (stop func()) {
 				return
 			case <-tick.C:
 				p := &j.Progress
-				f(Progress{p.Done.Load(), total, p.Compared.Load(), p.Undecided.Load(), p.Referenced.Load(), time.Since(start)})
+				f(Progress{
+					Done: p.Done.Load(), Total: total, Compared: p.Compared.Load(),
+					Undecided: p.Undecided.Load(), Referenced: p.Referenced.Load(), Elapsed: time.Since(start),
+				})
 			}
 		}
 	})

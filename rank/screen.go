@@ -14,8 +14,9 @@ import (
 type Screen uint8
 
 const (
-	// AutoScreen chooses Int16Screen or else Int8Screen, if the machine has fast kernels and a sample of queries
-	// suggests that the screen decides nearly all candidates. Otherwise it chooses Float32Screen.
+	// AutoScreen chooses Int16Screen or else Int8Screen, if the machine has fast kernels and a
+	// sample of queries suggests that the screen decides nearly all candidates. Otherwise it
+	// chooses Float32Screen.
 	AutoScreen Screen = iota
 	// Float32Screen compares in float32.
 	Float32Screen
@@ -28,17 +29,19 @@ const (
 // String returns "auto", "float32", "int8" or "int16".
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16"}[s] }
 
-// Fits reports whether Options may ask for the screen with a comparison. Only dot products have a choice.
+// Fits reports whether Options may ask for the screen with a comparison. Only dot products have a
+// choice.
 func (s Screen) Fits(c kernel.Comparison) bool { return s == AutoScreen || c == kernel.Dot }
 
-// screen is the first stage for the candidates of a slice, in one format. It says how candidates and queries are packed,
-// and what a panel's score proves.
+// screen is the first stage for the candidates of a slice, in one format. It says how candidates
+// and queries are packed, and what a panel's score proves.
 type screen interface {
 	name() Screen
 	// panels returns the kernels. They take terms() coordinates of each candidate.
 	panels() kernel.Panels
 	terms() int
-	// sortKey returns the key of each row by which the panels hold the candidates, in ascending order.
+	// sortKey returns the key of each row by which the panels hold the candidates, in ascending
+	// order.
 	sortKey(ctx context.Context, j *engine.Job) ([]float64, error)
 	// pack packs the candidates into the panels.
 	pack(ctx context.Context, j *engine.Job) error
@@ -50,8 +53,8 @@ type screen interface {
 
 // refiner is a screen with scores that are finer than the panels'.
 type refiner interface {
-	// refine sets the intervals of candidates in a panel that its scores for a row leave undecided. band bounds the
-	// error of the finer scores.
+	// refine sets the intervals of candidates in a panel that its scores for a row leave undecided.
+	// band bounds the error of the finer scores.
 	refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates)
 }
 
@@ -93,7 +96,8 @@ func chooseScreen(j *engine.Job, w model.Worker, f *features, asked Screen, p en
 		}
 	}
 	return format.new(codes{
-		f: f, backend: j.Backend, kernels: format.panels(j.Backend), layout: format.layout(width), coordinates: coordinates,
+		f: f, backend: j.Backend, kernels: format.panels(j.Backend), layout: format.layout(width),
+		coordinates: coordinates,
 	})
 }
 
@@ -105,7 +109,8 @@ type sample struct {
 	rows    []int32 // of the candidates
 }
 
-// samplePairs draws queries of a pass and candidates. small is false if a norm is so large that a score might overflow.
+// samplePairs draws queries of a pass and candidates. small is false if a norm is so large that a
+// score might overflow.
 func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pairs sample, small bool) {
 	const queries, candidates = 128, 1024
 	for _, n := range f.Norms[:f.N] {
@@ -121,20 +126,22 @@ func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pai
 	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
 		q := j.Queries[i]
 		x := make([]float32, f.Stride())
-		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, model.Rows{Values: x, Width: f.Tower.Psi, Stride: f.Stride()}, slacks)
+		rows := model.Rows{Values: x, Width: f.Tower.Psi, Stride: f.Stride()}
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, rows, slacks)
 		if !(fmath.Norm(x) < 0x1p60) {
 			return pairs, false
 		}
 		target := j.Targets[q.First].Answer
-		w.Features(q.Side, q.Relation, []int32{target}, model.Rows{Values: phi, Width: f.Tower.Phi, Stride: f.Stride()}, sizes)
+		rows = model.Rows{Values: phi, Width: f.Tower.Phi, Stride: f.Stride()}
+		w.Features(q.Side, q.Relation, []int32{target}, rows, sizes)
 		j.Backend.Pair(kernel.Dot, scores, x, phi, f.Stride(), []int32{0})
 		pairs.psi, pairs.targets = append(pairs.psi, x), append(pairs.targets, scores[0])
 	}
 	return pairs, true
 }
 
-// decidesMost returns the first format that decides nearly all pairs of a sample, or nil. It decides a pair if the score
-// is far enough from the target's.
+// decidesMost returns the first format that decides nearly all pairs of a sample, or nil. It
+// decides a pair if the score is far enough from the target's.
 func decidesMost(
 	formats []*codeFormat, b *kernel.Backend, f *features, coordinates *coordinates, pairs sample,
 ) *codeFormat {

@@ -14,8 +14,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ranks of ranges of the candidates, added, are those of all candidates, whatever counts each range; the ranks of
-// ranges of the triples stand one after another; and the best of ranges are among the best of each.
+// The ranks of ranges of the candidates, added, are those of all candidates, whatever counts each
+// range; the ranks of ranges of the triples stand one after another; and the best of ranges are
+// among the best of each.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -39,8 +39,9 @@ type loadedSlice struct {
 	candidates engine.Candidates
 }
 
-// eachSlice calls do for every slice of the candidates of every pass. If the engine has several buffers, it loads the
-// next slice meanwhile. eachSlice returns the time spent waiting for slices and the time spent in do.
+// eachSlice calls do for every slice of the candidates of every pass. If the engine has several
+// buffers, it loads the next slice meanwhile. eachSlice returns the time spent waiting for slices
+// and the time spent in do.
 func (s *session) eachSlice(
 	ctx context.Context, do func(context.Context, engine.Pass, engine.Candidates) error,
 ) (waiting, working time.Duration, err error) {
@@ -104,7 +105,8 @@ func (s *session) loadSlices(
 	return nil
 }
 
-// eachBlock calls do for every block and each of its parts, on the job's threads. worker numbers the goroutine.
+// eachBlock calls do for every block and each of its parts, on the job's threads. worker numbers
+// the goroutine.
 func (s *session) eachBlock(
 	ctx context.Context, blocks []engine.Span, parts int,
 	do func(ctx context.Context, worker int, queries engine.Span, b *engine.Block) error,

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// sweeper compares blocks of queries with one panel after the other. It holds the memory of the stages for one
-// goroutine: each stage fills one part from the parts before it.
+// sweeper compares blocks of queries with one panel after the other. It holds the memory of the
+// stages for one goroutine: each stage fills one part from the parts before it.
 type sweeper struct {
 	f          *features
 	queries    packedQueries        // written by screen.packQueries, read by the kernel
@@ -76,9 +76,9 @@ func (s *sweeper) count(ctx context.Context, b *engine.Block) error {
 	return nil
 }
 
-// contend adds the candidates that may be among the best to the lists. A list's threshold takes the place of a target
-// with an infinite upper end: the kernel counts no candidate as better and leaves those undecided that may reach the
-// threshold.
+// contend adds the candidates that may be among the best to the lists. A list's threshold takes the
+// place of a target with an infinite upper end: the kernel counts no candidate as better and leaves
+// those undecided that may reach the threshold.
 func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Lists) error {
 	f, phases := s.f, b.Job.Phases
 	phases.Enter(engine.QueryPhase)
@@ -157,8 +157,8 @@ func (s *sweeper) score(b *engine.Block, call *kernel.PanelCall, p int) {
 	b.Job.Progress.Done.Add(int64(len(b.Queries)) * int64(bits.OnesCount64(call.ValidLanes)))
 }
 
-// undecided returns the pairs of a target and a mask of lanes that the panel scored last left, in the order of the
-// targets.
+// undecided returns the pairs of a target and a mask of lanes that the panel scored last left, in
+// the order of the targets.
 func (s *sweeper) undecided() []uint64 { return s.panel.Undecided[:2*s.panel.Pairs] }
 
 // reportExits adds the chains that early exit skipped to the progress.

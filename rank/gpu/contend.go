@@ -9,12 +9,13 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// contend adds the candidates of the worker's part to the lists of the block's queries. A list's threshold takes the place
-// of a target with an infinite upper end: the screen counts no candidate as better and lists those that may reach the
-// threshold. The device then computes their float64 scores.
+// contend adds the candidates of the worker's part to the lists of the block's queries. A list's
+// threshold takes the place of a target with an infinite upper end: the screen counts no candidate
+// as better and lists those that may reach the threshold. The device then computes their float64
+// scores.
 //
-// The first launch screens one tile. Each later launch screens as many candidates as all before it, so that about k of
-// them reach the threshold.
+// The first launch screens one tile. Each later launch screens as many candidates as all before it,
+// so that about k of them reach the threshold.
 func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	p, b := w.part, w.block
 	w.sendQueries()
@@ -70,7 +71,8 @@ func (w *worker) enter(ctx context.Context, lists *engine.Lists, from, listed in
 		intervals := cuda.View[[2]float64](w.out, int64(n)*pair, n)
 		for i, p := range cuda.View[cuda.Pair](w.out, 0, n) {
 			err := lists.Add(ctx, int(p.Target), engine.Contender{
-				Entity: w.f.Entity(from + int(p.Other)), Stage: engine.Rescored, Low: intervals[i][0], High: intervals[i][1],
+				Entity: w.f.Entity(from + int(p.Other)), Stage: engine.Rescored, Low: intervals[i][0],
+				High: intervals[i][1],
 			})
 			if err != nil {
 				return err

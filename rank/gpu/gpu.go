@@ -1,17 +1,19 @@
-// Package gpu ranks and predicts on NVIDIA GPUs (docs/decisions/0006-gpus-rank-in-three-stages.md). Open the devices and
-// set rank.Options.Engine to the Engine. It tests each GPU on a small graph before it ranks with a new kind of model, and
-// with OrProcessor leaves the ranking to the processor if a GPU fails. Only programs that import this package load the
-// CUDA driver.
+// Package gpu ranks and predicts on NVIDIA GPUs (docs/decisions/0006-gpus-rank-in-three-stages.md).
+// Open the devices and set rank.Options.Engine to the Engine. It tests each GPU on a small graph
+// before it ranks with a new kind of model, and with OrProcessor leaves the ranking to the
+// processor if a GPU fails. Only programs that import this package load the CUDA driver.
 //
-// Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package engine has the plan
-// and its blocks. Load divides a slice of the candidates among the devices (buffer, part). Count gives a block of queries
-// to a goroutine's workers, one for each device. A worker screens its part, decides most of the pairs that the screen
-// leaves by float64 scores, and leaves the others pending for the reference scores (worker.count). The same stages score
-// the known answers, which are subtracted (worker.subtractKnown): unfiltered counts and known answers are each exact,
-// whichever stage decided. The ranking then decides what is pending and adds the counts, as it does on the processor.
+// Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package
+// engine has the plan and its blocks. Load divides a slice of the candidates among the devices
+// (buffer, part). Count gives a block of queries to a goroutine's workers, one for each device. A
+// worker screens its part, decides most of the pairs that the screen leaves by float64 scores, and
+// leaves the others pending for the reference scores (worker.count). The same stages score the
+// known answers, which are subtracted (worker.subtractKnown): unfiltered counts and known answers
+// are each exact, whichever stage decided. The ranking then decides what is pending and adds the
+// counts, as it does on the processor.
 //
-// The processor makes ψ and φ, except for models with square towers, whose vectors the devices construct from the
-// parameters.
+// The processor makes ψ and φ, except for models with square towers, whose vectors the devices
+// construct from the parameters.
 package gpu
 
 import (
@@ -28,11 +30,11 @@ const (
 	blockQueries = 512
 	// maxUndecided is the share of undecided pairs above which the float32 screen takes over.
 	maxUndecided = 1.0 / 16
-	// listRoom is the room for undecided pairs. A tile of candidates and a block of queries leave at most
-	// 256 · engine.BlockTargets pairs, which fit.
+	// listRoom is the room for undecided pairs. A tile of candidates and a block of queries leave
+	// at most 256 · engine.BlockTargets pairs, which fit.
 	listRoom = 5 << 18
-	// remoteTargets is the number of remote targets whose φ a device makes at a time. A target is remote if it is not
-	// among the device's candidates.
+	// remoteTargets is the number of remote targets whose φ a device makes at a time. A target is
+	// remote if it is not among the device's candidates.
 	remoteTargets = 512
 )
 
@@ -64,13 +66,14 @@ func Open(indices ...int) (*Engine, error) {
 	return New(devices...), nil
 }
 
-// New returns an engine of open GPUs, which divide the candidates among them. Closing the engine closes them.
+// New returns an engine of open GPUs, which divide the candidates among them. Closing the engine
+// closes them.
 func New(devices ...*cuda.Device) *Engine {
 	return &Engine{devices: devices, passed: map[string]bool{}, listRoom: listRoom, remoteTargets: remoteTargets}
 }
 
-// OrProcessor makes the processor rank if the GPUs fail, after a call of note with the error. Without it, a ranking fails
-// with the GPUs.
+// OrProcessor makes the processor rank if the GPUs fail, after a call of note with the error.
+// Without it, a ranking fails with the GPUs.
 func (e *Engine) OrProcessor(note func(error)) { e.fallback = note }
 
 // Close closes the GPUs.

@@ -85,7 +85,8 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// Tensor cores as bad as assumed pass the test by every class, and ones that add with ten bits do not.
+// Tensor cores as bad as assumed pass the test by every class, and ones that add with ten bits do
+// not.
 func TestSelfTest(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
@@ -119,8 +120,8 @@ func TestSelfTest(t *testing.T) {
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
-// GPUs that fail their test, or later, leave the ranking to the processor if they may, which is noted once; else their
-// error is the ranking's.
+// GPUs that fail their test, or later, leave the ranking to the processor if they may, which is
+// noted once; else their error is the ranking's.
 func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)
@@ -178,8 +179,8 @@ func TestFallback(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no GPU 1")
 }
 
-// Targets among the candidates of another device or another slice, and more of them than a device makes
-// the features of at a time.
+// Targets among the candidates of another device or another slice, and more of them than a device
+// makes the features of at a time.
 func TestDevicesConstruct(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -228,8 +229,8 @@ func TestConstructs(t *testing.T) {
 	}
 }
 
-// Candidates that do not fit in a device's memory come slice by slice, through two buffers: the same
-// ranks and predictions.
+// Candidates that do not fit in a device's memory come slice by slice, through two buffers: the
+// same ranks and predictions.
 func TestDevicesStream(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -288,8 +289,8 @@ func TestDevicesStream(t *testing.T) {
 	}
 }
 
-// The ranks of ranges of the candidates, one counted by two devices slice by slice, one by a device and one by the
-// processor, add up.
+// The ranks of ranges of the candidates, one counted by two devices slice by slice, one by a device
+// and one by the processor, add up.
 func TestDevicesShards(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)

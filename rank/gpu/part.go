@@ -29,7 +29,8 @@ type part struct {
 
 	staging *cuda.Pinned
 	copied  [2]*cuda.Event // for each half of staging: its last copy is done
-	// Device memory of the candidates, of the operands' factors, and of the bounds for each cuda.Block of candidates.
+	// Device memory of the candidates, of the operands' factors, and of the bounds for each
+	// cuda.Block of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, representative                    *cuda.Memory
 	centre, factor, inverse                   *cuda.Memory
@@ -40,8 +41,8 @@ type part struct {
 
 const stagingBytes = 8 << 20
 
-// reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless the part shares those
-// of another buffer.
+// reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless
+// the part shares those of another buffer.
 func (p *part) reserve() (err error) {
 	if p.stream, err = newStream(p.device); err != nil {
 		return err
@@ -113,11 +114,12 @@ func (p *part) close() {
 	}
 }
 
-// sync waits for the part's stream. It does not wait long, because the staging memory bounds the queued work.
+// sync waits for the part's stream. It does not wait long, because the staging memory bounds the
+// queued work.
 func (p *part) sync() error { return p.stream.wait(context.Background()) }
 
-// feed uploads n rows of rowBytes that fill writes. It writes to one half of the staging memory while the other half is
-// copied.
+// feed uploads n rows of rowBytes that fill writes. It writes to one half of the staging memory
+// while the other half is copied.
 func (p *part) feed(
 	ctx context.Context, dst *cuda.Memory, n int, rowBytes int64, fill func(values []float32, from int),
 ) error {
@@ -209,15 +211,17 @@ func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, siz
 func (p *part) construct(context.Context, *engine.Features) (norms, sizes []float64, err error) {
 	bytes := int64(8 * p.n)
 	launch(p.stream, p.towers.Features, cuda.Construct{
-		Entities: p.tensors[0].At(0), Entity: p.entity.At(0), Out: p.phi.At(0), Norms: p.norms.At(0), Sizes: p.sizes.At(0),
-		N: int32(p.n), Dim: int32(p.ranking.job.Model.Config().Dim), K: int32(p.k),
+		Entities: p.tensors[0].At(0), Entity: p.entity.At(0), Out: p.phi.At(0), Norms: p.norms.At(0),
+		Sizes: p.sizes.At(0),
+		N:     int32(p.n), Dim: int32(p.ranking.job.Model.Config().Dim), K: int32(p.k),
 	})
 	p.stream.copyFrom(p.staging, 0, p.norms, 0, bytes)
 	p.stream.copyFrom(p.staging, bytes, p.sizes, 0, bytes)
 	if err := p.sync(); err != nil {
 		return nil, nil, err
 	}
-	return slices.Clone(cuda.View[float64](p.staging, 0, p.n)), slices.Clone(cuda.View[float64](p.staging, bytes, p.n)), nil
+	norms = slices.Clone(cuda.View[float64](p.staging, 0, p.n))
+	return norms, slices.Clone(cuda.View[float64](p.staging, bytes, p.n)), nil
 }
 
 // permute writes the entries of row in the order of terms, and zeros behind them.
@@ -228,7 +232,8 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise makes the operands of the tensor cores from φ, centred and balanced, and the blocks' bounds for them.
+// quantise makes the operands of the tensor cores from φ, centred and balanced, and the blocks'
+// bounds for them.
 func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {

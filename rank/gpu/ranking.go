@@ -12,8 +12,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// slicing says how candidates pass through device memory: size candidates at a time, in one buffer if all fit. Otherwise
-// there are two buffers, and one is filled while the candidates in the other are screened.
+// slicing says how candidates pass through device memory: size candidates at a time, in one buffer
+// if all fit. Otherwise there are two buffers, and one is filled while the candidates in the other
+// are screened.
 type slicing struct {
 	size, buffers int
 	// constructs means that the devices make φ and ψ. kappa is κ of the model's slack then.
@@ -24,7 +25,8 @@ type slicing struct {
 // pad returns the length of a row of features on a device.
 func pad(width int) int { return max(64, engine.PairPad(width)) }
 
-// candidateBytes returns the device memory for a candidate: φ in float32 and fp16, with its norms, sizes and identifiers.
+// candidateBytes returns the device memory for a candidate: φ in float32 and fp16, with its norms,
+// sizes and identifiers.
 func candidateBytes(k int) int64 { return int64(6*k) + 64 }
 
 // slicing fits the slices into the devices' free memory and the job's FeatureMemory.
@@ -48,8 +50,10 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 			if err != nil {
 				return 0, err
 			}
-			// A sixteenth stays free for the driver, and two tiles for padding. If less than a tile fits, Alloc fails.
-			most = min(most, max(cuda.CandidateTile, (free-free/16-held)/candidateBytes(k)/buffers-2*cuda.CandidateTile))
+			// A sixteenth stays free for the driver, and two tiles for padding. If less than a tile
+			// fits, Alloc fails.
+			fits := (free-free/16-held)/candidateBytes(k)/buffers - 2*cuda.CandidateTile
+			most = min(most, max(cuda.CandidateTile, fits))
 		}
 		return int(min(max(most, 1)*int64(len(e.devices)), math.MaxInt32)), nil
 	}
@@ -66,8 +70,8 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	return x, err
 }
 
-// constructs reports whether the devices make the model's φ and ψ from its parameters, and returns κ of the slack. They do
-// if the parameters need at most half of the free memory of each device.
+// constructs reports whether the devices make the model's φ and ψ from its parameters, and returns
+// κ of the slack. They do if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
 	kappa, ok = model.SquareTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
@@ -104,7 +108,8 @@ type ranking struct {
 	workers [][]*worker // by goroutine, by device
 }
 
-// buffer is device memory for a slice of the candidates, and the engine.Candidates of the slice in it.
+// buffer is device memory for a slice of the candidates, and the engine.Candidates of the slice in
+// it.
 type buffer struct {
 	ranking *ranking
 	f       *engine.Features
@@ -126,7 +131,8 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	room := (r.slices.size + len(e.devices) - 1) / len(e.devices)
 	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
 	for i := range r.slices.buffers {
-		b := &buffer{ranking: r, f: engine.NewFeatures(engine.WidestTower(j.Model), r.slices.size, !r.slices.constructs)}
+		f := engine.NewFeatures(engine.WidestTower(j.Model), r.slices.size, !r.slices.constructs)
+		b := &buffer{ranking: r, f: f}
 		r.buffers = append(r.buffers, b)
 		for k, device := range e.devices {
 			p := &part{ranking: r, device: device, room: room}
@@ -167,7 +173,8 @@ func (r *ranking) Room() (queries, entries int) {
 	return blockQueries, blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
 }
 
-// Load makes the features of a slice and uploads them. If the devices construct φ, it uploads what they need for that.
+// Load makes the features of a slice and uploads them. If the devices construct φ, it uploads what
+// they need for that.
 func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) (engine.Candidates, error) {
 	b := r.buffers[i]
 	if r.slices.constructs {
@@ -186,8 +193,8 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 	return b, err
 }
 
-// measureRows uses norms of the entities' parameters as the norms of φ, if the devices construct φ. They serve only to
-// order the candidates, for which any key is right.
+// measureRows uses norms of the entities' parameters as the norms of φ, if the devices construct φ.
+// They serve only to order the candidates, for which any key is right.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
 	f.Tower, f.First, f.N = p.Tower, first, n
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)
@@ -198,8 +205,8 @@ func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.
 	})
 }
 
-// operands are the factors of the tensor cores' operands, in the order of terms: μ, and the weight of each term with its
-// inverse (engine.Balance).
+// operands are the factors of the tensor cores' operands, in the order of terms: μ, and the weight
+// of each term with its inverse (engine.Balance).
 type operands struct {
 	mean, factor, inverse []float32
 }
@@ -274,7 +281,8 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 	return nil
 }
 
-// Contend adds the candidates of one device after the other to the lists, because each raises the thresholds.
+// Contend adds the candidates of one device after the other to the lists, because each raises the
+// thresholds.
 func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block, lists *engine.Lists) error {
 	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {
@@ -289,7 +297,8 @@ func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block
 	return nil
 }
 
-// begin returns a goroutine's workers, one for each device, ready for a block. It computes ψ unless the devices do.
+// begin returns a goroutine's workers, one for each device, ready for a block. It computes ψ unless
+// the devices do.
 func (b *buffer) begin(ctx context.Context, goroutine int, block *engine.Block) ([]*worker, error) {
 	workers := &b.ranking.workers[goroutine]
 	for len(*workers) < len(b.parts) {

@@ -7,7 +7,8 @@ import (
 	"github.com/mquine/mquine/kernel/cuda"
 )
 
-// stream is a queue of work for a device. After the first error it does nothing more, and wait returns the error.
+// stream is a queue of work for a device. After the first error it does nothing more, and wait
+// returns the error.
 type stream struct {
 	queue *cuda.Stream
 	event *cuda.Event
@@ -80,7 +81,8 @@ func (s *stream) close() {
 	_ = s.queue.Close()
 }
 
-// send uploads n values that fill writes, through the bytes of p from at on. It returns the offset behind them.
+// send uploads n values that fill writes, through the bytes of p from at on. It returns the offset
+// behind them.
 func send[T any](s *stream, dst *cuda.Memory, p *cuda.Pinned, at int64, n int, fill func([]T)) int64 {
 	var v T
 	size := int64(unsafe.Sizeof(v)) * int64(n)

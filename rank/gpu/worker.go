@@ -27,7 +27,8 @@ type worker struct {
 	span   int          // the most candidates for a launch: more made a list overflow
 	single bool         // screen the block in float32
 
-	// Device memory of the block: ψ, its operands for the tensor cores, targets with their intervals, and results.
+	// Device memory of the block: ψ, its operands for the tensor cores, targets with their
+	// intervals, and results.
 	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
 	thresholds, interval, answer, representative                       *cuda.Memory
 	counts, list, unresolved, known                                    *cuda.Memory
@@ -43,7 +44,8 @@ const (
 	pairChunk = 1 << 15
 )
 
-// Offsets in worker.counts, in counters of 4 bytes: two counts for each target, and the lengths of the two lists.
+// Offsets in worker.counts, in counters of 4 bytes: two counts for each target, and the lengths of
+// the two lists.
 const (
 	betterAt     = 0
 	equalAt      = engine.NumFilters * engine.BlockTargets
@@ -52,7 +54,8 @@ const (
 	countsN      = unresolvedAt + 1
 )
 
-// newWorker reserves a worker's memory for parts like p. The caller closes the worker, after an error too.
+// newWorker reserves a worker's memory for parts like p. The caller closes the worker, after an
+// error too.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
 	w = &worker{ranking: r, span: math.MaxInt32}
 	if w.stream, err = newStream(p.device); err != nil {
@@ -90,19 +93,22 @@ type piece struct {
 	bytes int64
 }
 
-// pieces lists the memory of a worker, for vectors of length k. The device makes φ of remoteTargets targets at a time.
+// pieces lists the memory of a worker, for vectors of length k. The device makes φ of remoteTargets
+// targets at a time.
 func (w *worker) pieces(k, remoteTargets int) []piece {
 	rows, targets, remote, width := int64(blockQueries), int64(engine.BlockTargets), int64(remoteTargets), int64(k)
 	pair, room := int64(unsafe.Sizeof(cuda.Pair{})), int64(w.listRoom)
 	return []piece{
 		{&w.psi, 4 * rows * width}, {&w.halves, 2 * rows * width}, {&w.scales, 4 * rows}, {&w.sizes, 24 * rows},
 		{&w.rows, rows * int64(unsafe.Sizeof(cuda.Row{}))}, {&w.pairRows, rows * int64(unsafe.Sizeof(cuda.PairRow{}))},
-		{&w.targetStart, 4 * (rows + 1)}, {&w.targetRow, 4 * targets}, {&w.thresholds, 8 * targets}, {&w.interval, 16 * targets},
+		{&w.targetStart, 4 * (rows + 1)}, {&w.targetRow, 4 * targets}, {&w.thresholds, 8 * targets},
+		{&w.interval, 16 * targets},
 		{&w.answer, 4 * targets}, {&w.representative, 4 * targets},
 		{&w.counts, 4 * int64(countsN)}, {&w.list, room * pair}, {&w.unresolved, room * pair},
 		{&w.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
 		{&w.queries, rows * int64(unsafe.Sizeof(cuda.Query{}))},
-		{&w.remote, 4 * remote}, {&w.remotePhi, 4 * remote * width}, {&w.remoteNorms, 8 * remote}, {&w.remoteSizes, 8 * remote},
+		{&w.remote, 4 * remote}, {&w.remotePhi, 4 * remote * width}, {&w.remoteNorms, 8 * remote},
+		{&w.remoteSizes, 8 * remote},
 	}
 }
 
@@ -277,8 +283,10 @@ func (w *worker) position(entity int32) (at int, ok bool) {
 func (w *worker) prepareRows() {
 	p, c := w.part, w.f.Tower.Compare
 	a := cuda.Prepare{
-		Psi: w.psi.At(0), Queries: w.pairRows.At(0), First: w.targetStart.At(0), Interval: w.interval.At(0), Rows: w.rows.At(0),
-		Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)), Padded: int32(padded(len(w.block.Queries))), K: int32(p.k),
+		Psi: w.psi.At(0), Queries: w.pairRows.At(0), First: w.targetStart.At(0), Interval: w.interval.At(0),
+		Rows: w.rows.At(0),
+		Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)), Padded: int32(padded(len(w.block.Queries))),
+		K:       int32(p.k),
 		Compare: int32(c.Kind()), Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
 	}
 	a.Rounding, a.Subnormal = c.InputError(w.f.Tower.Phi)
@@ -298,7 +306,8 @@ func (w *worker) decide(from int) cuda.Decide {
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
 	a := cuda.Decide{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.pairRows.At(0), Norms: at(p.norms, 8), Sizes: at(p.sizes, 8),
-		Entity: at(p.entity, 4), Same: at(p.representative, 4), First: w.targetStart.At(0), Row: w.targetRow.At(0), Interval: w.interval.At(0),
+		Entity: at(p.entity, 4), Same: at(p.representative, 4), First: w.targetStart.At(0),
+		Row: w.targetRow.At(0), Interval: w.interval.At(0),
 		Answer: w.answer.At(0), AnswerSame: w.representative.At(0),
 		Better: w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
@@ -310,7 +319,8 @@ func (w *worker) decide(from int) cuda.Decide {
 	return a
 }
 
-// screen starts the screen for n of the part's candidates from a position on. capacity bounds the undecided pairs.
+// screen starts the screen for n of the part's candidates from a position on. capacity bounds the
+// undecided pairs.
 func (w *worker) screen(from, n, capacity int) {
 	p := w.part
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
@@ -334,8 +344,8 @@ func (w *worker) screen(from, n, capacity int) {
 // narrower returns the number of candidates to screen next if the list of n candidates overflowed.
 func narrower(n, queries, listed int) (int, error) {
 	if n <= cuda.CandidateTile {
-		return 0, fmt.Errorf("rank: a GPU left %d undecided pairs of %d candidates and %d queries, which is impossible: "+
-			"rank on the processor", listed, n, queries)
+		return 0, fmt.Errorf("rank: a GPU left %d undecided pairs of %d candidates and %d queries, "+
+			"which is impossible: rank on the processor", listed, n, queries)
 	}
 	return max(cuda.CandidateTile, n/2/cuda.CandidateTile*cuda.CandidateTile), nil
 }
@@ -379,8 +389,8 @@ func (w *worker) count(ctx context.Context) error {
 	return nil
 }
 
-// counted returns the counters of a launch, and the lengths of its lists: pairs that the screen left undecided, and pairs
-// that the float64 stage left unresolved.
+// counted returns the counters of a launch, and the lengths of its lists: pairs that the screen
+// left undecided, and pairs that the float64 stage left unresolved.
 func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolved int, err error) {
 	w.stream.copyFrom(w.out, 0, w.counts, 0, w.counts.Bytes())
 	if err := w.wait(ctx); err != nil {
@@ -390,7 +400,8 @@ func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolve
 	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// addPending leaves a pair to its reference scores. left is the number of candidates under each filter.
+// addPending leaves a pair to its reference scores. left is the number of candidates under each
+// filter.
 func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block
 	b.Pending = append(b.Pending, engine.Pending{
@@ -417,8 +428,8 @@ func (w *worker) eachUnresolved(ctx context.Context, n int, f func(cuda.Pair)) e
 	return nil
 }
 
-// subtractKnown subtracts the known answers among the part's candidates from the counts, under the filters that remove
-// them.
+// subtractKnown subtracts the known answers among the part's candidates from the counts, under the
+// filters that remove them.
 func (w *worker) subtractKnown(ctx context.Context) error {
 	p, b := w.part, w.block
 	known := make([]cuda.Known, 0, len(b.Known))

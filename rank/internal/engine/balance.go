@@ -2,20 +2,21 @@ package engine
 
 import "math"
 
-// Balance moves and scales φ, and scales ψ, so that low-precision formats represent both well. For any μ and any weights,
+// Balance moves and scales φ, and scales ψ, so that low-precision formats represent both well. For
+// any μ and any weights,
 //
 //	ψ·φ = ψ·μ + Σ_t (ψ_t / w_t) · ((φ_t − μ_t) · w_t)
 //
-// so a Balance affects only how many pairs a screen decides, not what it decides. Weights are powers of two, so that
-// scaling is exact.
+// so a Balance affects only how many pairs a screen decides, not what it decides. Weights are
+// powers of two, so that scaling is exact.
 type Balance struct {
 	Mean     []float64 // μ
 	Exponent []int     // w_t = 2^Exponent[t]
 }
 
-// NewBalance returns the balance for samples of ψ and φ. μ is the mean of φ. The weight of an entry is about the square
-// root of its size in ψ over its size in φ − μ, root mean squares both, because that minimises the product of the norms
-// ‖ψ/w‖·‖(φ − μ)w‖ in the screens' bands.
+// NewBalance returns the balance for samples of ψ and φ. μ is the mean of φ. The weight of an entry
+// is about the square root of its size in ψ over its size in φ − μ, root mean squares both, because
+// that minimises the product of the norms ‖ψ/w‖·‖(φ − μ)w‖ in the screens' bands.
 func NewBalance(psi, phi [][]float32, width int) Balance {
 	const (
 		least = 1e-3 // of the mean size: entries that hardly occur in the samples get a sensible weight
@@ -34,7 +35,8 @@ func NewBalance(psi, phi [][]float32, width int) Balance {
 	return b
 }
 
-// moments returns the mean of rows if centred is true, else zeros, and the root mean square of their difference from it.
+// moments returns the mean of rows if centred is true, else zeros, and the root mean square of
+// their difference from it.
 func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
 	mean, rms = make([]float64, width), make([]float64, width)
 	n := float64(len(rows))

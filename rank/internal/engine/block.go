@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// MostTargets bounds the targets of a query. A query with more becomes several, because a kernel cannot be
-	// interrupted while it compares a panel with them.
+	// MostTargets bounds the targets of a query. A query with more becomes several, because a
+	// kernel cannot be interrupted while it compares a panel with them.
 	MostTargets = 512
 	// blockTargets bounds the targets of a block up to its last query, and so the scratch memory.
 	blockTargets = 4096
@@ -23,8 +23,8 @@ const (
 	mostPending = 1 << 16
 )
 
-// Block is a block of queries against a slice of the candidates. The stages of a ranking read from it and write to it
-// in turn. A goroutine uses one Block again and again.
+// Block is a block of queries against a slice of the candidates. The stages of a ranking read from
+// it and write to it in turn. A goroutine uses one Block again and again.
 type Block struct {
 	Job *Job
 	// Worker makes ψ, single φ and reference scores.
@@ -54,11 +54,12 @@ type Block struct {
 	scored    []bool
 }
 
-// Pending is a pair of a target and a candidate that only reference scores can order. The candidate stands for all
-// candidates with the same parameters.
+// Pending is a pair of a target and a candidate that only reference scores can order. The candidate
+// stands for all candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
-	// Left is the number of such candidates under each filter. It is negative if they are to be subtracted.
+	// Left is the number of such candidates under each filter. It is negative if they are to be
+	// subtracted.
 	Left [NumFilters]int8
 }
 
@@ -100,7 +101,8 @@ func (b *Block) ComputeVectors(ctx context.Context, f *Features) error {
 	return b.Compute(ctx, b.Worker, f.Tower, b.Queries)
 }
 
-// BoundTargets computes the intervals of the targets from ψ. It reads φ from f if the target is in the slice.
+// BoundTargets computes the intervals of the targets from ψ. It reads φ from f if the target is in
+// the slice.
 func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 	for t, target := range b.Targets {
 		if err := ctx.Err(); err != nil {
@@ -142,8 +144,8 @@ func (b *Block) DecideMany(ctx context.Context) {
 	}
 }
 
-// Decide orders the pending pairs by reference scores and adds them to the counts. It computes each score once for a
-// query. It returns early if ctx ends.
+// Decide orders the pending pairs by reference scores and adds them to the counts. It computes each
+// score once for a query. It returns early if ctx ends.
 func (b *Block) Decide(ctx context.Context) {
 	if len(b.Pending) == 0 {
 		return

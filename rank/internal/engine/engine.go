@@ -1,14 +1,15 @@
-// Package engine is the seam between a ranking and whatever counts its candidates: the processor (package rank) or
-// GPUs (package rank/gpu).
+// Package engine is the seam between a ranking and whatever counts its candidates: the processor
+// (package rank) or GPUs (package rank/gpu).
 //
-// Begin reading with Engine and Candidates. A Job holds the Plan: distinct queries with their targets, in passes of
-// queries whose candidates share features. The ranking loads each pass slice by slice (Engine.Load) and divides its
-// queries into blocks (Job.Blocks). Candidates.Count counts a slice for a Block and leaves undecided pairs pending,
-// Block.Decide orders those by reference scores, and the ranking adds the block's Counts to the ranks.
+// Begin reading with Engine and Candidates. A Job holds the Plan: distinct queries with their
+// targets, in passes of queries whose candidates share features. The ranking loads each pass slice
+// by slice (Engine.Load) and divides its queries into blocks (Job.Blocks). Candidates.Count counts
+// a slice for a Block and leaves undecided pairs pending, Block.Decide orders those by reference
+// scores, and the ranking adds the block's Counts to the ranks.
 //
-// The package holds these types and the stages that all engines share: features (Features), query vectors with their
-// error bands (Vectors), intervals of targets (Block.BoundTargets), the last decision (Block.Decide), and the lists of
-// the best candidates (Lists).
+// The package holds these types and the stages that all engines share: features (Features), query
+// vectors with their error bands (Vectors), intervals of targets (Block.BoundTargets), the last
+// decision (Block.Decide), and the lists of the best candidates (Lists).
 package engine
 
 import (
@@ -21,17 +22,17 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// NumFilters is the number of filters (rank.Filter). An engine counts under all of them at once; filter 0 removes no
-// candidate.
+// NumFilters is the number of filters (rank.Filter). An engine counts under all of them at once;
+// filter 0 removes no candidate.
 const NumFilters = 3
 
 // Provider makes an engine for each ranking.
 type Provider interface {
-	// Test returns an error if the engine must not rank models of m's kind and size, because its ranks differ from
-	// those of the backend.
+	// Test returns an error if the engine must not rank models of m's kind and size, because its
+	// ranks differ from those of the backend.
 	Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error
-	// Fallback reports whether the processor should rank in place of an engine that failed with err. If so, the
-	// provider is not used again.
+	// Fallback reports whether the processor should rank in place of an engine that failed with
+	// err. If so, the provider is not used again.
 	Fallback(err error) bool
 	// Memory returns the bytes that a ranking holds for candidates, and the number of slices.
 	Memory(j *Job) (bytes int64, slices int, err error)
@@ -45,18 +46,18 @@ type Provider interface {
 type Engine interface {
 	// Slices returns the number of candidates in a slice, and the number of buffers for slices.
 	Slices() (size, buffers int)
-	// Room returns the most queries in a block, and the most entries of their ψ. The engine makes ψ itself if it needs
-	// no entries.
+	// Room returns the most queries in a block, and the most entries of their ψ. The engine makes ψ
+	// itself if it needs no entries.
 	Room() (queries, entries int)
-	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer that is no longer in use. Meanwhile other
-	// goroutines may count the candidates in other buffers.
+	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer that is no longer in
+	// use. Meanwhile other goroutines may count the candidates in other buffers.
 	Load(ctx context.Context, buffer int, p Pass, first, n int) (Candidates, error)
 	// Close releases the engine's resources.
 	Close() error
 }
 
-// Candidates are a slice of the candidates in an engine's memory. Several goroutines count different blocks at once;
-// worker numbers them from 0.
+// Candidates are a slice of the candidates in an engine's memory. Several goroutines count
+// different blocks at once; worker numbers them from 0.
 type Candidates interface {
 	// Features returns the candidates, their order, and their φ unless the engine makes φ itself.
 	Features() *Features
@@ -66,9 +67,10 @@ type Candidates interface {
 	Strip() int
 	// MostParts returns the most parts in which a block can be counted.
 	MostParts() int
-	// Count compares the candidates of the block's part with every target. It adds the candidates that are certainly
-	// better or equal to b.Counts, without the target itself and the answers that filters remove (b.Known). It appends
-	// those that only reference scores can order to b.Pending. Counts over ranges of candidates add up.
+	// Count compares the candidates of the block's part with every target. It adds the candidates
+	// that are certainly better or equal to b.Counts, without the target itself and the answers
+	// that filters remove (b.Known). It appends those that only reference scores can order to
+	// b.Pending. Counts over ranges of candidates add up.
 	Count(ctx context.Context, worker int, b *Block) error
 	// Contend adds to the lists of the block's queries all candidates that may be among the best.
 	Contend(ctx context.Context, worker int, b *Block, lists *Lists) error
@@ -85,8 +87,8 @@ type Target struct {
 	Answer, Rank int32
 }
 
-// Pass is a run of queries whose candidates have the same features. There is one pass, unless features depend on the
-// side or the relation.
+// Pass is a run of queries whose candidates have the same features. There is one pass, unless
+// features depend on the side or the relation.
 type Pass struct {
 	Side        kg.Side
 	Relation    int32
@@ -111,8 +113,8 @@ type Known struct {
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts are the numbers of other candidates that are better than a target, and of those with exactly its score,
-// under each filter.
+// Counts are the numbers of other candidates that are better than a target, and of those with
+// exactly its score, under each filter.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
@@ -136,7 +138,8 @@ type Job struct {
 	FeatureMemory int64
 
 	Plan
-	// Representatives maps every entity to the first one with identical parameters. It is nil if all differ.
+	// Representatives maps every entity to the first one with identical parameters. It is nil if
+	// all differ.
 	Representatives []int32
 	Phases          *Phases
 	Progress        Progress
@@ -146,12 +149,13 @@ type Job struct {
 type Progress struct {
 	// Done counts pairs of a query and a candidate, Compared pairs of a target and a candidate.
 	Done, Compared atomic.Int64
-	// Coarse, Undecided and Referenced count pairs of a target and another candidate that reached the fine codes of the
-	// int8 screen, the float64 scores and the reference scores.
+	// Coarse, Undecided and Referenced count pairs of a target and another candidate that reached
+	// the fine codes of the int8 screen, the float64 scores and the reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
 	// Strips counts chains of terms over all strips, Dropped those that early exit skipped.
 	Strips, Dropped atomic.Int64
-	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in nanoseconds.
+	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
+	// nanoseconds.
 	Deciding atomic.Int64
 }
 
@@ -163,7 +167,8 @@ func (j *Job) Rep(e int32) int32 {
 	return j.Representatives[e]
 }
 
-// Blocks divides the queries of a pass into blocks of at most n queries and as many targets as a Block holds.
+// Blocks divides the queries of a pass into blocks of at most n queries and as many targets as a
+// Block holds.
 func (j *Job) Blocks(p Pass, n int) (blocks []Span) {
 	for first := p.First; first < p.Last; {
 		last := first + 1
@@ -196,14 +201,16 @@ func (w *Workers) Get(i int) model.Worker {
 // WidestTower returns the number of entries of the model's longest φ.
 func WidestTower(m model.Model) int { return max(m.Tower(kg.Tail).Phi, m.Tower(kg.Head).Phi) }
 
-// InChunks divides the items 0 ≤ i < n into chunks of the given size and calls work for each, on several goroutines.
+// InChunks divides the items 0 ≤ i < n into chunks of the given size and calls work for each, on
+// several goroutines.
 func InChunks(ctx context.Context, threads, n, size int, work func(worker, first, last int)) error {
 	return kernel.Parallel(ctx, threads, (n+size-1)/size, func(worker, chunk int) {
 		work(worker, chunk*size, min((chunk+1)*size, n))
 	})
 }
 
-// Parallel is kernel.Parallel for work that can fail. It returns the first error and starts no more work after it.
+// Parallel is kernel.Parallel for work that can fail. It returns the first error and starts no more
+// work after it.
 func Parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

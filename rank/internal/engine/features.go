@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Features holds the candidates First ≤ e < First+N. Row i belongs to entity First+i. An engine counts the candidates
-// in another order, by position.
+// Features holds the candidates First ≤ e < First+N. Row i belongs to entity First+i. An engine
+// counts the candidates in another order, by position.
 type Features struct {
 	Tower      model.Tower
 	First, N   int
@@ -42,7 +42,8 @@ func NewFeatures(width, n int, rows bool) *Features {
 	return f
 }
 
-// Stride returns the length of a row: the width of φ, padded with zeros to a multiple of kernel.PairWidth.
+// Stride returns the length of a row: the width of φ, padded with zeros to a multiple of
+// kernel.PairWidth.
 func (f *Features) Stride() int { return PairPad(f.Tower.Phi) }
 
 // Row returns φ in row i, padded with zeros.
@@ -93,8 +94,9 @@ func (f *Features) SortBy(key []float64) {
 	}
 }
 
-// OrderTerms sets the order of φ's entries. The score of a distance falls with every term, so the entries that vary most
-// over the candidates come first: early exit then rules out most candidates after a few terms.
+// OrderTerms sets the order of φ's entries. The score of a distance falls with every term, so the
+// entries that vary most over the candidates come first: early exit then rules out most candidates
+// after a few terms.
 func (f *Features) OrderTerms() {
 	width, group := f.Tower.Phi, f.Tower.Compare.Group()
 	f.TermOrder = make([]int32, width)
@@ -134,7 +136,8 @@ func (f *Features) OrderTerms() {
 	}
 }
 
-// FindRepresentatives maps every entity to the first entity with identical parameters. It returns nil if all differ.
+// FindRepresentatives maps every entity to the first entity with identical parameters. It returns
+// nil if all differ.
 func FindRepresentatives(ctx context.Context, m model.Model, threads int) ([]int32, error) {
 	n := m.Config().Entities
 	hashes := make([]uint64, n)

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Lists finds the K best candidates of each query of a block. Engines add contenders. A list that is full narrows their
-// intervals, stage by stage, until enough contenders drop out.
+// Lists finds the K best candidates of each query of a block. Engines add contenders. A list that
+// is full narrows their intervals, stage by stage, until enough contenders drop out.
 type Lists struct {
 	K int
 	// Index has the known answers. FilterKnown leaves them out.
@@ -26,7 +26,8 @@ type Lists struct {
 // Kept is the list of a query between two slices of the candidates.
 type Kept struct{ list shortlist }
 
-// Open starts the lists of a block for the candidates of f. kept[row] is the list of a row after the slices before.
+// Open starts the lists of a block for the candidates of f. kept[row] is the list of a row after
+// the slices before.
 func (l *Lists) Open(b *Block, f *Features, kept []Kept) {
 	l.block, l.features = b, f
 	for len(l.lists) < len(b.Queries) {
@@ -50,8 +51,8 @@ func (l *Lists) Keep(kept []Kept) {
 	}
 }
 
-// Best returns the best candidates of a row by reference score. The best comes first; equal ones are in the order of
-// their identifiers. The next call of Open reuses the memory.
+// Best returns the best candidates of a row by reference score. The best comes first; equal ones
+// are in the order of their identifiers. The next call of Open reuses the memory.
 func (l *Lists) Best(ctx context.Context, row int) ([]Contender, error) {
 	list := l.narrowed(row)
 	err := l.decide(ctx, row, list)
@@ -67,8 +68,8 @@ func (l *Lists) narrowed(row int) *shortlist {
 	return list
 }
 
-// Threshold returns a score that at least K candidates of a row certainly reach, or −Inf. A contender below it is not
-// among the best.
+// Threshold returns a score that at least K candidates of a row certainly reach, or −Inf. A
+// contender below it is not among the best.
 func (l *Lists) Threshold(row int) float64 { return l.lists[row].threshold }
 
 // Add adds a candidate of the slice to the list of a row, unless FilterKnown leaves it out.
@@ -151,7 +152,8 @@ func (l *Lists) decide(ctx context.Context, row int, list *shortlist) error {
 	return nil
 }
 
-// copyToDuplicates puts candidates with the same parameters side by side and gives each the latest stage of any.
+// copyToDuplicates puts candidates with the same parameters side by side and gives each the latest
+// stage of any.
 func (l *Lists) copyToDuplicates(items []Contender) {
 	j := l.block.Job
 	if j.Representatives == nil {

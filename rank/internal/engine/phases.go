@@ -5,7 +5,8 @@ import (
 	"runtime/pprof"
 )
 
-// Phase is the work that a goroutine of a ranking is doing. Profiles show it as the label "phase" (docs/tuning.md).
+// Phase is the work that a goroutine of a ranking is doing. Profiles show it as the label "phase"
+// (docs/tuning.md).
 type Phase uint8
 
 const (
@@ -23,8 +24,8 @@ var phaseNames = [numPhases]string{"features", "pack", "query", "known", "kernel
 // Phases labels goroutines. A nil *Phases labels none.
 type Phases [numPhases]context.Context
 
-// NewPhases adds the phases to the labels of ctx. It returns nil if ctx has no labels, because a label costs about ten
-// nanoseconds, several times for each panel.
+// NewPhases adds the phases to the labels of ctx. It returns nil if ctx has no labels, because a
+// label costs about ten nanoseconds, several times for each panel.
 func NewPhases(ctx context.Context) *Phases {
 	labelled := false
 	pprof.ForLabels(ctx, func(string, string) bool { labelled = true; return false })

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Contender is a candidate that may be among a query's best. Low and High bound its reference score minus the query's
-// constant.
+// Contender is a candidate that may be among a query's best. Low and High bound its reference score
+// minus the query's constant.
 type Contender struct {
 	Entity    int32
 	Stage     Stage
@@ -27,8 +27,8 @@ const (
 	Referenced
 )
 
-// shortlist finds the k best of any number of candidates in memory for about 2k. It keeps the candidates that fewer than
-// k others certainly surpass. The k-th best certainly reaches threshold.
+// shortlist finds the k best of any number of candidates in memory for about 2k. It keeps the
+// candidates that fewer than k others certainly surpass. The k-th best certainly reaches threshold.
 type shortlist struct {
 	k         int
 	items     []Contender
@@ -41,7 +41,8 @@ func (l *shortlist) spare() int { return max(l.k, 64) }
 
 func (l *shortlist) full() bool { return len(l.items) >= l.k+l.spare() }
 
-// roomy reports whether a list has so much free room that shrinking it further is not worth the time.
+// roomy reports whether a list has so much free room that shrinking it further is not worth the
+// time.
 func (l *shortlist) roomy() bool { return len(l.items) <= l.k+l.spare()/2 }
 
 func (l *shortlist) reset(k int) {
@@ -86,7 +87,8 @@ func (l *shortlist) count(low float64) {
 	}
 }
 
-// prune recomputes the threshold, since lower ends may have risen, and drops the contenders below it.
+// prune recomputes the threshold, since lower ends may have risen, and drops the contenders below
+// it.
 func (l *shortlist) prune() {
 	l.lows = l.lows[:0]
 	for _, c := range l.items {

@@ -12,8 +12,9 @@ import (
 // Outward is a factor that covers the rounding errors in computing a band.
 const Outward = 1 + 1e-9
 
-// Vectors holds ψ of the queries of a block, by row, with the norms and slacks for their error bands
-// (docs/numerics.md). Every interval bounds a reference score minus the constant of its query.
+// Vectors holds ψ of the queries of a block, by row, with the norms and slacks for their error
+// bands (docs/numerics.md). Every interval bounds a reference score minus the constant of its
+// query.
 type Vectors struct {
 	Tower  model.Tower
 	Psi    []float32 // rows of Stride() entries, padded with zeros
@@ -31,7 +32,8 @@ func NewVectors(n, entries int) Vectors {
 	}
 }
 
-// Stride returns the length of a row: the width of ψ, padded with zeros to a multiple of kernel.PairWidth.
+// Stride returns the length of a row: the width of ψ, padded with zeros to a multiple of
+// kernel.PairWidth.
 func (v *Vectors) Stride() int { return PairPad(v.Tower.Phi) }
 
 // Row returns ψ of a row, padded with zeros.
@@ -67,8 +69,8 @@ func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float6
 	return v.Around(row, score, relative, 0, norm, size)
 }
 
-// Around bounds the reference scores of candidates of at most the given norm and size. relative and absolute bound the
-// error of score. The interval is infinite if score is infinite or NaN.
+// Around bounds the reference scores of candidates of at most the given norm and size. relative and
+// absolute bound the error of score. The interval is infinite if score is infinite or NaN.
 func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
 	var band float64
 	if v.Tower.Compare.Distance() {
@@ -84,8 +86,8 @@ func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64)
 	return score - band, score + band
 }
 
-// Product returns the band of a sum of products: the error of its computation, relative·‖ψ‖‖φ‖ + absolute, and the
-// error from rounding ψ and φ to float32, unless the slack includes it.
+// Product returns the band of a sum of products: the error of its computation, relative·‖ψ‖‖φ‖ +
+// absolute, and the error from rounding ψ and φ to float32, unless the slack includes it.
 func (v *Vectors) Product(row int, relative, absolute, norm float64) float64 {
 	product := v.Norms[row] * norm
 	if !(product < math.Inf(1)) {
@@ -95,7 +97,8 @@ func (v *Vectors) Product(row int, relative, absolute, norm float64) float64 {
 	return (relative+input)*product + (absolute + tiny*(v.Norms[row]+norm+1))
 }
 
-// Slack returns the model's slack for candidates of at most the given size, or +Inf if ψ is not finite.
+// Slack returns the model's slack for candidates of at most the given size, or +Inf if ψ is not
+// finite.
 func (v *Vectors) Slack(row int, size float64) float64 {
 	if slack := v.Slacks[row].At(size); slack < math.Inf(1) && v.Norms[row] < math.Inf(1) {
 		return slack

@@ -27,7 +27,8 @@ func Graph(rng *rand.Rand, n, r, train, valid, test int) *kg.Graph {
 	skewed := func() int32 { return int32(float64(n) * rng.Float64() * rng.Float64()) }
 	for split, count := range []int{train, valid, test} {
 		for range count {
-			g.Splits[split] = append(g.Splits[split], kg.Triple{Head: skewed(), Relation: int32(rng.IntN(r)), Tail: skewed()})
+			t := kg.Triple{Head: skewed(), Relation: int32(rng.IntN(r)), Tail: skewed()}
+			g.Splits[split] = append(g.Splits[split], t)
 		}
 	}
 	return g
@@ -99,7 +100,8 @@ var MatrixKinds = []Kind{
 		}
 	}},
 	{"constant score", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// With H = 3I for every other entity and Rᵗ = 3Rᶜ, s does not depend on T but in its last bits.
+		// With H = 3I for every other entity and Rᵗ = 3Rᶜ, s does not depend on T but in its last
+		// bits.
 		for _, x := range ts {
 			Normal(rng, x, 0.3)
 		}
@@ -299,7 +301,8 @@ func init() {
 	model.Register(modeltest.TuckER)
 }
 
-// VectorConfigs returns the configurations of the models without matrices, at a dimension that they have.
+// VectorConfigs returns the configurations of the models without matrices, at a dimension that they
+// have.
 func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	for _, spec := range model.Specs()[2:] {
 		if d > spec.MaxDim {
