@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// someOtherRanks changes some ranks, more for the better than for the worse.
+// someOtherRanks changes some ranks. It improves more than it worsens.
 func someOtherRanks(base []rank.Rank, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	other := slices.Clone(base)
@@ -103,7 +103,7 @@ func TestCompareObserves(t *testing.T) {
 	assert.Equal(t, []int{8, 1}, []int{n, wins})
 }
 
-// With few test triples all permutations can be tried: the p-value is close to the exact one.
+// With few test triples the test can try all permutations: the p-value is close to the exact one.
 func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	const n = 11
 	base := benchRanks(n, 3, false, 5)
@@ -154,7 +154,7 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	assert.Equal(t, 9, tested)
 }
 
-// By hand. The sums of one set of differences in another order may be other numbers.
+// Computed by hand. Equal sums may differ by rounding errors if they add in another order.
 func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1))
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1))
@@ -163,7 +163,7 @@ func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth))
 }
 
-// The interval of a difference is that of the plainest resampling.
+// The interval of a difference is the one of the plainest resampling.
 func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 	const n = 60
 	base := benchRanks(n, 3, false, 6)

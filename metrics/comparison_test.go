@@ -17,8 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyComparison compares ranks of the family graph with themselves, one of them improved: ann's
-// spouse, 2 → 1.
+// familyComparison compares the ranks of the family graph with a copy in which one rank improves:
+// ann's spouse, from 2 to 1.
 func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	g := familyGraph()
 	base := familyRanks(g)
@@ -109,7 +109,7 @@ tail  cal   likes     ann           2           1
 `))
 }
 
-// A name cannot leave its place: not its line, its cell, nor the comment above a LaTeX table.
+// A name cannot break out of its line, its cell or the comment above a LaTeX table.
 func TestComparisonOfHostileNames(t *testing.T) {
 	const name = "[x](y)\n\\input{x}\x1b|"
 	r := familyComparison(t, name)
@@ -147,7 +147,7 @@ func TestComparisonOfHostileNames(t *testing.T) {
 	assert.ErrorContains(t, r.Write(brokenWriter{}, PlainText), "pipe is closed")
 }
 
-// TestAlign shuffles ranks, which still belong to their triples, repeated ones included.
+// TestAlign shuffles ranks. Align finds the ranks of each triple, also of repeated ones.
 func TestAlign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)

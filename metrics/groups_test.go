@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyGraph has a relation of each category: spouse 1-1, childOf N-1, parentOf 1-N, likes N-N;
-// and unused, which nothing has.
+// familyGraph has a relation of each category (spouse 1-1, childOf N-1, parentOf 1-N, likes N-N)
+// and one without triples, unused.
 func familyGraph() *kg.Graph {
 	g := &kg.Graph{
 		Name:      "family",
@@ -40,7 +40,7 @@ func familyGraph() *kg.Graph {
 	return g
 }
 
-// familyRanks are ranks of the graph's test split, first all tails.
+// familyRanks returns ranks of the graph's test split, the tail ranks first.
 func familyRanks(g *kg.Graph) []rank.Rank {
 	var ranks []rank.Rank
 	for side := kg.Tail; side <= kg.Head; side++ {
@@ -100,7 +100,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Every query is in one group, so the groups' sums are the sums of all queries.
+// Every query is in exactly one group of a key, so the groups' sums add up to the sums of all
+// queries.
 func TestGroupsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := append(someRanks(t), oneRank(0, 0, 3))

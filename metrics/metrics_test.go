@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// someRanks draws the ranks of both sides of some triples: counts that a filter can only lower,
-// ties included, and triples that occur several times.
+// someRanks draws the ranks of both sides of some triples, with ties and repeated triples. A filter
+// can only lower the counts.
 func someRanks(t *rapid.T) []rank.Rank {
 	triples := rapid.SliceOf(rapid.Custom(func(t *rapid.T) kg.Triple {
 		id := rapid.Int32Range(0, 4)
@@ -38,7 +38,7 @@ func someRanks(t *rapid.T) []rank.Rank {
 	return ranks
 }
 
-// oneRank is the rank of a query with the same counts under every filter.
+// oneRank returns the rank of a query with the same counts under every filter.
 func oneRank(better, equal, candidates int32) rank.Rank {
 	var r rank.Rank
 	for f := range rank.NumFilters {
@@ -66,7 +66,7 @@ func TestMeasureByHand(t *testing.T) {
 	assert.Equal(t, Number((2+3.5)/2), even.Median)
 }
 
-// A scorer that gives all candidates one score knows nothing, and realistic ties must say so.
+// Realistic ties give chance results to a scorer that gives all candidates the same score.
 func TestConstantScorer(t *testing.T) {
 	const candidates = 1000
 	var ranks []rank.Rank

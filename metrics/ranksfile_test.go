@@ -110,7 +110,7 @@ func FuzzReadRanks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read is written and read again as it was.
+		// Writing what ReadRanks returned gives the same file.
 		var again bytes.Buffer
 		require.NoError(t, WriteRanks(&again, read, filters, ranks))
 		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)

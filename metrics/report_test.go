@@ -53,7 +53,7 @@ func TestReportGolden(t *testing.T) {
 	assert.Equal(t, string(want), got.String())
 }
 
-// The schema that other programs rely on: names, nesting and kinds of every field.
+// Other programs rely on the schema: the names, the nesting and the types of all fields.
 func TestReportSchema(t *testing.T) {
 	results, groups := familySummary(t, "relation", "category")
 	r := tinyReport()
@@ -124,7 +124,7 @@ func TestReportReadsBack(t *testing.T) {
 	require.NoError(t, back.WriteJSON(&again))
 	assert.Equal(t, text.String(), again.String())
 
-	// Reports that do not say what was resampled are of a time when that was triples.
+	// Reports of earlier versions lack ci_by. They resampled triples.
 	var old Report
 	require.NoError(t, json.Unmarshal([]byte(`{"schema":"mquine.eval/1",
 		"results":[{"side":"both","mrr":0.5,"mrr_ci":[0.25,0.75],"hits":{"1":0}}]}`), &old))

@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyReport has an interval under the filter all, for which its four triples are too few.
+// familyReport has intervals under filter all only. Under the other filters its four triples are
+// too few.
 func familyReport(t *testing.T) *Report {
 	r := tinyReport()
 	r.Results, r.Groups = familySummary(t, "relation", "category")
@@ -29,7 +30,7 @@ func familyReport(t *testing.T) *Report {
 	return r
 }
 
-// The first line by hand: ranks 1, 2, 3, 1 among 4.
+// The first line can be computed by hand: ranks 1, 2, 3, 1 of 4.
 func TestWriteTable(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, familyReport(t).WriteTable(&out, rank.Realistic))
@@ -110,7 +111,7 @@ func TestTableOfOneSide(t *testing.T) {
 	assert.Contains(t, out.String(), "By category: filter train, side tail, optimistic ties\n")
 }
 
-// A long list of relations is printed whole.
+// A long list of relations is printed completely.
 func TestGroupsAreAllPrinted(t *testing.T) {
 	r := tinyReport()
 	ranks := benchRanks(2000, 237, false, 7)

@@ -18,10 +18,10 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in
-// math/big. Their inputs make one term dominate a band and bring the error close to it, so that the
-// tests fail if the term is halved or missing (docs/numerics.md, section 12). Arithmetic that is
-// equal on all tiers is tested on one.
+// The tests of this file and of codes_exact_test.go compare bands with exact errors, which math/big
+// computes. Their inputs make one term of a band dominate and bring the error close to it, so that
+// a test fails if the term is halved or missing (docs/numerics.md, "How close errors come to their
+// bounds"). If all tiers compute the same bits, one tier is tested.
 
 // testBlock is a block of queries with the memory of the stages that count it.
 type testBlock struct {
@@ -58,7 +58,7 @@ func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock,
 	return s, codesOf(s.f.screen)
 }
 
-// codesOf returns what screens of codes share.
+// codesOf returns the part of a screen that all screens of codes share.
 func codesOf(x screen) *codes {
 	if x, ok := x.(*int16Screen); ok {
 		return &x.codes
@@ -66,18 +66,18 @@ func codesOf(x screen) *codes {
 	return &x.(*int8Screen).codes
 }
 
-// someBackend is any backend.
+// someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	return backends[0]
 }
 
-// product multiplies numbers.
+// product returns the exact product of numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
 
-// contain compares the distances from a score that the ends of an interval need with those that
-// they have.
+// contain compares the distances of a score from the ends of an interval, with those that are
+// needed.
 func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
 	for _, end := range []struct{ needed, room *big.Float }{
 		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},
@@ -91,7 +91,8 @@ func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, 
 	}
 }
 
-// exactBand is the half-width of section 3 around a score, without the slack.
+// exactBand returns the half-width of the interval around a score, without the slack
+// (docs/numerics.md, "From the comparison to f(e) − c").
 func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float {
 	tower, u, psi := s.f.Tower, kernel.U32, s.Norms[0]
 	if tower.Compare.Distance() {
@@ -108,13 +109,13 @@ func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float 
 	return band
 }
 
-// exactSlack is the slack of candidates of a size.
+// exactSlack returns the slack of candidates of a size.
 func exactSlack(slack model.Slack, n float64) *big.Float {
 	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
 }
 
-// drawBands sets norms, sizes and slack at random, so that one part of the bands or another
-// dominates, and returns a score.
+// drawBands draws norms, sizes and a slack, so that any part of the bands may dominate. It returns
+// a score.
 func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
 	s.Norms[0], s.f.groupNorms[0], s.f.groupSizes[0] = size(), size(), size()
@@ -136,7 +137,8 @@ func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	return score
 }
 
-// The intervals of the float64 stage and of the tiles' scores contain all that their bounds allow.
+// The intervals of the float64 stage and of the panels' scores contain all scores that the bounds
+// allow.
 func TestIntervals(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
 	for _, c := range kernel.Comparisons() {
@@ -162,7 +164,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// The ends of a target leave room for all that the bounds of sections 2 and 3 allow.
+// The thresholds of a target leave room for all errors that the bounds allow.
 func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
@@ -200,8 +202,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// The float64 stage alone: its interval, without a slack, contains the exact comparison of vectors
-// whose sums lose half a unit in the last place in every step of the first lane.
+// The interval of the float64 stage, without a slack, contains the exact comparison of vectors
+// whose sums lose half a unit in the last place at every step of the first lane.
 func TestPairInterval(t *testing.T) {
 	b := someBackend(t)
 	const lane = 100
@@ -229,10 +231,10 @@ func TestPairInterval(t *testing.T) {
 	}
 }
 
-// MQuinE and MQuadE of one dimension without Rʰ: the score is −(RᵗT)², whose factors both lose
-// nearly half a unit in the last place when they become float32 entries of ψ and φ.
+// MQuinE and MQuadE of one dimension without Rʰ have the score −(RᵗT)². Both factors lose nearly
+// half a unit in the last place when they become float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
-	// root finds a number whose square loses most.
+	// root returns a number whose square loses most.
 	root := func(from float64) (x float32) {
 		var worst float64
 		for v, i := float32(from), 0; i < 1<<12; v, i = math.Nextafter32(v, math.MaxFloat32), i+1 {
@@ -259,7 +261,7 @@ func TestIntervalOfSquares(t *testing.T) {
 	}
 }
 
-// Where a panel overflows on its way, the guard against it tells so.
+// MayOverflow reports every overflow in a panel.
 func TestOverflowGuards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -292,7 +294,7 @@ func TestOverflowGuards(t *testing.T) {
 	}
 }
 
-// panelScore is the score of a panel for one query and one candidate.
+// panelScore returns the score of a panel for one query and one candidate.
 func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) float32 {
 	k, one := len(query), []int32{0}
 	strip, panel := make([]uint32, p.MR*k), make([]uint32, b.NR*k)
@@ -307,7 +309,7 @@ func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) f
 	return scratch.Scores[0]
 }
 
-// Computed norms are upper bounds, also where a sum loses all terms but the first.
+// Computed norms are upper bounds, even if a sum loses all terms except the first.
 func TestNormsAreUpperBounds(t *testing.T) {
 	x := make([]float32, 1<<10)
 	doubles := make([]float64, len(x))

@@ -106,8 +106,8 @@ func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float 
 	return out
 }
 
-// The norms and residuals of rows and blocks of codes are upper bounds, with the roundings of the
-// coordinates.
+// The norms and residuals of the codes of queries and panel groups are upper bounds, with the
+// rounding errors of the coordinates.
 func TestCodeNorms(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 9))
 	const d = 32
@@ -123,8 +123,8 @@ func TestCodeNorms(t *testing.T) {
 		}
 		return rows
 	}
-	// Every sum of a rotation loses half a unit in the last place; all results are equal, so whole
-	// codes.
+	// Every sum of a rotation loses half a unit in the last place. All results are equal, so they
+	// are whole codes.
 	lossy := func(n int) (rows [][]float32) {
 		for range n {
 			x := make([]float32, d)
@@ -181,7 +181,7 @@ func TestCodeNorms(t *testing.T) {
 			}
 			for position, i := range f.RowAt[:f.N] {
 				block, phi := position/f.nr/groupPanels, f.Row(i)[:d]
-				if c.set == nil { // else the norms are those of the blocks of other coordinates
+				if c.set == nil { // otherwise the norms belong to other coordinates
 					lengths.See(exactly.Norm(exactly.All(phi)), f.groupNorms[block])
 				}
 				words, b := x.rows()[position*layout.stride:], x.groups[block]
@@ -200,8 +200,8 @@ func TestCodeNorms(t *testing.T) {
 	}
 }
 
-// The errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The candidate is so
-// close to the center that no other term matters.
+// The bands cover the errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The
+// candidate is so close to the center that no other term matters.
 func TestCenterBands(t *testing.T) {
 	b := someBackend(t)
 	var coarse, fine, int16, last exactly.Ratio
@@ -227,14 +227,14 @@ func TestCenterBands(t *testing.T) {
 		for t, v := range phi {
 			c[t] = float64(v)
 		}
-		c[0] += 0x1p-40 // not quite there, for a step of the codes
+		c[0] += 0x1p-40 // not exactly, so that the codes have a step
 	}, &coarse, &fine, &int16)
 	coarse.Check(t, 0.99)
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// One dimension, with ψφ little more than 1 and μ = φ − 2⁷u, which makes ψμ and what is added
-	// to it ties.
+	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and what is added to it
+	// are ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128
@@ -247,7 +247,7 @@ func TestCenterBands(t *testing.T) {
 	int16.Check(t, 0.99)
 }
 
-// codeSums returns the int8 screen's sum of coarse codes, before its rounding, and the one of fine
+// codeSums returns the int8 screen's sum of coarse codes, before rounding, and its sum for fine
 // codes.
 func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (coarse, fine int32) {
 	signed, unsigned := make([]uint32, layout.stride), make([]uint32, layout.stride)
@@ -260,7 +260,7 @@ func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (
 	return coarse, out[0]
 }
 
-// codeRatios has a ratio for each score of codes.
+// codeRatios holds a ratio for each score of codes.
 type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 
 // see compares the errors of scores with their bands, for coordinates a and b and the steps of
@@ -299,11 +299,11 @@ func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB f
 	}
 }
 
-// Coordinates for which one term of a band of codes dominates.
+// In each case one term of a band of codes dominates.
 func TestCodeBands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	constant := func(v float64) func() float64 { return func() float64 { return v } }
-	rarely := func(v, less float64) func() float64 { // v, now and then less
+	rarely := func(v, less float64) func() float64 { // v, sometimes less
 		return func() float64 {
 			if rng.IntN(40) == 0 {
 				return v - less
@@ -353,8 +353,8 @@ func TestCodeBands(t *testing.T) {
 	}
 }
 
-// The ends of a target in the units of codes leave room for the roundings of that change of units
-// and for the bands of section 11, as does the band of fine scores.
+// The thresholds of a target in units of codes leave room for the roundings of the change of units
+// and for all terms of the bands. So does the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))
@@ -411,7 +411,7 @@ func TestCodeEnds(t *testing.T) {
 	fine.Check(t, 1-2.1e-9)
 }
 
-// Vectors of norms from 2⁶⁰ on are not compared by their codes.
+// Codes do not compare vectors with norms of 2⁶⁰ or more.
 func TestNormLimits(t *testing.T) {
 	b := someBackend(t)
 	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}

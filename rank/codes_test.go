@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The largest sums of coarse and fine codes, in widths up to the last one that int32 holds, and in
-// one that it would not.
+// The largest sums of coarse and fine codes, for widths up to the last one that fits into int32,
+// and for the next one.
 func TestCodeWidths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("wide models")
@@ -38,8 +38,8 @@ func TestCodeWidths(t *testing.T) {
 				ts[1][i] = 1
 			}
 			for e := range config.Entities {
-				// One entry of each rotated group, so that all coordinates have one size: codes of
-				// 126 and 0.49 steps, below a group of 127, and all of one sign.
+				// One entry in each rotated run makes all coordinates the same size: codes of 126
+				// and 0.49 steps, below a run of 127, all of one sign.
 				scale := 126.49 * (1 - 0.02*rng.Float64())
 				if e%2 == 1 {
 					scale = -scale
@@ -64,8 +64,8 @@ func TestCodeWidths(t *testing.T) {
 	}
 }
 
-// Sums of codes that float32 does not hold are rounded before they are compared with the ends of a
-// target, which are rounded too: a sum must not pass an end by that alone.
+// Sums of codes that do not fit into float32 are rounded before the comparison with thresholds,
+// which are rounded too. Rounding alone must not move a sum past a threshold.
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -14,11 +14,11 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// plausibility scores a candidate of a query; more is better.
+// plausibility scores a candidate of a query. Larger is better.
 type plausibility = func(q kg.Query, e int32) float64
 
-// bruteForce ranks without the package: every score from score, every known answer from a scan of
-// the splits.
+// bruteForce ranks without the package. It computes every score with score, and scans the splits
+// for known answers.
 func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
 	type key struct {
 		side      kg.Side
@@ -73,8 +73,8 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 	return ranks
 }
 
-// newBruteScorer returns −s(h, r, t) in the reference's order of operations, written out entry by
-// entry from the tensors.
+// newBruteScorer returns −s(h, r, t), in the reference's order of operations, entry by entry from
+// the tensors.
 func newBruteScorer(m model.Model) plausibility {
 	c, tensors := m.Config(), m.Tensors()
 	d := c.Dim
@@ -185,14 +185,15 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// sameTwin tells that a tier screens with the portable twin that the generic tier is tested with.
+// sameTwin reports whether a tier screens with the portable twin, which the test of the generic
+// tier covers.
 func sameTwin(b *kernel.Backend, s Screen) bool {
 	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// All other models, among them ones whose features depend on the side, with reciprocal relations
-// and with a tensor that all triples share: the counting against scores of their own reference,
-// which modeltest.Conform checks against plain formulas bit for bit.
+// This tests the counting for all other models against their own reference scores.
+// modeltest.Conform checks those against plain formulas, bit for bit. Some of the models have
+// features that depend on the side, reciprocal relations, or a tensor that all triples share.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// FuzzExact compares whole small rankings and predictions, on every tier, with a brute force:
-// graph, model, sizes, kind of parameters, threads and slices are the fuzzer's choice.
+// FuzzExact compares small rankings and predictions with brute force on every tier. The fuzzer
+// chooses the graph, the model, the sizes, the kind of parameters, the threads and the slices.
 func FuzzExact(f *testing.F) {
 	kinds := append(append([]ranktest.Kind{}, ranktest.VectorKinds...), ranktest.MatrixKinds...)
 	for i := range model.Names() {

@@ -15,15 +15,16 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The scores of the int16 panels are within the band of the exact products of the float32 rows.
-// Without any one of its terms, but for those of ψ·μ and of the fine sum's roundings, some case
-// here would not be.
+// The scores of the int16 panels are within the band of the exact products of the float32 rows. If
+// any term of the band is missing, a case here fails, except for the terms of ψ·μ and of the fine
+// sum's roundings.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const n, queries = 1000, 20
 	plain := func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, 0.3) }
-	// Rows that the rotation turns into whole codes of one sign: no residuals, and sums beyond 2²⁴.
+	// The rotation turns these rows into whole codes of one sign: no residuals, and sums beyond
+	// 2²⁴.
 	whole := func(rng *rand.Rand, x []float32) {
 		codes := make([]float64, len(x))
 		for i := range codes {
@@ -103,7 +104,7 @@ func TestInt16Band(t *testing.T) {
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
 					for row := range s.Queries {
-						// A part of the lanes, in turn: sums of big numbers take long.
+						// Only some of the lanes, in turn, because sums of big numbers are slow.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.queries.coded[row]
 							score := exactSum(q.center, q.step, x.groups[block].step, float64(s.panel.Scores[row*f.nr+lane]))
@@ -121,7 +122,7 @@ func TestInt16Band(t *testing.T) {
 	}
 }
 
-// bigFloat holds sums and products of numbers of ordinary size exactly.
+// bigFloat returns x with enough bits for exact sums and products of ordinary numbers.
 func bigFloat(x float64) *big.Float { return new(big.Float).SetPrec(500).SetFloat64(x) }
 
 // exactSum returns a + xyz.

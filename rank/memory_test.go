@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbered returns a model with so many entities and a relation, whose parameters do not matter but
-// differ.
+// numbered returns a model with one relation and n entities, whose parameters differ but do not
+// matter otherwise.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
 	parameters, err := model.Parameters(c)
@@ -33,7 +33,7 @@ func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	return m
 }
 
-// someTriples returns different triples of a model with so many entities and a relation.
+// someTriples returns distinct triples of a model with one relation and n entities.
 func someTriples(n, entities int) []kg.Triple {
 	triples := make([]kg.Triple, n)
 	for i := range triples {
@@ -93,8 +93,8 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 	return v
 }
 
-// Where there is little memory, slices are smaller and the ranks are the same; where there is too
-// little, it is said.
+// With little memory, slices are smaller and the ranks are the same. With too little, there is an
+// error.
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
@@ -138,7 +138,7 @@ func TestTooLittleMemory(t *testing.T) {
 		"(answers 18 GiB), and 8.0 GiB are available (a limit of the test): ask for fewer answers or fewer queries, ")
 }
 
-// A GiB is enough for the rankings of the usual data sets, in one slice.
+// The rankings of the usual data sets fit into one GiB in one slice.
 func TestOrdinaryRankingsFit(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	for name, c := range map[string]struct{ dim, entities, triples int }{
@@ -152,8 +152,8 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 	}
 }
 
-// The zero value of Options is the best tier, all processors and both sides; a negative number of
-// threads is an error.
+// The zero value of Options means the best tier, all processors and both sides. A negative number
+// of threads is an error.
 func TestDefaultOptions(t *testing.T) {
 	m := numbered(t, "distmult", 4, 30)
 	o, err := Fit(t.Context(), m, 10, Options{})

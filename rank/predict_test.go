@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list is what sorting all candidates by the brute force's scores gives.
+// Every list equals the beginning of all candidates sorted by brute force.
 func TestPredict(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -43,8 +43,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// The same for hundreds of queries among thousands of candidates, with every model, where many have
-// the same score as the k-th best, with the same parameters and with others.
+// The same holds for hundreds of queries among thousands of candidates, with every model. Many
+// candidates have the score of the k-th best, with the same parameters or with others.
 func TestPredictMany(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func brutePredictions(g *kg.Graph, queries []kg.Query, score func(kg.Query, int3
 	return all
 }
 
-// checkPredictions compares Predict with the beginnings of the sorted lists.
+// checkPredictions compares Predict with the first candidates of the sorted lists.
 func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Query, all [][]Prediction, k int, filter bool, o Options, kind string) {
 	t.Helper()
 	got, err := Predict(context.Background(), m, x, queries, k, filter, o)

@@ -14,9 +14,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ranks of ranges of the candidates, added, are those of all candidates, whatever counts each
-// range; the ranks of ranges of the triples stand one after another; and the best of ranges are
-// among the best of each.
+// The ranks of ranges of the candidates add up to the ranks of all candidates, whatever engine
+// counts a range. The ranks of ranges of the triples follow each other. The best candidates of a
+// range are among the best of all.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestShardErrors(t *testing.T) {
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 2}}}), "query 0 of a shard is")
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}), "rank the same triples and sides")
 
-	// Predictions are restricted to the range.
+	// Predictions consider only the range.
 	all, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
 	require.NoError(t, err)
 	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{Candidates: Range{4, 11}})

@@ -18,9 +18,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list is the processor's, which TestPredict compares with a sort of all candidates: on one
-// device and on two, with all candidates in memory and slice by slice, with ties and with lists of
-// pairs that overflow.
+// Every list equals the processor's, which TestPredict compares with sorting all candidates. The
+// cases have one device and two, all candidates in memory and slices, ties, and lists of pairs that
+// overflow.
 func TestDevicesPredict(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -72,8 +72,7 @@ func TestDevicesPredict(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// A device that fails at any launch ends the prediction with its error, and gives back what it
-// held.
+// A device that fails at any launch ends the prediction with its error, and frees its memory.
 func TestDevicesPredictFaults(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)

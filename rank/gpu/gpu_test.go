@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// openDevices opens n devices of the stand-in.
+// openDevices opens n devices of the stand-in driver.
 func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
 	driver.Set("devices", int64(n))
 	var devices []*cuda.Device
@@ -33,15 +33,15 @@ func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
 	return devices
 }
 
-// trusted returns an engine without a self-test.
+// trusted returns an engine that skips the self-test.
 func trusted(devices ...*cuda.Device) *Engine {
 	e := New(devices...)
 	e.untested = true
 	return e
 }
 
-// Every kind of checkpoint has the CPU's ranks, on one device and on two, with all candidates in
-// memory and slice by slice.
+// The ranks of every kind of checkpoint equal the processor's, on one device and on two, with all
+// candidates in memory and in slices.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -85,8 +85,8 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// Tensor cores as bad as assumed pass the test by every class, and ones that add with ten bits do
-// not.
+// Tensor cores that round as badly as assumed pass the self-test for every kind of model. Tensor
+// cores that add with ten bits fail it.
 func TestSelfTest(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
@@ -120,8 +120,8 @@ func TestSelfTest(t *testing.T) {
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
-// GPUs that fail their test, or later, leave the ranking to the processor if they may, which is
-// noted once; else their error is the ranking's.
+// If GPUs fail the self-test or a ranking, the processor ranks if it may, with one note. Otherwise
+// the ranking returns their error.
 func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)
@@ -179,8 +179,8 @@ func TestFallback(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no GPU 1")
 }
 
-// Targets among the candidates of another device or another slice, and more of them than a device
-// makes the features of at a time.
+// Targets are candidates of another device or another slice, and there are more of them than
+// remoteTargets.
 func TestDevicesConstruct(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -203,7 +203,7 @@ func TestDevicesConstruct(t *testing.T) {
 	}
 }
 
-// Which models a device makes the features of.
+// Devices construct the features of some models only.
 func TestConstructs(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -229,8 +229,8 @@ func TestConstructs(t *testing.T) {
 	}
 }
 
-// Candidates that do not fit in a device's memory come slice by slice, through two buffers: the
-// same ranks and predictions.
+// Candidates that do not fit into a device's memory pass through two buffers, slice by slice, with
+// the same ranks and predictions.
 func TestDevicesStream(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -289,8 +289,8 @@ func TestDevicesStream(t *testing.T) {
 	}
 }
 
-// The ranks of ranges of the candidates, one counted by two devices slice by slice, one by a device
-// and one by the processor, add up.
+// The ranks of three ranges of the candidates add up: two devices count one in slices, one device
+// another, and the processor the third.
 func TestDevicesShards(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -324,7 +324,7 @@ func TestDevicesShards(t *testing.T) {
 	}
 }
 
-// Lists that are too short for all candidates: the same ranks, in more launches.
+// If lists are too short for all candidates, there are more launches and the same ranks.
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -347,7 +347,7 @@ func TestDeviceListOverflow(t *testing.T) {
 	}
 }
 
-// A device that fails at any point ends the ranking with its error, and gives back what it held.
+// A device that fails at any point ends the ranking with its error, and frees its memory.
 func TestDeviceFaults(t *testing.T) {
 	driver := standin.Use(t)
 	backends, err := kernel.Available()
