@@ -14,11 +14,13 @@ demo: build ## make a small graph and a checkpoint, rank its test split, print t
 test: ## all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
-# Left out: long tests of arithmetic alone, tests of processes rather than goroutines, and measurements of memory, of
-# which the detector takes its own.
+# The detector watches what runs concurrently. Left out are long tests of arithmetic alone, tests of processes
+# rather than goroutines, measurements of memory (the detector needs memory of its own), and benchmarks.
 RACE_SKIP = Large|^TestExact$$|Gradient|KilledAtSystemCalls|MutatedInputs|LimitsOfChild|PeakRSS
-race: ## the tests under the race detector
-	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' ./...
+RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Resume|Golden
+race: ## the tests of concurrent code under the race detector
+	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' $$($(GO) list ./... | grep -v -e /asm -e /bench -e /cmd/ -e /internal/lint -e /internal/mutants)
+	$(GO) test -race -short -timeout 40m -run '$(RACE_COMMANDS)' ./cmd/mquine
 
 mutants: ## small wrong changes to the code, which the tests must notice; writes docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md

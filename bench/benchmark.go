@@ -1,5 +1,7 @@
-// Package bench measures the kernels and whole jobs, and how far they are from what the machine can
-// do at all. `go test -bench . ./bench` and `mquine bench run` run the same benchmarks.
+// Package bench measures kernels and whole jobs, and how close they come to the machine's limits.
+// `go test -bench . ./bench` and `mquine bench run` run the same benchmarks, which All lists; Run
+// runs them and writes the results. Package compare compares results, and package report draws
+// them. docs/benchmarks.md explains the names and metrics.
 package bench
 
 import (
@@ -15,9 +17,9 @@ import (
 
 // Benchmark is one measurement.
 type Benchmark struct {
-	// Name is the family and then key=value pairs, as in Panel/tier=avx2/compare=dot/k=1482.
+	// Name is a family followed by key=value pairs, such as Panel/tier=avx2/compare=dot/k=1482.
 	Name string
-	// Quick says that it belongs to the subset that takes less than a minute.
+	// Quick marks the subset that runs in less than a minute.
 	Quick bool
 
 	run func(ctx context.Context, b *testing.B) error
@@ -29,35 +31,35 @@ func (x Benchmark) Family() string {
 	return family
 }
 
-// Run measures. It fails b if it cannot, or if the context is cancelled.
+// Run measures with b. It fails b on an error or when ctx is cancelled.
 func (x Benchmark) Run(ctx context.Context, b *testing.B) {
 	if err := x.run(ctx, b); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// families lists the benchmarks in the order in which they run.
+// families are the functions that list the benchmarks, in the order in which these run.
 var families = []func(*suite) []Benchmark{
 	ceilings,
-	panels, pairs, matrices, packing, // kernels
+	panels, pairs, matrices, packing, // kernels of rankings
 	towers,
-	products, splitProducts, distances, smallProducts, rowOperations, // of training
+	products, splitProducts, distances, smallProducts, rowOperations, // kernels of training
 	loads, opens, // jobs
 	evaluations,
 	predictions,
 	trainingSteps,
 }
 
-// suite is what the benchmarks share.
+// suite holds the state that the benchmarks share.
 type suite struct {
 	backends []*kernel.Backend // best first
 	fixtures fixtures
 	reading  map[ceiling.Level]func(int)
 }
 
-// All lists the benchmarks of this machine, on the instruction sets that kernel.TierEnv allows. They
-// are not safe for concurrent use. Data and checkpoints that they need are made when the first one
-// needs them, and checkpoints are kept in the user's cache.
+// All lists the benchmarks of this machine, for the tiers that kernel.TierEnv allows. They share
+// data and are not safe for concurrent use. Graphs and checkpoints are made on first use.
+// Checkpoints stay in the user's cache folder.
 func All() ([]Benchmark, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -71,11 +73,11 @@ func All() ([]Benchmark, error) {
 	return all, nil
 }
 
-// best tells whether a backend is the machine's best.
+// best reports whether b is the machine's best backend.
 func (s *suite) best(b *kernel.Backend) bool { return b == s.backends[0] }
 
-// read returns the loop that reads a level of the memory on one thread, and nil where there is no
-// such level.
+// read returns the loop that reads a level of the memory on one thread, or nil if the machine has
+// no such level.
 func (s *suite) read(l ceiling.Level) *limit {
 	size := l.Reading(1)
 	if size == 0 {
@@ -88,7 +90,7 @@ func (s *suite) read(l ceiling.Level) *limit {
 	return &limit{c.PerRound, s.reading[l], 1}
 }
 
-// name joins a family and pairs of key and value.
+// name joins a family and alternating keys and values.
 func name(family string, pairs ...any) string {
 	for i := 0; i < len(pairs); i += 2 {
 		family += fmt.Sprintf("/%v=%v", pairs[i], pairs[i+1])

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// ceilings measures what the machine can do at all: operations on registers on one thread and on
-// all, and reading from each level of the memory.
+// ceilings measures the machine's limits: operations on registers and reads from each level of the
+// memory, on one thread and on all.
 func ceilings(s *suite) []Benchmark {
 	var list []Benchmark
 	counts := slices.Compact([]int{1, threads()})
@@ -26,7 +26,7 @@ func ceilings(s *suite) []Benchmark {
 	type loop struct {
 		of      string
 		ceiling ceiling.Ceiling
-		flops   float64 // of what the ceiling counts
+		flops   float64 // floating-point operations for each that the ceiling counts
 	}
 	for _, backend := range s.backends {
 		loops := []loop{
@@ -34,7 +34,9 @@ func ceilings(s *suite) []Benchmark {
 			{"l1", ceiling.Terms(backend, kernel.L1), kernel.L1.Flops()},
 			{"group-norm", ceiling.Terms(backend, kernel.GroupNorm), kernel.GroupNorm.Flops()},
 			{"phase", ceiling.Terms(backend, kernel.Phase), kernel.Phase.Flops()},
-			{"fma64", ceiling.FMA64(backend), 1}, {"muladd64", ceiling.MulAdd64(backend), 1}, {"int8", ceiling.Int8(backend), 1},
+			{"fma64", ceiling.FMA64(backend), 1},
+			{"muladd64", ceiling.MulAdd64(backend), 1},
+			{"int8", ceiling.Int8(backend), 1},
 		}
 		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})
@@ -48,7 +50,8 @@ func ceilings(s *suite) []Benchmark {
 				if strings.HasPrefix(loop.of, "int8") {
 					unit = "GOP/s"
 				}
-				add(name("Ceiling", "tier", backend.Tier, "of", loop.of, "threads", n), s.best(backend) && loop.of == "fma32", unit, loop.flops, n, loop.ceiling)
+				add(name("Ceiling", "tier", backend.Tier, "of", loop.of, "threads", n),
+					s.best(backend) && loop.of == "fma32", unit, loop.flops, n, loop.ceiling)
 			}
 		}
 	}
@@ -63,8 +66,7 @@ func ceilings(s *suite) []Benchmark {
 	return list
 }
 
-// measureCeiling reports the best rate of many short runs: a limit is what is possible, and whatever
-// disturbs the machine only lowers the rate.
+// measureCeiling reports the best rate of many short runs, because disturbances only lower a rate.
 func measureCeiling(b *testing.B, c ceiling.Ceiling, threads int, unit string, scale float64) {
 	var run func() float64
 	if threads == 1 {

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTimeKnown says that threadTime is the time for which the thread had a processor.
+// threadTimeKnown reports whether threadTime is processor time.
 const threadTimeKnown = true
 
-// threadTime returns the processor time of the calling thread, to which the goroutine must be locked.
+// threadTime returns the processor time of the calling thread. The goroutine must be locked to it.
 func threadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
-// processTime returns the processor time of all threads.
+// processTime returns the processor time of all threads of the process.
 func processTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
 func clock(id int32) time.Duration {

@@ -11,10 +11,10 @@ const threadTimeKnown = false
 
 var processStart = time.Now()
 
-// threadTime returns the time on the clock.
+// threadTime returns wall-clock time.
 func threadTime() time.Duration { return time.Since(processStart) }
 
-// processTime returns the time on the clock for each processor.
+// processTime returns wall-clock time multiplied by the number of processors that Go uses.
 func processTime() time.Duration {
 	return time.Duration(runtime.GOMAXPROCS(0)) * time.Since(processStart)
 }

@@ -15,29 +15,35 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// shape is the size of a graph to measure on. The graph is made by synth.Zipf, which gives it the
-// skew of a real one, unless real names a data set of kg.DataDir.
+// shape is a graph to measure on: synth.Zipf's graph of the given size, which is as skewed as a
+// real one, or with real the installed data set of that name.
 type shape struct {
 	name string
 	size synth.Config
 	real bool
 }
 
-// shapes are a small one for the quick subset and those of the paper's data sets, with fewer
-// triples to rank.
+// shapes are a small graph for the quick subset and graphs of the size of the paper's data sets,
+// with fewer test triples.
 var shapes = []shape{
-	{name: "small", size: synth.Config{Entities: 2000, Relations: 20, Train: 20_000, Valid: 500, Test: 500, Seed: 1}},
-	{name: "fb15k-237-like", size: synth.Config{Entities: 14_541, Relations: 237, Train: 272_115, Valid: 17_535, Test: 500, Seed: 1}},
-	{name: "wn18rr-like", size: synth.Config{Entities: 40_943, Relations: 11, Train: 86_835, Valid: 3034, Test: 500, Seed: 1}},
-	{name: "yago3-10-like", size: synth.Config{Entities: 123_182, Relations: 37, Train: 1_079_040, Valid: 5000, Test: 500, Seed: 1}},
+	newShape("small", 2000, 20, 20_000, 500),
+	newShape("fb15k-237-like", 14_541, 237, 272_115, 17_535),
+	newShape("wn18rr-like", 40_943, 11, 86_835, 3034),
+	newShape("yago3-10-like", 123_182, 37, 1_079_040, 5000),
 }
 
-// realShapes lists those of the paper's data sets that are installed, training split included.
+func newShape(name string, entities, relations, train, valid int) shape {
+	return shape{name: name, size: synth.Config{
+		Entities: entities, Relations: relations, Train: train, Valid: valid, Test: ranked, Seed: 1,
+	}}
+}
+
+// realShapes lists the paper's data sets that are installed with their training split.
 func realShapes() []shape {
 	var list []shape
 	dir, err := kg.DataDir()
 	if err != nil {
-		return nil // no data is no reason not to measure the rest
+		return nil // the synthetic shapes need no data folder
 	}
 	for _, n := range []string{"fb15k-237", "wn18rr", "yago3-10"} {
 		if train, _ := filepath.Glob(filepath.Join(dir, n, "train.*")); len(train) > 0 {
@@ -50,7 +56,7 @@ func realShapes() []shape {
 // ranked is the number of test triples that an evaluation ranks.
 const ranked = 500
 
-// subject is a data set and a checkpoint of it.
+// subject is a data set with a checkpoint for it.
 type subject struct {
 	graph      *kg.Graph
 	index      *kg.Index
@@ -58,7 +64,7 @@ type subject struct {
 	checkpoint *checkpoint.Checkpoint
 }
 
-// fixtures keeps the last graph and the last subject, since benchmarks of one stand together.
+// fixtures keeps the last graph and the last subject. Benchmarks on the same one are neighbours.
 type fixtures struct {
 	shape   string
 	graph   *kg.Graph
@@ -66,7 +72,7 @@ type fixtures struct {
 	subject *subject
 }
 
-// open returns the graph of a shape.
+// open returns a shape's graph.
 func (f *fixtures) open(ctx context.Context, s shape) (g *kg.Graph, err error) {
 	if f.graph != nil && f.shape == s.name {
 		return f.graph, nil
@@ -83,7 +89,7 @@ func (f *fixtures) open(ctx context.Context, s shape) (g *kg.Graph, err error) {
 	return g, nil
 }
 
-// with returns the graph of a shape and a clustered checkpoint of it.
+// with returns a shape's graph and a clustered checkpoint for it.
 func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subject, error) {
 	key := fmt.Sprintf("%s-%s-%d", s.name, m, dim)
 	if f.subject != nil && f.key == key {
@@ -97,9 +103,10 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	if err != nil {
 		return nil, err
 	}
-	dir, err := keptCheckpoint(ctx, g, key, model.Config{Model: m, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()})
+	cfg := model.Config{Model: m, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+	dir, err := cachedCheckpoint(ctx, g, key, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint to measure on (%s): %w", key, err)
+		return nil, fmt.Errorf("benchmark checkpoint %s: %w", key, err)
 	}
 	c, err := checkpoint.Open(ctx, dir)
 	if err != nil {
@@ -107,7 +114,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	}
 	if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("%w; remove %s to have it made anew", err, dir)
+		return nil, fmt.Errorf("%w; remove %s, and the next run makes it again", err, dir)
 	}
 	triples, err := g.Triples(kg.Test)
 	if err != nil {
@@ -118,10 +125,10 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	return f.subject, nil
 }
 
-// keptCheckpoint returns the folder of a checkpoint in the user's cache, where it is made if it is not
-// there: that takes seconds, and two revisions that are compared should have the same. Its bytes depend on
-// the tier and on clustered.Version, which are in its name.
-func keptCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {
+// cachedCheckpoint returns the folder of a checkpoint in the user's cache, and makes it if it is
+// missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The
+// name has the tier and clustered.Version, because the bytes depend on them.
+func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// loads reads a data set and indexes its known answers.
+// loads measures reading a data set and indexing its known answers.
 func loads(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, sh := range append(shapes, realShapes()...) {
@@ -60,19 +61,20 @@ func loads(s *suite) []Benchmark {
 	return list
 }
 
-// job is a checkpoint to rank: a model of each class on one shape, and MQuinE, at the sizes of the
-// paper, on every shape.
+// job is a checkpoint to rank.
 type job struct {
 	shape shape
 	model string
 	dim   int
 }
 
+// jobs lists MQuinE with the paper's dimensions on every shape, and a model of each comparison on
+// one.
 func jobs() []job {
 	var list []job
-	paper := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18, "fb15k-237-like": 38, "wn18rr-like": 35, "yago3-10-like": 18}
+	dims := map[string]int{"small": 20, "fb15k-237": 38, "wn18rr": 35, "yago3-10": 18}
 	for _, sh := range append(shapes, realShapes()...) {
-		list = append(list, job{sh, "mquine", paper[sh.name]})
+		list = append(list, job{sh, "mquine", dims[strings.TrimSuffix(sh.name, "-like")]})
 		if sh.name == "fb15k-237-like" {
 			for _, m := range []string{"transe-l1", "complex", "rotate", "protate"} {
 				list = append(list, job{sh, m, dimOf(m)})
@@ -88,7 +90,8 @@ func (j job) name(family string, pairs ...any) string {
 	return name(family, append(pairs, "data", j.shape.name, "model", j.model, "dim", j.dim)...)
 }
 
-// opens opens a checkpoint: mapped, every parameter checked, vocabularies read.
+// opens measures opening a checkpoint: mapping it, checking every parameter, reading the
+// vocabularies.
 func opens(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, j := range jobs() {
@@ -115,26 +118,28 @@ func opens(s *suite) []Benchmark {
 	return list
 }
 
-// evaluations rank test triples on both sides under every filter, on all threads; Pack is the part
-// before the first query, features and panels of all candidates.
+// evaluations ranks test triples on both sides under every filter, on all threads. Pack is the part
+// before the first query: the features and panels of all candidates.
 //
-// pct-peak counts the terms of all scores of distinct queries against the ceiling of the comparison
-// on all threads, measured before and after. Distances that are cut short, because a candidate is
-// certainly worse, count in full, so that their share may exceed 100.
+// pct-peak is the rate of the terms of all distinct queries' scores, as a share of the comparison's
+// ceiling on all threads, measured before and after. A distance that stops early, because the
+// candidate is certainly worse, counts in full, so the share may exceed 100.
 func evaluations(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
 		if backend.Tier == kernel.Generic && !s.best(backend) {
-			continue // minutes for what nobody waits for
+			continue // it would take minutes
 		}
 		for _, j := range jobs() {
-			list = append(list,
-				Benchmark{j.name("Pack", "tier", backend.Tier), j.quick() && s.best(backend), func(ctx context.Context, b *testing.B) error {
-					return evaluate(ctx, b, s, j, backend, true)
-				}},
-				Benchmark{j.name("Evaluate", "tier", backend.Tier), j.quick() && s.best(backend), func(ctx context.Context, b *testing.B) error {
-					return evaluate(ctx, b, s, j, backend, false)
-				}})
+			for _, family := range []string{"Pack", "Evaluate"} {
+				list = append(list, Benchmark{
+					Name:  j.name(family, "tier", backend.Tier),
+					Quick: j.quick() && s.best(backend),
+					run: func(ctx context.Context, b *testing.B) error {
+						return evaluate(ctx, b, s, j, backend, family == "Pack")
+					},
+				})
+			}
 		}
 	}
 	return list
@@ -189,12 +194,12 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 	return nil
 }
 
-// predictions asks for the ten best answers of a few queries.
+// predictions measures the ten best answers of a few queries.
 func predictions(s *suite) []Benchmark {
 	const queries, best = 32, 10
 	var list []Benchmark
 	for _, j := range jobs() {
-		list = append(list, Benchmark{j.name("Predict", "tier", s.backends[0].Tier), j.quick(), func(ctx context.Context, b *testing.B) error {
+		predict := func(ctx context.Context, b *testing.B) error {
 			sub, err := s.fixtures.with(ctx, j.shape, j.model, j.dim)
 			if err != nil {
 				return err
@@ -205,29 +210,31 @@ func predictions(s *suite) []Benchmark {
 			}
 			before, rounds := allocated(), 0
 			for b.Loop() {
-				lists, err := rank.Predict(ctx, sub.checkpoint.Model, sub.index, asked, best, true, rank.Options{Backend: s.backends[0], Threads: threads()})
+				options := rank.Options{Backend: s.backends[0], Threads: threads()}
+				lists, err := rank.Predict(ctx, sub.checkpoint.Model, sub.index, asked, best, true, options)
 				if err != nil {
 					return err
 				}
 				if len(lists) != queries {
-					return fmt.Errorf("%d predictions of %d queries", len(lists), queries)
+					return fmt.Errorf("%d predictions for %d queries", len(lists), queries)
 				}
 				rounds++
 			}
 			perSecond(b, "queries/s", queries)
 			b.ReportMetric(float64(allocated()-before)/float64(rounds*queries), "B/query")
 			return nil
-		}})
+		}
+		list = append(list, Benchmark{j.name("Predict", "tier", s.backends[0].Tier), j.quick(), predict})
 	}
 	return list
 }
 
-// perSecond reports the rate of an amount of each iteration.
+// perSecond reports a rate, given the amount of one iteration.
 func perSecond(b *testing.B, unit string, amount float64) {
 	b.ReportMetric(amount*float64(b.N)/b.Elapsed().Seconds(), unit)
 }
 
-// count returns the number of triples.
+// count returns the number of triples in all splits.
 func count(g *kg.Graph) (n float64) {
 	for _, split := range g.Splits {
 		n += float64(len(split))
@@ -235,13 +242,14 @@ func count(g *kg.Graph) (n float64) {
 	return n
 }
 
-// allocated returns the bytes that the process has allocated so far.
+// allocated returns how many bytes the process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
 }
 
+// folderSize returns the size of the files directly in a folder.
 func folderSize(dir string) (bytes int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -9,13 +9,16 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// pairs compares a query with rows here and there in a table beyond the caches, as the float64 stage
-// does with what the panels leave, and with 48 rows of fine codes (int8), as the second stage does with
-// what bytes leave of a panel. The bytes are those of the rows.
+// pairs scores a query against scattered rows of a table beyond the caches, as the float64 stage
+// does with undecided pairs. With int8 it uses 48 rows of coarse and fine codes, as the second int8
+// stage does with the undecided pairs of a panel. GB/s counts the rows.
 func pairs(s *suite) []Benchmark {
-	const rows = 256 // in one call
+	const rows = 256 // of a call
 	var list []Benchmark
-	add := func(backend *kernel.Backend, compare string, k, table int, quick bool, o operation, call func(x, table []float32, ids []int32)) {
+	add := func(
+		backend *kernel.Backend, compare string, k, table int, quick bool, o operation,
+		call func(x, table []float32, ids []int32),
+	) {
 		list = append(list, Benchmark{
 			Name:  name("Pair", "tier", backend.Tier, "compare", compare, "k", k),
 			Quick: quick && s.best(backend),
@@ -43,22 +46,27 @@ func pairs(s *suite) []Benchmark {
 		})
 	}
 	for _, backend := range s.backends {
-		for _, k := range []int{352, 1504} { // 342 and 1,482 in whole PairWidths
+		for _, k := range []int{352, 1504} { // 342 and 1,482, rounded up to whole PairWidths
 			for _, c := range kernel.Comparisons() {
 				o, out := operation{flops: rows * float64(k) * c.Flops()}, make([]float64, rows)
 				if c == kernel.Dot {
 					o.limits = []share{{"pct-peak", o.flops, newLimit(ceiling.FMA64(backend))}}
 				}
-				add(backend, c.String(), k, outOfCache/4/k, k == 1504 && c == kernel.Dot, o, func(x, table []float32, ids []int32) {
+				quick := k == 1504 && c == kernel.Dot
+				add(backend, c.String(), k, outOfCache/4/k, quick, o, func(x, table []float32, ids []int32) {
 					backend.Pair(c, out, x, table, k, ids)
 				})
 			}
 			if !backend.Features.Has(kernel.FeatureVNNI) {
 				continue
 			}
-			words, sums := (k/2+kernel.Int8PairWidth-1)/kernel.Int8PairWidth*kernel.Int8PairWidth, make([]int32, rows) // coarse and fine codes
+			sums := make([]int32, rows)
+			words := roundUp(k/2, kernel.Int8PairWidth) // coarse and fine codes
 			ops := rows * float64(2*kernel.WordBytes*words)
-			o := operation{others: map[string]float64{"GOP/s": ops / 1e9}, limits: []share{{"pct-peak", ops, newLimit(ceiling.Int8(backend))}}}
+			o := operation{
+				others: map[string]float64{"GOP/s": ops / 1e9},
+				limits: []share{{"pct-peak", ops, newLimit(ceiling.Int8(backend))}},
+			}
 			add(backend, "int8", words, 48, k == 1504, o, func(x, table []float32, ids []int32) {
 				backend.PairInt8(sums, kernel.Words(x), kernel.Words(table), words, ids)
 			})
@@ -67,8 +75,8 @@ func pairs(s *suite) []Benchmark {
 	return list
 }
 
-// matrices measures the float64 kernels of the matrix models on operands in the L1 cache (and L2,
-// for d = 64): all entries that count, not the padding.
+// matrices measures the float64 kernels of the matrix models, on operands in the L1 cache, or in L2
+// for d = 64. Padding does not count.
 func matrices(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -81,9 +89,18 @@ func matrices(s *suite) []Benchmark {
 				limit        *ceiling.Ceiling
 				call         func(c, a, b, x []float64)
 			}{
-				{"MatMulFMA", 2 * cube, 24 * square, new(ceiling.FMA64(backend)), func(c, a, b, _ []float64) { backend.MatMulFMA(c, a, b, d) }},
-				{"MatMul", 2 * cube, 24 * square, new(ceiling.MulAdd64(backend)), func(c, a, b, _ []float64) { backend.MatMul(c, a, b, d) }},
-				{"Frobenius", 4 * square, 24 * square, nil, func(c, a, b, x []float64) { backend.Frobenius(a, b, x, d, c) }},
+				{
+					"MatMulFMA", 2 * cube, 24 * square, new(ceiling.FMA64(backend)),
+					func(c, a, b, _ []float64) { backend.MatMulFMA(c, a, b, d) },
+				},
+				{
+					"MatMul", 2 * cube, 24 * square, new(ceiling.MulAdd64(backend)),
+					func(c, a, b, _ []float64) { backend.MatMul(c, a, b, d) },
+				},
+				{
+					"Frobenius", 4 * square, 24 * square, nil,
+					func(c, a, b, x []float64) { backend.Frobenius(a, b, x, d, c) },
+				},
 			} {
 				list = append(list, Benchmark{
 					Name:  name(kind.name, "tier", backend.Tier, "d", d),
@@ -106,14 +123,14 @@ func matrices(s *suite) []Benchmark {
 	return list
 }
 
-// packing interleaves rows of a table beyond the caches into panels, as before a ranking. The bytes
-// are those that are read and those that are written.
+// packing interleaves rows of a table beyond the caches into panels, as before a ranking. GB/s
+// counts reads and writes.
 func packing(s *suite) []Benchmark {
 	var list []Benchmark
 	widths := map[int]bool{}
 	for _, backend := range s.backends {
 		if widths[backend.NR] {
-			continue // the same Go code
+			continue // another tier runs the same Go code
 		}
 		widths[backend.NR] = true
 		for _, k := range []int{342, 1482} {
@@ -131,13 +148,14 @@ func packing(s *suite) []Benchmark {
 					p := 0
 					o := operation{
 						call: func() {
-							kernel.PackRows(packed[p*size:(p+1)*size], table, k, ids[p*backend.NR:(p+1)*backend.NR], terms, backend.NR)
+							panel, rows := packed[p*size:(p+1)*size], ids[p*backend.NR:(p+1)*backend.NR]
+							kernel.PackRows(panel, table, k, rows, terms, backend.NR)
 							p = (p + 1) % panels
 						},
 						bytes: float64(2 * 4 * size),
 					}
 					for range panels {
-						o.call() // the system gives memory when it is first written to
+						o.call() // the first write to a page makes the system allocate it
 					}
 					if l := s.read(ceiling.Memory); l != nil {
 						o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})
@@ -151,7 +169,7 @@ func packing(s *suite) []Benchmark {
 	return list
 }
 
-// matrix returns a d × d matrix of numbers from 0 to 1, padded as the kernels want it.
+// matrix returns a d × d matrix of values in [0, 1), padded for the kernels.
 func matrix(d int) []float64 {
 	ld := kernel.LD(d)
 	m := kernel.AlignedFloat64(ld * ld)
@@ -164,7 +182,10 @@ func matrix(d int) []float64 {
 	return m
 }
 
-// shuffled returns the numbers below n in random order.
+// roundUp returns the least multiple of m that is at least n.
+func roundUp(n, m int) int { return (n + m - 1) / m * m }
+
+// shuffled returns a permutation of 0, …, n − 1.
 func shuffled(n int) []int32 {
 	ids := make([]int32, n)
 	for i, at := range rand.New(rand.NewPCG(1, 1)).Perm(n) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -14,28 +15,33 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// Machine says where results come from.
+// Machine describes where results come from.
 type Machine struct {
 	CPU  string
 	Tier kernel.Tier
-	// Features are those that the kernels of the tier use.
+	// Features are the processor features that the tier's kernels use.
 	Features kernel.Features
 	Threads  int
-	// Commit is the revision of the code, with +dirty where files were changed, and CommitTime when
-	// it was made; both are empty where the build does not know.
+	// Commit is the revision of the code, with +dirty if files were changed, and CommitTime its
+	// time. Both are empty if the build does not have them.
 	Commit     string
 	CommitTime string
-	// Ceiling is the best rate of float32 multiply-adds on one thread, in 10⁹ operations a second.
+	// Ceiling is the best rate of float32 multiply-adds on one thread, in GFLOP/s.
 	Ceiling float64
 }
 
-// ThisMachine describes the machine and build that run, and measures the ceiling.
+// ThisMachine describes this machine and build, and measures the ceiling.
 func ThisMachine() (Machine, error) {
 	backends, err := kernel.Available()
 	if err != nil {
 		return Machine{}, err
 	}
-	m := Machine{CPU: strings.TrimSpace(cpuid.CPU.BrandName), Tier: backends[0].Tier, Features: backends[0].Features, Threads: threads()}
+	m := Machine{
+		CPU:      strings.TrimSpace(cpuid.CPU.BrandName),
+		Tier:     backends[0].Tier,
+		Features: backends[0].Features,
+		Threads:  threads(),
+	}
 	if m.CPU == "" {
 		m.CPU = "unknown " + runtime.GOARCH
 	}
@@ -58,8 +64,8 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// Class names machines whose results can be compared, as a folder name. The tier is part of it, since
-// virtual machines often hide the processor's exact name.
+// Class returns the folder name for machines whose results can be compared. It has the tier,
+// because virtual machines often hide the processor's exact name.
 func (m Machine) Class() string {
 	var slug strings.Builder
 	for _, r := range strings.ToLower(m.CPU) {
@@ -75,19 +81,16 @@ func (m Machine) Class() string {
 
 // WriteBasics writes the configuration lines that go test prints itself.
 func (m Machine) WriteBasics(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/mquine/mquine/bench\ncpu: %s\n", runtime.GOOS, runtime.GOARCH, m.CPU)
+	const format = "goos: %s\ngoarch: %s\npkg: github.com/mquine/mquine/bench\ncpu: %s\n"
+	_, err := fmt.Fprintf(w, format, runtime.GOOS, runtime.GOARCH, m.CPU)
 	return err
 }
 
 // WriteDetails writes the other configuration lines of the Go benchmark format.
 func (m Machine) WriteDetails(w io.Writer) error {
-	unknown := func(s string) string {
-		if s == "" {
-			return "unknown"
-		}
-		return s
-	}
-	_, err := fmt.Fprintf(w, "tier: %v\nfeatures: %v\nthreads: %d\ncommit: %s\ncommit-time: %s\nmeasured: %s\ngo: %s\nceiling: %.1f GFLOP/s FMA float32, %v, one thread\n",
-		m.Tier, m.Features, m.Threads, unknown(m.Commit), unknown(m.CommitTime), time.Now().UTC().Format(time.RFC3339), runtime.Version(), m.Ceiling, m.Tier)
+	const format = "tier: %v\nfeatures: %v\nthreads: %d\ncommit: %s\ncommit-time: %s\nmeasured: %s\ngo: %s\n" +
+		"ceiling: %.1f GFLOP/s FMA float32, %v, one thread\n"
+	_, err := fmt.Fprintf(w, format, m.Tier, m.Features, m.Threads, cmp.Or(m.Commit, "unknown"),
+		cmp.Or(m.CommitTime, "unknown"), time.Now().UTC().Format(time.RFC3339), runtime.Version(), m.Ceiling, m.Tier)
 	return err
 }

@@ -9,34 +9,34 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// operation is a kernel call to be measured on one thread.
+// operation is a kernel call to measure on one thread.
 type operation struct {
 	call func()
-	// flops and bytes are what one call computes, in floating-point operations, and what it has to
-	// read and write at least once; 0 is not reported.
+	// flops is the number of floating-point operations of a call, bytes the number of bytes that it
+	// must read or write at least once. Zeros are not reported.
 	flops, bytes float64
-	// others are further amounts of one call, by the unit of their rate, such as "queries/s".
+	// others has further amounts of a call by the unit of their rate, such as "queries/s".
 	others map[string]float64
 	limits []share
 }
 
-// share is a metric in percent: the rate of an amount of each call against a limit of that rate.
+// share is a metric in percent: the rate of an amount per call, relative to a limit of that rate.
 type share struct {
 	unit   string
 	amount float64
 	limit  *limit
 }
 
-// limit is a ceiling.Ceiling that is sampled again and again.
+// limit is a ceiling.Ceiling that is sampled many times.
 type limit struct {
 	perRound float64
 	loop     func(rounds int)
-	n        int // rounds of a call
+	n        int // rounds for one call of loop
 }
 
 func newLimit(c ceiling.Ceiling) *limit { return &limit{c.PerRound, c.Loop(), 1} }
 
-// sample runs the loop for half a millisecond and returns its rate in that time.
+// sample runs the loop for half a millisecond and returns its rate.
 func (l *limit) sample() float64 {
 	for start, rounds := threadTime(), 0; ; {
 		l.loop(l.n)
@@ -50,21 +50,21 @@ func (l *limit) sample() float64 {
 	}
 }
 
-// slice is the time of the operation between two samples of its limits: short, so that both meet
-// the same frequency and the same neighbours.
+// slice is the time that the operation runs between two samples of its limits. It is short, so that
+// both run at the same frequency and beside the same other programs.
 const slice = 4 * time.Millisecond
 
 // measure reports the rates of an operation.
 //
-// They are per second of the thread's processor time, where the system tells it, since what other
-// processes take away from a kernel is no property of the kernel, and they are medians over short
-// slices. A share is the median of the shares of the slices, each set against the limit as measured
-// right before and after it. ns/op is the mean time on the clock, as in every benchmark, cpu-ns/op
-// the median of processor time.
+// Rates are per second of the thread's processor time, where the system reports it, because time
+// that other processes use is not a property of the kernel. They are medians over short slices. A
+// share is the median of the slices' shares, each relative to the limit right before and after the
+// slice. ns/op is mean wall-clock time, as in every benchmark, and cpu-ns/op is median processor
+// time.
 func (o operation) measure(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	o.call() // brings code and operands into the caches
+	o.call() // warms the caches
 	before := make([]float64, len(o.limits))
 	for i, s := range o.limits {
 		before[i] = s.limit.sample()
@@ -109,6 +109,18 @@ func (o operation) measure(b *testing.B) {
 	}
 }
 
+// measureError measures a call that may fail, and returns its last error.
+func (o operation) measureError(b *testing.B, call func() error) (err error) {
+	o.call = func() {
+		if failed := call(); failed != nil {
+			err = failed
+		}
+	}
+	o.measure(b)
+	return err
+}
+
+// median sorts x and returns its median.
 func median(x []float64) float64 {
 	slices.Sort(x)
 	return (x[len(x)/2] + x[(len(x)-1)/2]) / 2

@@ -9,12 +9,12 @@ import (
 	"github.com/mquine/mquine/kernel/ceiling"
 )
 
-// outOfCache is the memory of tables and panels that no cache should hold.
+// outOfCache is a size in bytes that exceeds every cache.
 const outOfCache = 64 << 20
 
-// panels scores a block of queries against panel after panel, as a ranking does: features beyond
-// the caches, two targets a query. pct-peak is the share of the rate at which the same operations run
-// on registers alone. The bytes are those of the panel: the queries stay in the L2 cache.
+// panels scores a query block against panel after panel, as a ranking does, with features beyond
+// the caches and two targets a query. pct-peak is a share of the rate of the same operations on
+// registers alone. GB/s counts the panels only: the queries stay in the L2 cache.
 func panels(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -53,7 +53,7 @@ func float32Panel(b *kernel.Backend, c kernel.Comparison, k int) operation {
 }
 
 func int8Panel(b *kernel.Backend, k int) operation {
-	p, words := b.Int8Panels(), (k+kernel.WordBytes-1)/kernel.WordBytes
+	p, words := b.Int8Panels(), roundUp(k, kernel.WordBytes)/kernel.WordBytes
 	o := panel(b, p, words, randomWords)
 	ops := 2 * comparedBy(p, words) * float64(words*kernel.WordBytes)
 	o.others = map[string]float64{"GOP/s": ops / 1e9}
@@ -63,7 +63,7 @@ func int8Panel(b *kernel.Backend, k int) operation {
 
 func int16Panel(b *kernel.Backend, k int) operation {
 	p := b.Int16Panels()
-	words := (2*k/kernel.WordBytes + p.Multiple - 1) / p.Multiple * p.Multiple // two codes of a byte each
+	words := roundUp(2*k/kernel.WordBytes, p.Multiple) // two codes of a byte each
 	o := panel(b, p, words, randomWords)
 	const products = 3 // of coarse and fine codes
 	ops := products * 2 * comparedBy(p, words) * float64(words*kernel.WordBytes/2)
@@ -72,10 +72,10 @@ func int16Panel(b *kernel.Backend, k int) operation {
 	return o
 }
 
-// comparedBy is the number of queries and candidates that a call of panel compares.
+// comparedBy returns the number of pairs that one call of panel scores.
 func comparedBy(p kernel.Panels, k int) float64 { return float64(p.QueryBlock(k) * p.NR) }
 
-// panel is a call of p over k words, which vectors draws.
+// panel calls p with k words a candidate, on values that vectors makes.
 func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint32) operation {
 	block, size := p.QueryBlock(k), k*p.NR
 	panels := max(2, outOfCache/(4*size))
@@ -103,27 +103,26 @@ func panel(b *kernel.Backend, p kernel.Panels, k int, vectors func(n int) []uint
 	}
 }
 
-// randomWords returns words of random bytes, a few thousand again and again.
+// randomWords returns n words of random bytes.
 func randomWords(n int) []uint32 {
 	rng := rand.New(rand.NewPCG(1, 8))
-	x := kernel.AlignedWords(n)
-	for i := range x[:min(n, 9973)] {
-		x[i] = rng.Uint32()
-	}
-	for done := 9973; done < n; done *= 2 {
-		copy(x[done:], x[:done])
-	}
-	return x
+	return fill(kernel.AlignedWords(n), rng.Uint32)
 }
 
-// randoms returns numbers from 0 to 1, a few thousand again and again.
+// randoms returns n values in [0, 1).
 func randoms(n int) []float32 {
 	rng := rand.New(rand.NewPCG(1, 1))
-	x := kernel.AlignedFloat32(n)
-	for i := range x[:min(n, 9973)] { // a prime, so that rows and lanes differ
-		x[i] = float32(rng.Float64())
+	return fill(kernel.AlignedFloat32(n), func() float32 { return float32(rng.Float64()) })
+}
+
+// fill repeats a few thousand drawn values in x. Drawing all of them would take longer than a
+// benchmark.
+func fill[T any](x []T, draw func() T) []T {
+	const drawn = 9973 // a prime, so that rows and lanes differ
+	for i := range x[:min(len(x), drawn)] {
+		x[i] = draw()
 	}
-	for done := 9973; done < n; done *= 2 {
+	for done := drawn; done < len(x); done *= 2 {
 		copy(x[done:], x[:done])
 	}
 	return x

@@ -14,22 +14,21 @@ import (
 
 // Result is one line of a file in the Go benchmark format.
 type Result struct {
-	// Name is the benchmark's, without "Benchmark" and the number of threads.
+	// Name is the benchmark's name without "Benchmark" and the number of threads.
 	Name string
-	// Config has the configuration lines that were in force.
+	// Config has the configuration lines above the result.
 	Config map[string]string
-	// Values are by unit, in seconds where the file has ns.
+	// Values are by unit. Times are in seconds where the file has ns.
 	Values map[string]float64
 }
 
-// Round returns the round of an interleaved comparison that the result belongs to, 0 if it belongs
-// to none.
+// Round returns the result's round in an interleaved comparison, or 0 if it has none.
 func (r Result) Round() int {
 	n, _ := strconv.Atoi(r.Config["round"])
 	return n
 }
 
-// ReadResults reads a file in the Go benchmark format. A file without any result is an error.
+// ReadResults reads a file in the Go benchmark format. A file without results is an error.
 func ReadResults(ctx context.Context, path string) ([]Result, error) {
 	f, err := input.Open(ctx, path)
 	if err != nil {
@@ -38,13 +37,13 @@ func ReadResults(ctx context.Context, path string) ([]Result, error) {
 	defer f.Close()
 	all, err := ParseResults(f, path)
 	if err == nil && len(all) == 0 {
-		err = fmt.Errorf("%s has no benchmark results: it must be in the format that go test -bench prints", path)
+		err = fmt.Errorf("%s has no benchmark results in the format of go test -bench", path)
 	}
 	return all, err
 }
 
-// ParseResults reads results in the Go benchmark format, among which other lines do not matter. The
-// name is for error messages.
+// ParseResults reads results in the Go benchmark format and skips other lines. name is for error
+// messages.
 func ParseResults(r io.Reader, name string) ([]Result, error) {
 	reader := benchfmt.NewReader(r, name)
 	var all []Result

@@ -14,10 +14,10 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// BenchmarkProductAndCount counts, for a block of queries, the candidates whose dot product exceeds a
-// threshold: by the panel kernel, which counts in the tile, by gonum's sgemm and a pass over its
-// result, and by a plain loop. All have the same operands and all threads. What else could do it, from
-// outside Go, is in bench/rivals.
+// BenchmarkProductAndCount counts, for a query block, the candidates whose dot product exceeds a
+// threshold. The panel kernel counts in the microtile, gonum's sgemm needs a pass over its result,
+// and the third is a plain loop. All have the same operands and use all threads. Rivals outside Go
+// are in bench/rivals.
 func BenchmarkProductAndCount(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)
@@ -43,8 +43,8 @@ func BenchmarkProductAndCount(b *testing.B) {
 	}
 }
 
-// counting is m queries against n candidates of k small whole numbers, whose sums float32 has exactly,
-// so that all ways of adding them count the same.
+// counting holds m queries and n candidates of k small integers. Their float32 sums are exact, so
+// every order of summation gives the same counts.
 type counting struct {
 	backend            *kernel.Backend
 	m, n, k            int
@@ -53,8 +53,8 @@ type counting struct {
 	thresholds         []float32
 	strips, panels     []uint32 // packed
 	scores             []float32
-	rows               []int32
-	ends               []float32
+	targetStart        []int32
+	intervals          []float32
 	kernels            kernel.Panels
 	scratch            []*kernel.PanelScratch
 	terms              []int32
@@ -81,12 +81,12 @@ func newCounting(backend *kernel.Backend, k int) *counting {
 	}
 	c.strips, c.panels = kernel.AlignedWords(c.m*k), kernel.AlignedWords(c.n*k)
 	c.pack(c.panels, c.candidate, c.n, backend.NR)
-	c.rows, c.ends = make([]int32, c.m+1), make([]float32, 2*c.m)
-	for i := range c.rows {
-		c.rows[i] = int32(i)
+	c.targetStart, c.intervals = make([]int32, c.m+1), make([]float32, 2*c.m)
+	for i := range c.targetStart {
+		c.targetStart[i] = int32(i)
 	}
 	for i, t := range c.thresholds {
-		c.ends[2*i], c.ends[2*i+1] = t, t
+		c.intervals[2*i], c.intervals[2*i+1] = t, t
 	}
 	for range c.threads {
 		c.scratch = append(c.scratch, backend.NewPanelScratch(c.m, c.m))
@@ -105,14 +105,14 @@ func (c *counting) pack(dst []uint32, rows []float32, n, width int) {
 	}
 }
 
-// each does work for n things on all threads.
+// each calls work for n items on all threads.
 func (c *counting) each(n int, work func(worker, item int)) {
 	if err := kernel.Parallel(context.Background(), c.threads, n, work); err != nil {
 		panic(err) // the context never ends
 	}
 }
 
-// panel packs the queries and shares the panels of candidates among the threads.
+// panel packs the queries and distributes the panels among the threads.
 func (c *counting) panel(better []int32) {
 	c.pack(c.strips, c.queries, c.m, c.kernels.MR)
 	counts := make([][]int32, c.threads)
@@ -123,7 +123,7 @@ func (c *counting) panel(better []int32) {
 	c.each(c.n/c.backend.NR, func(w, p int) {
 		c.kernels.Score(c.scratch[w], &kernel.PanelCall{
 			K: c.k, Strips: c.strips, Panel: c.panels[p*size : (p+1)*size], ValidLanes: 1<<c.backend.NR - 1,
-			TruthStart: c.rows, Thresholds: c.ends, Counts: counts[w],
+			TargetStart: c.targetStart, Thresholds: c.intervals, Counts: counts[w],
 		})
 	})
 	for _, part := range counts {
@@ -134,7 +134,8 @@ func (c *counting) panel(better []int32) {
 }
 
 func (c *counting) gonum(better []int32) {
-	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, c.m, c.n, c.k, 1, c.queries, c.k, c.candidate, c.k, 0, c.scores, c.n)
+	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, c.m, c.n, c.k, 1, c.queries, c.k, c.candidate, c.k,
+		0, c.scores, c.n)
 	c.each(c.m, func(_, i int) {
 		for _, s := range c.scores[i*c.n : (i+1)*c.n] {
 			if s > c.thresholds[i] {

@@ -12,25 +12,26 @@ import (
 	"time"
 )
 
-// Options says what Run runs.
+// Options selects the benchmarks that Run runs.
 type Options struct {
-	// Match selects benchmarks by their whole name; nil takes all.
+	// Match selects benchmarks by their whole name; nil selects all.
 	Match *regexp.Regexp
-	// Quick takes the quick subset only.
+	// Quick selects the quick subset only.
 	Quick bool
-	// Count is how often each benchmark runs, Time for how long at least.
+	// Count is the number of results of each benchmark.
 	Count int
-	Time  time.Duration
+	// Time is the least time that a benchmark runs for a result.
+	Time time.Duration
 	// Progress, if not nil, is called before each run.
 	Progress func(done, total int, name string)
 }
 
-// registerFlags gives package testing its settings, which are flags of Go's own package flag. A
-// command line that is read by other means does not get them.
+// registerFlags registers the settings of package testing as flags of package flag. The command
+// does not parse these.
 var registerFlags = sync.OnceFunc(testing.Init)
 
-// Run measures and writes the results in the Go benchmark format, each as soon as it is there, after
-// lines that describe the machine.
+// Run runs the selected benchmarks and writes the results in the Go benchmark format, each as soon
+// as it is measured, below lines that describe the machine.
 func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	all, err := All()
 	if err != nil {
@@ -43,7 +44,7 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 		}
 	}
 	if len(chosen) == 0 {
-		return errors.New("no benchmark has a name that matches; mquine bench list has the names")
+		return errors.New("no benchmark has a name that matches; mquine bench list prints the names")
 	}
 	if err := errors.Join(m.WriteBasics(w), m.WriteDetails(w)); err != nil {
 		return err
@@ -62,7 +63,7 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 				return fmt.Errorf("benchmark %s: %w", x.Name, err)
 			}
 			if result.N == 0 {
-				if _, err := fmt.Fprintf(w, "# %s was skipped: what it needs is not there\n", x.Name); err != nil {
+				if _, err := fmt.Fprintf(w, "# %s was skipped: its data is not installed\n", x.Name); err != nil {
 					return err
 				}
 				continue
@@ -75,7 +76,7 @@ func Run(ctx context.Context, w io.Writer, m Machine, o Options) error {
 	return nil
 }
 
-// measure runs a benchmark outside go test, whose Fatal would lose the error.
+// measure runs a benchmark outside go test. testing.Benchmark would lose the error of b.Fatal.
 func (x Benchmark) measure(ctx context.Context) (result testing.BenchmarkResult, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err

@@ -19,15 +19,18 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// trainingSteps makes steps of a training of FB15k-237's shape: 14,541 entities, 237 relations, 1,024 positives from
-// both sides, 1,024 shared negatives for each side; with Z-samples, of FB15k-237 itself. MQuinE has d = 38, the models of
-// vectors 400 numbers for an entity.
+// trainingSteps measures training steps on a graph of FB15k-237's size: 14,541 entities, 237
+// relations, 1,024 positives from both sides, 1,024 shared negatives for each side. With Z-samples
+// the graph is FB15k-237 itself, because a random graph has no Z-patterns. MQuinE has d = 38; the
+// models of vectors have 400 values for an entity.
 //
-// pct-peak and cpu-ms/step are medians of steps in processor time of all threads. pct-peak sets the terms of a step
-// against the rates of their operations on all threads, measured between the steps: the multiply-adds of the three
-// products, B·C·F each for a side, or the terms of a distance's scores and gradients. Sampling, features, queries, their
-// gradients and Adam are lost time. It is called pct-fma where the products take no float32 multiply-adds. pct-clock does
-// so with the median step on the clock, which idle threads and other programs lengthen. GFLOP/s counts the products alone.
+// cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of it
+// that the step's terms would need at the rates of their operations on all threads, measured
+// between the steps. The terms are the multiply-adds of the three products, B·C·F each for a side,
+// or the terms of a distance's scores and gradients. Sampling, features, queries, their gradients
+// and Adam count as lost time. The share is called pct-fma if the products do not use float32
+// multiply-adds. pct-clock is the same share of the median wall-clock time, which idle threads and
+// other programs lengthen. GFLOP/s counts the products alone.
 func trainingSteps(s *suite) []Benchmark {
 	shapes := map[int]*kg.Graph{}
 	backend := s.backends[0]
@@ -52,7 +55,7 @@ func trainingSteps(s *suite) []Benchmark {
 		}
 	}
 	list := []Benchmark{step(newStepShape("mquine", 38), true, "TrainStep", "zsamples", 0)}
-	if _, err := kg.DataDir(); err == nil { // random graphs have no patterns
+	if _, err := kg.DataDir(); err == nil {
 		x := newStepShape("mquine", 38)
 		x.config.ZSamples, x.config.Filter = 32, true
 		list = append(list, step(x, false, "TrainStep", "zsamples", 32))
@@ -70,22 +73,25 @@ func trainingSteps(s *suite) []Benchmark {
 	return list
 }
 
-// stepShape is the training whose steps are measured.
+// stepShape is the recipe whose steps are measured.
 type stepShape struct{ config recipe.Recipe }
 
 func newStepShape(name string, dim int) stepShape {
 	c := recipe.Default()
-	c.Model, c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout = name, dim, 1024, recipe.SharedNegatives, 1024, 0
+	c.Model, c.Dim = name, dim
+	c.Batch = 1024
+	c.Negatives, c.NegativeCount = recipe.SharedNegatives, 1024
+	c.Dropout = 0
 	return stepShape{c}
 }
 
-// work is a number of terms of a step and the ceiling of their rate.
+// work is an amount of terms of a step with the ceiling of their rate.
 type work struct {
 	terms float64
 	limit threadsLimit
 }
 
-// work returns what is quadratic in the batch. ofProducts says that it is products.
+// work returns the work that is quadratic in the batch, and whether it is matrix products.
 func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, err error) {
 	c := model.Config{Model: x.config.Model, Dim: x.config.Dim, Entities: 1, Relations: 1}
 	m, err := model.Random(context.Background(), c, 1)
@@ -99,14 +105,15 @@ func (x stepShape) work(backend *kernel.Backend) (list []work, ofProducts bool, 
 	}
 	scores, gradients := ceiling.DistanceTerms(linalg.New(backend), *training.Distance)
 	return []work{
-		{terms, newThreadsLimit(scores, threads())}, {2 * terms, newThreadsLimit(gradients, threads())},
+		{terms, newThreadsLimit(scores, threads())},
+		{2 * terms, newThreadsLimit(gradients, threads())},
 	}, false, nil
 }
 
-// stepTimes are what a benchmark has seen of its steps.
+// stepTimes collects the times and shares of a benchmark's steps.
 type stepTimes struct {
 	work                       []work
-	rates                      []float64 // of the work, measured before the step
+	rates                      []float64 // of the work, before the next step
 	times, shares, clockShares []float64
 }
 
@@ -118,9 +125,9 @@ func newStepTimes(list []work) *stepTimes {
 	return t
 }
 
-// add takes a step's processor time and time on the clock, in seconds, and measures the ceilings after it.
+// add records the processor and wall-clock seconds of a step, and then measures the ceilings.
 func (t *stepTimes) add(took, elapsed float64) {
-	least := 0.0 // seconds of one thread
+	least := 0.0 // seconds of one thread at the ceilings
 	for i, w := range t.work {
 		after := w.limit.sample()
 		least += w.terms / ((t.rates[i] + after) / 2)
@@ -132,7 +139,7 @@ func (t *stepTimes) add(took, elapsed float64) {
 }
 
 func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Backend, g *kg.Graph) error {
-	const steps = 16 // of a round
+	const steps = 16 // in a round
 	list, ofProducts, err := x.work(backend)
 	if err != nil {
 		return err
@@ -159,7 +166,7 @@ func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Ba
 		}
 		var some context.Context
 		some, stop = context.WithCancel(ctx)
-		runtime.GC() // what the trainer before has left
+		runtime.GC() // collects the previous trainer
 		b.StartTimer()
 		start, clock = processTime(), time.Now()
 		_, err = t.Epoch(some)
@@ -172,7 +179,11 @@ func (x stepShape) measure(ctx context.Context, b *testing.B, backend *kernel.Ba
 	if ofProducts {
 		b.ReportMetric(2*list[0].terms/perStep/1e9, "GFLOP/s")
 	}
-	b.ReportMetric(100*median(seen.shares), map[recipe.Products]string{recipe.Float32: "pct-peak", recipe.SplitBF16: "pct-fma"}[x.config.Products])
+	unit := "pct-peak"
+	if x.config.Products == recipe.SplitBF16 {
+		unit = "pct-fma"
+	}
+	b.ReportMetric(100*median(seen.shares), unit)
 	b.ReportMetric(100*median(seen.clockShares), "pct-clock")
 	b.ReportMetric(1e3*median(seen.times), "cpu-ms/step")
 	b.ReportMetric(float64(x.config.Batch)/perStep, "triples/s")
@@ -191,7 +202,7 @@ func newThreadsLimit(c ceiling.Ceiling, threads int) threadsLimit {
 	return l
 }
 
-// sample returns the rate for a second of processor time of one of the threads.
+// sample returns the mean rate of the threads, per second of processor time of one thread.
 func (l threadsLimit) sample() float64 {
 	rates := make([]float64, len(l))
 	var wg sync.WaitGroup
@@ -199,11 +210,11 @@ func (l threadsLimit) sample() float64 {
 		wg.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			some := make([]float64, 9)
-			for k := range some {
-				some[k] = l[i].sample()
+			samples := make([]float64, 9)
+			for k := range samples {
+				samples[k] = l[i].sample()
 			}
-			rates[i] = median(some)
+			rates[i] = median(samples)
 		})
 	}
 	wg.Wait()
@@ -214,7 +225,8 @@ func (l threadsLimit) sample() float64 {
 	return sum / float64(len(l))
 }
 
-// skewedGraph has a training split of random triples, in which few entities and relations have most.
+// skewedGraph returns a graph of random training triples. Few entities and relations have most of
+// them.
 func skewedGraph(entities, relations, triples int) *kg.Graph {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := &kg.Graph{Name: "skewed", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
@@ -224,9 +236,13 @@ func skewedGraph(entities, relations, triples int) *kg.Graph {
 	for r := range relations {
 		g.Relations.Add(fmt.Sprint("r", r))
 	}
-	skewed := func(n int) int32 { x := rng.Float64(); return int32(x * x * float64(n)) }
+	skewed := func(n int) int32 {
+		x := rng.Float64()
+		return int32(x * x * float64(n))
+	}
 	for range triples {
-		g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: skewed(entities), Relation: skewed(relations), Tail: skewed(entities)})
+		t := kg.Triple{Head: skewed(entities), Relation: skewed(relations), Tail: skewed(entities)}
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
 	}
 	return g
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// TestMain describes the machine above the results of go test -bench, as mquine bench run does.
+// TestMain prints the machine above the results of go test -bench, as mquine bench run does.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() != "" {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		if machine.Commit == "" { // go test does not tell a binary its commit
+		if machine.Commit == "" { // go test builds have no commit
 			machine.Commit, machine.CommitTime = gitLog("%H"), gitLog("%cd")
 			if exec.Command("git", "diff", "--quiet", "HEAD").Run() != nil {
 				machine.Commit += "+dirty"
@@ -61,7 +61,7 @@ func TestFamilies(t *testing.T) {
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, x := range list {
-		assert.False(t, seen[x.Name], "%s is there twice", x.Name)
+		assert.False(t, seen[x.Name], "%s is listed twice", x.Name)
 		seen[x.Name] = true
 		assert.Contains(t, functions, "Benchmark"+x.Family())
 		for _, pair := range strings.Split(x.Name, "/")[1:] {
@@ -73,7 +73,7 @@ func TestFamilies(t *testing.T) {
 // TestQuick runs every benchmark of the quick subset once and reads the results.
 func TestQuick(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute under the race detector")
+		t.Skip("needs half a minute under the race detector")
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	machine, err := bench.ThisMachine()
@@ -128,20 +128,25 @@ func TestQuick(t *testing.T) {
 func TestRunEnds(t *testing.T) {
 	machine := bench.Machine{CPU: "none"}
 	var out bytes.Buffer
-	err := bench.Run(t.Context(), &out, machine, bench.Options{Match: regexp.MustCompile("nothing"), Count: 1, Time: time.Millisecond})
+	nothing := bench.Options{Match: regexp.MustCompile("nothing"), Count: 1, Time: time.Millisecond}
+	err := bench.Run(t.Context(), &out, machine, nothing)
 	require.ErrorContains(t, err, "no benchmark has a name that matches")
 	ctx, cancel := context.WithCancel(t.Context())
-	err = bench.Run(ctx, &out, machine, bench.Options{Match: regexp.MustCompile("Panel"), Count: 1, Time: time.Millisecond, Progress: func(done, _ int, _ string) {
-		if done == 1 {
-			cancel()
-		}
-	}})
+	err = bench.Run(ctx, &out, machine, bench.Options{
+		Match: regexp.MustCompile("Panel"), Count: 1, Time: time.Millisecond,
+		Progress: func(done, _ int, _ string) {
+			if done == 1 {
+				cancel()
+			}
+		},
+	})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, 1, strings.Count(out.String(), "\nBenchmarkPanel"))
 }
 
 func TestClass(t *testing.T) {
-	assert.Equal(t, "intel-r-xeon-r-platinum-8370c-cpu-2-80ghz-avx512-4-threads", bench.Machine{CPU: "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", Tier: kernel.AVX512, Threads: 4}.Class())
+	m := bench.Machine{CPU: "Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", Tier: kernel.AVX512, Threads: 4}
+	assert.Equal(t, "intel-r-xeon-r-platinum-8370c-cpu-2-80ghz-avx512-4-threads", m.Class())
 }
 
 func TestReadResults(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// dimOf returns the dimension at which a model is measured: the one that the MQuinE paper gives matrices
-// for FB15k-237, or else the largest with which an entity has at most 1000 numbers.
+// dimOf returns the dimension at which a model is measured: for matrix models the MQuinE paper's on
+// FB15k-237, for others the largest with which an entity has at most 1,000 parameters.
 func dimOf(name string) int {
 	if name == "mquine" || name == "mquade" {
 		return 38
@@ -26,7 +26,7 @@ func dimOf(name string) int {
 	return d
 }
 
-// entityWidth returns the number of an entity's parameters, or more than any if d is too large.
+// entityWidth returns the number of an entity's parameters, or math.MaxInt if d is not valid.
 func entityWidth(name string, d int) int {
 	spec, err := model.Lookup(name)
 	if err != nil {
@@ -45,9 +45,9 @@ func entityWidth(name string, d int) int {
 	return width
 }
 
-// towers measures what a model does for one entity, one query and one reference score. The flops
-// are those of the matrix products and norms; vector models have none to speak of. The bytes
-// are the entity's parameters and the vector written; those of the relation stay in the caches.
+// towers measures a model's work for one entity, one query and one reference score. GFLOP/s counts
+// matrix products and norms, and is not reported for models of vectors. GB/s counts the entity's
+// parameters and the vector that is written; the relation's parameters stay in the caches.
 func towers(s *suite) []Benchmark {
 	const entities, relations = 4096, 16
 	var list []Benchmark
@@ -59,11 +59,12 @@ func towers(s *suite) []Benchmark {
 					Name:  name(part, "tier", backend.Tier, "model", m, "dim", d),
 					Quick: m == "mquine" && s.best(backend),
 					run: func(ctx context.Context, b *testing.B) error {
-						trained, err := train.Random(ctx, model.Config{Model: m, Dim: d, Entities: entities, Relations: relations}, 1)
+						c := model.Config{Model: m, Dim: d, Entities: entities, Relations: relations}
+						random, err := train.Random(ctx, c, 1)
 						if err != nil {
 							return err
 						}
-						tower(part, trained, backend).measure(b)
+						tower(part, random, backend).measure(b)
 						return nil
 					},
 				})
@@ -73,17 +74,18 @@ func towers(s *suite) []Benchmark {
 	return list
 }
 
-// vectorOf returns one row of the given width.
+// vectorOf returns a zero row of the given width.
 func vectorOf(width int) model.Rows {
 	return model.Rows{Values: kernel.AlignedFloat32(width), Width: width, Stride: width}
 }
 
+// tower returns the operation of Features, Query or Reference.
 func tower(part string, m model.Model, backend *kernel.Backend) operation {
 	c := m.Config()
 	worker := m.NewWorker(backend)
 	rng := rand.New(rand.NewPCG(1, 1))
 	triples := make([]kg.Triple, 4096)
-	for i := range triples { // of one relation, as a ranking has them
+	for i := range triples { // of one relation, as in a ranking
 		triples[i] = kg.Triple{Head: rng.Int32N(int32(c.Entities)), Tail: rng.Int32N(int32(c.Entities))}
 	}
 	tower := m.Tower(kg.Tail)
@@ -97,7 +99,7 @@ func tower(part string, m model.Model, backend *kernel.Backend) operation {
 		at = (at + 1) % len(triples)
 		return triples[at]
 	}
-	var products map[string]float64 // of matrices, in d³ operations
+	var products map[string]float64 // floating-point operations of the matrix products, in units of d³
 	switch part {
 	case "Features":
 		products = map[string]float64{"mquine": 1, "mquade": 1}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"math/rand/v2"
-
 	"testing"
 
 	"github.com/mquine/mquine/kernel"
@@ -13,21 +12,21 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// products multiplies the matrices of a training step: the scores of a batch of queries against
-// shared candidates, and the two products of their gradients, packing included.
+// products measures the matrix products of a training step with their packing: the scores of a
+// batch of queries against shared candidates, and the two products of the gradients.
 func products(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
 		one := newLimit(ceiling.Terms(backend, kernel.Dot))
-		list = append(list, productsOf(s, "Product", backend, linalg.New(backend).NewProduct, func(terms float64) []share {
-			return []share{{"pct-peak", terms, one}}
-		})...)
+		limits := func(terms float64) []share { return []share{{"pct-peak", terms, one}} }
+		list = append(list, productsOf(s, "Product", backend, linalg.New(backend).NewProduct, limits)...)
 	}
 	return list
 }
 
-// splitProducts are products in bfloat16. pct-peak sets the three products that one takes against the matrix
-// unit's ceiling, pct-fma the one against that of fused multiply-adds.
+// splitProducts measures the products in two bfloat16. pct-peak counts the three bfloat16 products
+// of a term, as a share of the matrix unit's ceiling. pct-fma counts a term once, as a share of the
+// float32 multiply-add ceiling.
 func splitProducts(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -36,19 +35,25 @@ func splitProducts(s *suite) []Benchmark {
 		}
 		const parts = 3
 		tiles, fma := newLimit(ceiling.BFloat16Tiles(backend)), newLimit(ceiling.Terms(backend, kernel.Dot))
-		list = append(list, productsOf(s, "SplitProduct", backend, linalg.New(backend).NewSplitProduct, func(terms float64) []share {
+		limits := func(terms float64) []share {
 			return []share{{"pct-peak", parts * 2 * terms, tiles}, {"pct-fma", terms, fma}}
-		})...)
+		}
+		list = append(list, productsOf(s, "SplitProduct", backend, linalg.New(backend).NewSplitProduct, limits)...)
 	}
 	return list
 }
 
-func productsOf(s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *linalg.Product, limits func(terms float64) []share) []Benchmark {
+// productsOf lists the benchmarks of one arithmetic: scores [queries][n], and the gradients of
+// queries and candidates.
+func productsOf(
+	s *suite, family string, backend *kernel.Backend, newProduct func(threads int) *linalg.Product,
+	limits func(terms float64) []share,
+) []Benchmark {
 	const queries, features = 2048, 1482
 	var list []Benchmark
 	for _, candidates := range []int{1024, 14541} {
 		if backend.Tier == kernel.Generic && candidates > 2000 {
-			continue // minutes
+			continue // it would take minutes
 		}
 		for _, product := range []string{"scores", "queries", "candidates"} {
 			list = append(list, Benchmark{
@@ -56,26 +61,17 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 				Quick: product == "scores" && candidates == 1024 && s.best(backend),
 				run: func(ctx context.Context, b *testing.B) error {
 					p := newProduct(1)
-					psi, phi, w := randomMatrix(queries, features), randomMatrix(candidates, features), randomMatrix(queries, candidates)
+					psi, phi := randomMatrix(queries, features), randomMatrix(candidates, features)
+					w := randomMatrix(queries, candidates)
 					out := map[string]linalg.Matrix{"scores": w, "queries": psi, "candidates": phi}[product]
 					out = linalg.NewMatrix(out.Rows, out.Cols)
-					var failed error
 					multiply := map[string]func() error{
 						"scores":     func() error { return p.NT(ctx, out, psi, phi, false) },
 						"queries":    func() error { return p.NN(ctx, out, w, phi, false) },
 						"candidates": func() error { return p.TN(ctx, out, w, psi, false) },
 					}[product]
 					terms := float64(queries) * float64(candidates) * features
-					operation{
-						call: func() {
-							if err := multiply(); err != nil {
-								failed = err
-							}
-						},
-						flops:  2 * terms,
-						limits: limits(terms),
-					}.measure(b)
-					return failed
+					return operation{flops: 2 * terms, limits: limits(terms)}.measureError(b, multiply)
 				},
 			})
 		}
@@ -83,9 +79,10 @@ func productsOf(s *suite, family string, backend *kernel.Backend, newProduct fun
 	return list
 }
 
-// distances computes the scores and the gradients of a block of a training step, 512 queries, packing included, and of
-// pairs, 64 features of each query. Gradients of blocks take every term of a score twice, for its query and for its
-// feature, those of pairs once.
+// distances measures the scores and the gradients of a training step's block of 512 queries with
+// their packing, and of pairs, 64 feature rows for each query. A gradient of a block has two terms
+// for each term of a score, one for the query and one for the feature; a gradient of a pair has
+// one.
 func distances(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {
@@ -93,7 +90,7 @@ func distances(s *suite) []Benchmark {
 			for _, shape := range [][2]int{{1024, 200}, {4096, 200}, {1024, 1000}, {4096, 1000}} {
 				n, k := shape[0], shape[1]
 				if backend.Tier == kernel.Generic && n*k > 1024*200 {
-					continue // minutes
+					continue // it would take minutes
 				}
 				for _, of := range []string{"scores", "gradients", "pair-scores", "pair-gradients"} {
 					list = append(list, Benchmark{
@@ -150,21 +147,14 @@ func distance(
 			kernels.AddDistanceGradient(kind, dPsi.Row(i), g.Row(i)[:pairs], psi.Row(i), phi, rows)
 		}), ofPairs, ofGradients},
 	}[of]
-	var failed error
-	operation{
-		call: func() {
-			if err := x.compute(); err != nil {
-				failed = err
-			}
-		},
+	return operation{
 		others: map[string]float64{"terms/s": x.terms},
 		limits: []share{{"pct-peak", x.terms, newLimit(x.limit)}},
-	}.measure(b)
-	return failed
+	}.measureError(b, x.compute)
 }
 
-// smallProducts multiplies d × d float32 matrices that stay in L1, and computes the features of
-// entities and their gradients. The flops are those of whole products, padding not counted.
+// smallProducts measures products of d × d float32 matrices in L1, the features of entities, and
+// their gradients. GFLOP/s counts whole products without padding.
 func smallProducts(s *suite) []Benchmark {
 	const entities = 64
 	var list []Benchmark
@@ -184,8 +174,13 @@ func smallProducts(s *suite) []Benchmark {
 						}
 						cube, i := 2*float64(d*d*d), 0
 						o := map[string]operation{
-							"product":  {flops: cube, call: func() { linalg.New(backend).MatMul32(c, x, y, linalg.Matrix{}) }},
-							"features": {flops: cube / 2, call: func() { worker.Features(phi.Row(i), int32(i)); i = (i + 1) % entities }},
+							"product": {flops: cube, call: func() {
+								linalg.New(backend).MatMul32(c, x, y, linalg.Matrix{})
+							}},
+							"features": {flops: cube / 2, call: func() {
+								worker.Features(phi.Row(i), int32(i))
+								i = (i + 1) % entities
+							}},
 							"gradient": {flops: cube, call: func() {
 								worker.FeatureGradient(gradient.Row(i), phi.Row(i), phi.Row(i), int32(i))
 								i = (i + 1) % entities
@@ -202,7 +197,7 @@ func smallProducts(s *suite) []Benchmark {
 	return list
 }
 
-// entityWorker trains MQuinE with random entities.
+// entityWorker returns a training worker of MQuinE with random parameters.
 func entityWorker(backend *kernel.Backend, d, entities int) (model.TrainingWorker, error) {
 	c := model.Config{Model: "mquine", Dim: d, Entities: entities, Relations: 1}
 	m, err := train.Random(context.Background(), c, 1)
@@ -212,7 +207,8 @@ func entityWorker(backend *kernel.Backend, d, entities int) (model.TrainingWorke
 	return m.(model.Trainable).NewTrainingWorker(linalg.New(backend), model.NoPenalty), nil
 }
 
-// rowOperations does to rows of 1,024 numbers in L2 what a training step does. Stored results know AdamCatchUp as coast.
+// rowOperations measures a training step's operations on rows of 1,024 values in L2. AdamCatchUp is
+// called coast, as in stored results.
 func rowOperations(s *suite) []Benchmark {
 	const rows, cols = 16, 1024
 	var list []Benchmark
@@ -222,7 +218,8 @@ func rowOperations(s *suite) []Benchmark {
 				Name:  name("Rows", "tier", backend.Tier, "of", part),
 				Quick: (part == "softmax" || part == "adam") && s.best(backend),
 				run: func(_ context.Context, b *testing.B) error {
-					x, y, m, v := randomMatrix(rows, cols), randomMatrix(rows, cols), linalg.NewMatrix(rows, cols), linalg.NewMatrix(rows, cols)
+					x, y := randomMatrix(rows, cols), randomMatrix(rows, cols)
+					m, v := linalg.NewMatrix(rows, cols), linalg.NewMatrix(rows, cols)
 					kernels, adam := linalg.New(backend), linalg.NewAdamStep(1e-3, 0.9, 0.999, 1e-8, 1, 0)
 					adagrad := linalg.AdagradStep{Rate: 1e-3, Epsilon: 1e-10}
 					work := map[string]func(i int){

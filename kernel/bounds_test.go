@@ -12,7 +12,7 @@ import (
 )
 
 // The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
-// two close, so that they fail if a term of a bound is halved or missing (docs/numerics.md, section 12).
+// two close, so that they fail if a term of a bound is halved or missing (docs/numerics.md, "Tests of the bounds").
 
 // lossy returns vectors of k terms whose score loses half a unit in the last place, in arithmetic with that unit
 // roundoff, in every sum that is not trivial: the first summand is 1, and those at the given terms are

@@ -47,7 +47,7 @@ type spec struct {
 	// which each counts as two; 0 if there is no common measure.
 	flops, portOperations float64
 	// panelError bounds the error of a panel's score over k coordinates in which a term meets n roundings in
-	// sums, if the square root has the given relative error (docs/numerics.md, section 2).
+	// sums, if the square root has the given relative error (docs/numerics.md, "Panel scores").
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
@@ -131,7 +131,7 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 }
 
 // PanelError bounds the error of scores that are sums of float32 chains of Chunk coordinates, against the
-// exact comparison of the same float32 entries (docs/numerics.md, section 2): relative·M + absolute, where M
+// exact comparison of the same float32 entries (docs/numerics.md, "Panel scores"): relative·M + absolute, where M
 // is ‖ψ‖‖φ‖, or the exact distance for a distance. root is the relative error of a square root. It holds
 // below Limit, and above for scores that are finite, since an overflow on the way stays infinite or
 // becomes NaN.

@@ -30,8 +30,8 @@ func BenchmarkNewIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswers asks for the queries of random triples, so that an entity is asked for as
-// often as it has triples.
+// BenchmarkAnswers looks up the queries of random triples, so that entities with many triples are
+// looked up often.
 func BenchmarkAnswers(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "skewed"} {
 		b.Run(name, func(b *testing.B) {
@@ -56,7 +56,7 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// benchmarkGraph returns a real data set, or a made one of the size of YAGO3-10 and of like skew.
+// benchmarkGraph returns a real data set, or a generated one as large and as skewed as YAGO3-10.
 func benchmarkGraph(b *testing.B, name string) *Graph {
 	if name != "skewed" {
 		return realDataset(b, name)

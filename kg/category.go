@@ -1,14 +1,14 @@
 package kg
 
-import "fmt"
+import "github.com/mquine/mquine/internal/text"
 
-// Category is the cardinality of a relation, heads first: 1-N has one head for a tail and many
-// tails for a head.
+// Category is the cardinality of a relation, heads first: a 1-N relation has one head per tail and
+// many tails per head.
 //
-// Many means more than 1.5 on average (Bordes et al., NIPS 2013), over the distinct queries of
-// the training split: tails for each (head, relation), heads for each (relation, tail). Tools
-// differ in the splits and in the comparison; this is LibKGE's reading. A relation without
-// training triples is 1-1.
+// Many means more than 1.5 on average (Bordes et al., NIPS 2013). The averages are over the
+// distinct queries of the training split: tails of (head, relation, ?) and heads of (?, relation,
+// tail). Tools differ in the splits and in how they compare with 1.5; Category follows LibKGE. A
+// relation without training triples is 1-1.
 type Category uint8
 
 const (
@@ -20,17 +20,12 @@ const (
 	NumCategories
 )
 
-var categoryNames = [NumCategories]string{"1-1", "1-N", "N-1", "N-N"}
+var categoryNames = []string{"1-1", "1-N", "N-1", "N-N"}
 
 // String returns "1-1", "1-N", "N-1" or "N-N".
-func (c Category) String() string {
-	if c < NumCategories {
-		return categoryNames[c]
-	}
-	return fmt.Sprintf("Category(%d)", uint8(c))
-}
+func (c Category) String() string { return text.Name(categoryNames, c, "Category") }
 
-// MarshalText returns the same as String, for JSON.
+// MarshalText returns the text of String, for JSON.
 func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Categories returns the category of every relation of g.
@@ -55,8 +50,8 @@ func (x *Index) categories(relations int) []Category {
 	return categories
 }
 
-// manyAnswers tells of every relation whether its queries have more than 1.5 answers on average
-// in the training split.
+// manyAnswers reports, for every relation, whether its queries have more than 1.5 answers on
+// average in the training split.
 func (a adjacency) manyAnswers(relations int) []bool {
 	queries, answers := make([]int, relations), make([]int, relations)
 	for row, r := range a.relations {
@@ -72,7 +67,7 @@ func (a adjacency) manyAnswers(relations int) []bool {
 	return many
 }
 
-// countIn returns how many of the answers the split knows.
+// countIn returns the number of answers that are in the split.
 func countIn(a Answers, s Split) int {
 	n := 0
 	for _, set := range a.Splits {

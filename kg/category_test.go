@@ -1,6 +1,7 @@
 package kg
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,7 +21,7 @@ func TestCategoriesNeedMoreThanOneAndAHalf(t *testing.T) {
 	g.Splits[Test] = []Triple{{0, 0, 3}, {0, 0, 4}, {0, 5, 1}, {0, 5, 2}} // nor do other splits
 	assert.Equal(t, []Category{OneToOne, OneToMany, ManyToOne, ManyToMany, OneToOne, OneToOne}, Categories(g))
 	assert.Equal(t, "1-1 1-N N-1 N-N Category(4)",
-		OneToOne.String()+" "+OneToMany.String()+" "+ManyToOne.String()+" "+ManyToMany.String()+" "+NumCategories.String())
+		fmt.Sprint(OneToOne, OneToMany, ManyToOne, ManyToMany, NumCategories))
 }
 
 func TestCategoriesEqualBruteForce(t *testing.T) {

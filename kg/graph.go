@@ -11,26 +11,26 @@ import (
 type Graph struct {
 	// Name is the data set's name, for messages and reports.
 	Name string
-	// Dir is the folder that it was read from; empty for a graph made in memory.
+	// Dir is the folder that the graph was read from. It is empty for a graph made in memory.
 	Dir                 string
 	Entities, Relations *Vocabulary
-	// Splits holds the triples in the order of their file, duplicates included; a split that
-	// the data set does not have is nil (an empty one is not).
+	// Splits holds the triples in the order of their files, including duplicates. A split that
+	// the data set lacks is nil; an empty split is not nil.
 	Splits [NumSplits][]Triple
-	// Notes tells what a user should know about the data: duplicated triples, entities that no
-	// training triple has. One sentence each.
+	// Notes lists what a user should know about the data, in one sentence each: duplicate triples,
+	// or entities without a training triple.
 	Notes []string
 }
 
-// Has tells whether the data set has the split.
+// Has reports whether the data set has the split.
 func (g *Graph) Has(s Split) bool { return g.Splits[s] != nil }
 
-// Bytes returns about how much memory the triples and labels take.
+// Bytes returns approximately how much memory the triples and labels use.
 func (g *Graph) Bytes() (n int64) {
 	for _, triples := range g.Splits {
 		n += int64(len(triples)) * int64(unsafe.Sizeof(Triple{}))
 	}
-	// A label is held by a slice and by a map, which is on average three quarters full.
+	// A slice and a map hold every label. The map is three quarters full on average.
 	const perLabel = 16 + (16+4+4)*4/3
 	for _, v := range []*Vocabulary{g.Entities, g.Relations} {
 		for _, label := range v.Labels() {
@@ -40,8 +40,8 @@ func (g *Graph) Bytes() (n int64) {
 	return n
 }
 
-// Triples returns the triples of a split in the order of its file, or an error that tells the
-// user how to supply a split that the data set does not have.
+// Triples returns the triples of a split in the order of its file. If the data set lacks the split,
+// the error tells the user how to add it.
 func (g *Graph) Triples(s Split) ([]Triple, error) {
 	if g.Has(s) {
 		return g.Splits[s], nil
@@ -49,7 +49,8 @@ func (g *Graph) Triples(s Split) ([]Triple, error) {
 	if g.Dir == "" {
 		return nil, fmt.Errorf("data set %s has no %v split", g.Name, s)
 	}
-	return nil, fmt.Errorf("data set %s has no %v split: put %v.txt (or .txt.gz, .txt.zst) into %s", g.Name, s, s, g.Dir)
+	return nil, fmt.Errorf("data set %s has no %v split: put %v.txt (or .txt.gz, .txt.zst) into %s",
+		g.Name, s, s, g.Dir)
 }
 
 // describeDefects returns the sentences of Notes.
@@ -64,7 +65,7 @@ func (g *Graph) describeDefects() []string {
 			continue
 		}
 		if repeats := len(g.Splits[s]) - distinct.in(s); repeats > 0 {
-			note("%v: %s an earlier one of the split; a repeat stays a query, but counts once as a known answer and in training",
+			note("%v: %s an earlier one; repeats stay queries, but count once as known answers and in training",
 				s, text.Count(repeats, "triple repeats", "triples repeat"))
 		}
 	}
@@ -87,7 +88,7 @@ func (g *Graph) describeDefects() []string {
 	return notes
 }
 
-// seen tells of every entity and every relation whether a triple of the split has it.
+// seen reports, for every entity and every relation, whether a triple of the split contains it.
 func (g *Graph) seen(s Split) (entities, relations []bool) {
 	entities = make([]bool, g.Entities.Len())
 	relations = make([]bool, g.Relations.Len())

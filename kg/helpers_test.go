@@ -52,11 +52,12 @@ func compressed(tb testing.TB, name, text string) []byte {
 	return out.Bytes()
 }
 
-// named returns the triples of a split in labels.
+// named returns the triples of a split as labels.
 func named(g *Graph, s Split) [][3]string {
 	var triples [][3]string
 	for _, t := range g.Splits[s] {
-		triples = append(triples, [3]string{g.Entities.Label(t.Head), g.Relations.Label(t.Relation), g.Entities.Label(t.Tail)})
+		labels := [3]string{g.Entities.Label(t.Head), g.Relations.Label(t.Relation), g.Entities.Label(t.Tail)}
+		triples = append(triples, labels)
 	}
 	return triples
 }

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// Answers are the known answers of a query: entities in ascending order, each with the splits
-// that know it. The slices belong to the index; do not modify them.
+// Answers holds the known answers of a query: entities in ascending order and, for each entity, the
+// splits that contain the triple. The slices belong to the index; do not modify them.
 type Answers struct {
 	Entities []int32
 	Splits   []SplitSet
 }
 
-// Index finds the known answers of any query, over all splits of a graph. It does not change
-// and is safe for concurrent use.
+// Index finds the known answers of a query in all splits of a graph. It is immutable and safe for
+// concurrent use.
 type Index struct {
 	sides [2]adjacency
 }
 
-// NewIndex indexes every split of g for both sides. It holds up to 2³² − 1 triples.
+// NewIndex indexes all splits of g for both sides. The graph may have up to 2³² − 1 triples.
 func NewIndex(g *Graph) *Index {
 	x := &Index{}
 	var both sync.WaitGroup
@@ -29,23 +29,23 @@ func NewIndex(g *Graph) *Index {
 	return x
 }
 
-// Bytes returns the memory that the index takes.
+// Bytes returns the size of the index in memory.
 func (x *Index) Bytes() (n int64) {
 	for _, a := range x.sides {
-		n += 4 * int64(len(a.anchors)+len(a.relations)+len(a.rows)+len(a.entities))
+		n += 4 * int64(len(a.rowStart)+len(a.relations)+len(a.answerStart)+len(a.entities))
 		n += int64(len(a.splits))
 	}
 	return n
 }
 
-// Answers returns the known answers of q; both slices are empty if there is none. It does not
+// Answers returns the known answers of q. Both slices are empty if there are none. Answers does not
 // allocate.
 func (x *Index) Answers(q Query) Answers {
 	a := &x.sides[q.Side]
-	if uint(q.Anchor) >= uint(len(a.anchors)-1) {
+	if uint(q.Anchor) >= uint(len(a.rowStart)-1) {
 		return Answers{}
 	}
-	first, last := a.anchors[q.Anchor], a.anchors[q.Anchor+1]
+	first, last := a.rowStart[q.Anchor], a.rowStart[q.Anchor+1]
 	row, found := slices.BinarySearch(a.relations[first:last], q.Relation)
 	if !found {
 		return Answers{}
@@ -53,33 +53,33 @@ func (x *Index) Answers(q Query) Answers {
 	return a.answers(int(first) + row)
 }
 
-// adjacency holds the known answers of all queries of one side in compressed sparse rows: one
-// row for each (anchor, relation) that has an answer, grouped by anchor. A query costs a binary
-// search among the relations of its anchor, which are few and adjacent even for hubs. It takes
-// 5 bytes for a triple, 8 for a row and 4 for an entity.
+// adjacency holds the known answers of all queries of one side in CSR (compressed sparse row) form.
+// It has a row for each (anchor, relation) with an answer, grouped by anchor. A lookup is a binary
+// search among the relations of the anchor, which are few and adjacent in memory even for hubs. An
+// adjacency uses 5 bytes per triple, 8 per row and 4 per entity.
 type adjacency struct {
-	anchors   []uint32 // anchor a has the rows anchors[a] up to anchors[a+1]
-	relations []int32  // of each row; ascending within an anchor
-	rows      []uint32 // row i has the answers rows[i] up to rows[i+1]
-	entities  []int32  // ascending within a row
-	splits    []SplitSet
+	rowStart    []uint32 // the rows of anchor a are rowStart[a] to rowStart[a+1] − 1
+	relations   []int32  // the relation of each row, ascending within an anchor
+	answerStart []uint32 // the answers of row i are answerStart[i] to answerStart[i+1] − 1
+	entities    []int32  // the answers, ascending within a row
+	splits      []SplitSet
 }
 
 func (a *adjacency) answers(row int) Answers {
-	first, last := a.rows[row], a.rows[row+1]
+	first, last := a.answerStart[row], a.answerStart[row+1]
 	return Answers{a.entities[first:last:last], a.splits[first:last:last]}
 }
 
-// An adjacency is built from keys that sort by relation, then answer, then split.
+// newAdjacency sorts keys by relation, answer and split, which occupy these bits.
 const (
-	answerShift   = 2                // below: the split
-	relationShift = answerShift + 31 // below: the answer, a non-negative int32
+	answerShift   = 2                // the split is below
+	relationShift = answerShift + 31 // the answer, a non-negative int32, is below
 )
 
 func newAdjacency(g *Graph, side Side) adjacency {
 	keys, bounds := bucketByAnchor(g, side)
 
-	anchors := make([]uint32, len(bounds))
+	rowStart := make([]uint32, len(bounds))
 	var rows, distinct uint32
 	for anchor := range len(bounds) - 1 {
 		bucket := keys[bounds[anchor]:bounds[anchor+1]]
@@ -92,22 +92,22 @@ func newAdjacency(g *Graph, side Side) adjacency {
 				distinct++
 			}
 		}
-		anchors[anchor+1] = rows
+		rowStart[anchor+1] = rows
 	}
 
 	a := adjacency{
-		anchors:   anchors,
-		relations: make([]int32, 0, rows),
-		rows:      make([]uint32, 0, rows+1),
-		entities:  make([]int32, 0, distinct),
-		splits:    make([]SplitSet, 0, distinct),
+		rowStart:    rowStart,
+		relations:   make([]int32, 0, rows),
+		answerStart: make([]uint32, 0, rows+1),
+		entities:    make([]int32, 0, distinct),
+		splits:      make([]SplitSet, 0, distinct),
 	}
 	for anchor := range len(bounds) - 1 {
 		bucket := keys[bounds[anchor]:bounds[anchor+1]]
 		for i, k := range bucket {
 			if i == 0 || k>>relationShift != bucket[i-1]>>relationShift {
 				a.relations = append(a.relations, int32(k>>relationShift))
-				a.rows = append(a.rows, uint32(len(a.entities)))
+				a.answerStart = append(a.answerStart, uint32(len(a.entities)))
 			}
 			split := Split(k & (1<<answerShift - 1))
 			if i == 0 || k>>answerShift != bucket[i-1]>>answerShift {
@@ -118,15 +118,15 @@ func newAdjacency(g *Graph, side Side) adjacency {
 			}
 		}
 	}
-	a.rows = append(a.rows, uint32(len(a.entities)))
+	a.answerStart = append(a.answerStart, uint32(len(a.entities)))
 	return a
 }
 
-// bucketByAnchor returns the keys of all triples, those of anchor a from bounds[a] up to
-// bounds[a+1], in no order.
+// bucketByAnchor returns the keys of all triples, grouped by anchor but not sorted otherwise. The
+// keys of anchor a are at bounds[a] to bounds[a+1] − 1.
 func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
-	// Counting sort. The counts lie two places up, so that after the sums place a+1 holds the
-	// start of bucket a, which the filling advances to its end.
+	// This is a counting sort. The counts are two places higher, so that after the prefix sums
+	// bounds[a+1] is the start of bucket a. Filling the bucket advances it to the end.
 	bounds = make([]uint32, g.Entities.Len()+2)
 	total := 0
 	for _, triples := range g.Splits {
@@ -151,7 +151,7 @@ func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
 	return keys, bounds[:len(bounds)-1]
 }
 
-// tally counts distinct triples by the set of the splits that have them.
+// tally counts the distinct triples for every set of splits that contain them.
 type tally [1 << NumSplits]int
 
 func (a adjacency) tally() (t tally) {
@@ -161,7 +161,7 @@ func (a adjacency) tally() (t tally) {
 	return t
 }
 
-// in returns the number of distinct triples that all the given splits have.
+// in returns the number of distinct triples that are in all the given splits.
 func (t tally) in(splits ...Split) int {
 	want, n := Set(splits...), 0
 	for set, count := range t {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawGraph draws a small graph, dense enough for repeats and shared triples.
+// drawGraph draws a small graph that is dense enough for repeats and shared triples.
 func drawGraph(t *rapid.T) *Graph {
 	entities, relations := rapid.IntRange(1, 9).Draw(t, "entities"), rapid.IntRange(1, 4).Draw(t, "relations")
 	g := &Graph{Name: "drawn", Entities: numberedLabels(entities), Relations: numberedLabels(relations)}
@@ -31,7 +31,7 @@ func drawGraph(t *rapid.T) *Graph {
 	return g
 }
 
-// knownAnswers is the index by brute force.
+// knownAnswers is a brute-force index.
 func knownAnswers(g *Graph) map[Query]map[int32]SplitSet {
 	known := make(map[Query]map[int32]SplitSet)
 	for s, triples := range g.Splits {
@@ -85,7 +85,7 @@ func TestIndexHoldsTheLargestIdentifiers(t *testing.T) {
 	assert.EqualValues(t, last, keys>>answerShift&last)
 }
 
-func TestIndexKnowsNothingOfOthers(t *testing.T) {
+func TestIndexHasNoAnswersToUnknownQueries(t *testing.T) {
 	g := &Graph{Entities: numberedLabels(2), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}}
 	x := NewIndex(g)
@@ -107,7 +107,7 @@ func TestAnswersDoNotAllocate(t *testing.T) {
 	assert.Positive(t, found)
 }
 
-// An answer cannot be overwritten by appending to the one before it.
+// Appending to the answers of a query cannot overwrite the answers of the next.
 func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	g := &Graph{Entities: numberedLabels(3), Relations: numberedLabels(1)}
 	g.Splits[Train] = []Triple{{0, 0, 1}, {1, 0, 2}}
@@ -116,7 +116,7 @@ func TestAnswersHaveNoSpareCapacity(t *testing.T) {
 	assert.Equal(t, []int32{2}, x.Answers(Query{Tail, 0, 1}).Entities)
 }
 
-// What the graph and its index say of their size is what the heap grows by.
+// The heap grows by the sizes that the graph and its index report.
 func TestBytes(t *testing.T) {
 	const entities, triples = 20_000, 300_000
 	heap := func() int64 {

@@ -11,14 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// readNTriples passes the labels of each statement of an N-Triples document (W3C Recommendation
-// of 25 February 2014) to add. Terms become labels so that equal terms, however they are
-// escaped, have equal labels, and different terms different ones:
+// readNTriples calls add with the labels of each statement of an N-Triples document (W3C
+// Recommendation of 25 February 2014). Equal terms have equal labels, however they are escaped, and
+// different terms have different labels:
 //
-//   - an IRI is itself, without angle brackets and with its escapes resolved;
-//   - a blank node is _:name; one name is one node in all files of a data set;
-//   - a literal is its canonical N-Triples form, "text", "text"@language or "text"^^<datatype>,
-//     with the datatype xsd:string left out.
+//   - the label of an IRI is the IRI without angle brackets and with its escapes resolved;
+//   - the label of a blank node is _:name, and a name means the same node in all files of a data
+//     set;
+//   - the label of a literal is its canonical N-Triples form, "text", "text"@language or
+//     "text"^^<datatype>, without the datatype xsd:string.
 func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {
 	var p statementParser
 	for {
@@ -45,12 +46,12 @@ func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {
 // statementParser parses one line of N-Triples at a time.
 type statementParser struct {
 	line []byte
-	at   int // offset of the next byte; of what is wrong, after an error
-	// The labels of the terms, in buffers that are used again for the next line.
+	at   int // offset of the next byte or, after an error, of the error
+	// The labels of the terms. Their memory is reused for the next line.
 	subject, predicate, object []byte
 }
 
-// parse reads a line; empty says that it holds no statement.
+// parse parses a line. It reports whether the line has no statement.
 func (p *statementParser) parse(line []byte) (empty bool, err error) {
 	p.line, p.at = line, 0
 	if p.atEnd() {
@@ -116,7 +117,7 @@ func (p *statementParser) skipSpace() {
 	}
 }
 
-// atEnd skips space and tells whether nothing but a comment follows.
+// atEnd skips space and reports whether only a comment, if anything, follows.
 func (p *statementParser) atEnd() bool {
 	p.skipSpace()
 	return p.at == len(p.line) || p.line[p.at] == '#'
@@ -160,12 +161,13 @@ func (p *statementParser) iri(label []byte) ([]byte, error) {
 		}
 		if r <= ' ' || strings.ContainsRune("<>\"{}|^`\\", r) {
 			p.at = here
-			return label, fmt.Errorf("an IRI must not hold %q", r)
+			return label, fmt.Errorf("an IRI must not contain %q", r)
 		}
 	}
 }
 
-// hasScheme tells whether an IRI is absolute, and so differs from the label of any other term.
+// hasScheme reports whether an IRI is absolute. The label of an absolute IRI differs from the label
+// of any other term.
 func hasScheme(iri []byte) bool {
 	scheme, _, found := bytes.Cut(iri, []byte{':'})
 	if !found || len(scheme) == 0 || !isLetter(scheme[0]) {
@@ -193,7 +195,7 @@ func (p *statementParser) blankNode(label []byte) ([]byte, error) {
 			break
 		}
 		i += size
-		if r != '.' { // a name does not end with a full stop: it may be the statement's
+		if r != '.' { // a final full stop ends the statement, not the name
 			end = i
 		}
 	}
@@ -204,7 +206,8 @@ func (p *statementParser) blankNode(label []byte) ([]byte, error) {
 	return append(label, p.line[start:end]...), nil
 }
 
-// nameStart and nameRest are the productions PN_CHARS_U and, digits apart, the rest of PN_CHARS.
+// nameStart is the production PN_CHARS_U. nameRest has the other characters of PN_CHARS, except
+// digits.
 var (
 	nameStart = &unicode.RangeTable{
 		R16: []unicode.Range16{
@@ -279,8 +282,8 @@ func (p *statementParser) literal(label []byte) ([]byte, error) {
 	return label, nil
 }
 
-// languageTag returns the length of the language tag at the start of s, 0 if there is none:
-// letters, then groups of letters and digits after hyphens.
+// languageTag returns the length of the language tag at the start of s, or 0 if there is none. A
+// tag has letters, and then groups of letters and digits after hyphens.
 func languageTag(s []byte) int {
 	n := 0
 	for n < len(s) && isLetter(s[n]) {
@@ -295,8 +298,8 @@ func languageTag(s []byte) int {
 	return n
 }
 
-// The letters of the escapes in literals, and what they stand for. The canonical form needs all
-// but the last.
+// The letters of the escapes in literals and the characters that they mean. The canonical form
+// escapes all of these characters except the last.
 const (
 	escapeLetters = `tbnrf"\'`
 	escapedRunes  = "\t\b\n\r\f\"\\'"
@@ -330,7 +333,7 @@ func (p *statementParser) unicodeEscape() (rune, error) {
 	}
 	code, err := strconv.ParseUint(string(p.line[p.at+2:end]), 16, 32)
 	if err != nil || !utf8.ValidRune(rune(code)) {
-		return 0, fmt.Errorf("%q is no Unicode character", p.line[p.at:end])
+		return 0, fmt.Errorf("%q is not a Unicode character", p.line[p.at:end])
 	}
 	p.at = end
 	return rune(code), nil

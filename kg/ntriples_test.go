@@ -56,12 +56,13 @@ func TestReadNTriplesMakesLabelsOfTerms(t *testing.T) {
 const xsdString = "http://www.w3.org/2001/XMLSchema#string"
 
 func TestReadNTriplesRejectsMalformedStatements(t *testing.T) {
+	const object = "an IRI, a blank node or a literal as the object is expected"
 	for line, want := range map[string]string{
 		`"a" <urn:p> <urn:o> .`:               `column 1: '"' where an IRI or a blank node as the subject is expected`,
 		`<urn:s> _:p <urn:o> .`:               `column 9: '_' where an IRI as the predicate is expected`,
-		`<urn:s> <urn:p> .`:                   `column 17: '.' where an IRI, a blank node or a literal as the object is expected`,
-		`<urn:s> <urn:p>`:                     `column 16: the line ends where an IRI, a blank node or a literal as the object is expected`,
-		`<urn:s> <urn:p> <urn:o>`:             `column 24: the line ends where a full stop after the object is expected`,
+		`<urn:s> <urn:p> .`:                   "column 17: '.' where " + object,
+		`<urn:s> <urn:p>`:                     "column 16: the line ends where " + object,
+		`<urn:s> <urn:p> <urn:o>`:             "column 24: the line ends where a full stop",
 		`<urn:s> <urn:p> <urn:o> <urn:g> .`:   `column 25: '<' where a full stop after the object is expected`,
 		`<urn:s> <urn:p> <urn:o> . .`:         `column 27: '.' where the end of the line`,
 		`<urn:s> <urn:p> 42 .`:                `column 17: '4' where`,
@@ -69,21 +70,21 @@ func TestReadNTriplesRejectsMalformedStatements(t *testing.T) {
 		`<s> <urn:p> <urn:o> .`:               `column 1: "s" is not an absolute IRI`,
 		`<> <urn:p> <urn:o> .`:                `column 1: "" is not an absolute IRI`,
 		`<_:s> <urn:p> <urn:o> .`:             `column 1: "_:s" is not an absolute IRI`,
-		`<urn:a b> <urn:p> <urn:o> .`:         `column 7: an IRI must not hold ' '`,
-		`<urn:a\u0020b> <urn:p> <urn:o> .`:    `column 7: an IRI must not hold ' '`,
-		`<urn:a\u003Eb> <urn:p> <urn:o> .`:    `column 7: an IRI must not hold '>'`,
-		"<urn:a\tb> <urn:p> <urn:o> .":        `column 7: an IRI must not hold '\t'`,
-		"<urn:\x00> <urn:p> <urn:o> .":        `column 6: an IRI must not hold '\x00'`,
+		`<urn:a b> <urn:p> <urn:o> .`:         `column 7: an IRI must not contain ' '`,
+		`<urn:a\u0020b> <urn:p> <urn:o> .`:    `column 7: an IRI must not contain ' '`,
+		`<urn:a\u003Eb> <urn:p> <urn:o> .`:    `column 7: an IRI must not contain '>'`,
+		"<urn:a\tb> <urn:p> <urn:o> .":        `column 7: an IRI must not contain '\t'`,
+		"<urn:\x00> <urn:p> <urn:o> .":        `column 6: an IRI must not contain '\x00'`,
 		`<urn:a\nb> <urn:p> <urn:o> .`:        `column 7: unknown escape sequence`,
-		`<urn:\u00E> <urn:p> <urn:o> .`:       `column 6: "\\u00E>" is no Unicode character`,
+		`<urn:\u00E> <urn:p> <urn:o> .`:       `column 6: "\\u00E>" is not a Unicode character`,
 		`<urn:s> <urn:p> "a .`:                `column 17: the literal has no closing quotation mark`,
 		`<urn:s> <urn:p> "a\" .`:              `column 17: the literal has no closing quotation mark`,
 		`<urn:s> <urn:p> "\x" .`:              `column 18: unknown escape sequence`,
 		`<urn:s> <urn:p> "\`:                  `column 18: unknown escape sequence`,
-		`<urn:s> <urn:p> "\uD800" .`:          `column 18: "\\uD800" is no Unicode character`,
-		`<urn:s> <urn:p> "\U00110000" .`:      `column 18: "\\U00110000" is no Unicode character`,
+		`<urn:s> <urn:p> "\uD800" .`:          `column 18: "\\uD800" is not a Unicode character`,
+		`<urn:s> <urn:p> "\U00110000" .`:      `column 18: "\\U00110000" is not a Unicode character`,
 		`<urn:s> <urn:p> "\U0000" .`:          `column 18: unknown escape sequence`,
-		`<urn:s> <urn:p> "\u+0a1" .`:          `column 18: "\\u+0a1" is no Unicode character`,
+		`<urn:s> <urn:p> "\u+0a1" .`:          `column 18: "\\u+0a1" is not a Unicode character`,
 		`<urn:s> <urn:p> "a"@ .`:              `column 21: ' ' where a language such as en or en-GB is expected`,
 		`<urn:s> <urn:p> "a"@en- .`:           `column 23: '-' where a full stop`,
 		`<urn:s> <urn:p> "a"@1 .`:             `column 21: '1' where a language`,
@@ -94,7 +95,7 @@ func TestReadNTriplesRejectsMalformedStatements(t *testing.T) {
 		`_:.a <urn:p> <urn:o> .`:              `column 1: a blank node without a name`,
 		`_:-a <urn:p> <urn:o> .`:              `column 1: a blank node without a name`,
 		`<urn:s> <urn:p> _:b...`:              `column 21: '.' where the end of the line`,
-		`<< <urn:s> <urn:p> <urn:o> >> <u:p>`: `column 2: an IRI must not hold '<'`,
+		`<< <urn:s> <urn:p> <urn:o> >> <u:p>`: `column 2: an IRI must not contain '<'`,
 		"<urn:s> <urn:p> <urn:o> .\r<urn:s>":  `column 26: '\r' where the end of the line`,
 		"<urn:s> <urn:p> \"a\" . \xff":        `column 23: '�' where the end of the line`,
 		`@prefix a: <urn:a> .`:                `column 1: '@' where an IRI or a blank node`,
@@ -146,7 +147,8 @@ func TestLiteralLabelsAreCanonical(t *testing.T) {
 		require.NoError(rt, err)
 		assert.Equal(rt, got, again)
 
-		// The canonical escapes are among those of JSON, an independent reader of the label.
+		// JSON has all the canonical escapes, so encoding/json is an independent reader of the
+		// label.
 		var back string
 		require.NoError(rt, json.Unmarshal([]byte(label), &back))
 		assert.Equal(rt, string(text), back)
@@ -155,7 +157,9 @@ func TestLiteralLabelsAreCanonical(t *testing.T) {
 
 func FuzzReadNTriples(f *testing.F) {
 	for _, seed := range []string{
-		"<urn:s> <urn:p> <urn:o> .\n", "_:a <urn:p> \"x\\u00e9\\n\"@en-GB . # c\r\n\n", "<urn:s> <urn:p> \"1\"^^<urn:d> .",
+		"<urn:s> <urn:p> <urn:o> .\n",
+		"_:a <urn:p> \"x\\u00e9\\n\"@en-GB . # c\r\n\n",
+		"<urn:s> <urn:p> \"1\"^^<urn:d> .",
 		"_:a<urn:p>_:b.\n", "<urn:\\U0001F600> <urn:p> \"\\\\\" .", "# only\n", "<urn:s> <urn:p> \"\\",
 	} {
 		f.Add([]byte(seed))
@@ -168,8 +172,7 @@ func FuzzReadNTriples(f *testing.F) {
 		}
 		require.NoError(t, checkLabels(table.entities))
 		require.NoError(t, checkLabels(table.relations))
-		// Labels are terms again, once the IRIs have their brackets, and those terms have them
-		// as labels.
+		// With brackets around the IRIs, the labels are terms again, which have the same labels.
 		term := func(label string) string {
 			if strings.HasPrefix(label, `"`) || strings.HasPrefix(label, "_:") {
 				return label
@@ -178,7 +181,8 @@ func FuzzReadNTriples(f *testing.F) {
 		}
 		var again strings.Builder
 		for _, x := range table.triples {
-			fmt.Fprintf(&again, "%s <%s> %s .\n", term(table.entities.Label(x.Head)), table.relations.Label(x.Relation), term(table.entities.Label(x.Tail)))
+			head, tail := term(table.entities.Label(x.Head)), term(table.entities.Label(x.Tail))
+			fmt.Fprintf(&again, "%s <%s> %s .\n", head, table.relations.Label(x.Relation), tail)
 		}
 		second := newTripleTable(nil, nil, defaultLimits.triples)
 		require.NoError(t, readNTriples(newLines(t.Context(), "again", strings.NewReader(again.String())), second.add))

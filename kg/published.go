@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// published has the numbers of triples of the public data sets, by split. Package catalogue tells
-// the rest of them.
+// published has the number of triples in each split of the public data sets. Package catalogue,
+// which imports this package, describes them in full.
 var published = map[string][NumSplits]int{
 	"fb15k":        {483_142, 50_000, 59_071},
 	"fb15k-237":    {272_115, 17_535, 20_466},
@@ -25,8 +25,8 @@ var published = map[string][NumSplits]int{
 	"countries-s3": {985, 24, 24},
 }
 
-// comparePublished says which file, if any, has another number of triples than the split of the
-// public data set with the name of g. Splits that g lacks do not count.
+// comparePublished compares g with the public data set of the same name, if there is one. If a
+// split of g has a different number of triples, it says which file; otherwise it returns "".
 func (g *Graph) comparePublished(paths [NumSplits]string) (difference string) {
 	want, public := published[g.Name]
 	if !public {

@@ -26,12 +26,12 @@ func TestOpenComparesPublicDatasets(t *testing.T) {
 	require.NoError(t, err)
 	install(map[string]string{"valid.txt": lines(652)})
 	_, err = Open(t.Context(), "umls")
-	require.NoError(t, err, "what is missing is no other data set")
+	require.NoError(t, err, "missing splits make no difference")
 
 	dir := install(map[string]string{"train.txt": lines(5216), "valid.txt": lines(652), "test.txt.gz": lines(660)})
 	const difference = " has 660 triples, and the test split of the public data set umls has 661"
 	want := filepath.Join(dir, "test.txt.gz") + difference +
-		`: remove the file and run "mquine data get umls", or rename the folder if it holds another data set`
+		`: remove the file and run "mquine data get umls", or rename the folder if it is another data set`
 	_, err = Open(t.Context(), "umls")
 	assert.EqualError(t, err, want)
 	_, err = Open(t.Context(), dir)
@@ -40,7 +40,7 @@ func TestOpenComparesPublicDatasets(t *testing.T) {
 	_, err = Open(t.Context(), ".")
 	assert.EqualError(t, err, "test.txt.gz"+strings.TrimPrefix(want, filepath.Join(dir, "test.txt.gz")))
 
-	// A folder elsewhere may be anything: a note tells that it is not what its name says.
+	// In another folder, the difference is only a note.
 	elsewhere := filepath.Join(t.TempDir(), "umls")
 	require.NoError(t, os.Rename(dir, elsewhere))
 	g, err := Open(t.Context(), elsewhere)
@@ -52,7 +52,7 @@ func TestOpenComparesPublicDatasets(t *testing.T) {
 	assert.NotContains(t, strings.Join(g.Notes, "\n"), "public data set")
 }
 
-// Every public data set that is there has the published numbers.
+// Every installed public data set has the published numbers.
 func TestRealDatasetsOpenWithoutADifference(t *testing.T) {
 	realData(t)
 	for name := range published {

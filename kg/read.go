@@ -14,21 +14,21 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// DataDir returns the folder that holds the data sets: the value of MQUINE_DATA, or else
-// mquine/datasets in the user's cache. It need not exist.
+// DataDir returns the folder of the data sets: the value of MQUINE_DATA or, if that is empty,
+// mquine/datasets in the user's cache. The folder may not exist.
 func DataDir() (string, error) {
 	if dir := os.Getenv("MQUINE_DATA"); dir != "" {
 		return dir, nil
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("there is no folder for data sets (%w): set MQUINE_DATA to one", err)
+		return "", fmt.Errorf("no folder for data sets (%w): set MQUINE_DATA to one", err)
 	}
 	return filepath.Join(cache, "mquine", "datasets"), nil
 }
 
-// Installed returns the names of the data sets in DataDir, sorted: the folders that hold a
-// split. It is empty if DataDir does not exist.
+// Installed returns the sorted names of the data sets in DataDir, which are the folders with a
+// split. It returns no names if DataDir does not exist.
 func Installed() ([]string, error) {
 	dir, err := DataDir()
 	if err != nil {
@@ -50,26 +50,25 @@ func Installed() ([]string, error) {
 	return names, nil
 }
 
-// Open reads a data set: a folder if dataset holds a path separator, otherwise the folder of
-// that name in DataDir.
+// Open reads a data set. If dataset contains a path separator, it is the path of a folder;
+// otherwise it is the name of a folder in DataDir.
 //
-// The folder holds the splits train, valid and test, at least one of them, as tab-separated text
-// (.txt) or N-Triples (.nt), either also compressed (.gz, .zst). Labels are numbered in the order
-// of their first appearance in train, valid and test, head before tail, unless the folder holds
-// a vocabulary, which then must have every label:
+// The folder has at least one of the splits train, valid and test, as tab-separated text (.txt) or
+// N-Triples (.nt), and either may be compressed (.gz, .zst). Open numbers labels in the order of
+// their first appearance in train, valid and test, head before tail. If the folder has a vocabulary
+// file, Open uses its identifiers, and the file must have every label:
 //
 //	entities.dict  entity_ids.del    id<TAB>label, as the RotatE repository and LibKGE write it
 //	entities.tsv                     id<TAB>label
-//	entities.txt                     one label a line, numbered from 0
+//	entities.txt                     one label per line, numbered from 0
 //
-// and the same for relations, compressed or not. In N-Triples, the label of an IRI is the IRI
-// without its angle brackets, that of a blank node _:name, the same node in all files, and that
-// of a literal its canonical form, such as "chat"@fr. Whatever is wrong in a file is an error with
-// file and line.
+// The same holds for relations. Vocabulary files may be compressed, too. In N-Triples, the label of
+// an IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name
+// means the same node in all files. The label of a literal is its canonical form, such as
+// "chat"@fr. Errors in a file name the file and the line.
 //
-// A split that is there and holds no triple is an error, and so is a public data set in DataDir
-// with a split of another number of triples than was published: known answers would be missing
-// from every filter.
+// An empty split is an error. A public data set in DataDir is an error, too, if a split does not
+// have the published number of triples, because filters would miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })
@@ -89,10 +88,10 @@ func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, e
 	}
 	difference := g.comparePublished(files.splits)
 	if difference != "" && files.installed {
-		return nil, fmt.Errorf("%s: remove the file and run \"mquine data get %s\", or rename the folder if it holds another data set",
-			difference, g.Name)
+		return nil, fmt.Errorf("%s: remove the file and run \"mquine data get %s\", "+
+			"or rename the folder if it is another data set", difference, g.Name)
 	}
-	// Which takes as long as an index does, many seconds for a hundred million triples.
+	// Looking for defects builds an index, which needs many seconds for a hundred million triples.
 	if g.Notes, err = input.Await(ctx, func() ([]string, error) { return g.describeDefects(), nil }); err != nil {
 		return nil, fmt.Errorf("data set %s: %w", g.Name, err)
 	}
@@ -102,10 +101,10 @@ func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, e
 	return g, nil
 }
 
-// OpenOption changes how Open reads.
+// OpenOption changes how Open reads a data set.
 type OpenOption func(*opening)
 
-// opening is how Open reads.
+// opening holds the options of Open.
 type opening struct {
 	limits
 	progress *progress
@@ -119,8 +118,8 @@ func newOpening(options ...OpenOption) opening {
 	return o
 }
 
-// vocabulary reads the vocabulary file at path, in the form that its name says; it returns nil if
-// the path is empty.
+// vocabulary reads a vocabulary file in the format of its name. It returns nil if the path is
+// empty.
 func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
 	if path == "" {
 		return nil, nil
@@ -136,9 +135,9 @@ func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, er
 	return v, err
 }
 
-// readSplits reads the splits side by side, each with label numbers of its own unless a
-// vocabulary is given, and then numbers the labels as one reading of all files would. The path of
-// a split that is not there is empty.
+// readSplits reads the splits in parallel. The path of a missing split is empty. Without a given
+// vocabulary, every split is first numbered separately, and readSplits then renumbers the labels in
+// the order that a sequential reading would give.
 func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o opening) error {
 	var (
 		tables [NumSplits]tripleTable
@@ -151,11 +150,12 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		}
 	}
 	all.Wait()
-	// The first split that fails is the one to tell, whichever goroutine came first.
+	// Report the first split that fails, not the first goroutine, so that the error is always the
+	// same.
 	for s, err := range errs {
 		if err == nil && paths[s] != "" && len(tables[s].triples) == 0 {
-			err = fmt.Errorf("%s holds no triple: if the data set has no %v split, remove the file; otherwise fetch or copy it again",
-				paths[s], Split(s))
+			err = fmt.Errorf("%s has no triples: remove the file if the data set has no %v split, "+
+				"or fetch or copy it again", paths[s], Split(s))
 		}
 		if err != nil {
 			return err
@@ -172,10 +172,10 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 		if paths[s] == "" {
 			continue
 		}
-		// With a given vocabulary, the table's is the graph's, and nothing moves.
+		// With a given vocabulary, the table has the graph's vocabulary, and no identifier changes.
 		entities, relations := addAll(g.Entities, table.entities), addAll(g.Relations, table.relations)
 		if n := max(g.Entities.Len(), g.Relations.Len()); n > o.labels {
-			return fmt.Errorf("data set %s has more than %s labels, which is as many as can be numbered", g.Name, text.Comma(o.labels))
+			return fmt.Errorf("data set %s has more than %s labels, which is the limit", g.Name, text.Comma(o.labels))
 		}
 		for i, t := range table.triples {
 			table.triples[i] = Triple{entities[t.Head], relations[t.Relation], entities[t.Tail]}
@@ -185,7 +185,7 @@ func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o openi
 	return nil
 }
 
-// addAll adds the labels of part to whole and returns their identifiers there.
+// addAll adds the labels of part to whole and returns their identifiers in whole.
 func addAll(whole, part *Vocabulary) []int32 {
 	ids := make([]int32, part.Len())
 	for i, label := range part.Labels() {
@@ -194,17 +194,17 @@ func addAll(whole, part *Vocabulary) []int32 {
 	return ids
 }
 
-// Folder returns the folder of a data set: dataset itself if it holds a path separator, otherwise the folder of
-// that name in DataDir. Either must exist.
+// Folder returns the folder of a data set, which must exist: dataset itself if it contains a path
+// separator, otherwise the folder of that name in DataDir.
 func Folder(dataset string) (string, error) {
 	switch {
 	case dataset == "":
 		return "", errors.New("no data set named: give a name or a folder (a value with a slash)")
-	case dataset == ".", dataset == "..", strings.ContainsRune(dataset, '/'), strings.ContainsRune(dataset, filepath.Separator):
+	case dataset == ".", dataset == "..", strings.ContainsAny(dataset, "/"+string(filepath.Separator)):
 		if info, err := os.Stat(dataset); err != nil {
 			return "", fmt.Errorf("data set folder %s: %w", dataset, text.Cause(err))
 		} else if !info.IsDir() {
-			return "", fmt.Errorf("data set folder %s: it is a file; name the folder that holds it", dataset)
+			return "", fmt.Errorf("data set folder %s is a file: give the folder of the file", dataset)
 		}
 		return dataset, nil
 	}
@@ -221,15 +221,15 @@ func Folder(dataset string) (string, error) {
 
 func unknownDataset(name, parent string) error {
 	const most = 5
-	there := "no data set is there"
+	there := "it has no data sets"
 	if names, err := Installed(); err == nil && len(names) > 0 {
-		there = "there are " + strings.Join(text.Nearest(name, names, most), ", ")
+		there = "it has " + strings.Join(text.Nearest(name, names, most), ", ")
 		if more := len(names) - most; more > 0 {
 			there += fmt.Sprintf(" and %d more", more)
 		}
 	}
-	return fmt.Errorf("no data set %q in %s (%s): \"mquine data list\" shows what can be fetched; or set MQUINE_DATA to the folder that holds it",
-		name, parent, there)
+	return fmt.Errorf("no data set %q in %s (%s): run \"mquine data list\" to see the public data sets, "+
+		"or set MQUINE_DATA to the folder of the data set", name, parent, there)
 }
 
 // folder is a folder and the names of its files.
@@ -250,8 +250,8 @@ func listFolder(dir string) (folder, error) {
 	return f, nil
 }
 
-// find returns the path of the one file that is present among names, each of which may be
-// compressed, or "" if there is none.
+// find returns the path of the only file of the given names, with or without compression, or "" if
+// there is none. Two such files are an error.
 func (f folder) find(names []string) (string, error) {
 	found := ""
 	for _, name := range names {
@@ -261,7 +261,7 @@ func (f folder) find(names []string) (string, error) {
 				continue
 			}
 			if found != "" {
-				return "", fmt.Errorf("%s holds both %s and %s: remove one of them", f.dir, found, n)
+				return "", fmt.Errorf("%s has both %s and %s: remove one of them", f.dir, found, n)
 			}
 			found = n
 		}
@@ -272,7 +272,7 @@ func (f folder) find(names []string) (string, error) {
 	return filepath.Join(f.dir, found), nil
 }
 
-// splitFiles lists the names, without compression, of the files that can hold a split.
+// splitFiles lists the possible names of a split's file, without compression.
 func splitFiles(s Split) []string { return []string{s.String() + ".txt", s.String() + ".nt"} }
 
 func (f folder) holdSplit() bool {
@@ -284,14 +284,14 @@ func (f folder) holdSplit() bool {
 	return false
 }
 
-// datasetFiles are the files of a data set; the path of one that is not there is empty.
+// datasetFiles lists the files of a data set. The path of a missing file is empty.
 type datasetFiles struct {
 	name, dir string
-	// installed says that the folder is the one of that name in DataDir.
+	// installed reports whether the folder is in DataDir.
 	installed           bool
 	entities, relations string
 	splits              [NumSplits]string
-	// bytes is the size of all of them, as far as it is known.
+	// bytes is the total size of the regular files.
 	bytes int64
 }
 
@@ -307,7 +307,8 @@ func findFiles(dataset string) (datasetFiles, error) {
 		return d, fmt.Errorf("reading the folder %s: %w", d.dir, text.Cause(err))
 	}
 	if !files.holdSplit() {
-		return d, fmt.Errorf("%s holds no data set: it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", d.dir)
+		return d, fmt.Errorf("%s is not a data set: "+
+			"it needs train.txt, valid.txt or test.txt (or .nt; also .gz or .zst)", d.dir)
 	}
 	abs, err := filepath.Abs(d.dir)
 	if err != nil {
@@ -335,7 +336,7 @@ func findFiles(dataset string) (datasetFiles, error) {
 	return d, nil
 }
 
-// isInstalled tells whether dir, however it is written, is the folder of that name in DataDir.
+// isInstalled reports whether the path dir leads to the folder of that name in DataDir.
 func isInstalled(dir, name string) bool {
 	parent, err := DataDir()
 	if err != nil {
@@ -349,7 +350,7 @@ func isInstalled(dir, name string) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// vocabularyFiles lists the names, without compression, of the files that can hold a vocabulary.
+// vocabularyFiles lists the possible names of a vocabulary's file, without compression.
 func vocabularyFiles(name, libkgeName string) []string {
 	return []string{name + ".dict", libkgeName + ".del", name + ".tsv", name + ".txt"}
 }

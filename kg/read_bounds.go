@@ -8,22 +8,21 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// limits bound what is read, so that a hostile or damaged file ends in an error and not in a full
-// memory.
+// limits bounds the size of the input, so that a hostile or damaged file leads to an error instead
+// of exhausting the memory.
 type limits struct {
-	// triples is the largest number in a split, and labels that in a vocabulary.
+	// triples bounds a split, and labels bounds a vocabulary.
 	triples, labels int
-	// A compressed file may expand to this many bytes, or to this many times its size if that is
-	// more.
+	// A compressed file may expand to expanded bytes or to ratio times its size, whichever is more.
 	expanded, ratio int64
 }
 
-// defaultLimits keeps the triples of all splits below the 2³² − 1 of an Index. No text of triples
-// that was looked at comes near the ratio: gzip makes them 3 to 20 times smaller.
+// defaultLimits keeps the number of triples below the limit of an Index, 2³² − 1. The ratio is far
+// above the ratios of real data sets, whose files gzip makes 3 to 20 times smaller.
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
-// bound returns the text of a file of that size, which may be unknown (negative), with an
-// expansionError where it is longer than it may be.
+// bound returns a reader of the text of a compressed file that fails with an expansionError if the
+// text is too long. A negative size is unknown and has no limit.
 func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	if !isCompressed(path) || size < 0 {
 		return text
@@ -32,7 +31,7 @@ func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	return &boundedReader{text, most, expansionError{most, l.ratio}}
 }
 
-// boundedReader returns an error after so many bytes.
+// boundedReader fails with tooLong after left bytes.
 type boundedReader struct {
 	io.Reader
 	left    int64
@@ -50,6 +49,6 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 type expansionError struct{ most, ratio int64 }
 
 func (e expansionError) Error() string {
-	return fmt.Sprintf("expands to more than %s and %d times its size, as no text of triples should: uncompress it yourself if it is one",
-		humanize.IBytes(uint64(e.most)), e.ratio)
+	return fmt.Sprintf("expands to more than %s and %d times its size, which is too much for triples: "+
+		"decompress it yourself if you trust it", humanize.IBytes(uint64(e.most)), e.ratio)
 }

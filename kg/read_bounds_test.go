@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lowered is an option that changes the limits.
+// lowered returns an option that changes the limits.
 func lowered(change func(*limits)) OpenOption { return func(o *opening) { change(&o.limits) } }
 
 func TestOpenBoundsTheNumberOfTriples(t *testing.T) {
@@ -22,7 +22,7 @@ func TestOpenBoundsTheNumberOfTriples(t *testing.T) {
 		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.triples = 3 }))
 		require.NoError(t, err)
 		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.triples = 2 }))
-		assert.EqualError(t, err, dir+"/"+name+":3: more than 2 triples, which is as many as a split can have")
+		assert.EqualError(t, err, dir+"/"+name+":3: more than 2 triples, which is the limit of a split")
 	}
 	assert.LessOrEqual(t, int64(NumSplits)*int64(defaultLimits.triples), int64(1)<<32-1, "what an Index holds")
 }
@@ -32,7 +32,7 @@ func TestOpenBoundsTheNumberOfLabels(t *testing.T) {
 	_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.labels = 4 }))
 	require.NoError(t, err, "anna, bert, clara and emil")
 	_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.labels = 3 }))
-	assert.ErrorContains(t, err, "has more than 3 labels, which is as many as can be numbered")
+	assert.ErrorContains(t, err, "has more than 3 labels, which is the limit")
 }
 
 func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
@@ -43,12 +43,12 @@ func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
 		require.Greater(t, int64(len(text)), ratio*size, "the archive is as small as this test thinks")
 
 		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text)), ratio }))
-		require.NoError(t, err, "what is not large in itself may expand as it likes")
+		require.NoError(t, err, "small texts may expand by any factor")
 		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = 1, int64(len(text))/size+1 }))
 		require.NoError(t, err)
 		_, err = Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text))-1, ratio }))
 		assert.EqualError(t, err, dir+"/"+name+" expands to more than 586 KiB and "+strconv.FormatInt(ratio, 10)+
-			" times its size, as no text of triples should: uncompress it yourself if it is one")
+			" times its size, which is too much for triples: decompress it yourself if you trust it")
 	}
 
 	dir := writeFolder(t, map[string]string{"train.txt": text})

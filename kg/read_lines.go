@@ -20,24 +20,24 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// compressions lists what may follow the name of a text file; the empty one is first.
+// compressions lists the extensions of compressed text files. The first one means no compression.
 var compressions = []string{"", ".gz", ".zst"}
 
 // maxLine is the length of the longest line, in bytes, that a reader accepts.
 const maxLine = 1 << 18
 
-// maxWindow is the memory, in bytes, that a Zstandard file may ask for: the limit of the zstd
-// command itself.
+// maxWindow is the window, in bytes, that a Zstandard file may ask for. The zstd command has the
+// same limit.
 const maxWindow = 1 << 27
 
-// lines reads a text file line by line. Lines end with LF or CRLF, the last one also with the
-// file; a UTF-8 byte order mark at the start is skipped.
+// lines reads a text file line by line. Lines end with LF or CRLF, and the last one may have no
+// end. lines skips a UTF-8 byte order mark at the start.
 type lines struct {
 	ctx  context.Context
 	path string // for messages
 	text *bufio.Reader
-	n    int // number of the line read last, from 1
-	// advance is told now and then how many lines were read since the last time.
+	n    int // number of the current line, from 1
+	// advance is called now and then with the number of lines since the previous call.
 	advance func(lines int64)
 }
 
@@ -59,7 +59,7 @@ func (o opening) readFile(ctx context.Context, path string, read func(*lines) er
 	return read(l)
 }
 
-// counter counts the bytes that are read.
+// counter counts the bytes that pass through it.
 type counter struct {
 	io.Reader
 	n int64
@@ -71,28 +71,30 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take returns the number of bytes since the last call.
+// take returns the number of bytes since the previous call.
 func (c *counter) take() int64 {
 	n := c.n
 	c.n = 0
 	return n
 }
 
-// lfsPointer begins the small text that Git stores in place of a file that is in Git LFS.
+// lfsPointer begins the small file that Git stores in place of a file in Git LFS.
 const lfsPointer = "version https://git-lfs.github.com/spec/"
 
-// decompress returns the text of a file, compressed as the extension of its path says.
+// decompress returns a reader of the text of a file. The extension of the path names the
+// compression.
 func decompress(f io.Reader, path string) (io.ReadCloser, error) {
 	stored := bufio.NewReaderSize(f, 1<<16)
-	start, err := stored.Peek(len(lfsPointer)) // of other errors, the next read tells
+	start, err := stored.Peek(len(lfsPointer)) // the next read returns other errors
 	if string(start) == lfsPointer {
-		return nil, errors.New("it is the Git LFS pointer to the file instead of the file: run \"git lfs pull\" where it comes from, and copy it again")
+		return nil, errors.New("it is a Git LFS pointer, not the file itself: " +
+			"run \"git lfs pull\" in its repository and copy it again")
 	}
 	if !isCompressed(path) {
 		return io.NopCloser(stored), nil
 	}
 	if len(start) == 0 && err == io.EOF {
-		return nil, errors.New("the file is empty, not even an empty archive: fetch it again")
+		return nil, errors.New("the file is empty, so it is not an archive: fetch it again")
 	}
 	if filepath.Ext(path) == ".gz" {
 		z, err := gzip.NewReader(stored)
@@ -134,14 +136,15 @@ func (l *lines) next() ([]byte, error) {
 	switch {
 	case err == nil:
 		line = line[:len(line)-1]
-	case l.ctx.Err() != nil: // a decompressor may call it by another name
+	case l.ctx.Err() != nil: // a decompressor may return another error
 		return nil, fmt.Errorf("reading %s: %w", l.path, l.ctx.Err())
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, l.errorf("line is longer than %s", humanize.IBytes(maxLine))
 	case errors.As(err, new(expansionError)):
 		return nil, fmt.Errorf("%s %w", l.path, err)
 	case err != io.EOF:
-		return nil, l.errorf("the file cannot be read any further (%w): it may be damaged or cut short, fetch it again", unexpectedEnd(text.Cause(err)))
+		return nil, l.errorf("cannot read any further (%w): the file may be damaged or cut short, fetch it again",
+			unexpectedEnd(text.Cause(err)))
 	}
 	if len(line) > 0 && line[len(line)-1] == '\r' {
 		line = line[:len(line)-1]
@@ -152,8 +155,8 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// record is next for formats in which every line is a record: a blank line is an error, unless
-// it is the last.
+// record is next for formats in which every line is a record. A blank line is an error unless it is
+// the last line.
 func (l *lines) record() ([]byte, error) {
 	line, err := l.next()
 	if err != nil || len(line) > 0 {
@@ -172,7 +175,8 @@ func (l *lines) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: "+format, append([]any{l.path, l.n}, args...)...)
 }
 
-// split cuts a line at its tabs into exactly len(fields) parts.
+// split splits a line at its tabs into exactly len(fields) fields. The names describe the fields in
+// errors.
 func (l *lines) split(line []byte, fields [][]byte, names string) error {
 	rest := line
 	for i := range fields[:len(fields)-1] {
@@ -190,10 +194,11 @@ func (l *lines) split(line []byte, fields [][]byte, names string) error {
 }
 
 func (l *lines) wrongFields(got, want int, names string) error {
-	return l.errorf("%s instead of %d: a line is %s, separated by tabs", text.Count(got, "field", "fields"), want, names)
+	return l.errorf("%s instead of %d: a line is %s, separated by tabs",
+		text.Count(got, "field", "fields"), want, names)
 }
 
-// unexpectedEnd replaces the bare "EOF" of a decompressor.
+// unexpectedEnd replaces a decompressor's bare "EOF".
 func unexpectedEnd(err error) error {
 	if strings.HasSuffix(err.Error(), "EOF") {
 		return io.ErrUnexpectedEOF

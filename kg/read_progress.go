@@ -2,16 +2,17 @@ package kg
 
 import "sync"
 
-// OpenProgress is how far Open has come.
+// OpenProgress is the progress of Open.
 type OpenProgress struct {
-	// Bytes of the files, as they are stored, are read of Total; named pipes do not count.
+	// Bytes counts the stored (compressed) bytes that Open has read, and Total is the size of all
+	// files. Named pipes do not count towards Total.
 	Bytes, Total int64
-	// Lines counts the lines of all files so far.
+	// Lines counts the lines that Open has read from all files.
 	Lines int64
 }
 
-// ReportProgress has Open report how far it has come: before the first line, once in 65,536 lines of a file,
-// and at its end. Calls do not overlap. A nil report is never called.
+// ReportProgress makes Open call report before the first line, after every 65,536 lines of a file
+// and at the end of every file. Calls do not overlap. A nil report is allowed.
 func ReportProgress(report func(OpenProgress)) OpenOption {
 	return func(o *opening) {
 		if report != nil {
@@ -20,14 +21,14 @@ func ReportProgress(report func(OpenProgress)) OpenOption {
 	}
 }
 
-// progress adds up what the readers of several files report; nil reports to nobody.
+// progress adds up the progress of concurrent readers. A nil *progress reports nothing.
 type progress struct {
 	mu     sync.Mutex
 	sofar  OpenProgress
 	report func(OpenProgress)
 }
 
-// start says how many bytes there are to read.
+// start sets the number of bytes to read.
 func (p *progress) start(total int64) {
 	if p != nil {
 		p.sofar = OpenProgress{Total: total}

@@ -59,13 +59,13 @@ func TestOpenReadsEveryFormOfASplit(t *testing.T) {
 	}
 }
 
-func TestOpenKeepsLabelsAsTheyAre(t *testing.T) {
+func TestOpenDoesNotChangeLabels(t *testing.T) {
 	g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": "00260881\t /a/b \tZoë 漢\u00a0\n"}))
 	require.NoError(t, err)
 	assert.Equal(t, [][3]string{{"00260881", " /a/b ", "Zoë 漢\u00a0"}}, named(g, Train))
 }
 
-func TestOpenTellsAMissingSplitFromAnEmptyOne(t *testing.T) {
+func TestOpenDistinguishesMissingAndEmptySplits(t *testing.T) {
 	g, err := Open(t.Context(), writeFolder(t, map[string]string{"train.txt": trainText, "test.txt": testText}))
 	require.NoError(t, err)
 	assert.True(t, g.Has(Train))
@@ -85,22 +85,22 @@ func TestOpenTellsAMissingSplitFromAnEmptyOne(t *testing.T) {
 		dir := writeFolder(t, map[string]string{"train.txt": trainText, name: text, "test.txt": testText})
 		_, err := Open(t.Context(), dir)
 		assert.EqualError(t, err, filepath.Join(dir, name)+
-			" holds no triple: if the data set has no valid split, remove the file; otherwise fetch or copy it again")
+			" has no triples: remove the file if the data set has no valid split, or fetch or copy it again")
 	}
 }
 
-func TestOpenTellsGitLFSPointers(t *testing.T) {
+func TestOpenRecognisesGitLFSPointers(t *testing.T) {
 	const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
 	for _, name := range []string{"test.txt", "test.txt.gz", "test.nt.zst", "entities.dict", "relations.txt.gz"} {
 		dir := writeFolder(t, map[string]string{"train.txt": trainText})
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(pointer), 0o644)) // never compressed
 		_, err := Open(t.Context(), dir)
-		assert.EqualError(t, err, "reading "+filepath.Join(dir, name)+": it is the Git LFS pointer to the file instead of the file: "+
-			"run \"git lfs pull\" where it comes from, and copy it again")
+		assert.EqualError(t, err, "reading "+filepath.Join(dir, name)+
+			": it is a Git LFS pointer, not the file itself: run \"git lfs pull\" in its repository and copy it again")
 	}
 }
 
-func TestOpenTellsDefects(t *testing.T) {
+func TestOpenNotesDefects(t *testing.T) {
 	g, err := Open(t.Context(), writeFolder(t, map[string]string{
 		"train.txt": "a\tr\tb\na\tr\tb\nb\tr\ta\na\tr\tb\n",
 		"valid.txt": "a\tr\tb\nb\tr\ta\n",
@@ -109,7 +109,7 @@ func TestOpenTellsDefects(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, g.Splits[Train], 4)
 	assert.Equal(t, []string{
-		"train: 2 triples repeat an earlier one of the split; a repeat stays a query, but counts once as a known answer and in training",
+		"train: 2 triples repeat an earlier one; repeats stay queries, but count once as known answers and in training",
 		"train and valid share 2 triples",
 		"train and test share 1 triple",
 		"valid and test share 1 triple",
@@ -119,7 +119,8 @@ func TestOpenTellsDefects(t *testing.T) {
 
 func TestOpenRejectsMalformedLines(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"two fields":      {"a\tr\tb\na\tr\n", "train.txt:2: 2 fields instead of 3: a line is head, relation and tail, separated by tabs"},
+		"two fields": {"a\tr\tb\na\tr\n", "train.txt:2: 2 fields instead of 3: " +
+			"a line is head, relation and tail, separated by tabs"},
 		"spaces":          {"a r b\n", "train.txt:1: 1 field instead of 3"},
 		"five fields":     {"a\tr\tb\t1\t2\n", "train.txt:1: 5 fields instead of 3"},
 		"empty head":      {"a\tr\tb\n\tr\tb\n", "train.txt:2: head: empty label"},
@@ -127,13 +128,14 @@ func TestOpenRejectsMalformedLines(t *testing.T) {
 		"empty tail":      {"a\tr\t\r\n", "train.txt:1: tail: empty label"},
 		"blank line":      {"a\tr\tb\n\na\tr\tb\n", "train.txt:2: blank line"},
 		"two blank lines": {"a\tr\tb\n\n\n", "train.txt:2: blank line"},
-		"NUL":             {"a\tr\tb\x00\n", "train.txt:1: tail: label holds a NUL"},
-		"carriage return": {"a\rb\tr\tc\n", "train.txt:1: head: label holds a NUL, tab, carriage return"},
+		"NUL":             {"a\tr\tb\x00\n", "train.txt:1: tail: label contains a NUL"},
+		"carriage return": {"a\rb\tr\tc\n", "train.txt:1: head: label contains a NUL, tab, carriage return"},
 		"bad UTF-8":       {"a\tr\tb\na\tr\xff\tb\n", "train.txt:2: relation: label is not valid UTF-8"},
 		"UTF-16":          {"\xff\xfea\x00\t\x00r\x00\t\x00b\x00\n\x00", "train.txt:1: head: label is not valid UTF-8"},
-		"over-long line":  {"a\tr\tb\n" + strings.Repeat("x", maxLine) + "\n", "train.txt:2: line is longer than 256 KiB"},
-		"endless line":    {strings.Repeat("x", 3*maxLine), "train.txt:1: line is longer than 256 KiB"},
-		"inner BOM":       {"a\tr\tb\n\ufeffa\tr\tb\n", "train.txt:2: head: label starts with a byte order mark"},
+		"over-long line": {"a\tr\tb\n" + strings.Repeat("x", maxLine) + "\n",
+			"train.txt:2: line is longer than 256 KiB"},
+		"endless line": {strings.Repeat("x", 3*maxLine), "train.txt:1: line is longer than 256 KiB"},
+		"inner BOM":    {"a\tr\tb\n\ufeffa\tr\tb\n", "train.txt:2: head: label starts with a byte order mark"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := writeFolder(t, map[string]string{"train.txt": c.text})
@@ -178,13 +180,17 @@ func TestOpenRejectsUnclearFolders(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"nothing":                {nil, "holds no data set: it needs train.txt, valid.txt or test.txt"},
-		"other files":            {map[string]string{"train.csv": ""}, "holds no data set"},
-		"two compressions":       {map[string]string{"train.txt": "", "train.txt.gz": ""}, "holds both train.txt and train.txt.gz: remove one"},
-		"two formats":            {map[string]string{"test.txt.zst": "", "test.nt": ""}, "holds both test.txt.zst and test.nt"},
-		"two vocabularies":       {map[string]string{"train.txt": "", "entities.dict": "", "entities.tsv.gz": ""}, "holds both entities.dict and entities.tsv.gz"},
-		"two relation forms":     {map[string]string{"train.txt": "", "relation_ids.del": "", "relations.txt": ""}, "holds both relation_ids.del and relations.txt"},
-		"entity not in its file": {map[string]string{"train.txt": "a\tr\tb\n", "entities.txt": "a\n"}, `train.txt:1: tail: "b" is missing from the vocabulary file`},
+		"nothing":     {nil, "is not a data set: it needs train.txt, valid.txt or test.txt"},
+		"other files": {map[string]string{"train.csv": ""}, "is not a data set"},
+		"two compressions": {map[string]string{"train.txt": "", "train.txt.gz": ""},
+			"has both train.txt and train.txt.gz: remove one"},
+		"two formats": {map[string]string{"test.txt.zst": "", "test.nt": ""}, "has both test.txt.zst and test.nt"},
+		"two vocabularies": {map[string]string{"train.txt": "", "entities.dict": "", "entities.tsv.gz": ""},
+			"has both entities.dict and entities.tsv.gz"},
+		"two relation forms": {map[string]string{"train.txt": "", "relation_ids.del": "", "relations.txt": ""},
+			"has both relation_ids.del and relations.txt"},
+		"entity not in its file": {map[string]string{"train.txt": "a\tr\tb\n", "entities.txt": "a\n"},
+			`train.txt:1: tail: "b" is missing from the vocabulary file`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(t.Context(), writeFolder(t, c.files))
@@ -198,10 +204,11 @@ func TestOpenRejectsUnclearFolders(t *testing.T) {
 	assert.ErrorContains(t, err, "is a directory")
 
 	_, err = Open(t.Context(), filepath.Join(dir, "absent"))
-	assert.EqualError(t, err, fmt.Sprintf("data set folder %s: no such file or directory", filepath.Join(dir, "absent")))
+	absent := filepath.Join(dir, "absent")
+	assert.EqualError(t, err, "data set folder "+absent+": no such file or directory")
 	file := filepath.Join(writeFolder(t, map[string]string{"train.txt": trainText}), "train.txt")
 	_, err = Open(t.Context(), file)
-	assert.ErrorContains(t, err, "it is a file; name the folder that holds it")
+	assert.ErrorContains(t, err, "is a file: give the folder of the file")
 	_, err = Open(t.Context(), "")
 	assert.ErrorContains(t, err, "no data set named")
 }
@@ -210,7 +217,8 @@ func TestOpenLooksUpNames(t *testing.T) {
 	data := t.TempDir()
 	t.Setenv("MQUINE_DATA", data)
 	_, err := Open(t.Context(), "family")
-	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (no data set is there): "mquine data list" shows what can be fetched; or set MQUINE_DATA to the folder that holds it`, data))
+	assert.EqualError(t, err, fmt.Sprintf(`no data set "family" in %s (it has no data sets): `+
+		`run "mquine data list" to see the public data sets, or set MQUINE_DATA to the folder of the data set`, data))
 
 	for _, name := range []string{"alpha", "beta", "families", "gamma", "delta", "epsilon", ".hidden"} {
 		require.NoError(t, os.Mkdir(filepath.Join(data, name), 0o755))
@@ -229,10 +237,10 @@ func TestOpenLooksUpNames(t *testing.T) {
 	assert.Equal(t, filepath.Join(data, "families"), g.Dir)
 
 	_, err = Open(t.Context(), "Familie")
-	assert.ErrorContains(t, err, "(there are families, ")
+	assert.ErrorContains(t, err, "(it has families, ")
 	assert.ErrorContains(t, err, " and 1 more)")
 	_, err = Open(t.Context(), "no-data")
-	assert.ErrorContains(t, err, "no-data holds no data set")
+	assert.ErrorContains(t, err, "no-data is not a data set")
 
 	t.Chdir(filepath.Join(data, "beta"))
 	g, err = Open(t.Context(), ".")
@@ -258,7 +266,7 @@ func TestOpenStopsWhenCancelled(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// Reading the splits side by side gives what one reading of the three files in turn does.
+// Reading the splits in parallel gives the same graph as reading the three files in turn.
 func TestOpenEqualsASequentialReading(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -288,7 +296,10 @@ func TestOpenEqualsASequentialReading(t *testing.T) {
 }
 
 func FuzzReadTriples(f *testing.F) {
-	for _, seed := range []string{trainText, "\ufeffa\tr\tb\r\n\n", "\ufeff\ufeffa\tr\tb\n", "a\tr\n", "a\t\tb", "\n\n", "a\tr\tb\x00\n", "\xff\tr\tb"} {
+	for _, seed := range []string{
+		trainText, "\ufeffa\tr\tb\r\n\n", "\ufeff\ufeffa\tr\tb\n",
+		"a\tr\n", "a\t\tb", "\n\n", "a\tr\tb\x00\n", "\xff\tr\tb",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -297,7 +308,7 @@ func FuzzReadTriples(f *testing.F) {
 			assert.Contains(t, err.Error(), "fuzz:")
 			return
 		}
-		// What was read can be written, and reads the same again.
+		// The triples can be written and read back.
 		var again strings.Builder
 		g := &Graph{Entities: table.entities, Relations: table.relations}
 		require.NoError(t, checkLabels(g.Entities))

@@ -10,19 +10,19 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// tripleTable is what a file of triples holds.
+// tripleTable holds the triples of a file.
 type tripleTable struct {
 	triples             []Triple
 	entities, relations *Vocabulary
-	// givenEntities and givenRelations say that the vocabulary came from a file of its own and
-	// must have every label.
+	// givenEntities and givenRelations report whether the vocabulary comes from a vocabulary file.
+	// It must then have every label.
 	givenEntities, givenRelations bool
-	// limit is the number of triples that the table may have.
+	// limit is the largest number of triples.
 	limit int
 }
 
-// newTripleTable returns an empty table; vocabularies that are nil are made from the labels in
-// the order in which they appear, head before tail.
+// newTripleTable returns an empty table. A nil vocabulary is made from the labels in the order of
+// their appearance, head before tail.
 func newTripleTable(entities, relations *Vocabulary, limit int) tripleTable {
 	t := tripleTable{[]Triple{}, entities, relations, entities != nil, relations != nil, limit}
 	if !t.givenEntities {
@@ -34,7 +34,7 @@ func newTripleTable(entities, relations *Vocabulary, limit int) tripleTable {
 	return t
 }
 
-// add appends a triple, given by its labels, which may lie in a read buffer.
+// add appends a triple, given by its labels, which may be in a read buffer.
 func (t *tripleTable) add(head, relation, tail []byte) error {
 	h, err := number(t.entities, head, t.givenEntities)
 	if err != nil {
@@ -49,14 +49,14 @@ func (t *tripleTable) add(head, relation, tail []byte) error {
 		return fmt.Errorf("tail: %w", err)
 	}
 	if len(t.triples) == t.limit {
-		return fmt.Errorf("more than %s triples, which is as many as a split can have", text.Comma(t.limit))
+		return fmt.Errorf("more than %s triples, which is the limit of a split", text.Comma(t.limit))
 	}
 	t.triples = append(t.triples, Triple{h, r, o})
 	return nil
 }
 
-// number returns the identifier of a label, which is new to the vocabulary unless that is given.
-// A label is checked only when it is new, which keeps the checks off the common path.
+// number returns the identifier of a label. It adds a new label to the vocabulary unless the
+// vocabulary is given. Only new labels are checked, which keeps the checks off the common path.
 func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 	if id, ok := v.lookup(label); ok {
 		return id, nil
@@ -65,13 +65,16 @@ func number(v *Vocabulary, label []byte, given bool) (int32, error) {
 		return 0, err
 	}
 	if given {
-		return 0, fmt.Errorf("%.200q is missing from the vocabulary file of the folder: add it there, or remove that file to number labels by appearance", label)
+		return 0, fmt.Errorf("%.200q is missing from the vocabulary file of the folder: "+
+			"add it there, or remove that file to number labels by appearance", label)
 	}
 	return v.Add(string(label)), nil
 }
 
-// readTripleFile reads a file of triples in the form that its name says.
-func (o opening) readTripleFile(ctx context.Context, path string, entities, relations *Vocabulary) (tripleTable, error) {
+// readTripleFile reads a file of triples in the format of its name.
+func (o opening) readTripleFile(
+	ctx context.Context, path string, entities, relations *Vocabulary,
+) (tripleTable, error) {
 	read := readTriples
 	if filepath.Ext(trimCompression(path)) == ".nt" {
 		read = readNTriples
@@ -90,7 +93,7 @@ func trimCompression(path string) string {
 	return path
 }
 
-// readTriples passes the labels of each line head<TAB>relation<TAB>tail to add.
+// readTriples calls add with the labels of each line head<TAB>relation<TAB>tail.
 func readTriples(l *lines, add func(head, relation, tail []byte) error) error {
 	var fields [3][]byte
 	for {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A named pipe that nobody writes to, or that falls silent, does not keep Open once the context is
-// cancelled. Without that, these tests do not end.
+// Open returns when the context is cancelled, even if a named pipe has no writer or its writer is
+// silent. Otherwise these tests would not end.
 func TestOpenStopsAtANamedPipe(t *testing.T) {
 	for _, name := range []string{"train.txt", "valid.txt.gz", "test.nt.zst", "entities.dict", "relations.txt.gz"} {
 		dir := writeFolder(t, map[string]string{"train.txt": trainText})
@@ -30,7 +30,7 @@ func TestOpenStopsAtANamedPipe(t *testing.T) {
 			assert.ErrorContains(t, err, "context deadline exceeded")
 		}
 		stopped()
-		writer, err := os.OpenFile(path, os.O_RDWR, 0) // which waits for nobody
+		writer, err := os.OpenFile(path, os.O_RDWR, 0) // opens without waiting for a reader
 		require.NoError(t, err)
 		_, err = writer.WriteString("\x1f\x8b half")
 		require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestReadVocabularyStopsAtANamedPipe(t *testing.T) {
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// A pipe with a writer is as good as a file.
+// Open reads a named pipe with a writer like a file.
 func TestOpenReadsANamedPipe(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "train.txt")

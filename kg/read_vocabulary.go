@@ -8,9 +8,9 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ReadVocabulary reads a vocabulary file, lines id<TAB>label in any order, also compressed (.gz,
-// .zst). The identifiers must be 0 to n−1, each once, and the labels distinct; otherwise the
-// error says in which line they are not.
+// ReadVocabulary reads a vocabulary file with lines id<TAB>label in any order. The file may be
+// compressed (.gz, .zst). The identifiers must be 0 to n−1, each once, and the labels distinct.
+// Errors name the file and the line.
 func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error) {
 	err = newOpening().readFile(ctx, path, func(l *lines) error {
 		v, err = readNumbered(l)
@@ -19,7 +19,7 @@ func ReadVocabulary(ctx context.Context, path string) (v *Vocabulary, err error)
 	return v, err
 }
 
-// ParseVocabulary is ReadVocabulary for a text that is not compressed; messages call it name.
+// ParseVocabulary is ReadVocabulary for uncompressed text. Errors call the text name.
 func ParseVocabulary(ctx context.Context, name string, text io.Reader) (*Vocabulary, error) {
 	return readNumbered(newLines(ctx, name, text))
 }
@@ -53,7 +53,7 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 		entries = append(entries, entry{id, string(fields[1])})
 	}
 
-	// The line of each identifier, from 1; no line is blank, so that entry i is line i+1.
+	// No line is blank, so entry i is in line i+1. at has the line of each identifier.
 	labels, at := make([]string, len(entries)), make([]int, len(entries))
 	for i, e := range entries {
 		l.n = i + 1
@@ -62,7 +62,7 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 				e.id, text.Count(len(entries), "label", "labels"), len(entries)-1)
 		}
 		if at[e.id] != 0 {
-			return nil, l.errorf("identifier %d again, first in line %d: an identifier stands for one label", e.id, at[e.id])
+			return nil, l.errorf("identifier %d again, first in line %d: an identifier has one label", e.id, at[e.id])
 		}
 		labels[e.id], at[e.id] = e.label, l.n
 	}
@@ -70,14 +70,15 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 	for id, label := range labels {
 		if first, known := v.ID(label); known {
 			l.n = max(at[id], at[first])
-			return nil, l.errorf("label %.200q again, first in line %d: a label has one identifier", label, min(at[id], at[first]))
+			return nil, l.errorf("label %.200q again, first in line %d: a label has one identifier",
+				label, min(at[id], at[first]))
 		}
 		v.Add(label)
 	}
 	return v, nil
 }
 
-// readListed reads one label a line, numbered from 0.
+// readListed reads one label per line and numbers them from 0.
 func readListed(l *lines) (*Vocabulary, error) {
 	v := NewVocabulary()
 	for {
@@ -89,7 +90,7 @@ func readListed(l *lines) (*Vocabulary, error) {
 			return nil, err
 		}
 		if first, known := v.lookup(line); known {
-			return nil, l.errorf("label %.200q again, first in line %d: a label stands in one line", line, first+1)
+			return nil, l.errorf("label %.200q again, first in line %d: remove one of the lines", line, first+1)
 		}
 		if err := checkLabel(line); err != nil {
 			return nil, l.errorf("%w", err)

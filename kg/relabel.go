@@ -7,9 +7,9 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Relabel returns the graph in the identifiers of other vocabularies, those of a checkpoint, by
-// label. A label of the data that they lack is an error that counts the missing ones and names
-// the first five; entities that only they have stay candidates and are told in Notes.
+// Relabel returns the graph with the identifiers of other vocabularies, usually a checkpoint's. It
+// matches labels. If the vocabularies lack labels of the graph, the error counts them and names the
+// first five. Entities that are only in the vocabularies stay candidates, and Notes counts them.
 func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	entityOf, err := translate(g, "entity", "entities", g.Entities, entities)
 	if err != nil {
@@ -40,7 +40,8 @@ func (g *Graph) Relabel(entities, relations *Vocabulary) (*Graph, error) {
 	return out, nil
 }
 
-// translate maps the identifiers of one vocabulary to those of another.
+// translate returns, for every identifier of one vocabulary, the identifier of its label in
+// another.
 func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error) {
 	ids := make([]int32, from.Len())
 	var missing []string
@@ -52,9 +53,14 @@ func translate(g *Graph, one, many string, from, to *Vocabulary) ([]int32, error
 		ids[i] = id
 	}
 	if len(missing) > 0 {
-		first := missing[:min(5, len(missing))]
-		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s%s): evaluate it on the data set that it was trained on",
-			g.Name, text.Count(len(missing), one, many), strings.Join(first, ", "), map[bool]string{true: ", …"}[len(missing) > len(first)])
+		const most = 5
+		examples := strings.Join(missing[:min(most, len(missing))], ", ")
+		if len(missing) > most {
+			examples += ", …"
+		}
+		return nil, fmt.Errorf("data set %s: the checkpoint lacks %s of the data (%s): "+
+			"evaluate it on the data set that it was trained on",
+			g.Name, text.Count(len(missing), one, many), examples)
 	}
 	return ids, nil
 }

@@ -19,7 +19,9 @@ func TestRelabel(t *testing.T) {
 	assert.Equal(t, []string{"1 entity only in the checkpoint stays a candidate"}, out.Notes)
 
 	_, err = g.Relabel(NewVocabulary("a"), NewVocabulary("r", "s"))
-	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): evaluate it on the data set that it was trained on")
+	assert.EqualError(t, err, "data set small: the checkpoint lacks 2 entities of the data (b, c): "+
+		"evaluate it on the data set that it was trained on")
 	_, err = g.Relabel(g.Entities, NewVocabulary("r"))
-	assert.EqualError(t, err, "data set small: the checkpoint lacks 1 relation of the data (s): evaluate it on the data set that it was trained on")
+	assert.EqualError(t, err, "data set small: the checkpoint lacks 1 relation of the data (s): "+
+		"evaluate it on the data set that it was trained on")
 }

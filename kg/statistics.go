@@ -7,31 +7,30 @@ type Statistics struct {
 	Name      string `json:"name"`
 	Entities  int    `json:"entities"`
 	Relations int    `json:"relations"`
-	// Distinct counts the triples of all splits together, each once.
+	// Distinct counts the distinct triples of all splits together.
 	Distinct int `json:"distinct_triples"`
 	// Splits describes the splits that the data set has, in the order train, valid, test.
 	Splits []SplitStatistics `json:"splits"`
 	// Shared counts the distinct triples that two splits share.
 	Shared SharedTriples `json:"shared_triples"`
-	// Training describes the graph that the training triples make; it is nil if there is no
-	// train split.
+	// Training describes the graph of the training triples. It is nil without a train split.
 	Training *TrainingStatistics `json:"training,omitempty"`
 }
 
-// SplitStatistics describes one split. Repeats are triples like any other, but for Repeats
-// itself and for the distinct queries.
+// SplitStatistics describes one split. All its counts include repeated triples, except the counts
+// of distinct queries.
 type SplitStatistics struct {
 	Split   Split `json:"split"`
 	Triples int   `json:"triples"`
-	// Repeats counts the triples that repeat an earlier one of the split.
+	// Repeats counts the triples that are earlier in the split, too.
 	Repeats int `json:"repeats"`
 	// Loops counts the triples with the same head and tail.
 	Loops int `json:"loops"`
-	// TailQueries counts the distinct (h, r, ?), HeadQueries the distinct (?, r, t).
+	// TailQueries counts the distinct queries (h, r, ?), and HeadQueries the distinct (?, r, t).
 	TailQueries int `json:"tail_queries"`
 	HeadQueries int `json:"head_queries"`
-	// Unseen counts the triples with an entity that no training triple has, and Categories the
-	// triples by the category of their relation; both are nil if there is no train split.
+	// Unseen counts the triples with an entity that is in no training triple, and Categories
+	// counts the triples by the category of their relation. Both are nil without a train split.
 	Unseen     *int             `json:"triples_with_unseen_entity,omitempty"`
 	Categories map[Category]int `json:"categories,omitempty"`
 }
@@ -43,9 +42,9 @@ type SharedTriples struct {
 	ValidTest  int `json:"valid_test"`
 }
 
-// TrainingStatistics describes the graph that the training triples make.
+// TrainingStatistics describes the graph of the training triples.
 type TrainingStatistics struct {
-	// UnseenEntities and UnseenRelations occur in no training triple.
+	// UnseenEntities and UnseenRelations count entities and relations without a training triple.
 	UnseenEntities  int `json:"unseen_entities"`
 	UnseenRelations int `json:"unseen_relations"`
 	// Categories counts the relations of each category.
@@ -53,18 +52,18 @@ type TrainingStatistics struct {
 	Degrees    Degrees          `json:"degrees"`
 }
 
-// Degrees describes how the ends of the training triples are spread over the entities. The
-// degree of an entity is the number of times that it is a head or a tail; a loop counts twice.
+// Degrees describes how heads and tails of the training triples are distributed over the entities.
+// The degree of an entity is the number of times that it is a head or a tail; a loop counts twice.
 type Degrees struct {
 	Max    int     `json:"max"`
 	Median float64 `json:"median"`
 	Mean   float64 `json:"mean"`
-	// TopShare is the share of all ends, from 0 to 1, that belongs to the 5% of the entities,
-	// rounded up, with the largest degrees.
+	// TopShare is the share, from 0 to 1, of all heads and tails that belongs to the 5% of the
+	// entities (rounded up) with the largest degrees.
 	TopShare float64 `json:"top_5_percent_share"`
 }
 
-// Describe counts what Statistics holds.
+// Describe computes the statistics of a graph.
 func Describe(g *Graph) Statistics {
 	x := NewIndex(g)
 	distinct := x.sides[Tail].tally()
@@ -149,7 +148,7 @@ func degrees(triples []Triple, entities int) []int {
 	return d
 }
 
-// describeDegrees sorts the degrees.
+// describeDegrees summarises degrees, which it sorts.
 func describeDegrees(degrees []int) Degrees {
 	n := len(degrees)
 	if n == 0 {

@@ -1,15 +1,19 @@
-// Package kg holds knowledge graphs: vocabularies, triples, splits, the index of known answers, and the readers and
-// writers of data sets.
+// Package kg holds knowledge graphs: vocabularies, triples and splits, the index of known answers,
+// and readers and writers of data sets.
+//
+// Begin with [Open], which reads a data set into a [Graph], and [NewIndex], which finds the known
+// answers of a [Query]. The packages below fetch public data sets (catalogue), generate graphs
+// (synth) and count Z-patterns (zpattern). docs/datasets.md describes the files.
 package kg
 
-import "fmt"
+import "github.com/mquine/mquine/internal/text"
 
 // Triple is one fact (head, relation, tail) in the identifiers of a graph's vocabularies.
 type Triple struct {
 	Head, Relation, Tail int32
 }
 
-// Side names the end of a triple that a query asks for.
+// Side is the member of a triple that a query asks for.
 type Side uint8
 
 const (
@@ -19,26 +23,21 @@ const (
 	Head
 )
 
-// String returns "tail" or "head".
-func (s Side) String() string {
-	switch s {
-	case Tail:
-		return "tail"
-	case Head:
-		return "head"
-	}
-	return fmt.Sprintf("Side(%d)", uint8(s))
-}
+var sideNames = []string{"tail", "head"}
 
-// Query asks for the entities on one side of a relation, given the entity on the other.
+// String returns "tail" or "head".
+func (s Side) String() string { return text.Name(sideNames, s, "Side") }
+
+// Query is a triple with one side left open: (head, relation, ?) or (?, relation, tail).
 type Query struct {
 	Side     Side
 	Relation int32
-	// Anchor is the given entity: the head of a tail query, the tail of a head query.
+	// Anchor is the given entity: the head of a tail query or the tail of a head query.
 	Anchor int32
 }
 
-// Query returns the query whose answer is the side s of the triple, and that answer.
+// Query leaves side s of the triple open. It returns the query and the entity that was on that
+// side, which is an answer.
 func (t Triple) Query(s Side) (q Query, answer int32) {
 	if s == Tail {
 		return Query{Tail, t.Relation, t.Head}, t.Tail
@@ -46,7 +45,7 @@ func (t Triple) Query(s Side) (q Query, answer int32) {
 	return Query{Head, t.Relation, t.Tail}, t.Head
 }
 
-// Split is one of the three parts of a data set.
+// Split is one of the three parts of a data set: Train, Valid or Test.
 type Split uint8
 
 const (
@@ -57,28 +56,16 @@ const (
 	NumSplits
 )
 
-var splitNames = [NumSplits]string{"train", "valid", "test"}
+var splitNames = []string{"train", "valid", "test"}
 
 // String returns "train", "valid" or "test".
-func (s Split) String() string {
-	if s < NumSplits {
-		return splitNames[s]
-	}
-	return fmt.Sprintf("Split(%d)", uint8(s))
-}
+func (s Split) String() string { return text.Name(splitNames, s, "Split") }
 
-// MarshalText returns the same as String, for JSON.
+// MarshalText returns the text of String, for JSON.
 func (s Split) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // ParseSplit is the inverse of String.
-func ParseSplit(name string) (Split, error) {
-	for s, n := range splitNames {
-		if n == name {
-			return Split(s), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown split %q: the splits are train, valid and test", name)
-}
+func ParseSplit(name string) (Split, error) { return text.ParseName[Split](splitNames, name, "split") }
 
 // SplitSet is a set of splits, one bit each.
 type SplitSet uint8
@@ -92,5 +79,5 @@ func Set(splits ...Split) SplitSet {
 	return set
 }
 
-// Has tells whether s is in the set.
+// Has reports whether s is in the set.
 func (set SplitSet) Has(s Split) bool { return set&(1<<s) != 0 }

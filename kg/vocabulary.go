@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Vocabulary numbers labels 0, 1, 2, … in the order in which they were added.
+// Vocabulary numbers labels 0, 1, 2, … in the order in which they are added.
 type Vocabulary struct {
 	labels []string
 	ids    map[string]int32
 }
 
-// NewVocabulary returns a vocabulary of the labels, numbered in order; a repeated label
-// keeps its first number.
+// NewVocabulary returns a vocabulary of the labels, numbered in order. A repeated label keeps its
+// first number.
 func NewVocabulary(labels ...string) *Vocabulary {
 	v := &Vocabulary{ids: make(map[string]int32, len(labels))}
 	for _, l := range labels {
@@ -22,7 +22,7 @@ func NewVocabulary(labels ...string) *Vocabulary {
 	return v
 }
 
-// Add returns the identifier of label, which is new if the label was not known.
+// Add returns the identifier of label. It gives a label that is not in the vocabulary the next one.
 func (v *Vocabulary) Add(label string) int32 {
 	if id, ok := v.ids[label]; ok {
 		return id
@@ -33,13 +33,13 @@ func (v *Vocabulary) Add(label string) int32 {
 	return id
 }
 
-// ID returns the identifier of label and whether it is known.
+// ID returns the identifier of label and reports whether the vocabulary has the label.
 func (v *Vocabulary) ID(label string) (int32, bool) {
 	id, ok := v.ids[label]
 	return id, ok
 }
 
-// lookup is ID for a label that still lies in a read buffer; it does not allocate.
+// lookup is ID for a label in a read buffer. It does not allocate.
 func (v *Vocabulary) lookup(label []byte) (int32, bool) {
 	id, ok := v.ids[string(label)]
 	return id, ok
@@ -48,13 +48,13 @@ func (v *Vocabulary) lookup(label []byte) (int32, bool) {
 // Label returns the label of an identifier.
 func (v *Vocabulary) Label(id int32) string { return v.labels[id] }
 
-// Labels returns all labels in the order of their identifiers; do not modify it.
+// Labels returns all labels in the order of their identifiers. Do not modify the slice.
 func (v *Vocabulary) Labels() []string { return v.labels }
 
 // Len returns the number of labels.
 func (v *Vocabulary) Len() int { return len(v.labels) }
 
-// checkLabel says why a label cannot stand in the text files of a data set.
+// checkLabel returns an error if the text files of a data set cannot contain the label.
 func checkLabel[T string | []byte](label T) error {
 	s := string(label)
 	switch {
@@ -63,10 +63,10 @@ func checkLabel[T string | []byte](label T) error {
 	case !utf8.ValidString(s):
 		return errors.New("label is not valid UTF-8; convert the file to UTF-8")
 	case strings.HasPrefix(s, "\ufeff"):
-		// A reader would skip it at the start of a file; elsewhere it is left from joining files.
+		// Readers skip the mark at the start of a file. Elsewhere it remains from joining files.
 		return errors.New("label starts with a byte order mark: remove it")
 	case strings.ContainsAny(s, "\x00\t\r\n"):
-		return errors.New("label holds a NUL, tab, carriage return or line feed")
+		return errors.New("label contains a NUL, tab, carriage return or line feed")
 	}
 	return nil
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// A WriteOption changes what Write writes.
+// A WriteOption changes the files that Write writes.
 type WriteOption func(*graphWriter)
 
 // Gzip makes Write compress the splits, as .txt.gz.
 func Gzip() WriteOption { return func(w *graphWriter) { w.gzip = true } }
 
-// Write writes g to the folder dir, which must not exist, so that Open reads the same splits with
-// the same identifiers: a .txt file for each split that g has, and entities.tsv or relations.tsv
-// where the order of appearance does not give the numbering of g. The folder appears when it is
-// whole; after an error or a cancelled context there is none.
+// Write writes g to the new folder dir, from which Open reads the same splits with the same
+// identifiers. Each split becomes a .txt file. Write adds entities.tsv or relations.tsv if the
+// order of appearance in the splits does not give the identifiers of g. The folder is written
+// atomically: after an error or a cancelled context it does not exist.
 func Write(ctx context.Context, dir string, g *Graph, options ...WriteOption) error {
 	w := graphWriter{ctx: ctx, graph: g}
 	for _, o := range options {
@@ -53,14 +53,14 @@ type graphWriter struct {
 	dir   string
 }
 
-// check finds what the files could not hold.
+// check returns an error if Open could not read the files of the graph.
 func (w *graphWriter) check() error {
 	if !slices.ContainsFunc(w.graph.Splits[:], func(t []Triple) bool { return t != nil }) {
 		return errors.New("it has no split")
 	}
 	for s := range NumSplits {
 		if w.graph.Has(s) && len(w.graph.Splits[s]) == 0 {
-			return fmt.Errorf("its %v split is empty, which Open refuses", s)
+			return fmt.Errorf("its %v split is empty", s)
 		}
 	}
 	for _, v := range []*Vocabulary{w.graph.Entities, w.graph.Relations} {
@@ -125,7 +125,7 @@ func (w *graphWriter) writeSplit(s Split) (err error) {
 				return err
 			}
 		}
-		// A bufio.Writer keeps its first error, which Flush returns.
+		// The writer keeps its first error, and Flush returns it.
 		text.WriteString(w.graph.Entities.Label(t.Head))
 		text.WriteByte('\t')
 		text.WriteString(w.graph.Relations.Label(t.Relation))
@@ -142,8 +142,8 @@ func (w *graphWriter) writeSplit(s Split) (err error) {
 	return f.Sync()
 }
 
-// numberedByAppearance tells whether a reader of the splits alone would number the entities and
-// the relations as g does.
+// numberedByAppearance reports whether the order of appearance in the splits gives the identifiers
+// of the entities and of the relations of g.
 func (g *Graph) numberedByAppearance() (entities, relations bool) {
 	entities, relations = true, true
 	var nextEntity, nextRelation int32
@@ -164,8 +164,8 @@ func (g *Graph) numberedByAppearance() (entities, relations bool) {
 	return entities && int(nextEntity) == g.Entities.Len(), relations && int(nextRelation) == g.Relations.Len()
 }
 
-// WriteVocabulary writes a vocabulary as lines id<TAB>label in the order of the identifiers. The
-// file appears, or replaces an older one, when it is whole.
+// WriteVocabulary writes a vocabulary as lines id<TAB>label in the order of the identifiers. It
+// creates or replaces the file atomically.
 func WriteVocabulary(path string, v *Vocabulary) error {
 	if err := checkLabels(v); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

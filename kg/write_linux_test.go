@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A limit on the size of files fails a write in its middle, as a full disk does.
+// A limit on the size of files makes a write fail halfway, like a full disk.
 func TestWriteFailsWholly(t *testing.T) {
-	// The limit is far above what go test itself writes meanwhile.
+	// The limit is far above the size of the files that go test writes at the same time.
 	const limit = 1 << 19
 	g := &Graph{Name: "g", Entities: NewVocabulary(strings.Repeat("a", 2*limit), "b"), Relations: numberedLabels(1)}
 	for range 3 {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWriteThenOpenGivesTheGraphBack(t *testing.T) {
+func TestOpenReadsWhatWriteWrote(t *testing.T) {
 	parent := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
@@ -83,9 +83,11 @@ func TestWriteLeavesNothingBehind(t *testing.T) {
 
 	bad := *g
 	bad.Entities = NewVocabulary("a", "b\tc")
-	assert.ErrorContains(t, Write(t.Context(), dir, &bad), `writing data set g: label 1, "b\tc": label holds a NUL, tab`)
+	assert.ErrorContains(t, Write(t.Context(), dir, &bad),
+		`writing data set g: label 1, "b\tc": label contains a NUL, tab`)
 	empty()
-	assert.ErrorContains(t, Write(t.Context(), dir, &Graph{Name: "none", Entities: NewVocabulary(), Relations: NewVocabulary()}), "it has no split")
+	noSplits := &Graph{Name: "none", Entities: NewVocabulary(), Relations: NewVocabulary()}
+	assert.ErrorContains(t, Write(t.Context(), dir, noSplits), "it has no split")
 	empty()
 	none := *g
 	none.Splits[Test] = []Triple{}

@@ -9,11 +9,11 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// ComplEx (Trouillon et al., 2016): score Re Σ h_i r_i conj(t_i) over k complex numbers. The rows of
-// entities and relations are k real, then k imaginary parts.
+// ComplEx (Trouillon et al., 2016; docs/models/complex.md): score Re Σ h_i r_i conj(t_i) over k
+// complex numbers. The rows of entities and relations are k real, then k imaginary parts.
 //
-// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im,
-// im = h_re r_im + h_im r_re; the chain over i from 0 of re t_re + im t_im.
+// Reference, in float64, every product and sum rounded: re = h_re r_re − h_im r_im and im = h_re
+// r_im + h_im r_re; the score is the chain over i from 0 of re t_re + im t_im.
 //
 // Towers: ψ = [re, im] for tails and, for heads, [r_re t_re + r_im t_im, r_re t_im − r_im t_re];
 // φ = the entity's row.
@@ -27,7 +27,7 @@ var complEx = &Spec{
 	Start:   uniformStart,
 }
 
-// complExModel is its own worker: it needs no scratch memory.
+// complExModel needs no scratch memory, so it is its own worker.
 type complExModel struct{ Tables }
 
 func (m *complExModel) Tower(kg.Side) Tower {
@@ -36,7 +36,7 @@ func (m *complExModel) Tower(kg.Side) Tower {
 
 func (m *complExModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature copies the entity's row; its size is its norm.
+// Feature copies the entity's row. The size is its norm.
 func (m *complExModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	copy(phi, row)
@@ -51,14 +51,14 @@ func (m *complExModel) Query(q kg.Query, psi []float32) Slack {
 	for i := range aRe {
 		a, b := float64(aRe[i]), float64(aIm[i])
 		c, d := float64(rRe[i]), float64(rIm[i])
-		if q.Side == kg.Head { // the conjugate
+		if q.Side == kg.Head { // multiply by the conjugate
 			d = -d
 		}
 		re[i] = float32(float64(a*c) - float64(b*d))
 		im[i] = float32(float64(a*d) + float64(b*c))
 		squares += (a*a + b*b) * (c*c + d*d)
 	}
-	// docs/numerics.md, section 5.
+	// docs/models/complex.md, "Slack".
 	return Slack{0, math.Sqrt2 * gamma(m.config.Dim+6) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -78,15 +78,15 @@ func (m *complExModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple, over complex numbers: frobenius ‖h‖² + ‖r‖² + ‖t‖², n3 the same with Σ|x|³, and dura
-// ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖conj(r)∘t‖².
+// The penalties of a triple, with moduli of complex numbers, are frobenius ‖h‖² + ‖r‖² + ‖t‖², n3,
+// the same with Σ|x|³, and dura ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖conj(r)∘t‖².
 
 func (m *complExModel) Training() Training {
 	return Training{Width: 2 * m.config.Dim, Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura}}
 }
 
 func (m *complExModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &complExTraining{newTableTraining(&m.Tables, b, p)}
+	return &complExTraining{newComplexTraining(&m.Tables, b, p)}
 }
 
 type complExTraining struct{ tableTraining }
@@ -104,7 +104,8 @@ func (w *complExTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, w.queryPenalty(psi)
 }
 
-// QueryGradient is of ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a).
+// QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘conj(r) and ∂r = ∂ψ∘conj(a), with conj(r) for r in head
+// queries.
 func (w *complExTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	slope, sign := w.duraSlope(dPenalty), w.sign()
 	aRe, aIm := halves(anchor)
@@ -121,15 +122,4 @@ func (w *complExTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPen
 		sumRe[i] += float32(x*a) + float32(y*b)
 		sumIm[i] += float32(sign * (float32(y*a) - float32(x*b)))
 	}
-}
-
-func (w *complExTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
-	return w.penalty.addComplex(dEntity, w.Row(entityTable, e), weight)
-}
-
-func (w *complExTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
-	if w.penalty == Dura {
-		return 0
-	}
-	return w.penalty.addComplex(dRelation, w.Row(relationTable, r), weight)
 }

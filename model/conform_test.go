@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// definitions has the reference score of each model of tables, written out from the stored numbers of
-// a head, a relation and a tail in the order of operations that its file states.
+// definitions holds the reference score of each model of vectors: a function of the rows of head,
+// relation and tail, in the order of operations that the model's file states.
 var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	"transe-l1": func(c model.Config, h, r, t []float64) float64 {
 		score := 0.0
@@ -84,7 +84,8 @@ var definitions = map[string]func(c model.Config, h, r, t []float64) float64{
 	},
 }
 
-// plain is the reference score written out entry by entry in the order of the definition.
+// plain computes the reference score of MQuinE or MQuadE entry by entry, in the order of the
+// definition.
 func plain(m model.Model, h, r, t int32) float64 {
 	c := m.Config()
 	d := c.Dim
@@ -137,16 +138,7 @@ func plain(m model.Model, h, r, t int32) float64 {
 	return -s
 }
 
-// row returns row i of a tensor with n rows.
-func row(tensor []float32, n int, i int32) (out []float64) {
-	width := len(tensor) / n
-	for _, v := range tensor[int(i)*width:][:width] {
-		out = append(out, float64(v))
-	}
-	return out
-}
-
-// Every registered model keeps what the package promises.
+// Every registered model keeps the promises of the package.
 func TestConform(t *testing.T) {
 	for _, spec := range model.Specs() {
 		t.Run(spec.Name, func(t *testing.T) {
@@ -157,8 +149,9 @@ func TestConform(t *testing.T) {
 				}
 				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {
 					c, x := m.Config(), m.Tensors()
-					return definition(c, row(x[0], c.Entities, t.Head), row(x[1], c.Relations, t.Relation),
-						row(x[0], c.Entities, t.Tail))
+					return definition(c, modeltest.Row(x[0], c.Entities, t.Head),
+						modeltest.Row(x[1], c.Relations, t.Relation),
+						modeltest.Row(x[0], c.Entities, t.Tail))
 				}
 			} else {
 				s.Definition = func(m model.Model, _ kg.Side, t kg.Triple) float64 {

@@ -9,10 +9,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// DistMult (Yang et al., 2015): score Σ h_i r_i t_i.
+// DistMult (Yang et al., 2015; docs/models/distmult.md): score Σ h_i r_i t_i.
 //
-// Reference, in float64: the chain over i from 0 of (h_i r_i) t_i, where the first product is exact
-// and the second is rounded, as is the sum. Head and tail can change places without changing a bit.
+// Reference, in float64: the chain over i from 0 of (h_i r_i) t_i. The first product is exact; the
+// second and the sum are rounded. Exchanging head and tail changes no bit.
 //
 // Towers: ψ = h∘r for tails and t∘r for heads, φ = the entity's row.
 
@@ -25,7 +25,7 @@ var distMult = &Spec{
 	Start:   uniformStart,
 }
 
-// distMultModel is its own worker: it needs no scratch memory.
+// distMultModel needs no scratch memory, so it is its own worker.
 type distMultModel struct{ Tables }
 
 func (m *distMultModel) Tower(kg.Side) Tower {
@@ -34,7 +34,7 @@ func (m *distMultModel) Tower(kg.Side) Tower {
 
 func (m *distMultModel) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature copies the entity's row; its size is its norm.
+// Feature copies the entity's row. The size is its norm.
 func (m *distMultModel) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	copy(phi, row)
@@ -49,7 +49,7 @@ func (m *distMultModel) Query(q kg.Query, psi []float32) Slack {
 		psi[i] = float32(v)
 		squares += v * v
 	}
-	// docs/numerics.md, section 5.
+	// docs/models/distmult.md, "Slack".
 	return Slack{0, gamma(m.config.Dim+1) * math.Sqrt(squares) * fmath.NormSlack, 0}
 }
 
@@ -64,7 +64,7 @@ func (m *distMultModel) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// The penalties of a triple: frobenius ‖h‖² + ‖r‖² + ‖t‖², n3 the same with Σ|x|³, and dura
+// The penalties of a triple are frobenius ‖h‖² + ‖r‖² + ‖t‖², n3, the same with Σ|x|³, and dura
 // ‖h‖² + ‖t‖² + ‖h∘r‖² + ‖r∘t‖².
 
 func (m *distMultModel) Training() Training {
@@ -85,7 +85,7 @@ func (w *distMultTraining) Query(psi, anchor []float32) (c, penalty float64) {
 	return 0, w.queryPenalty(psi)
 }
 
-// QueryGradient is of ψ = a∘r: ∂a = ∂ψ∘r and ∂r = ∂ψ∘a.
+// QueryGradient uses ψ = a∘r: ∂a = ∂ψ∘r and ∂r = ∂ψ∘a.
 func (w *distMultTraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, dPenalty float64) {
 	slope := w.duraSlope(dPenalty)
 	r, sum := w.r[:len(anchor)], w.sum[:len(anchor)]

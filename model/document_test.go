@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The code in docs/adding-a-model.md is the code of the files that it names.
+// The code in docs/adding-a-model.md equals the code of the files that it names.
 func TestAddingAModel(t *testing.T) {
 	root := ".."
 	text, err := os.ReadFile(filepath.Join(root, "docs", "adding-a-model.md"))
@@ -21,7 +21,7 @@ func TestAddingAModel(t *testing.T) {
 	for _, b := range blocks {
 		file, err := os.ReadFile(filepath.Join(root, string(b[1])))
 		require.NoError(t, err)
-		// A comment above a method may be left out of the page.
+		// The page may leave out comments above methods.
 		code := regexp.MustCompile(`(?m)^// .*\n`).ReplaceAllString(string(file), "")
 		assert.Contains(t, code, string(b[2]), "%s", b[1])
 	}

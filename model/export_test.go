@@ -1,4 +1,4 @@
 package model
 
-// SinCos is sinCos, which definitions of scores take as given; TestSinCos checks it.
+// SinCos is sinCos, for definitions of scores. TestSinCosWithinOneUlp checks it.
 var SinCos = sinCos

@@ -5,22 +5,23 @@ import (
 	"strings"
 )
 
-// HyperParameter declares a number that a model has beside its parameters, such as a margin. A switch is
-// 0 or 1.
+// HyperParameter declares a number that a model has besides its parameters, such as a margin. A
+// switch is 0 or 1.
 type HyperParameter struct {
-	// Key names it in a checkpoint's metadata and, with dashes, on the command line.
+	// Key is the name in a checkpoint's metadata and, with dashes, on the command line.
 	Key string
-	// Help describes it in one line, with the kind of value in backquotes.
+	// Help describes the hyper-parameter in one line, with the kind of value in backquotes.
 	Help string
-	// Default is its value where neither a configuration nor a checkpoint has one. It can never change:
-	// checkpoints leave it out.
+	// Default is the value if neither a configuration nor a checkpoint has one. Checkpoints leave
+	// it out, so it must never change.
 	Default float64
-	// Initial returns the value with which training begins if none is given, from a configuration with
-	// the hyper-parameters that are declared before this one; nil stands for Default.
+	// Initial returns the value of a new model that gives none. The configuration already has the
+	// hyper-parameters declared before this one. Nil means Default.
 	Initial func(Config) float64
-	// Missing is a note on the scores of a checkpoint in which it has its default.
+	// Missing is a note about the scores of a checkpoint without this hyper-parameter; empty for
+	// none.
 	Missing string
-	// Least and Most bound its value.
+	// Least and Most bound the value.
 	Least, Most float64
 }
 
@@ -32,7 +33,7 @@ func (h *HyperParameter) Of(c Config) float64 {
 	return h.Default
 }
 
-// Flag returns the name of the flag that sets it, without the leading dashes.
+// Flag returns the name of the command-line flag, without dashes in front.
 func (h *HyperParameter) Flag() string { return strings.ReplaceAll(h.Key, "_", "-") }
 
 func (h *HyperParameter) check(c Config) error {

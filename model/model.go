@@ -1,10 +1,16 @@
-// Package model holds the score functions. Each is two towers and a comparison: a query
-// (anchor, relation) becomes a vector ψ, every candidate entity a vector φ, and a comparison
-// of the two screens the candidates. What a model *means* is its reference score: float64 from
-// the stored float32 parameters, in an order of operations that its file states.
+// Package model defines the knowledge graph embedding models: their parameters, scores, gradients
+// and error bounds.
 //
-// Everything particular to a model is in its file, which declares it as a Spec; docs/adding-a-model.md
-// shows how. Scores are plausibilities throughout: higher is better.
+// A model consists of two towers and a comparison. The query tower turns a query (anchor, relation)
+// into a vector ψ, the feature tower turns a candidate entity into a vector φ, and the comparison
+// scores the two. Rankings use that comparison as a screen. The reference score defines the order
+// of candidates: float64, from the stored float32 parameters, in a fixed order of operations.
+//
+// Each model declares itself in one file as a [Spec]; docs/models has a page for each, and
+// docs/adding-a-model.md shows how to write one. Begin with [Lookup] and [New], or with package
+// checkpoint for trained models, and compute with [Model.NewWorker].
+//
+// All scores are plausibilities: larger is better.
 package model
 
 import (
@@ -12,10 +18,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Comparison is the class of a model: how ψ and φ are compared. More is better.
+// Comparison says how ψ and φ become a score. Larger is better.
 type Comparison = kernel.Comparison
 
-// The classes.
+// The comparisons of package kernel.
 var (
 	Dot       = kernel.Dot
 	L1        = kernel.L1
@@ -23,19 +29,21 @@ var (
 	Phase     = kernel.Phase
 )
 
-// Tower describes the vectors that answer the queries of one side.
+// Tower describes the vectors for the queries of one side.
 type Tower struct {
 	Compare Comparison
-	// Psi and Phi are the numbers of entries of ψ and of φ; even where pairs of them are compared.
+	// Psi and Phi are the numbers of entries of ψ and φ. They are even if the comparison takes
+	// pairs.
 	Psi, Phi int
-	// Features is what φ depends on beside the entity.
+	// Features says what φ depends on besides the entity.
 	Features Dependence
 }
 
-// Dependence tells what the features of a candidate depend on beside the entity. Candidates whose
-// features depend on nothing else are prepared once, others for each side, relation or both.
+// Dependence says what the features of a candidate depend on besides the entity. A ranking prepares
+// candidates once for each side, relation or pair of both that their features depend on.
 type Dependence uint8
 
+// The dependences. OnEntity, the zero value, means on nothing else.
 const (
 	OnEntity       Dependence = 0
 	OnSide         Dependence = 1 << 0
@@ -43,45 +51,47 @@ const (
 	OnRelationSide            = OnRelation | OnSide
 )
 
-// Shares tells whether φ is the same for queries of two sides, whose towers are equal, and relations.
+// Shares reports whether two queries have the same φ, given whether they have the same side and the
+// same relation. The towers of the two sides must be equal.
 func (d Dependence) Shares(sameSide, sameRelation bool) bool {
 	return (sameSide || d&OnSide == 0) && (sameRelation || d&OnRelation == 0)
 }
 
-// Model is a trained model: its parameters and its score function. It is safe for concurrent
-// use; the work is done by Workers, one for each goroutine.
+// Model is a score function with its parameters. It is safe for concurrent use. Workers do the
+// computing, one for each goroutine.
 type Model interface {
 	Config() Config
 	// Tensors returns the parameters, in the order of Parameters.
 	Tensors() [][]float32
-	// SameEntity tells whether the stored parameters of two entities are equal. Such entities have
-	// identical reference scores as candidates.
+	// SameEntity reports whether the stored parameters of two entities are equal. Such entities
+	// have identical reference scores as candidates.
 	SameEntity(a, b int32) bool
 	// HashEntity returns a hash of the bits of the stored parameters of e.
 	HashEntity(e int32) uint64
-	// Score returns the plausibility that the model's authors print, such as γ − D for a distance
-	// D, given the reference score. It never decreases, but may map two reference scores to one,
-	// which is why candidates are compared by the latter.
+	// Score converts a reference score to the score that the model's authors print, such as γ − D
+	// for a distance D. Score is monotone but may map two reference scores to one, so rankings
+	// compare reference scores.
 	Score(reference float64) float64
 	Tower(side kg.Side) Tower
 	NewWorker(b *kernel.Backend) Worker
 }
 
-// Worker computes with a model's parameters, in scratch memory of its own. It is not safe for
-// concurrent use and does not allocate.
+// Worker computes the vectors and reference scores of a model. It has scratch memory, is not safe
+// for concurrent use, and does not allocate.
 type Worker interface {
-	// Features writes φ of the entities, as candidates on the given side of relation, to the rows of
-	// phi, and their sizes: the scalars n ≥ 0 in which Queries expresses its slacks. Side and relation
-	// matter only as far as the tower says.
+	// Features writes φ of the entities, as candidates on the given side of relation, to the rows
+	// of phi. It writes their sizes n ≥ 0, in which Queries expresses its slacks, to sizes.
+	// Features uses side and relation only if the tower depends on them.
 	Features(side kg.Side, relation int32, entities []int32, phi Rows, sizes []float64)
-	// Queries writes ψ of the queries with the given anchors to the rows of psi, and their slacks.
+	// Queries writes ψ of the queries with the given anchors to the rows of psi, and their slacks
+	// to slacks.
 	Queries(side kg.Side, relation int32, anchors []int32, psi Rows, slacks []Slack)
-	// Reference returns the reference score of candidate e as the answer of q. Consecutive
-	// calls with one query share the work that depends on the query alone.
+	// Reference returns the reference score of candidate e as an answer to q. Consecutive calls
+	// with the same query share the work that depends on the query alone.
 	Reference(q kg.Query, e int32) float64
 }
 
-// Rows are vectors of one width in memory, Stride entries apart.
+// Rows is a list of vectors of one width, Stride entries apart in memory.
 type Rows struct {
 	Values        []float32
 	Width, Stride int
@@ -90,16 +100,30 @@ type Rows struct {
 // Row returns row i.
 func (r Rows) Row(i int) []float32 { return r.Values[i*r.Stride:][:r.Width] }
 
-// SingleWorker is a Worker that makes one vector at a time.
+// SingleWorker is a worker that makes one vector at a time. OneByOne turns it into a Worker.
 type SingleWorker interface {
 	// Feature writes φ of entity e to phi and returns its size.
 	Feature(side kg.Side, relation, e int32, phi []float32) (size float64)
 	// Query writes ψ of q to psi and returns its slack.
 	Query(q kg.Query, psi []float32) Slack
+	// Reference is Worker.Reference.
 	Reference(q kg.Query, e int32) float64
 }
 
-// OneByOne returns a Worker that makes its vectors by w.
+// lastQuery remembers the query whose data a worker's scratch memory holds. The zero value is none.
+type lastQuery struct {
+	kept  bool
+	query kg.Query
+}
+
+// keep reports whether q is the query that was kept last, and keeps q.
+func (l *lastQuery) keep(q kg.Query) bool {
+	same := l.kept && l.query == q
+	l.kept, l.query = true, q
+	return same
+}
+
+// OneByOne returns a Worker that calls w for each vector.
 func OneByOne(w SingleWorker) Worker { return oneByOne{w} }
 
 type oneByOne struct{ SingleWorker }
@@ -116,14 +140,14 @@ func (w oneByOne) Queries(side kg.Side, relation int32, anchors []int32, psi Row
 	}
 }
 
-// Slack bounds the distance of a comparison of ψ and φ from the reference score minus a constant of
-// the query, by Slack[0] + Slack[1]·n + Slack[2]·n² for a candidate of size n
-// (docs/numerics.md).
+// Slack bounds the distance between the comparison of ψ and φ and the reference score, apart from a
+// constant of the query (docs/numerics.md, "From ψ and φ to the reference score"). For a candidate
+// of size n the bound is Slack[0] + Slack[1]·n + Slack[2]·n².
 //
-// Where the comparison is Dot, it is the one of ψ and φ before they were rounded to float32, whose
-// effect on a dot product follows from their norms. In every other class it is the exact comparison
-// of the float32 vectors that were written. A slack that is not finite decides nothing.
+// For the comparison Dot, the slack refers to ψ and φ before their rounding to float32; rankings
+// add the effect of that rounding. For every other comparison it refers to the exact comparison of
+// the float32 vectors. A slack that is not finite leaves every candidate undecided.
 type Slack [3]float64
 
-// At returns the slack for candidates whose size is at most n.
+// At returns the slack for candidates of size at most n.
 func (s Slack) At(n float64) float64 { return s[0] + n*(s[1]+n*s[2]) }

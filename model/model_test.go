@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// rangeOf returns the embedding range as the hyper-parameters of a model that has one.
+// rangeOf returns hyper-parameters with the embedding range scale, for models that have one.
 func rangeOf(name string, scale float64) map[string]float64 {
 	if name == "mquine" || name == "mquade" {
 		return nil
@@ -23,7 +23,7 @@ func rangeOf(name string, scale float64) map[string]float64 {
 	return map[string]float64{EmbeddingRange: scale}
 }
 
-// single returns a worker that makes single vectors.
+// single returns the SingleWorker of a model.
 func single(m Model, b *kernel.Backend) SingleWorker { return m.NewWorker(b).(SingleWorker) }
 
 func entityRow(m Model, e int32) []float32 {
@@ -51,8 +51,8 @@ func random(t testing.TB, name string, d, n, r int, scale float64, seed uint64) 
 	return m
 }
 
-// Where float32 holds ψ and φ exactly, the slack alone must cover the roundings of the reference. Here
-// every coordinate has numbers of 10 bits and a scale of its own.
+// If float32 holds ψ and φ exactly, the slack alone must cover the roundings of the reference. Here
+// every coordinate has numbers of 10 bits and its own scale.
 func TestSlackOfReference(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -86,8 +86,7 @@ func TestSlackOfReference(t *testing.T) {
 	}
 }
 
-// A vector beyond float32 decides nothing: its slack is infinite, or its norm where that alone
-// tells.
+// A vector beyond the range of float32 has an infinite slack.
 func TestSlackBeyondFloat32(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		for _, name := range []string{"transe-l1", "rotate"} {
@@ -97,7 +96,7 @@ func TestSlackBeyondFloat32(t *testing.T) {
 					tensor[i] = 0
 				}
 			}
-			// Sums beyond the range of float32; for rotate, by an angle of π/4 (of 3π/4 for heads).
+			// Sums beyond the range of float32: for rotate by an angle of π/4, or 3π/4 for heads.
 			for i := range entityRow(m, 0) {
 				entityRow(m, 0)[i] = math.MaxFloat32
 			}
@@ -120,11 +119,14 @@ func TestSlackBeyondFloat32(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	_, err := New(Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 1}, [][]float32{make([]float32, 9), make([]float32, 4), make([]float32, 4)})
+	_, err := New(Config{Model: "mquine", Dim: 2, Entities: 3, Relations: 1},
+		[][]float32{make([]float32, 9), make([]float32, 4), make([]float32, 4)})
 	assert.EqualError(t, err, "model mquine has 4 tensors, not 3")
-	_, err = New(Config{Model: "mquade", Dim: 2, Entities: 3, Relations: 1}, [][]float32{make([]float32, 8), make([]float32, 4), make([]float32, 4)})
+	_, err = New(Config{Model: "mquade", Dim: 2, Entities: 3, Relations: 1},
+		[][]float32{make([]float32, 8), make([]float32, 4), make([]float32, 4)})
 	assert.EqualError(t, err, "model mquade: tensor entity must have 9 elements ([3 3]), not 8")
-	_, err = New(Config{Model: "complex", Dim: 2, Entities: 3, Relations: 2}, [][]float32{make([]float32, 12), make([]float32, 4)})
+	_, err = New(Config{Model: "complex", Dim: 2, Entities: 3, Relations: 2},
+		[][]float32{make([]float32, 12), make([]float32, 4)})
 	assert.EqualError(t, err, "model complex: tensor relation must have 8 elements ([2 4]), not 4")
 	for _, c := range []struct {
 		config  Config
@@ -132,8 +134,8 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{Config{Model: "transd", Dim: 2}, "unknown model"},
 		{Config{Model: "mquine", Dim: 0}, "out of range"},
-		{Config{Model: "mquine", Dim: 513}, "dimension 513 (1 to 512)"},
-		{Config{Model: "complex", Dim: 1 << 16}, "dimension 65536 (1 to 32768)"},
+		{Config{Model: "mquine", Dim: 513}, "dimension 513 is out of range: it must be from 1 to 512"},
+		{Config{Model: "complex", Dim: 1 << 16}, "dimension 65536 is out of range: it must be from 1 to 32768"},
 		{Config{Model: "rotate", Dim: 2}, "model rotate: embedding_range is 0: it must be from 1e-30 to 1e+30"},
 		{Config{Model: "mquine", Dim: 2, Hyper: map[string]float64{Gamma: 1}},
 			"model mquine has no hyper-parameter gamma: it has none"},

@@ -9,19 +9,18 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// MQuinE (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph embedding") and MQuadE
-// (Yu et al., 2021), which is MQuinE without the cross matrix Rᶜ.
+// MQuinE (Liu et al., 2024; docs/models/mquine.md) and MQuadE (Yu et al., 2021), which is MQuinE
+// without the cross matrix Rᶜ.
 //
 // An entity is a symmetric d × d matrix E = A + Aᵀ, stored as the packed lower triangle of A, row
-// by row. With H, T of the head and the tail,
+// by row. With the matrices H and T of head and tail,
 //
 //	s(h, r, t) = ‖H Rʰ − Rᵗ T + H Rᶜ T‖²_F,   score −s.
 //
-// Reference, in float64: E_ii = 2A_ii, E_ij = A_ij; P = H Rʰ, Q = Rᵗ T, S = H Rᶜ, X = S T, every
-// entry one chain over k from 0, product and sum rounded separately;
+// Reference, in float64: E_ii = 2A_ii and E_ij = A_ij; P = H Rʰ, Q = Rᵗ T, S = H Rᶜ and X = S T,
+// every entry a chain over k from 0, product and sum rounded separately;
 // D_ij = (P_ij − Q_ij) + X_ij; c_j = Σ_i D_ij² with i ascending; s = Σ_j c_j with j ascending.
-// MQuadE has neither S nor X: D_ij = P_ij − Q_ij. Rᶜ = 0 gives the same bits, and that is how it
-// is computed.
+// MQuadE has neither S nor X. It is computed with Rᶜ = 0, which gives the same bits.
 //
 // Towers: for a fixed head, with A = H Rʰ and B = H Rᶜ − Rᵗ,
 //
@@ -47,27 +46,28 @@ var (
 	}
 )
 
-// matrixStart is for both models: MQuadE takes MQuinE's recipes, and has no cross matrix to begin.
+// matrixStart serves both models, so that MQuadE accepts MQuinE's recipes. It has no cross matrix
+// to initialise.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
-// maxMatrixDim keeps one call of a d × d kernel short.
+// maxMatrixDim keeps a call of a d × d kernel short.
 const maxMatrixDim = 512
 
-// The names of the entities' parameter, and of Rᶜ.
+// The names of the entity parameter and of Rᶜ.
 const (
 	matrixEntity = "entity"
 	crossMatrix  = "relation.cross"
 )
 
-// Triangle returns the number of entries of a packed triangle, d(d+1)/2.
+// Triangle returns the number of entries of the packed lower triangle of a d × d matrix, d(d+1)/2.
 func Triangle(d int) int { return d * (d + 1) / 2 }
 
-// EntityDeviation is the standard deviation of the entries of A in E = A + Aᵀ with which training begins.
-// The paper gives N(0, 0.01), read here as a variance.
+// EntityDeviation is the initial standard deviation of the entries of A in E = A + Aᵀ. The paper
+// gives N(0, 0.01), read here as a variance.
 const EntityDeviation = 0.1
 
-// matrixParameters lists the triangles of the entities and the named matrices of the relations, which
-// begin as identities.
+// matrixParameters lists the triangles of the entities and the named d × d matrices of the
+// relations.
 func matrixParameters(c Config, relations ...string) []Parameter {
 	list := []Parameter{{
 		Name: matrixEntity, Axis: PerEntity, Row: []int{Triangle(c.Dim)}, Initial: initial.Normal(EntityDeviation),
@@ -81,7 +81,7 @@ func matrixParameters(c Config, relations ...string) []Parameter {
 	return list
 }
 
-// matrixModel is MQuinE, with tensors entity, Rʰ, Rᵗ, Rᶜ, or MQuadE, without the last.
+// matrixModel is MQuinE, with the tensors entity, Rʰ, Rᵗ and Rᶜ, or MQuadE, without Rᶜ.
 type matrixModel struct{ Tables }
 
 func (m *matrixModel) Tower(kg.Side) Tower {
@@ -89,17 +89,17 @@ func (m *matrixModel) Tower(kg.Side) Tower {
 	return Tower{Compare: Dot, Psi: width, Phi: width}
 }
 
-// SquareTowers tells whether m is MQuinE or MQuadE, so that its towers can be made from its tensors
-// (entity, Rʰ, Rᵗ and, of MQuinE, Rᶜ) by others than its workers, and returns the κ of their slack
-// κ(a₀ + a₁n)² (docs/numerics.md, section 4).
-func SquareTowers(m Model) (kappa float64, ok bool) {
+// MatrixTowers reports whether m is MQuinE or MQuadE. A GPU can then make their towers from the
+// tensors entity, Rʰ, Rᵗ and, for MQuinE, Rᶜ. kappa is the κ of the slack κ(a₀ + a₁n)²
+// (docs/models/mquine.md, "Slack").
+func MatrixTowers(m Model) (kappa float64, ok bool) {
 	if _, ok := m.(*matrixModel); !ok {
 		return 0, false
 	}
-	return squareKappa(m.Config().Dim), true
+	return matrixKappa(m.Config().Dim), true
 }
 
-func squareKappa(d int) float64 { return kernel.Gamma(10*d+16, kernel.U64) }
+func matrixKappa(d int) float64 { return kernel.Gamma(10*d+16, kernel.U64) }
 
 func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
 	d := m.config.Dim
@@ -116,7 +116,7 @@ func (m *matrixModel) NewWorker(b *kernel.Backend) Worker {
 	return OneByOne(w)
 }
 
-// matrixWorker computes for matrixModel. All its matrices are ld × ld, zero beyond d.
+// matrixWorker is the worker of matrixModel. All its matrices are ld × ld, with zeros beyond d.
 type matrixWorker struct {
 	model   *matrixModel
 	backend *kernel.Backend
@@ -124,23 +124,24 @@ type matrixWorker struct {
 
 	entity, square []float64
 	a, b, bt, ba   []float64
-	// The reference's matrices; what depends on its query alone stays from call to call.
+	// The matrices of Reference. The matrices that depend on the query alone belong to the last
+	// query.
 	anchor, p, q, s, x []float64
 	columns            []float64
-	prepared           bool // for the query:
-	query              kg.Query
-	// By side: the matrices as stored for tail queries, those of the inverse for head queries.
+	last               lastQuery
+	// relations holds, by side, the matrices of the last relation of tail queries and of the
+	// inverse of the last relation of head queries.
 	relations [2]relationMatrices
 }
 
-// relationMatrices are the matrices of a relation, or of its inverse, with their Frobenius norms.
+// relationMatrices holds the matrices of a relation, or of its inverse, and their Frobenius norms.
 type relationMatrices struct {
 	id                            int32
 	head, tail, cross             []float64
 	headNorm, tailNorm, crossNorm float64
 }
 
-// relation returns the matrices (Rʰ, Rᵗ, Rᶜ) of r, or for side Head those of its inverse.
+// relation returns the matrices (Rʰ, Rᵗ, Rᶜ) of r or, for side Head, of its inverse.
 func (w *matrixWorker) relation(side kg.Side, r int32) *relationMatrices {
 	m := &w.relations[side]
 	if m.id == r {
@@ -170,7 +171,7 @@ func (w *matrixWorker) relation(side kg.Side, r int32) *relationMatrices {
 	return m
 }
 
-// unpack writes the symmetric matrix of entity e to dst and returns a bound of its norm.
+// unpack writes the symmetric matrix of entity e to dst and returns an upper bound of its norm.
 func (w *matrixWorker) unpack(dst []float64, e int32) (norm float64) {
 	row := w.model.Row(entityTable, e)
 	var sum float64
@@ -238,8 +239,8 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 		second[at] = float32(-bb[i])
 		at++
 	}
-	// docs/numerics.md, section 4: everything but the rounding to float32 is at most κ(a₀ + a₁n)².
-	kappa := squareKappa(w.d)
+	// docs/models/mquine.md, "Slack".
+	kappa := matrixKappa(w.d)
 	a0 := anchorNorm * r.headNorm
 	a1 := r.tailNorm + anchorNorm*r.crossNorm
 	return Slack{kappa * a0 * a0, 2 * kappa * a0 * a1, kappa * a1 * a1}
@@ -248,8 +249,7 @@ func (w *matrixWorker) Query(q kg.Query, psi []float32) Slack {
 func (w *matrixWorker) Reference(q kg.Query, e int32) float64 {
 	r := w.relation(kg.Tail, q.Relation)
 	b, d := w.backend, w.d
-	if !w.prepared || w.query != q {
-		w.prepared, w.query = true, q
+	if !w.last.keep(q) {
 		w.unpack(w.anchor, q.Anchor)
 		if q.Side == kg.Tail {
 			b.MatMul(w.p, w.anchor, r.head, d)

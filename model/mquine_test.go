@@ -12,13 +12,13 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// matrices is the plain form of a model for tests: symmetric entities, relations as d × d.
+// matrices holds a model as plain d × d matrices. The matrices of entities are symmetric.
 type matrices struct {
 	entities          [][][]float64
 	head, tail, cross [][][]float64
 }
 
-// build packs the matrices as a model; entities must be symmetric with even diagonals' halves.
+// build packs matrices into a model.
 func build(t testing.TB, name string, m matrices) Model {
 	d := len(m.entities[0])
 	var entity []float32
@@ -111,7 +111,8 @@ func score(b *kernel.Backend, m Model, h, r, t int32) float64 {
 	return m.NewWorker(b).Reference(kg.Query{Side: kg.Tail, Relation: r, Anchor: h}, t)
 }
 
-// Theorem 3.3's example: MQuinE fits a Z-pattern's three facts and leaves the fourth open.
+// The example of the paper's theorem 3.3: MQuinE fits the three facts of a Z-pattern and leaves the
+// fourth open.
 func TestNoZParadox(t *testing.T) {
 	rel := func(m [][]float64) [][][]float64 { return [][][]float64{m} }
 	m := matrices{
@@ -128,7 +129,7 @@ func TestNoZParadox(t *testing.T) {
 	})
 }
 
-// integers returns small random integers, on which float64 is exact.
+// integers returns a matrix of small random integers, for which float64 is exact.
 func integers(rng *rand.Rand, d int, symmetric bool) [][]float64 {
 	m := diag(make([]float64, d)...)
 	for i := range d {
@@ -142,7 +143,8 @@ func integers(rng *rand.Rand, d int, symmetric bool) [][]float64 {
 	return m
 }
 
-// Identities of the paper (inverse, symmetry, composition), exact on small integers.
+// The paper's identities of the definition, inverse and symmetric relations hold exactly for small
+// integers.
 func TestIdentities(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -168,13 +170,14 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// If (h, r1, m) and (m, r2, t) hold exactly, so does (h, r1∘r2, t).
+// If (h, r1, m) and (m, r2, t) hold exactly, (h, r1∘r2, t) does too.
 func TestComposition(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		h, mid := diag(1, 2, 4, 8), diag(2, 1, 4, 2)
 		tail := diag(1, 1, 2, 4)
 		zero := diag(0, 0, 0, 0)
-		// On diagonal matrices H Rʰ − Rᵗ M + H Rᶜ M = 0 for Rʰ = M², Rᵗ = H M + H Rᶜ and any Rᶜ.
+		// For diagonal matrices H Rʰ − Rᵗ M + H Rᶜ M = 0 if Rʰ = M² and Rᵗ = H M + H Rᶜ, for any
+		// Rᶜ.
 		rc1, rc2 := diag(1, -1, 2, 3), diag(2, 1, 1, -1)
 		rh1, rt1 := mul(mid, mid), add(mul(h, mid), mul(h, rc1))
 		rh2, rt2 := mul(tail, tail), add(mul(mid, tail), mul(mid, rc2))

@@ -5,19 +5,20 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The training of MQuinE and MQuadE, in float32.
+// Training of MQuinE and MQuadE, in float32.
 //
-// With A = H Rʰ and B = H Rᶜ − Rᵗ a tail query has the scores f = −‖A + B T‖² = c + ψ·φ(T), where
-// c = −‖A‖², φ = [T, T²] and ψ = −[2 sym(BᵀA), BᵀB], packed lower triangles with the off-diagonal
-// entries of ψ doubled (docs/training.md). A head query is the tail query of the inverse relation
-// (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
+// With A = H Rʰ and B = H Rᶜ − Rᵗ, a tail query has the scores f = −‖A + B T‖² = c + ψ·φ(T). Here
+// c = −‖A‖², φ = [T, T²] and ψ = −[2 sym(BᵀA), BᵀB] are packed lower triangles, with the
+// off-diagonal entries of ψ doubled (docs/models/mquine.md, "Towers" and "Gradients"). A head query
+// is the tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ). MQuadE is MQuinE with Rᶜ = 0.
 //
 // The penalties of a triple:
 //
 //	frobenius  ‖H‖² + ‖T‖² + ‖Rʰ‖² + ‖Rᵗ‖² + ‖Rᶜ‖²
-//	n3         the same with Σ|x|³ of the entries for ‖·‖²
-//	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² + ‖Rᶜ‖², where ‖H Rʰ‖² is −c of the tail query and ‖Rᵗ T‖² is −c of
-//	           the head query
+//	n3         the same with Σ|x|³ of the entries in place of ‖·‖²
+//	dura       ‖H‖² + ‖T‖² + ‖H Rʰ‖² + ‖Rᵗ T‖² + ‖Rᶜ‖²
+//
+// ‖H Rʰ‖² is −c of the tail query and ‖Rᵗ T‖² is −c of the head query.
 
 // The matrices of a relation, in the order of the model's tensors.
 const (
@@ -26,8 +27,7 @@ const (
 	rc
 )
 
-// inverted[i] is the matrix that becomes matrix i of the inverse relation, transposed and with the sign
-// inverseSign[i].
+// Matrix i of the inverse relation is the transpose of matrix inverted[i] times inverseSign[i].
 var (
 	inverted    = [3]int{rh: rt, rt: rh, rc: rc}
 	inverseSign = [3]float64{rh: 1, rt: 1, rc: -1}
@@ -35,7 +35,7 @@ var (
 
 func (m *matrixModel) Training() Training {
 	d := m.config.Dim
-	const matrices = 3 + 9 + 19 // d × d matrices of the three towers
+	const matrices = 3 + 9 + 19 // d × d matrices of the three towers below
 	return Training{
 		Width: 2 * Triangle(d), Penalties: []Penalty{NoPenalty, Frobenius, N3, Dura},
 		Scratch:  matrices * len(linalg.NewSmall(d, d).Data),
@@ -49,7 +49,7 @@ func (m *matrixModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 		features: newFeatureTower(b, d), query: newQueryTower(b, d), gradient: newGradientTower(b, d)}
 }
 
-// matrixTraining trains matrixModel.
+// matrixTraining is the training worker of matrixModel.
 type matrixTraining struct {
 	model   *matrixModel
 	penalty Penalty
@@ -60,7 +60,8 @@ type matrixTraining struct {
 
 	side     kg.Side
 	relation int32
-	// Whether query and gradient have the matrices of side and relation: a tower reads them when it needs them first.
+	// queryReady and gradientReady report whether a tower has read the matrices of side and
+	// relation. It does so on first use.
 	queryReady, gradientReady bool
 }
 
@@ -101,7 +102,8 @@ func (w *matrixTraining) QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPen
 
 func (w *matrixTraining) End(dRelation []float32) { w.gradient.end(dRelation) }
 
-// EntityPenalty counts the entries of E: E_ij = A_ij occurs twice off the diagonal, and E_ii = 2A_ii.
+// EntityPenalty sums over the entries of E. Off the diagonal, E_ij = A_ij occurs twice; on it,
+// E_ii = 2A_ii.
 func (w *matrixTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
 	a := w.model.Row(entityTable, e)
 	var sum float64
@@ -132,11 +134,12 @@ func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight fl
 	return sum
 }
 
-// featureTower computes φ of entities and takes its gradients back. It belongs to one goroutine.
+// featureTower computes φ of entities and propagates its gradients back. It belongs to one
+// goroutine.
 //
-// A stored row a is the packed lower triangle of A, row by row, d(d+1)/2 entries, and stands for
-// E = A + Aᵀ: E_ii = 2a_ii and E_ij = a_ij for i > j. Its features are φ = [pack(E), pack(E²)], where
-// pack takes the lower triangle, row by row, without any factor.
+// A stored row a holds d(d+1)/2 entries, the packed lower triangle of A, and stands for E = A + Aᵀ:
+// E_ii = 2a_ii and E_ij = a_ij for i > j. Its features are φ = [pack(E), pack(E²)], where pack
+// takes the lower triangle, row by row.
 type featureTower struct {
 	backend *linalg.Backend
 	d       int
@@ -153,36 +156,35 @@ func (w *featureTower) features(phi, a []float32) {
 	b.UnpackSymmetric32(w.e, a, 2)
 	b.MatMulLower32(w.y, w.e, w.e, linalg.Matrix{})
 	copy(phi[:p], a)
-	at := -1
 	for i := range w.d {
-		at += i + 1
-		phi[at] *= 2
+		phi[Triangle(i+1)-1] *= 2 // the diagonal
 	}
 	b.PackLower32(phi[p:2*p], w.y, 1, 1)
 }
 
-// gradient writes ∂L/∂a to da, given the stored row a and dphi = ∂L/∂φ (the derivatives by the entries of φ as they
-// are stored, one for both E_ij and E_ji). da and dphi do not overlap.
+// gradient writes ∂L/∂a to da, given the stored row a and dphi = ∂L/∂φ. An entry of dphi is the
+// derivative with respect to a stored entry of φ, which stands for both E_ij and E_ji. da and dphi
+// must not overlap.
 //
-// With γ₁, γ₂ the halves of dphi and G the symmetric matrix with G_ij = γ₂_ij off and 2γ₂_ii on the
-// diagonal, ∂L/∂a_ij is γ₁_ij + (G E + E G)_ij for i > j and 2γ₁_ii + (G E + E G)_ii on the diagonal.
-// (L's derivative by the full matrix E is G₁ + G₂E + E G₂ with γ/2 off the diagonal, and dE = dA + dAᵀ.)
+// Let γ₁ and γ₂ be the halves of dphi and G the symmetric matrix with G_ij = γ₂_ij off the diagonal
+// and 2γ₂_ii on it. Then ∂L/∂a_ij is γ₁_ij + (G E + E G)_ij for i > j and 2γ₁_ii + (G E + E G)_ii
+// on the diagonal.
 func (w *featureTower) gradient(da, dphi, a []float32) {
 	b, p := w.backend, len(a)
 	b.UnpackSymmetric32(w.e, a, 2)
 	b.UnpackSymmetric32(w.g, dphi[p:2*p], 2)
 	b.MatMul32(w.y, w.g, w.e, linalg.Matrix{})
-	b.AddTranspose32(w.y) // E G is the transpose of G E
+	b.AddTranspose32(w.y) // E G = (G E)ᵀ
 	b.PackLower32(da[:p], w.y, 1, 1)
 	b.Axpy(da[:p], 1, dphi[:p])
-	at := -1
 	for i := range w.d {
-		at += i + 1
+		at := Triangle(i+1) - 1 // on the diagonal
 		da[at] = w.y.Row(i)[i] + 2*dphi[at]
 	}
 }
 
-// queryTower computes ψ of the queries of one side and relation after another. It belongs to one goroutine.
+// queryTower computes ψ of queries, for one side and relation at a time. It belongs to one
+// goroutine.
 type queryTower struct {
 	backend *linalg.Backend
 	d       int
@@ -200,15 +202,15 @@ func newQueryTower(b *linalg.Backend, d int) *queryTower {
 	return w
 }
 
-// begin prepares for queries of one side of relation r; tensors are Rʰ, Rᵗ and, for MQuinE, Rᶜ of
-// all relations.
+// begin prepares for queries of one side and of relation r. tensors holds Rʰ, Rᵗ and, for MQuinE,
+// Rᶜ of all relations.
 func (w *queryTower) begin(side kg.Side, tensors [][]float32, r int32) {
 	for i := range tensors {
 		readRelation(w.backend, w.relation[i], w.temp, tensors, i, r, side, i == rt)
 	}
 }
 
-// query writes ψ of an anchor, given by its packed A, and returns c.
+// query writes ψ of an anchor, given by its stored row, and returns c.
 func (w *queryTower) query(psi, anchor []float32) (c float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
@@ -222,12 +224,13 @@ func (w *queryTower) query(psi, anchor []float32) (c float64) {
 	return -b.Dot(w.a.Data, w.a.Data)
 }
 
-// gradientTower takes the gradients of ψ and c back to the parameters, for the queries of one side and
-// relation after another. It belongs to one goroutine.
+// gradientTower propagates the gradients of ψ and c back to the parameters, for one side and
+// relation at a time. It belongs to one goroutine.
 //
-// Products that share a factor are one, with the other factors side by side, so that columns are padded
-// once: [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] takes five AVX-512 vectors for d = 38, A and B apart take six.
-// queryTower keeps them apart, because c has the bits of a sum over A's memory, padding included.
+// Products that share a factor run as one product, with the other factors side by side, so that
+// columns are padded once. For d = 38, [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] needs five AVX-512 vectors a
+// row, and separate products need six. queryTower keeps A and B apart, because its c sums over A's
+// memory, padding included.
 type gradientTower struct {
 	backend *linalg.Backend
 	d       int
@@ -241,8 +244,8 @@ type gradientTower struct {
 	ab, dab         linalg.Matrix // [A, B] and [∂A, ∂B]
 	p               linalg.Matrix // [P1, P2]
 
-	// The sums of the queries since begin, if there was any: [H ∂A, H ∂B] = [∂Rʰ, ∂Rᶜ] and
-	// [∂A, ∂B], where ∂B = −∂Rᵗ.
+	// sum and sumAB are sums over the queries since begin, valid if summed: [H ∂A, H ∂B] = [∂Rʰ,
+	// ∂Rᶜ] and [∂A, ∂B], where ∂B = −∂Rᵗ.
 	sum, sumAB linalg.Matrix
 	summed     bool
 }
@@ -261,7 +264,7 @@ func newGradientTower(b *linalg.Backend, d int) *gradientTower {
 func (w *gradientTower) left(m linalg.Matrix) linalg.Matrix  { return m.Columns(0, w.d) }
 func (w *gradientTower) right(m linalg.Matrix) linalg.Matrix { return m.Columns(w.d, 2*w.d) }
 
-// begin prepares for queries of one side of relation r, as queryTower.begin does, and sets the sums to zero.
+// begin prepares for queries as queryTower.begin does, and clears the sums.
 func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
 	w.side, w.summed = side, false
 	readRelation(w.backend, w.right(w.negated), w.temp, tensors, rt, r, side, true)
@@ -273,14 +276,15 @@ func (w *gradientTower) begin(side kg.Side, tensors [][]float32, r int32) {
 	}
 }
 
-// gradient writes the gradient of a query's anchor to out, given dpsi = ∂L/∂ψ and dc = ∂L/∂c, and adds the relation's
-// gradients to the sums. It changes dpsi, and out may be the first part of it.
+// gradient writes the gradient of a query's anchor to out, given dpsi = ∂L/∂ψ and dc = ∂L/∂c, and
+// adds the relation's gradients to the sums. It modifies dpsi, and out may overlap the beginning of
+// dpsi.
 func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b, p := w.backend, len(anchor)
 	b.UnpackSymmetric32(w.entity, anchor, 2)
 	b.MatMul32(w.ab, w.entity, w.relation, w.negated)
-	// With P1 and P2 the symmetric matrices packed in dpsi:
-	// ∂A = −2 (B P1 + dc A), ∂B = −2 (B P2 + A P1).
+	// With P1 and P2 the symmetric matrices packed in dpsi: ∂A = −2 (B P1 + dc A), ∂B = −2 (B
+	// P2 + A P1).
 	b.Scale(dpsi, -2)
 	b.UnpackSymmetric32(w.left(w.p), dpsi[:p], 1)
 	b.UnpackSymmetric32(w.right(w.p), dpsi[p:2*p], 1)
@@ -304,8 +308,8 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.PackLower32(out[:p], w.x, 1, 1)
 }
 
-// end writes the sum of the relation's gradients since begin, of one query at least, one matrix after
-// the other.
+// end writes the sums of the relation's gradients since begin, one matrix after another. There must
+// have been at least one query.
 func (w *gradientTower) end(out []float32) {
 	sums := [3]linalg.Matrix{rh: w.left(w.sum), rt: w.right(w.sumAB), rc: w.right(w.sum)}
 	n := w.d * w.d
@@ -326,8 +330,9 @@ func (w *gradientTower) end(out []float32) {
 	}
 }
 
-// readRelation writes matrix i of relation r, or of its inverse for head queries, or its negative, to dst. Nothing else
-// may write to temp: the padding after its rows is zero, and a transpose makes it the padding after dst's columns.
+// readRelation writes matrix i of relation r to dst: of the inverse relation for head queries, and
+// negated if negative is set. Nothing else may write to temp, because a transpose turns the zero
+// padding of its rows into the padding of dst.
 func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side,
 	negative bool) {
 	d, to := dst.Rows, dst

@@ -14,15 +14,17 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Queries and their gradients are the formulas of docs/training.md, which gonum computes in float64, with
-// two and with three matrices a relation, on both sides, and whatever the towers were used for before.
+// Queries and their gradients follow the formulas of docs/models/mquine.md, computed by gonum in
+// float64: with two and three matrices a relation, on both sides, and after other uses of the
+// towers.
 func TestTowers(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	for _, b := range backends {
 		for _, matrices := range []int{2, 3} {
 			for _, d := range []int{1, 7, 8, 9, 15, 16, 17, 24, 31, 38, 40} {
-				t.Run(fmt.Sprint(b.Tier, " ", matrices, " ", d), func(t *testing.T) { conformTowers(t, b, matrices, d) })
+				t.Run(fmt.Sprint(b.Tier, " ", matrices, " ", d),
+					func(t *testing.T) { conformTowers(t, b, matrices, d) })
 			}
 		}
 	}
@@ -50,7 +52,7 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 		relation := relationOf(tensors, d, int(r), side)
 		query.begin(side, tensors, r)
 		back.begin(side, tensors, r)
-		if round == 3 { // begin has to clear NaN from the sums
+		if round == 3 { // begin must clear NaN from the sums
 			back.gradient(make([]float32, p), normals(p), normals(2*p), math.NaN())
 			back.begin(side, tensors, r)
 		}
@@ -85,12 +87,14 @@ func conformTowers(t *testing.T, b *kernel.Backend, matrices, d int) {
 			if side == kg.Head {
 				want = sum(inverseSign[inverted[i]], sums[inverted[i]].T(), 0, sums[i])
 			}
-			near(t, want, func(row, col int) float32 { return out[(i*d+row)*d+col] }, false, fmt.Sprint("gradient of matrix ", i))
+			near(t, want, func(row, col int) float32 { return out[(i*d+row)*d+col] }, false,
+				fmt.Sprint("gradient of matrix ", i))
 		}
 	}
 }
 
-// relationOf returns the matrices of a relation, or of its inverse for head queries; one that is missing is zero.
+// relationOf returns the matrices of a relation or, for head queries, of its inverse. A missing
+// matrix is zero.
 func relationOf(tensors [][]float32, d, r int, side kg.Side) (relation [3]mat.Matrix) {
 	for i := range relation {
 		k, sign := i, 1.0
@@ -110,7 +114,7 @@ func relationOf(tensors [][]float32, d, r int, side kg.Side) (relation [3]mat.Ma
 	return relation
 }
 
-// symmetricOf unpacks a lower triangle, its diagonal multiplied.
+// symmetricOf unpacks a lower triangle and multiplies its diagonal.
 func symmetricOf(packed []float32, diagonal float64, d int) mat.Matrix {
 	m := mat.NewSymDense(d, nil)
 	at := 0
@@ -139,7 +143,8 @@ func sum(a float64, x mat.Matrix, b float64, y mat.Matrix) *mat.Dense {
 	return &u
 }
 
-// nearTriangle compares a packed lower triangle, whose entries off the diagonal are multiplied by factor.
+// nearTriangle compares want, with entries off the diagonal multiplied by factor, with a packed
+// lower triangle.
 func nearTriangle(t *testing.T, want *mat.Dense, factor float64, got []float32, what string) {
 	t.Helper()
 	want.Apply(func(i, j int, v float64) float64 {
@@ -151,7 +156,7 @@ func nearTriangle(t *testing.T, want *mat.Dense, factor float64, got []float32, 
 	near(t, want, func(i, j int) float32 { return got[i*(i+1)/2+j] }, true, what)
 }
 
-// near allows a part of the largest entry.
+// near compares matrices with a tolerance relative to the largest entry.
 func near(t *testing.T, want mat.Matrix, got func(i, j int) float32, lower bool, what string) {
 	t.Helper()
 	most := max(mat.Max(want), -mat.Min(want))
@@ -165,7 +170,7 @@ func near(t *testing.T, want mat.Matrix, got func(i, j int) float32, lower bool,
 	}
 }
 
-// symmetricFeatures returns the features of the stored row a in float64, by plain loops.
+// symmetricFeatures computes the features of the stored row a in float64, with plain loops.
 func symmetricFeatures(a []float64, d int) []float64 {
 	e := make([]float64, d*d)
 	at := 0
@@ -190,7 +195,7 @@ func symmetricFeatures(a []float64, d int) []float64 {
 	return phi
 }
 
-// Features and their gradients are the definition's, computed in float64.
+// Features and their gradients agree with their definition in float64.
 func TestFeatureTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -199,7 +204,7 @@ func TestFeatureTower(t *testing.T) {
 		for _, d := range []int{1, 2, 3, 7, 8, 9, 16, 18, 20, 35, 38, 40, 65} {
 			s := newFeatureTower(linalg.New(b), d)
 			p := d * (d + 1) / 2
-			for range 2 { // a second time: what the first left behind does not matter
+			for range 2 { // the second time, scratch memory holds results of the first
 				a, gphi, phi, ga := make([]float32, p), make([]float32, 2*p), make([]float32, 2*p), make([]float32, p)
 				wide := make([]float64, p)
 				for i := range a {
@@ -215,7 +220,7 @@ func TestFeatureTower(t *testing.T) {
 					require.InDelta(t, w, phi[i], 3e-6*float64(d+1), "d = %d: feature %d", d, i)
 				}
 
-				// L = gphi·φ is quadratic in a, so that central differences are exact but for rounding.
+				// L = gphi·φ is quadratic in a, so central differences are exact up to rounding.
 				loss := func() (sum float64) {
 					for i, f := range symmetricFeatures(wide, d) {
 						sum += float64(gphi[i]) * f

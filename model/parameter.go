@@ -2,7 +2,7 @@ package model
 
 import "github.com/mquine/mquine/model/initial"
 
-// Axis tells what the rows of a parameter belong to.
+// Axis says what the rows of a parameter belong to.
 type Axis uint8
 
 const (
@@ -18,17 +18,16 @@ const (
 type Parameter struct {
 	Name string
 	Axis Axis
-	// Row has the extents of a row.
+	// Row holds the extents of a row.
 	Row []int
-	// Initial is the distribution with which training begins; nil for zeros.
+	// Initial draws the values of a new model; nil means zeros.
 	Initial initial.Distribution
-	// Scatter makes the entities of a cluster from its centre (package train/clustered); nil for
-	// initial.Nearby. Parameters of other axes have none.
+	// Scatter places the entities of a cluster around its centre (package train/clustered); nil
+	// means initial.Nearby. Only PerEntity parameters use it.
 	Scatter initial.Scatter
-	// Frozen marks what training does not move by gradients: statistics such as the running means of
-	// batch normalisation.
+	// Frozen marks a parameter without gradients, such as the running means of batch normalisation.
 	Frozen bool
-	// Rows is the number of rows: N, R or 1. Parameters sets it, from the axis.
+	// Rows is the number of rows: N, R or 1. Spec.Parameters sets it from Axis.
 	Rows int
 }
 
@@ -44,8 +43,8 @@ func (p Parameter) Width() int {
 // Len returns the number of elements.
 func (p Parameter) Len() int { return p.Rows * p.Width() }
 
-// Dims returns the extents of the tensor: the number of rows, unless the parameter is global, and the
-// extents of a row.
+// Dims returns the shape of the tensor: Rows and the extents of a row, or only the latter for a
+// Global parameter.
 func (p Parameter) Dims() []int {
 	if p.Axis == Global {
 		return p.Row

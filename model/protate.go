@@ -10,17 +10,18 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// pRotatE (Sun et al., 2019): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d phases, with a learned
-// modulus m > 0. The rows of entities and relations are phases, scaled so that the embedding range
-// stands for π.
+// pRotatE (Sun et al., 2019; docs/models/protate.md): score γ − m Σ|sin(θ_h + θ_r − θ_t)| over d
+// phases, with a modulus m > 0. The rows of entities and relations are phases, scaled so that the
+// embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
 // authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems
-// x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r, v = x c_t − y s_t; minus the chain over i from 0 of
-// |v_i|. The modulus is no part of it: it scales all scores and would only round them once more.
+// x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t; the score is minus the chain
+// over i from 0 of |v_i|. The modulus is not part of it, because it would only round all scores
+// once more.
 //
-// Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails, with a = θ_h + θ_r, ψ = (sin a,
-// −cos a); for heads, with a = θ_r − θ_t, ψ = (sin a, cos a).
+// Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails ψ = (sin α, −cos α) with
+// α = θ_h + θ_r; for heads ψ = (sin α, cos α) with α = θ_r − θ_t.
 
 var pRotatE = &Spec{
 	Name: "protate", Score: "γ − m Σ|sin(θ_h + θ_r − θ_t)|", MaxDim: maxVectorDim,
@@ -30,33 +31,31 @@ var pRotatE = &Spec{
 		list[entityTable].Scatter = initial.NearbyPhases(phaseRange.Of(c))
 		return list
 	},
-	// A larger γ makes the modulus larger, which training does not move: a softmax needs scores that differ.
+	// Training does not move the modulus. A larger γ makes it larger, so that scores differ enough
+	// for a softmax.
 	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
-	Build:  func(t Tables) Model { return &pRotatEModel{t, mistypedPi / phaseRange.Of(t.config)} },
+	Build:  func(t Tables) Model { return &pRotatEModel{phaseTable{t, mistypedPi / phaseRange.Of(t.config)}} },
 	Start:  marginStart,
 }
 
-// modulus is the factor m of the distance, or 0 if it is not known.
+// modulus is the factor m of the distance, or 0 if it is unknown.
 var modulus = &HyperParameter{
-	Key: Modulus, Help: "`factor` of the distance, 0 if it is not known; it never changes a rank",
-	Missing: "the checkpoint lacks the modulus of pRotatE, which changes no rank: " +
-		"the scores are −Σ|sin(θ_h + θ_r − θ_t)|",
+	Key: Modulus, Help: "`factor` of the distance, 0 if unknown; it never changes a rank",
+	Missing: "the checkpoint lacks the modulus of pRotatE: scores are −Σ|sin(θ_h + θ_r − θ_t)|; " +
+		"ranks do not depend on it",
 	Initial: func(c Config) float64 { return 0.5 * phaseRange.Of(c) }, Least: 0, Most: math.MaxFloat64,
 }
 
-// mistypedPi is π as the code of the authors has it.
+// mistypedPi is π as the authors' code types it.
 const mistypedPi = 3.14159262358979323846
 
-type pRotatEModel struct {
-	Tables
-	unit float64 // the phase that a value of 1 stands for
-}
+type pRotatEModel struct{ phaseTable }
 
 func (m *pRotatEModel) Tower(kg.Side) Tower {
 	return Tower{Compare: Phase, Psi: 2 * m.config.Dim, Phi: 2 * m.config.Dim}
 }
 
-// Score returns γ − m Σ|sin(θ_h + θ_r − θ_t)|, or −Σ|sin(θ_h + θ_r − θ_t)| if m is not known.
+// Score returns γ − m Σ|sin(θ_h + θ_r − θ_t)|, or −Σ|sin(θ_h + θ_r − θ_t)| if m is unknown.
 func (m *pRotatEModel) Score(reference float64) float64 {
 	factor := modulus.Of(m.config)
 	if factor == 0 {
@@ -68,31 +67,22 @@ func (m *pRotatEModel) Score(reference float64) float64 {
 func (m *pRotatEModel) NewWorker(*kernel.Backend) Worker {
 	d := m.config.Dim
 	return OneByOne(&pRotatEWorker{
-		pRotatEModel: m, relation: -1,
-		rotation: newPhases(d), anchor: newPhases(d), entity: newPhases(d), sum: newPhases(d),
+		pRotatEModel: m, rotation: newRotation(d),
+		anchor: newPhases(d), entity: newPhases(d), sum: newPhases(d),
 	})
 }
 
 type pRotatEWorker struct {
 	*pRotatEModel
-	relation int32
-	rotation phases // of the relation
+	rotation rotation
 	entity   phases // scratch
-	// Of the reference's query, if prepared: the anchor, and for a tail query x and y.
-	prepared    bool
-	query       kg.Query
+	// anchor belongs to the last query. sum is x and y of a head and a relation: after a tail
+	// query, of its head.
+	last        lastQuery
 	anchor, sum phases
 }
 
-func (w *pRotatEWorker) rotate(r int32) phases {
-	if w.relation != r {
-		w.relation = r
-		w.rotation.set(w.Row(relationTable, r), w.unit)
-	}
-	return w.rotation
-}
-
-// Feature writes cosines and sines; the entity's size is what the rounding to float32 moves them.
+// Feature writes cosines and sines. The size is the change of φ by the rounding to float32.
 func (w *pRotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	w.entity.set(w.Row(entityTable, e), w.unit)
 	var changes float64
@@ -106,7 +96,7 @@ func (w *pRotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size floa
 }
 
 func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
-	r := w.rotate(q.Relation)
+	r := w.rotation.of(&w.phaseTable, q.Relation)
 	w.entity.set(w.Row(entityTable, q.Anchor), w.unit)
 	var changes float64
 	for i, c := range w.entity.cos {
@@ -123,16 +113,15 @@ func (w *pRotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(cos)
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/numerics.md, section 8.
-	const second = 1 + 1e-6 // what the roundings of ψ and φ do to each other
+	// docs/models/protate.md, "Slack".
+	const second = 1 + 1e-6 // bounds the norms of pairs
 	d := w.config.Dim
 	return Slack{changes*second + float64(d)*gamma(d+20), second, 0}
 }
 
 func (w *pRotatEWorker) Reference(q kg.Query, e int32) float64 {
-	r := w.rotate(q.Relation)
-	if !w.prepared || w.query != q {
-		w.prepared, w.query = true, q
+	r := w.rotation.of(&w.phaseTable, q.Relation)
+	if !w.last.keep(q) {
 		w.anchor.set(w.Row(entityTable, q.Anchor), w.unit)
 		if q.Side == kg.Tail {
 			w.sum.add(w.anchor, r)
@@ -151,7 +140,7 @@ func (w *pRotatEWorker) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// add makes p the sums of the phases a and b.
+// add sets p to the sums of the phases a and b.
 func (p phases) add(a, b phases) {
 	for i := range p.cos {
 		p.sin[i] = float64(a.sin[i]*b.cos[i]) + float64(a.cos[i]*b.sin[i])
@@ -159,8 +148,8 @@ func (p phases) add(a, b phases) {
 	}
 }
 
-// Training: φ as in ranking, and ψ multiplied by the modulus m, which stays as it is, so that the score is
-// −m Σ|sin(θ_h + θ_r − θ_t)|. Phases have no penalty.
+// Training has the same φ as ranking, and ψ multiplied by the modulus m, so the score
+// is −m Σ|sin(θ_h + θ_r − θ_t)|. The modulus stays fixed. Phases have no penalty.
 
 func (m *pRotatEModel) Training() Training {
 	return distanceTraining(linalg.DistancePhase, 2*m.config.Dim, NoPenalty)
@@ -191,7 +180,7 @@ func (w *pRotatETraining) FeatureGradient(dEntity, dPhi, phi []float32, _ int32)
 	}
 }
 
-// phase returns m times the sine and the cosine of the phase of ψ, θ_h + θ_r or θ_r − θ_t.
+// phase returns m times the sine and the cosine of the phase α of ψ.
 func (w *pRotatETraining) phase(anchor []float32, i int) (sin, cos float32) {
 	s, c := sinCos(float64((float64(w.r[i]) + float64(float64(w.sign())*float64(anchor[i]))) * w.unit))
 	return w.modulus * float32(s), w.modulus * float32(c)

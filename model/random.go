@@ -8,9 +8,9 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// Random returns a model with the parameters with which training begins, drawn in the order of
-// Parameters; hyper-parameters that c lacks are those of InitialConfig. A model without entities or
-// without relations is an error.
+// Random returns a model with randomly initialised parameters, drawn in the order of Parameters. It
+// completes the hyper-parameters as InitialConfig does. The model must have at least one entity and
+// one relation.
 func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
 	c, err := InitialConfig(c)
 	if err != nil {
@@ -22,7 +22,7 @@ func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
 	}
 	if c.Entities == 0 || c.Relations == 0 {
 		return nil, fmt.Errorf("a model needs entities and relations, and there are %d entities and %d relations: "+
-			"take a data set with triples", c.Entities, c.Relations)
+			"use a data set with triples", c.Entities, c.Relations)
 	}
 	source := initial.NewSource(seed, 0)
 	tensors := make([][]float32, len(parameters))

@@ -9,19 +9,19 @@ import (
 // specs are the registered models.
 var specs = []*Spec{mquine, mquade, transeL1, transeL2, distMult, complEx, rotatE, pRotatE}
 
-// Register adds a model of another package, before any model is used. It panics if there is one of that
-// name.
+// Register adds a model of another package. Call it before any model is used. It panics if the name
+// is taken.
 func Register(s *Spec) {
 	if _, err := Lookup(s.Name); err == nil {
-		panic("model: " + s.Name + " is registered already")
+		panic("model: " + s.Name + " is already registered")
 	}
 	specs = append(specs, s)
 }
 
-// Specs returns the registered models, in their order.
+// Specs returns the registered models, in the order of their registration.
 func Specs() []*Spec { return slices.Clone(specs) }
 
-// Names returns the names of the registered models, in their order.
+// Names returns the names of the registered models, in the order of Specs.
 func Names() []string {
 	names := make([]string, len(specs))
 	for i, s := range specs {
@@ -30,7 +30,7 @@ func Names() []string {
 	return names
 }
 
-// Lookup returns the registered model of a name.
+// Lookup returns the registered model with the given name.
 func Lookup(name string) (*Spec, error) {
 	i := slices.IndexFunc(specs, func(s *Spec) bool { return s.Name == name })
 	if i < 0 {
@@ -39,7 +39,7 @@ func Lookup(name string) (*Spec, error) {
 	return specs[i], nil
 }
 
-// HyperParameters returns the hyper-parameters of all registered models, once each.
+// HyperParameters returns the hyper-parameters of all registered models, one for each key.
 func HyperParameters() []*HyperParameter {
 	var list []*HyperParameter
 	for _, s := range specs {
@@ -52,7 +52,7 @@ func HyperParameters() []*HyperParameter {
 	return list
 }
 
-// ScoreNotes says what the scores of a model lack for want of hyper-parameters.
+// ScoreNotes returns a note for each hyper-parameter whose absence changes the printed scores.
 func ScoreNotes(c Config) []string {
 	var notes []string
 	if s, err := Lookup(c.Model); err == nil {
@@ -65,7 +65,7 @@ func ScoreNotes(c Config) []string {
 	return notes
 }
 
-// Parameters is Spec.Parameters of the model that c names.
+// Parameters calls Spec.Parameters of the model that c names.
 func Parameters(c Config) ([]Parameter, error) {
 	s, err := Lookup(c.Model)
 	if err != nil {
@@ -74,7 +74,7 @@ func Parameters(c Config) ([]Parameter, error) {
 	return s.Parameters(c)
 }
 
-// New is Spec.New of the model that c names.
+// New calls Spec.New of the model that c names.
 func New(c Config, tensors [][]float32) (Model, error) {
 	s, err := Lookup(c.Model)
 	if err != nil {
@@ -83,7 +83,7 @@ func New(c Config, tensors [][]float32) (Model, error) {
 	return s.New(c, tensors)
 }
 
-// InitialConfig is Spec.Initial of the model that c names, checked.
+// InitialConfig calls Spec.Initial of the model that c names and checks the result.
 func InitialConfig(c Config) (Config, error) {
 	s, err := Lookup(c.Model)
 	if err != nil {

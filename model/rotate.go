@@ -9,30 +9,27 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// RotatE (Sun et al., 2019): score γ − Σ|h_i r_i − t_i| over k complex numbers, where |r_i| = 1. The
-// row of an entity is k real, then k imaginary parts; that of a relation is k phases, scaled so that
-// the embedding range stands for π.
+// RotatE (Sun et al., 2019; docs/models/rotate.md): score γ − Σ|h_i r_i − t_i| over k complex
+// numbers with |r_i| = 1. The row of an entity is k real, then k imaginary parts. The row of a
+// relation is k phases, scaled so that the embedding range stands for π.
 //
-// Reference, in float64, every operation rounded: the phase is value · (π / range), c and s are its
-// cosine and sine by sinCos; re = (h_re c − h_im s) − t_re, im = (h_re s + h_im c) − t_im; minus the
-// chain over i from 0 of √(re² + im²).
+// Reference, in float64, every operation rounded: the phase is value · (π / range), and c and s are
+// its cosine and sine by sinCos; re = (h_re c − h_im s) − t_re and im = (h_re s + h_im c) − t_im;
+// the score is minus the chain over i from 0 of √(re² + im²).
 //
-// Towers: q = h∘r for tails and t∘conj(r) for heads; ψ = q and φ = e, real and imaginary parts next
-// to each other.
+// Towers: ψ = h∘r for tails and t∘conj(r) for heads, and φ = e, both with the imaginary part of
+// each number next to its real part.
 
 var rotatE = &Spec{
 	Name: "rotate", Score: "γ − Σ|h_i r_i − t_i|", MaxDim: maxVectorDim,
 	Hyper:   []*HyperParameter{margin, phaseRange},
 	Tensors: vectors(2, 1),
 	Recipe:  vectorRecipe(map[string]string{"dim": "128"}),
-	Build:   func(t Tables) Model { return &rotatEModel{t, math.Pi / phaseRange.Of(t.config)} },
+	Build:   func(t Tables) Model { return &rotatEModel{phaseTable{t, math.Pi / phaseRange.Of(t.config)}} },
 	Start:   marginStart,
 }
 
-type rotatEModel struct {
-	Tables
-	unit float64 // the phase that a value of 1 stands for
-}
+type rotatEModel struct{ phaseTable }
 
 func (m *rotatEModel) Tower(kg.Side) Tower {
 	return Tower{Compare: GroupNorm, Psi: 2 * m.config.Dim, Phi: 2 * m.config.Dim}
@@ -44,46 +41,32 @@ func (m *rotatEModel) Score(reference float64) float64 { return margin.Of(m.conf
 func (m *rotatEModel) NewWorker(*kernel.Backend) Worker {
 	k := m.config.Dim
 	return OneByOne(&rotatEWorker{
-		rotatEModel: m, relation: -1,
-		rotation: newPhases(k), re: make([]float64, k), im: make([]float64, k),
+		rotatEModel: m, rotation: newRotation(k), re: make([]float64, k), im: make([]float64, k),
 	})
 }
 
 type rotatEWorker struct {
 	*rotatEModel
-	relation int32
-	rotation phases // of the relation
-	// h∘r of the reference's tail query, if prepared.
-	prepared bool
-	query    kg.Query
-	re, im   []float64
+	rotation rotation
+	re, im   []float64 // h∘r: after a tail query, of its head
+	last     lastQuery
 }
 
-func (w *rotatEWorker) rotate(r int32) phases {
-	if w.relation != r {
-		w.relation = r
-		w.rotation.set(w.Row(relationTable, r), w.unit)
-	}
-	return w.rotation
-}
-
-// Feature interleaves the entity's row; its size is Σ|e_i|.
+// Feature interleaves the entity's row. The size is Σ|e_i|.
 func (w *rotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
-	re, im := halves(w.Row(entityTable, e))
-	for i := range re {
-		phi[2*i], phi[2*i+1] = re[i], im[i]
-	}
-	return fmath.PairNorm(re, im)
+	row := w.Row(entityTable, e)
+	interleave(phi, row)
+	return fmath.PairNorm(halves(row))
 }
 
 func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
-	r := w.rotate(q.Relation)
+	r := w.rotation.of(&w.phaseTable, q.Relation)
 	aRe, aIm := halves(w.Row(entityTable, q.Anchor))
 	var changes float64
 	for i := range aRe {
 		a, b := float64(aRe[i]), float64(aIm[i])
 		c, s := r.cos[i], r.sin[i]
-		if q.Side == kg.Head { // the conjugate
+		if q.Side == kg.Head { // rotate by the conjugate
 			s = -s
 		}
 		var x, y float64
@@ -91,26 +74,25 @@ func (w *rotatEWorker) Query(q kg.Query, psi []float32) Slack {
 		psi[2*i+1], y = round(float64(a*s) + float64(b*c))
 		changes += math.Sqrt(x*x + y*y)
 	}
-	// docs/numerics.md, section 7.
+	// docs/models/rotate.md, "Slack".
 	kappa := gamma(w.config.Dim + 20)
 	return Slack{changes*fmath.NormSlack + kappa*fmath.PairNorm(aRe, aIm), kappa, 0}
 }
 
 func (w *rotatEWorker) Reference(q kg.Query, e int32) float64 {
-	r := w.rotate(q.Relation)
+	r := w.rotation.of(&w.phaseTable, q.Relation)
 	if q.Side == kg.Tail {
-		if !w.prepared || w.query != q {
-			w.prepared, w.query = true, q
+		if !w.last.keep(q) {
 			w.product(w.Row(entityTable, q.Anchor), r)
 		}
 		return w.distance(w.Row(entityTable, e))
 	}
-	w.prepared = false
+	w.last.kept = false
 	w.product(w.Row(entityTable, e), r)
 	return w.distance(w.Row(entityTable, q.Anchor))
 }
 
-// product computes h∘r.
+// product writes h∘r to re and im.
 func (w *rotatEWorker) product(h []float32, r phases) {
 	hRe, hIm := halves(h)
 	for i := range hRe {
@@ -121,7 +103,7 @@ func (w *rotatEWorker) product(h []float32, r phases) {
 	}
 }
 
-// distance returns the reference score of h∘r and t.
+// distance returns the reference score of h∘r, which is in re and im, and t.
 func (w *rotatEWorker) distance(t []float32) float64 {
 	tRe, tIm := halves(t)
 	var sum float64
@@ -132,8 +114,8 @@ func (w *rotatEWorker) distance(t []float32) float64 {
 	return -sum
 }
 
-// Training: ψ = a∘(c + is), with the sine s of the inverse relation for heads, and φ are interleaved as in ranking. The
-// penalties of a triple are sums over its entities, since |r_i| = 1: frobenius ‖h‖² + ‖t‖², and n3 Σ|h_i|³ + Σ|t_i|³.
+// Training has the same ψ and φ as ranking. The penalties of a triple are sums over its entities,
+// because |r_i| = 1: frobenius ‖h‖² + ‖t‖², and n3 Σ|h_i|³ + Σ|t_i|³.
 
 func (m *rotatEModel) Training() Training {
 	return distanceTraining(linalg.DistanceGroupNorm, 2*m.config.Dim, NoPenalty, Frobenius, N3)
@@ -142,7 +124,7 @@ func (m *rotatEModel) Training() Training {
 func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
 	k := m.config.Dim
 	return &rotatETraining{
-		tableTraining: newTableTraining(&m.Tables, b, p), unit: m.unit,
+		tableTraining: newComplexTraining(&m.Tables, b, p), unit: m.unit,
 		cos: make([]float32, k), sin: make([]float32, k), dAnchor: make([]float32, 2*k),
 	}
 }
@@ -150,15 +132,12 @@ func (m *rotatEModel) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWo
 type rotatETraining struct {
 	tableTraining
 	unit     float64
-	cos, sin []float32 // of the relation, or of its inverse for head queries
-	dAnchor  []float32 // of a query
+	cos, sin []float32 // of the relation; for head queries, of its inverse
+	dAnchor  []float32 // scratch
 }
 
 func (w *rotatETraining) Features(phi []float32, e int32) {
-	re, im := halves(w.Row(entityTable, e))
-	for i := range re {
-		phi[2*i], phi[2*i+1] = re[i], im[i]
-	}
+	interleave(phi, w.Row(entityTable, e))
 }
 
 func (w *rotatETraining) FeatureGradient(dEntity, dPhi, _ []float32, _ int32) {
@@ -190,7 +169,7 @@ func rotate(a, b, c, s float32) (re, im float32) {
 	return float32(a*c) - float32(b*s), float32(a*s) + float32(b*c)
 }
 
-// QueryGradient turns ∂ψ back by the phase θ, and moves θ along the tangent iψ.
+// QueryGradient rotates ∂ψ back by the phase θ. Moving θ moves ψ along the tangent iψ.
 func (w *rotatETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
 	re, im := halves(anchor)
 	dRe, dIm := halves(w.dAnchor)
@@ -204,9 +183,5 @@ func (w *rotatETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ flo
 	copy(dAnchor, w.dAnchor)
 }
 
-func (w *rotatETraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
-	return w.penalty.addComplex(dEntity, w.Row(entityTable, e), weight)
-}
-
-// RelationPenalty is 0: phases have none.
+// RelationPenalty returns 0, because phases have no penalty.
 func (w *rotatETraining) RelationPenalty([]float32, int32, float64) float64 { return 0 }

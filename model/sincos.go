@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// sinCos returns the sine and the cosine of x, each to within one unit in the last place. It is
-// defined for all finite x and has the same bits on every build and processor, unlike that of
-// package math: angles are reduced in integers, and everything else is float64 operations that
-// IEEE 754 rounds, with explicit conversions where a compiler could fuse two of them.
+// sinCos returns the sine and the cosine of x, each to within one unit in the last place, for all
+// finite x. Unlike math.Sincos, it returns the same bits on every build and processor. It reduces
+// angles in integers and uses only float64 operations that IEEE 754 defines, with explicit
+// conversions where a compiler could fuse two of them.
 func sinCos(x float64) (sin, cos float64) {
 	a := math.Abs(x)
 	r, low, quadrant := a, 0.0, uint64(0)
@@ -27,11 +27,11 @@ func sinCos(x float64) (sin, cos float64) {
 	return math.Copysign(1, x) * sin, cos
 }
 
-// sinCosOctant returns the sine and the cosine of r + low for |r| ≤ π/4 and a low that is at most
-// one unit in the last place of r.
+// sinCosOctant returns the sine and the cosine of r + low for |r| ≤ π/4, where low is at most one
+// unit in the last place of r.
 func sinCosOctant(r, low float64) (sin, cos float64) {
 	z := float64(r * r)
-	// Taylor's series; the next term is below 2⁻⁶² of the sum for |r| ≤ π/4.
+	// Taylor series. The next term is below 2⁻⁶² of the sum.
 	s := 1.0 / 355687428096000 // 17!
 	s = float64(s*z) - 1.0/1307674368000
 	s = float64(s*z) + 1.0/6227020800
@@ -48,25 +48,26 @@ func sinCosOctant(r, low float64) (sin, cos float64) {
 	c = float64(c*z) + 1.0/40320
 	c = float64(c*z) - 1.0/720
 	c = float64(c*z) + 1.0/24
-	// sin(r + low) = r + (r³ s + low cos r), where 1 − z/2 is close enough to cos r.
+	// sin(r + low) = r + (r³ s + low cos r), with 1 − z/2 for the last cosine.
 	half := float64(z / 2)
 	sin = r + (float64(float64(r*z)*s) + float64(low*(1-half)))
-	// cos(r + low) = 1 − z/2 + (z² c − low r), with what the first difference loses put back.
+	// cos(r + low) = 1 − z/2 + (z² c − low r), plus the rounding error of 1 − z/2.
 	w := 1 - half
 	cos = w + (((1 - w) - half) + (float64(float64(z*z)*c) - float64(low*r)))
 	return sin, cos
 }
 
-// reduce returns x = r + low + quadrant·π/2 modulo 2π, |r + low| ≤ π/4, for x > 2⁻¹⁰ (Payne and
-// Hanek). In units of π/2 the angle is x·2/π, of which only two binary digits before the point
-// and some after it matter: the product of the 53 digits of x with a window of those of 2/π.
+// reduce returns r, low and quadrant with x = r + low + quadrant·π/2 modulo 2π and |r + low| ≤ π/4,
+// for x > 2⁻¹⁰. It is the algorithm of Payne and Hanek: in units of π/2 the angle is x·2/π, and
+// only two bits before its binary point and some after it matter. They depend on the 53 bits of x
+// and a window of the bits of 2/π.
 func reduce(x float64) (r, low float64, quadrant uint64) {
 	b := math.Float64bits(x)
 	mantissa := b&(1<<52-1) | 1<<52
 	exponent := int(b>>52) - 1075 // x = mantissa · 2^exponent
 
-	// The window has 192 digits, from that of weight 2^(1−exponent), which is worth 2·mantissa.
-	// The digits before it are worth multiples of 4 quarter turns.
+	// The window has 192 bits. The first has weight 2^(1−exponent), and its product with x is
+	// 2·mantissa. Bits before the window contribute multiples of 4 quarter turns.
 	first := 64 + exponent - 2
 	word, shift := first/64, uint(first%64)
 	var window [3]uint64
@@ -74,8 +75,8 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 		window[i] = twoOverPi[word+i]<<shift | twoOverPi[word+i+1]>>(64-shift)
 	}
 
-	// turn is the product modulo 4, the point behind two binary digits; the digits that follow the
-	// window are worth less than 2⁻¹³⁷.
+	// turn is the product modulo 4, with two bits before the binary point. The bits after the
+	// window contribute less than 2⁻¹³⁷.
 	var turn [3]uint64
 	var carry uint64
 	high2, low2 := bits.Mul64(mantissa, window[2])
@@ -84,7 +85,7 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 	turn[1], carry = bits.Add64(low1, high2, 0)
 	turn[0], _ = bits.Add64(mantissa*window[0], high1, carry)
 
-	// The nearest quarter turn, and the rest in units of 2⁻¹²⁸ of one, with its sign.
+	// The nearest quarter turn, and the signed remainder f1:f0 in units of 2⁻¹²⁸ quarter turns.
 	quadrant = turn[0] >> 62
 	f1, f0 := turn[0]<<2|turn[1]>>62, turn[1]<<2|turn[2]>>62
 	negative := f1>>63 == 1
@@ -94,8 +95,8 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 		f1, _ = bits.Sub64(0, f1, carry)
 	}
 
-	// The rest times π/2. No float64 is so near to a multiple of π/2 that fewer than 64 digits
-	// remain after the leading zeros.
+	// The remainder times π/2. At least 64 bits follow its leading zeros, because no float64 is
+	// closer to a multiple of π/2.
 	zeros := bits.LeadingZeros64(f1)
 	if zeros == 64 {
 		zeros += bits.LeadingZeros64(f0)
@@ -105,7 +106,7 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 	}
 	angle, _ := bits.Mul64(f1, halfPi)
 	unit := math.Float64frombits(uint64(1023-63-zeros) << 52)
-	const last = 1<<11 - 1 // what the 53 digits of r leave
+	const last = 1<<11 - 1 // the bits beyond the 53 of r
 	r, low = float64(angle&^last)*unit, float64(angle&last)*unit
 	if negative {
 		r, low = -r, -low
@@ -116,7 +117,7 @@ func reduce(x float64) (r, low float64, quadrant uint64) {
 // halfPi is π/2 in units of 2⁻⁶³.
 const halfPi = 0xc90fdaa22168c235
 
-// twoOverPi is 2/π in words of 64 binary digits; the first is before the point.
+// twoOverPi is 2/π in words of 64 bits. The binary point follows the first word.
 var twoOverPi = [...]uint64{
 	0,
 	0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exact computes with math/big, in fixed point of 1,400 binary digits.
+// exact computes with math/big in fixed point, with 1,400 bits after the point.
 type exact struct{ pi *big.Int }
 
 const digits = 1400
@@ -37,7 +37,7 @@ func newExact() exact {
 	return exact{pi.Sub(pi, new(big.Int).Mul(arctan(239), big.NewInt(4)))}
 }
 
-// sinCos sums the series for x modulo 2π.
+// sinCos sums the Taylor series of x modulo 2π.
 func (e exact) sinCos(x float64) (sin, cos *big.Float) {
 	fixed, _ := new(big.Float).SetMantExp(new(big.Float).SetPrec(2*digits).SetFloat64(x), digits).Int(nil)
 	twoPi := new(big.Int).Lsh(e.pi, 1)
@@ -90,8 +90,10 @@ func TestSinCosWithinOneUlp(t *testing.T) {
 		x := float64(k) * math.Pi / 4
 		angles = append(angles, x, math.Nextafter(x, 0), math.Nextafter(x, math.Inf(1)))
 	}
-	// The float64 that is nearest to a multiple of π/2, the ends of the range, a phase of float32.
-	angles = append(angles, 0x1.6ac5b262ca1ffp+849, math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022, math.MaxFloat32*1e30)
+	// The float64 that is closest to a multiple of π/2, the ends of the range, and the largest
+	// phase of a float32.
+	angles = append(angles, 0x1.6ac5b262ca1ffp+849, math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022,
+		math.MaxFloat32*1e30)
 	worst := 0.0
 	for _, x := range angles {
 		sin, cos := sinCos(x)
@@ -117,7 +119,7 @@ func TestSinCosOfSmall(t *testing.T) {
 	}
 }
 
-// The bits are the same on every build: they are these.
+// Every build gives the same bits.
 func TestSinCosBits(t *testing.T) {
 	h := uint64(14695981039346656037)
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -15,9 +15,10 @@ import (
 	"github.com/mquine/mquine/model/internal/unrounded"
 )
 
-// The tests of this file compare slacks with exact errors, computed in math/big, of parameters that bring
-// the two close, so that they fail if a term of a slack is halved or missing (docs/numerics.md, section
-// 12). One tier is enough: the float64 kernels are equal on all.
+// The tests of this file compare slacks with exact errors, computed in math/big. Their parameters
+// bring the two close, so the tests fail if a term of a slack is halved or missing
+// (docs/numerics.md, "Tests of the bounds"). One tier is enough, because the float64 kernels are
+// equal on all tiers.
 
 // someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
@@ -26,7 +27,7 @@ func someBackend(t *testing.T) *kernel.Backend {
 	return backends[0]
 }
 
-// vector returns first, followed by n − 1 times rest.
+// vector returns first followed by n − 1 times rest.
 func vector(n int, first, rest float64) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -36,8 +37,8 @@ func vector(n int, first, rest float64) []float32 {
 	return x
 }
 
-// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. The comparison must
-// not be of class Dot unless float32 holds ψ and φ exactly, and c must be 0.
+// slackError compares the errors of both queries of the triple (0, 0, 1) with their slacks. For a
+// dot product, float32 must hold ψ and φ exactly. c must be 0.
 func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	w, triple := single(m, someBackend(t)), kg.Triple{Head: 0, Tail: 1}
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
@@ -50,8 +51,8 @@ func slackError(t *testing.T, m Model, ratio *exactly.Ratio) {
 	}
 }
 
-// A reference that loses half a unit in the last place in every sum: after a first term of 1, each of
-// the others is a tie that goes to the even 1.
+// The reference loses half a unit in the last place in every sum. The first term is 1, and each
+// other term is a tie that rounds to the even 1.
 func TestSlackOfSums(t *testing.T) {
 	const d = 512
 	zero := make([]float32, d)
@@ -61,7 +62,7 @@ func TestSlackOfSums(t *testing.T) {
 		least                float64
 	}{
 		{"distmult", vector(d, 1, 0x1p-26), vector(d, 1, 1), vector(d, 1, 0x1p-27), 0.99},
-		// The bound takes |h_re t_re| + |h_im t_im| for √2 times as large as the term can be.
+		// The bound of |e_re| + |e_im| is √2 times too large here.
 		{"complex", append(vector(d, 1, 0x1p-26), zero...), append(vector(d, 1, 1), zero...),
 			append(vector(d, 1, 0x1p-27), zero...), 0.69},
 		{"transe-l1", vector(d, 1, 0x1p-53), zero, vector(d, -0x1p-53, 0), 0.99},
@@ -76,7 +77,7 @@ func TestSlackOfSums(t *testing.T) {
 	}
 }
 
-// The changes that a model measures when it rounds to float32 may all have one direction.
+// The changes that a model measures when it rounds to float32 may all have the same sign.
 func TestSlackOfChanges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 4))
 	some := func(n int) func() []float32 {
@@ -109,8 +110,8 @@ func TestSlackOfChanges(t *testing.T) {
 	}
 }
 
-// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖² in the
-// features gains as much. Anchor and candidate share a distance of 1.
+// TransE-L2: every sum of the reference loses half a unit in the last place, and every sum of ‖e‖²
+// in the features gains as much. Anchor and candidate divide a distance of 1 between them.
 func TestSlackOfSquares(t *testing.T) {
 	const d = 512
 	root := math.Sqrt(kernel.U64)
@@ -118,7 +119,8 @@ func TestSlackOfSquares(t *testing.T) {
 		candidate := vector(d, c.share, c.share*root*(1+0x1p-12))
 		anchor := vector(d, c.share-1, root*((c.share-1)*(1-0x1p-11)+c.share*0x1p-11))
 		relation := make([]float32, d)
-		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate}, [][]float32{relation}).(*transEL2)
+		m := rows(t, Config{Model: "transe-l2", Dim: d}, [][]float32{anchor, candidate},
+			[][]float32{relation}).(*transEL2)
 		var ratio exactly.Ratio
 		for _, side := range []kg.Side{kg.Tail, kg.Head} { // the same, as the relation is 0
 			psi, phi := make([]float32, d+1), make([]float32, d+1)
@@ -130,7 +132,8 @@ func TestSlackOfSquares(t *testing.T) {
 			}
 			last := m.balance * squares
 			require.Equal(t, float32(last), phi[d])
-			score := exactly.Add(exactly.Dot(psi[:d], phi[:d]), exactly.Mul(exactly.Of(float64(psi[d])), exactly.Of(last)))
+			score := exactly.Add(exactly.Dot(psi[:d], phi[:d]),
+				exactly.Mul(exactly.Of(float64(psi[d])), exactly.Of(last)))
 			score = exactly.Sub(score, exactly.Dot(anchor, anchor)) // c = −‖q‖²
 			ratio.See(exactly.Sub(exactly.Of(m.Reference(q, 1)), score), slack.At(size))
 		}
@@ -138,12 +141,12 @@ func TestSlackOfSquares(t *testing.T) {
 	}
 }
 
-// MQuinE: in a head query, all sums of the reference (both products, both sums of squares) lose half a
-// unit in the last place, and those of the towers (B, BᵀB and T²) gain as much.
+// MQuinE: in a head query, all sums of the reference (both products and both sums of squares) lose
+// half a unit in the last place, and the sums of the towers (B, BᵀB and T²) gain as much.
 //
-// The first entry of anchor, candidate and Rᶜ is 1, and the rest of the first row and column is nearly
-// ω = √u, so that every summand after the first is nearly u, half a unit. The small diagonals decide on
-// which side of u it lies, and so whether it is lost or gained.
+// The first entry of anchor, candidate and Rᶜ is 1, and the other entries of the first row and
+// column are nearly ω = √u. Every summand after the first is therefore nearly u, half a unit. The
+// small diagonals decide on which side of u it lies, and so whether it is lost or gained.
 func TestSlackOfMatrices(t *testing.T) {
 	const (
 		d     = 100
@@ -169,7 +172,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	require.NoError(t, err)
 	w := m.NewWorker(someBackend(t)).(oneByOne).SingleWorker.(*matrixWorker)
 
-	// BᵀA and c are 0. What Query and Feature leave in square is BᵀB and T², before the rounding to float32.
+	// BᵀA and c are 0. Query and Feature leave BᵀB and T² in square, before the rounding to
+	// float32.
 	q, half := kg.Query{Side: kg.Head}, Triangle(d)
 	psi, phi := make([]float32, 2*half), make([]float32, 2*half)
 	triangle := func(diagonal, other float64) (x []float64) {
@@ -195,8 +199,8 @@ func TestSlackOfMatrices(t *testing.T) {
 	ratio.Check(t, 0.95)
 }
 
-// packed returns the packed triangle of an entity with the given first entry, rest of the first row and
-// column, and rest of the diagonal.
+// packed returns the packed triangle of an entity. first is its first entry, row fills the first
+// row and column, and diagonal the diagonal.
 func packed(d int, first, row, diagonal float64) []float32 {
 	x := make([]float32, Triangle(d))
 	x[0] = float32(first / 2)
@@ -206,7 +210,7 @@ func packed(d int, first, row, diagonal float64) []float32 {
 	return x
 }
 
-// The polynomial of the slack is κ(a₀ + a₁n)², with the norms of section 4.
+// The polynomial of the slack is κ(a₀ + a₁n)², with the norms of docs/models/mquine.md, "Slack".
 func TestSlackOfMatrixNorms(t *testing.T) {
 	for _, name := range []string{"mquine", "mquade"} {
 		for _, d := range []int{1, 5, 18} {
@@ -243,13 +247,14 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 				}
 				a0 := exactly.Mul(entity(0), first)
 				a1 := exactly.Add(last, exactly.Mul(entity(0), norms[2]))
-				for _, n := range []*big.Float{exactly.Of(0), exactly.Quo(a0, a1), entity(1)} { // the terms alone, and alike
+				for _, n := range []*big.Float{exactly.Of(0), exactly.Quo(a0, a1),
+					entity(1)} { // the terms alone, and alike
 					at, _ := n.Float64()
 					if n.Cmp(exactly.Of(at)) > 0 {
 						at = math.Nextafter(at, math.Inf(1))
 					}
 					g := exactly.Add(a0, exactly.Mul(a1, n))
-					ratio.See(exactly.Mul(exactly.Of(squareKappa(d)), g, g), slack.At(at))
+					ratio.See(exactly.Mul(exactly.Of(matrixKappa(d)), g, g), slack.At(at))
 				}
 				ratio.See(entity(1), size)
 			}
@@ -258,7 +263,7 @@ func TestSlackOfMatrixNorms(t *testing.T) {
 	}
 }
 
-// Computed norms are upper bounds, also where a sum loses all terms but the first.
+// Computed norms are upper bounds, even if a sum loses all terms except the first.
 func TestNormsAreUpperBounds(t *testing.T) {
 	x := vector(1<<10, 1, 0x1p-54)
 	sum := exactly.Of(0)

@@ -7,46 +7,52 @@ import (
 	"strings"
 )
 
-// Config says which model, and of which size.
+// Config names a model and gives its sizes.
 type Config struct {
 	// Model is the registered name, such as "mquine".
 	Model string
-	// Dim is the model's own dimension d; for complex and rotate the number k of complex ones.
+	// Dim is the dimension d of the model's paper. For complex and rotate it is the number k of
+	// complex dimensions.
 	Dim int
-	// Entities and Relations are the numbers N and R of rows.
+	// Entities and Relations are the numbers N and R of entities and relations.
 	Entities, Relations int
-	// Hyper has the hyper-parameters by their keys; one that is not there has its default. Do not
-	// modify the map of a model.
+	// Hyper maps the keys of hyper-parameters to their values. A missing key means the default. Do
+	// not modify the map of a model.
 	Hyper map[string]float64
 }
 
-// Spec declares a model. The variables in the models' files are the declarations of this package.
+// Spec declares a model. Each model's file has a variable of this type.
 type Spec struct {
 	Name string
-	// Score is the formula of the score that the model prints, in one line.
+	// Score is the formula of the printed score, in one line.
 	Score string
-	// MaxDim is the largest d.
+	// MaxDim is the largest dimension.
 	MaxDim int
 	Hyper  []*HyperParameter
-	// Tensors lists the parameters of a model of a checked configuration, but for their numbers of rows.
+	// Tensors lists the parameters of a model with a checked configuration. It leaves
+	// Parameter.Rows unset.
 	Tensors func(Config) []Parameter
-	// Build makes the model on checked tensors.
+	// Build makes the model from checked tensors.
 	Build func(Tables) Model
-	// Sided tells whether the score of a triple depends on the side that asks for it, as with
-	// reciprocal relations. Nil stands for no: Reference then returns the same bits for both.
+	// Sided reports whether the score of a triple depends on the side of the query, as it does with
+	// reciprocal relations. If Sided is nil, it does not, and Reference returns the same bits for
+	// both sides.
 	Sided func(Config) bool
-	// Start declares where a training may choose to begin.
+	// Start says what a training run can choose about its initial parameters.
 	Start Starting
-	// Recipe has the training options whose defaults differ for this model, by their keys in package recipe, such as
-	// "dropout": "0".
+	// Recipe holds the training options whose defaults differ for this model, by their keys in
+	// package recipe, such as "dropout": "0".
 	Recipe map[string]string
 }
 
-// Check says what is wrong with a configuration.
+// Check returns an error if the configuration is invalid.
 func (s *Spec) Check(c Config) error {
-	if c.Dim < 1 || c.Dim > s.MaxDim || c.Entities < 0 || c.Relations < 0 {
-		return fmt.Errorf("model %s: dimension %d (1 to %d), %d entities, %d relations: out of range",
-			s.Name, c.Dim, s.MaxDim, c.Entities, c.Relations)
+	if c.Dim < 1 || c.Dim > s.MaxDim {
+		return fmt.Errorf("model %s: dimension %d is out of range: it must be from 1 to %d", s.Name, c.Dim, s.MaxDim)
+	}
+	if c.Entities < 0 || c.Relations < 0 {
+		return fmt.Errorf("model %s: %d entities and %d relations: neither may be negative",
+			s.Name, c.Entities, c.Relations)
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Hyper)) {
 		if !slices.ContainsFunc(s.Hyper, func(h *HyperParameter) bool { return h.Key == key }) {
@@ -72,8 +78,7 @@ func (s *Spec) hyperKeys() string {
 	return strings.Join(keys, ", ")
 }
 
-// Initial returns c with the hyper-parameters with which training begins in place of those that are
-// not given.
+// Initial returns c with the values of new models for the hyper-parameters that c lacks.
 func (s *Spec) Initial(c Config) Config {
 	hyper := map[string]float64{}
 	maps.Copy(hyper, c.Hyper)
@@ -98,8 +103,8 @@ func (s *Spec) Parameters(c Config) ([]Parameter, error) {
 	return list, nil
 }
 
-// New builds a model on the tensors, given in the order of Parameters. The model keeps the slices and
-// never writes to them.
+// New builds a model from tensors in the order of Parameters. The model keeps the slices and never
+// writes to them.
 func (s *Spec) New(c Config, tensors [][]float32) (Model, error) {
 	parameters, err := s.Parameters(c)
 	if err != nil {

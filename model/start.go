@@ -7,38 +7,40 @@ import (
 	"math"
 )
 
-// Start has what a training chooses about the parameters with which it begins. A model's Starting says what each
-// choice means for it.
+// Start holds the options of a training run that concern the initial parameters. The model's
+// Starting says what each option means for it.
 type Start struct {
 	// Gamma is the margin γ.
 	Gamma float64
-	// Deviation is the standard deviation of the first numbers.
+	// Deviation is the standard deviation of the initial parameters.
 	Deviation float64
-	// Cross makes a cross matrix begin as the identity; otherwise it begins as zeros.
+	// Cross makes a cross matrix begin as the identity instead of zeros.
 	Cross bool
 }
 
-// Starting declares what the choices of a Start mean for a model. The zero value ignores them: training begins with
-// the Initial distributions of the parameters.
+// Starting declares what the options of a Start mean for a model. The zero value ignores them:
+// training begins with the Initial distributions of the parameters.
 type Starting struct {
-	// Hyper returns the hyper-parameters that follow from a Start; nil for none.
+	// Hyper returns the hyper-parameters that a Start determines; nil for none.
 	Hyper func(Start) map[string]float64
-	// SpreadByHyper tells whether Hyper gives all first numbers the deviation.
+	// SpreadByHyper reports whether Hyper gives all parameters the deviation of the Start.
 	SpreadByHyper bool
-	// Scaled names the parameter whose first numbers, drawn with EntityDeviation, are scaled to the deviation, while
-	// the others begin elsewhere than at zero; empty for none.
+	// Scaled names the parameter that is drawn with EntityDeviation and scaled to the deviation of
+	// the Start; empty for none. A model with such a parameter can begin at deviation 0, because
+	// its other parameters do not begin at zero.
 	Scaled string
-	// Cross names the cross matrix; empty for a model to which the choice means nothing.
+	// Cross names the cross matrix; empty for models without one.
 	Cross string
 }
 
-// Deviates tells whether the deviation of a Start changes where training begins.
+// Deviates reports whether Start.Deviation has an effect.
 func (s Starting) Deviates() bool { return s.SpreadByHyper || s.Scaled != "" }
 
-// marginStart is for distances, which begin as in the RotatE code.
+// marginStart is the Starting of distances, whose parameters begin as in the RotatE code.
 var marginStart = Starting{Hyper: func(s Start) map[string]float64 { return map[string]float64{Gamma: s.Gamma} }}
 
-// uniformStart is for dot products of vectors: uniform numbers of the deviation, and no margin.
+// uniformStart is the Starting of dot products of vectors: uniform parameters of the given
+// deviation, and no margin.
 var uniformStart = Starting{
 	Hyper: func(s Start) map[string]float64 {
 		return map[string]float64{Gamma: 0, EmbeddingRange: math.Sqrt(3) * s.Deviation}
@@ -46,7 +48,7 @@ var uniformStart = Starting{
 	SpreadByHyper: true,
 }
 
-// StartConfig is InitialConfig with the hyper-parameters that follow from s in the place of c's.
+// StartConfig calls InitialConfig after replacing the hyper-parameters that s determines.
 func StartConfig(c Config, s Start) (Config, error) {
 	spec, err := Lookup(c.Model)
 	if err != nil {
@@ -61,7 +63,7 @@ func StartConfig(c Config, s Start) (Config, error) {
 	return InitialConfig(c)
 }
 
-// Begin is Random with the choices of a training.
+// Begin returns a model with the initial parameters of a training run.
 func Begin(ctx context.Context, c Config, s Start, seed uint64) (Trainable, error) {
 	c, err := StartConfig(c, s)
 	if err != nil {
@@ -79,7 +81,7 @@ func Begin(ctx context.Context, c Config, s Start, seed uint64) (Trainable, erro
 	if err != nil {
 		return nil, err
 	}
-	parameters, err := Parameters(m.Config())
+	parameters, err := spec.Parameters(c)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,8 @@ func asTrainable(m Model) (Trainable, error) {
 	return t, nil
 }
 
-// Unfilled returns a model without parameters, for the sake of its sizes and of its Training. It must not compute.
+// Unfilled returns a model without entities and relations that reports the sizes of c. Only its
+// Config and its Training may be used.
 func Unfilled(c Config) (Trainable, error) {
 	empty := c
 	empty.Entities, empty.Relations = 0, 0
@@ -118,7 +121,7 @@ func Unfilled(c Config) (Trainable, error) {
 	}
 	tensors := make([][]float32, len(parameters))
 	for i, p := range parameters {
-		tensors[i] = make([]float32, p.Len()) // global ones alone have a length
+		tensors[i] = make([]float32, p.Len()) // empty, except for global parameters
 	}
 	m, err := New(empty, tensors)
 	if err != nil {
@@ -128,7 +131,7 @@ func Unfilled(c Config) (Trainable, error) {
 	return unfilled{t, c}, err
 }
 
-// unfilled is a model of no entities and relations that says it has some.
+// unfilled is an empty model that reports the sizes of another configuration.
 type unfilled struct {
 	Trainable
 	config Config

@@ -23,22 +23,22 @@ func newTables(c Config, parameters []Parameter, tensors [][]float32) Tables {
 	return Tables{c, parameters, tensors, widths}
 }
 
-// Config returns the configuration.
+// Config implements Model.
 func (t *Tables) Config() Config { return t.config }
 
-// Tensors returns the parameters.
+// Tensors implements Model.
 func (t *Tables) Tensors() [][]float32 { return t.tensors }
 
-// Row returns row i of a parameter, which is given by its place in the spec's list.
+// Row returns row i of the parameter with the given index in Spec.Tensors.
 func (t *Tables) Row(parameter int, i int32) []float32 {
 	w := t.widths[parameter]
 	return t.tensors[parameter][int(i)*w:][:w]
 }
 
-// Score is the reference score. Models that print another one override it.
+// Score returns the reference score unchanged. Models that print another score override it.
 func (t *Tables) Score(reference float64) float64 { return reference }
 
-// SameEntity compares the rows of two entities in all tensors with rows for entities.
+// SameEntity compares the rows of two entities in all PerEntity tensors.
 func (t *Tables) SameEntity(a, b int32) bool {
 	for i, p := range t.parameters {
 		if p.Axis == PerEntity && !slices.Equal(t.Row(i, a), t.Row(i, b)) {
@@ -48,8 +48,8 @@ func (t *Tables) SameEntity(a, b int32) bool {
 	return true
 }
 
-// HashEntity mixes the bits of the rows of an entity. Rows that compare equal but for the sign of a zero
-// may differ.
+// HashEntity mixes the bits of an entity's rows. Zeros of different signs compare equal in
+// SameEntity but hash differently.
 func (t *Tables) HashEntity(e int32) uint64 {
 	var h uint64
 	for i, p := range t.parameters {
@@ -64,13 +64,14 @@ func (t *Tables) HashEntity(e int32) uint64 {
 	return h
 }
 
-// The places of the parameters of a model with one table for entities and one for relations.
+// The indexes of the parameters in a model with one tensor for entities and one for relations.
 const (
 	entityTable = iota
 	relationTable
 )
 
-// rows returns the rows of the triple that e makes of q, in a model of such tables.
+// rows returns the head, relation and tail rows of the triple that completes q with e, in a model
+// with one tensor for entities and one for relations.
 func (t *Tables) rows(q kg.Query, e int32) (h, r, tail []float32) {
 	h, tail = t.Row(entityTable, q.Anchor), t.Row(entityTable, e)
 	if q.Side == kg.Head {

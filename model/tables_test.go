@@ -34,7 +34,7 @@ func rows(t *testing.T, c Config, entities, relations [][]float32) Model {
 	return m
 }
 
-// Scores that can be computed by hand, as the authors' code prints them.
+// The printed scores equal scores computed by hand.
 func TestScoresByHand(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -45,16 +45,24 @@ func TestScoresByHand(t *testing.T) {
 		want                float64
 	}{
 		// h = (1, 2), r = (0.5, −1), t = (0, 4): h + r − t = (1.5, −3).
-		{Config{Model: "transe-l1", Dim: 2, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {0, 4}}, table{{0.5, -1}}, 6 - 4.5},
-		{Config{Model: "transe-l2", Dim: 2, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {1, 5}}, table{{4, -1}}, 6 - math.Sqrt(16+16)},
-		{Config{Model: "distmult", Dim: 2, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {3, 4}}, table{{0.5, -1}}, 1.5 - 8},
+		{Config{Model: "transe-l1", Dim: 2, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {0, 4}},
+			table{{0.5, -1}}, 6 - 4.5},
+		{Config{Model: "transe-l2", Dim: 2, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {1, 5}}, table{{4, -1}},
+			6 - math.Sqrt(16+16)},
+		{Config{Model: "distmult", Dim: 2, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {3, 4}},
+			table{{0.5, -1}}, 1.5 - 8},
 		// (1 + 2i)(3 − i) conj(2 + i) = (5 + 5i)(2 − i) = 15 + 5i.
-		{Config{Model: "complex", Dim: 1, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {2, 1}}, table{{3, -1}}, 15},
-		// A quarter turn takes 3 + 4i to −4 + 3i, half a turn 1 to −1; the distances are 5 and 2.
-		{Config{Model: "rotate", Dim: 2, Hyper: map[string]float64{Gamma: 9, EmbeddingRange: 0.5}}, table{{3, 1, 4, 0}, {-1, 1, 7, 0}}, table{{0.25, 0.5}}, 9 - 5 - 2},
-		// Phases π/4 + π/4 − 0 and π/2 + π/2 − π/2, of an embedding range of 1.
-		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3}}, table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, -2},
-		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, Modulus: 0.5}}, table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, 3 - 1},
+		{Config{Model: "complex", Dim: 1, Hyper: map[string]float64{Gamma: 6}}, table{{1, 2}, {2, 1}}, table{{3, -1}},
+			15},
+		// A quarter turn rotates 3 + 4i to −4 + 3i, and half a turn 1 to −1. The distances are 5
+		// and 2.
+		{Config{Model: "rotate", Dim: 2, Hyper: map[string]float64{Gamma: 9, EmbeddingRange: 0.5}},
+			table{{3, 1, 4, 0}, {-1, 1, 7, 0}}, table{{0.25, 0.5}}, 9 - 5 - 2},
+		// Phases π/4 + π/4 − 0 and π/2 + π/2 − π/2, with embedding range 1.
+		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3}},
+			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, -2},
+		{Config{Model: "protate", Dim: 2, Hyper: map[string]float64{EmbeddingRange: 1, Gamma: 3, Modulus: 0.5}},
+			table{{0.25, 0.5}, {0, 0.5}}, table{{0.25, 0.5}}, 3 - 1},
 	} {
 		m := rows(t, c.config, c.entities, c.relations)
 		q, answer := kg.Triple{Head: 0, Relation: 0, Tail: 1}.Query(kg.Tail)
@@ -62,7 +70,7 @@ func TestScoresByHand(t *testing.T) {
 	}
 }
 
-// The balance of transe-l2 keeps the bound of a dot product near the score, whatever the scale.
+// The balance of transe-l2 keeps ‖ψ‖‖φ‖ near the score at every scale.
 func TestBalance(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

@@ -5,16 +5,19 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// tableTraining is the part of a TrainingWorker that models of tables share: features are the entity's row, and
-// penalties are sums over the rows of the entities and the relation.
+// tableTraining is the part of a TrainingWorker that models with one row for each entity and each
+// relation share. φ is the entity's row, and penalties are sums over rows. A model adds Query and
+// QueryGradient.
 type tableTraining struct {
 	*Tables
 	backend *linalg.Backend
 	penalty Penalty
+	// addPenalty is Penalty.add, or Penalty.addComplex for rows of complex numbers.
+	addPenalty func(p Penalty, gradient, row []float32, weight float64) float64
 
 	side kg.Side
 	r    []float32 // the relation's row
-	sum  []float32 // of its gradients
+	sum  []float32 // of the relation's gradients
 }
 
 // distanceTraining describes a model that compares by a distance.
@@ -23,7 +26,15 @@ func distanceTraining(d linalg.DistanceKind, width int, p ...Penalty) Training {
 }
 
 func newTableTraining(t *Tables, b *linalg.Backend, p Penalty) tableTraining {
-	return tableTraining{Tables: t, backend: b, penalty: p, sum: make([]float32, t.widths[relationTable])}
+	return tableTraining{
+		Tables: t, backend: b, penalty: p, addPenalty: Penalty.add, sum: make([]float32, t.widths[relationTable]),
+	}
+}
+
+func newComplexTraining(t *Tables, b *linalg.Backend, p Penalty) tableTraining {
+	w := newTableTraining(t, b, p)
+	w.addPenalty = Penalty.addComplex
+	return w
 }
 
 func (w *tableTraining) Features(phi []float32, e int32) { copy(phi, w.Row(entityTable, e)) }
@@ -38,18 +49,18 @@ func (w *tableTraining) Begin(side kg.Side, relation int32) {
 func (w *tableTraining) End(dRelation []float32) { copy(dRelation, w.sum) }
 
 func (w *tableTraining) EntityPenalty(dEntity []float32, e int32, weight float64) float64 {
-	return w.penalty.add(dEntity, w.Row(entityTable, e), weight)
+	return w.addPenalty(w.penalty, dEntity, w.Row(entityTable, e), weight)
 }
 
-// RelationPenalty leaves dura to the queries.
+// RelationPenalty returns 0 for dura, whose relation terms belong to the queries.
 func (w *tableTraining) RelationPenalty(dRelation []float32, r int32, weight float64) float64 {
 	if w.penalty == Dura {
 		return 0
 	}
-	return w.penalty.add(dRelation, w.Row(relationTable, r), weight)
+	return w.addPenalty(w.penalty, dRelation, w.Row(relationTable, r), weight)
 }
 
-// sign returns −1 for head queries, which take the inverse of the relation, and 1 for tail queries.
+// sign returns 1 for tail queries and −1 for head queries, which use the inverse of the relation.
 func (w *tableTraining) sign() float32 {
 	if w.side == kg.Head {
 		return -1
@@ -57,7 +68,7 @@ func (w *tableTraining) sign() float32 {
 	return 1
 }
 
-// queryPenalty is the part of dura that a query has, ‖ψ‖².
+// queryPenalty returns the query's share of dura, ‖ψ‖².
 func (w *tableTraining) queryPenalty(psi []float32) float64 {
 	if w.penalty != Dura {
 		return 0

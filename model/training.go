@@ -7,63 +7,67 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Trainable is a model that can be trained by gradients.
+// Trainable is a model with gradients.
 type Trainable interface {
 	Model
 	Training() Training
-	// NewTrainingWorker returns a worker whose penalties are p's, one of Training's. The worker reads the model's
-	// parameters whenever it needs them, and somebody else may change them between its calls.
+	// NewTrainingWorker returns a worker with penalty p, which must be one of Training().Penalties.
+	// The worker reads the parameters on every call, so they may change between calls.
 	NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker
 }
 
-// Training describes what a TrainingWorker computes and what that costs.
+// Training describes what a TrainingWorker computes and what it costs.
 type Training struct {
 	// Width is the number of float32 entries of ψ and of φ.
 	Width int
-	// Distance is the distance of ψ and φ whose negative is the score. If it is nil, the score is their dot product
-	// plus a constant of the query.
+	// Distance is the distance between ψ and φ whose negative is the score. If it is nil, the score
+	// is the dot product of ψ and φ plus a constant of the query.
 	Distance *linalg.DistanceKind
-	// Penalties are those that the model has.
+	// Penalties are the regularisers that the model supports.
 	Penalties []Penalty
-	// Scratch is the number of float32 entries that a worker allocates, or a lower bound.
+	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
-	// Features, Query and QueryGradient are the numbers of products of small matrices in a call of Features or
-	// FeatureGradient, of Query and of QueryGradient, and Rows is the number of rows of their results. A prefetcher
-	// spreads its work over them.
+	// Features is the number of products of small matrices in a call of TrainingWorker.Features or
+	// FeatureGradient. Query and QueryGradient are those numbers for the methods of these names.
+	// Rows is the number of rows of each product. The trainer spreads its software prefetch over
+	// them.
 	Features, Query, QueryGradient, Rows int
 }
 
-// TrainingWorker computes ψ and φ in float32 and takes the gradients of a loss L back from them to the parameters. It
-// belongs to one goroutine and does not allocate.
+// TrainingWorker computes ψ and φ in float32 and propagates the gradients of a loss L back to the
+// parameters. It belongs to one goroutine and does not allocate.
 //
-// dX stands for ∂L/∂X. The gradient of an entity has the layout of its EntityRow, that of a relation the relation's
-// rows of all other tensors, one after the other. Methods write a gradient, unless they say that they add to it.
+// dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient
+// of a relation has the layout of the relation's rows of all tensors, one after another. Methods
+// overwrite gradients unless they say that they add.
 type TrainingWorker interface {
 	// Features writes φ of entity e.
 	Features(phi []float32, e int32)
 	// FeatureGradient writes dEntity of entity e, given its φ and dPhi.
 	FeatureGradient(dEntity, dPhi, phi []float32, e int32)
 
-	// Begin prepares Query and QueryGradient for queries of one side of a relation, and sets the sum of the relation's
-	// gradients to zero.
+	// Begin prepares Query and QueryGradient for queries of one side and relation, and clears the
+	// sum of the relation's gradients.
 	Begin(side kg.Side, relation int32)
-	// Query writes ψ of the query whose anchor has the given parameters, and returns the constant c of its scores,
-	// 0 for a distance, and the part of the penalty that the query has.
+	// Query writes ψ of the query whose anchor has the given row. It returns the constant c of the
+	// query's scores, which is 0 for a distance, and the query's share of the penalty.
 	Query(psi, anchor []float32) (c, penalty float64)
-	// QueryGradient writes dAnchor, given dPsi, dc and the derivative of L by the query's penalty, and adds to the
-	// sum of the relation's gradients. It may change dPsi, and dAnchor may be the first part of dPsi.
+	// QueryGradient writes dAnchor, given dPsi, dc and the derivative of L with respect to the
+	// query's penalty, and adds to the sum of the relation's gradients. It may modify dPsi, and
+	// dAnchor may overlap the beginning of dPsi.
 	QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64)
-	// End writes the sum of the relation's gradients since Begin, of one query at least.
+	// End writes the sum of the relation's gradients since Begin. There must have been at least one
+	// query.
 	End(dRelation []float32)
 
-	// EntityPenalty returns weight times the penalty of entity e, and adds the gradient to dEntity.
+	// EntityPenalty returns weight times the penalty of entity e, and adds its gradient to dEntity.
 	EntityPenalty(dEntity []float32, e int32, weight float64) float64
 	// RelationPenalty is EntityPenalty for relation r.
 	RelationPenalty(dRelation []float32, r int32, weight float64) float64
 }
 
-// Penalty is a regulariser: a sum over the head, the tail and the relation of a triple, and over its two queries. The
-// files of the models define it for each.
+// Penalty names a regulariser: a sum over the head, the tail and the relation of a triple and over
+// its two queries. The models' pages in docs/models give the formulas.
 type Penalty string
 
 // The penalties.
@@ -71,13 +75,15 @@ const (
 	NoPenalty Penalty = "none"
 	// Frobenius is the sum of the squares of all parameters.
 	Frobenius Penalty = "frobenius"
-	// N3 is the sum of the cubes of their absolute values, complex numbers being one parameter (Lacroix et al., 2018).
+	// N3 is the sum of the cubes of the absolute values of all parameters (Lacroix et al., 2018). A
+	// complex number counts as one parameter.
 	N3 Penalty = "n3"
-	// Dura is the sum of the squares of the two entities and of the two queries' vectors (Zhang et al., 2020).
+	// Dura is the sum of the squares of both entities and both query vectors (Zhang et al., 2020).
 	Dura Penalty = "dura"
 )
 
-// add returns weight times the sum of |x|², or of |x|³ for N3, over the entries of x, and adds the gradient.
+// add returns weight times the sum of |x|², or of |x|³ for N3, over the entries of x, and adds the
+// gradient.
 func (p Penalty) add(gradient, x []float32, weight float64) float64 {
 	var sum float64
 	for i, v := range x {
@@ -88,7 +94,7 @@ func (p Penalty) add(gradient, x []float32, weight float64) float64 {
 	return weight * sum
 }
 
-// entry returns the penalty of a number and its derivative.
+// entry returns the penalty of one number and its derivative.
 func (p Penalty) entry(v float64) (value, slope float64) {
 	if p == N3 {
 		return max(v, -v) * v * v, 3 * v * max(v, -v)
@@ -96,7 +102,7 @@ func (p Penalty) entry(v float64) (value, slope float64) {
 	return v * v, 2 * v
 }
 
-// addComplex is add for a row of complex numbers, k real and then k imaginary parts, with their moduli for |x|.
+// addComplex is add for a row of complex numbers, real parts first, with their moduli for |x|.
 func (p Penalty) addComplex(gradient, row []float32, weight float64) float64 {
 	if p != N3 {
 		return p.add(gradient, row, weight)

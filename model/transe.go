@@ -9,44 +9,48 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TransE (Bordes et al., 2013): score γ − ‖h + r − t‖, with the L1 norm, as in the RotatE code, or
-// with the L2 norm.
+// TransE (Bordes et al., 2013; docs/models/transe.md): score γ − ‖h + r − t‖ with the L1 norm, as
+// in the RotatE code, or with the L2 norm.
 //
 // Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the
 // chain over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
 //
-// Towers: q = h + r for tails, t − r for heads.
-// L1: ψ = q, φ = the entity's row e. L2: −‖q − e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and
-// φ = [e, b‖e‖²]. Any b will do; a power of two near the reciprocal of a typical ‖e‖ makes the two
-// parts of φ equally long, and so the product of the norms of ψ and φ, by which errors are bounded,
-// not much larger than the score.
+// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2:
+// −‖q − e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same
+// score. A power of two near the reciprocal of a typical ‖e‖ makes the two parts of φ about equally
+// long, which keeps ‖ψ‖‖φ‖, and with it the error bound, near the score.
 
 var (
-	transeL1 = &Spec{
-		Name: "transe-l1", Score: "γ − ‖h + r − t‖₁", MaxDim: maxVectorDim,
-		Hyper:   []*HyperParameter{margin, embeddingRange},
-		Tensors: vectors(1, 1),
-		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),
-		Build:   func(t Tables) Model { return &transEL1{t} },
-		Start:   marginStart,
-	}
-	transeL2 = &Spec{
-		Name: "transe-l2", Score: "γ − ‖h + r − t‖₂", MaxDim: maxVectorDim,
-		Hyper:   []*HyperParameter{margin, embeddingRange},
-		Tensors: vectors(1, 1),
-		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),
-		Build: func(t Tables) Model {
-			m := &transEL2{Tables: t}
-			m.balance = m.newBalance()
-			return m
-		},
-		Start: marginStart,
-	}
+	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model {
+		return &transEL1{translation{t, linalg.DistanceL1}}
+	})
+	transeL2 = transE("transe-l2", "γ − ‖h + r − t‖₂", func(t Tables) Model {
+		m := &transEL2{translation: translation{t, linalg.DistanceL2}}
+		m.balance = m.newBalance()
+		return m
+	})
 )
 
-// translate writes q of a query to out and returns a bound of the norms, by the given norm, of the
-// anchor and the relation together.
-func (t *Tables) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
+func transE(name, score string, build func(Tables) Model) *Spec {
+	return &Spec{
+		Name: name, Score: score, MaxDim: maxVectorDim,
+		Hyper:   []*HyperParameter{margin, embeddingRange},
+		Tensors: vectors(1, 1),
+		Recipe:  vectorRecipe(map[string]string{"dim": "256"}),
+		Build:   build,
+		Start:   marginStart,
+	}
+}
+
+// translation is the part of TransE that does not depend on the norm.
+type translation struct {
+	Tables
+	distance linalg.DistanceKind // of training
+}
+
+// translate calls out with every q_i of a query. It returns an upper bound of the norm of the
+// anchor plus the norm of the relation, by the given norm.
+func (t *translation) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
 	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
 	for i, a := range anchor {
 		if q.Side == kg.Tail {
@@ -58,8 +62,8 @@ func (t *Tables) translate(q kg.Query, out func(i int, q float64), norm func([]f
 	return norm(anchor) + norm(r)
 }
 
-// transEL1 is its own worker: it needs no scratch memory.
-type transEL1 struct{ Tables }
+// transEL1 needs no scratch memory, so it is its own worker.
+type transEL1 struct{ translation }
 
 func (m *transEL1) Tower(kg.Side) Tower {
 	return Tower{Compare: L1, Psi: m.config.Dim, Phi: m.config.Dim}
@@ -70,7 +74,7 @@ func (m *transEL1) Score(reference float64) float64 { return margin.Of(m.config)
 
 func (m *transEL1) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature copies the entity's row; its size is its L1 norm.
+// Feature copies the entity's row. The size is its L1 norm.
 func (m *transEL1) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	copy(phi, row)
@@ -84,7 +88,7 @@ func (m *transEL1) Query(q kg.Query, psi []float32) Slack {
 		psi[i], change = round(q)
 		changes += change
 	}, fmath.Norm1)
-	// docs/numerics.md, section 6.
+	// docs/models/transe.md, "Slack".
 	kappa := gamma(m.config.Dim + 4)
 	return Slack{changes*fmath.NormSlack + kappa*known, kappa, 0}
 }
@@ -99,13 +103,13 @@ func (m *transEL1) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// transEL2 is its own worker: it needs no scratch memory.
+// transEL2 needs no scratch memory, so it is its own worker.
 type transEL2 struct {
-	Tables
+	translation
 	balance float64 // b
 }
 
-// newBalance returns b, from a few hundred entities.
+// newBalance computes b from a sample of at most 256 entities.
 func (m *transEL2) newBalance() float64 {
 	const sample = 256
 	var squares float64
@@ -119,7 +123,7 @@ func (m *transEL2) newBalance() float64 {
 		return 1
 	}
 	_, exponent := math.Frexp(math.Sqrt(squares / float64((n+step-1)/step)))
-	return math.Ldexp(1, -max(-100, min(exponent, 100))) // b and 1/b are float32 numbers
+	return math.Ldexp(1, -max(-100, min(exponent, 100))) // b and 1/b must be float32 numbers
 }
 
 func (m *transEL2) Tower(kg.Side) Tower {
@@ -133,7 +137,7 @@ func (m *transEL2) Score(reference float64) float64 {
 
 func (m *transEL2) NewWorker(*kernel.Backend) Worker { return OneByOne(m) }
 
-// Feature writes [e, b‖e‖²]; the entity's size is ‖e‖.
+// Feature writes [e, b‖e‖²]. The size is ‖e‖.
 func (m *transEL2) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	row := m.Row(entityTable, e)
 	var squares float64
@@ -149,7 +153,7 @@ func (m *transEL2) Query(q kg.Query, psi []float32) Slack {
 	d := m.config.Dim
 	known := m.translate(q, func(i int, q float64) { psi[i] = float32(2 * q) }, fmath.Norm)
 	psi[d] = float32(-1 / m.balance)
-	// docs/numerics.md, section 6.
+	// docs/models/transe.md, "Slack".
 	kappa := gamma(2*d + 12)
 	return Slack{kappa * known * known, 2 * kappa * known, kappa}
 }
@@ -165,23 +169,15 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training, of both norms: ψ = q and φ = e, and the score is −‖q − e‖ by the model's norm. The penalties of a triple:
-// frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3 the same with Σ|x|³.
+// Training compares ψ = q and φ = e by the distance of the model's norm. The penalties of a triple
+// are frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3, the same with Σ|x|³.
 
-func (m *transEL1) Training() Training {
-	return distanceTraining(linalg.DistanceL1, m.config.Dim, NoPenalty, Frobenius, N3)
+func (t *translation) Training() Training {
+	return distanceTraining(t.distance, t.config.Dim, NoPenalty, Frobenius, N3)
 }
 
-func (m *transEL2) Training() Training {
-	return distanceTraining(linalg.DistanceL2, m.config.Dim, NoPenalty, Frobenius, N3)
-}
-
-func (m *transEL1) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &transETraining{newTableTraining(&m.Tables, b, p)}
-}
-
-func (m *transEL2) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
-	return &transETraining{newTableTraining(&m.Tables, b, p)}
+func (t *translation) NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker {
+	return &transETraining{newTableTraining(&t.Tables, b, p)}
 }
 
 type transETraining struct{ tableTraining }

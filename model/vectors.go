@@ -8,11 +8,11 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// What the models of the RotatE code (Sun et al., 2019) share: a row of numbers for each entity and each
-// relation.
+// This file has what the models of the RotatE code (Sun et al., 2019) share. They have one row of
+// numbers for each entity and one for each relation.
 
-// vectors returns tables whose rows are multiples of d wide. Training begins, as in the RotatE code, with
-// entries that are uniform up to the embedding range.
+// vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the
+// RotatE code, initial entries are uniform up to the embedding range.
 func vectors(entity, relation int) func(Config) []Parameter {
 	return func(c Config) []Parameter {
 		uniform := initial.Uniform(embeddingRange.Of(c))
@@ -23,8 +23,9 @@ func vectors(entity, relation int) func(Config) []Parameter {
 	}
 }
 
-// vectorRecipe returns training options that suit models of vectors, changed by the given keys and values: a softmax over all entities, in which a query has all its answers at once, and an average over
-// epochs.
+// vectorRecipe returns default training options for models of vectors: a softmax over all entities
+// with all answers of a query at once, and an average over epochs. changes adds or replaces
+// options.
 func vectorRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{
 		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",
@@ -34,7 +35,8 @@ func vectorRecipe(changes map[string]string) map[string]string {
 	return recipe
 }
 
-// productRecipe is vectorRecipe for products, which have neither a margin nor a limit to what they fit.
+// productRecipe is vectorRecipe for dot products, which have no margin and need dropout against
+// over-fitting.
 func productRecipe(dim string) map[string]string {
 	return vectorRecipe(map[string]string{"dim": dim, "gamma": "0", "dropout": "0.3", "learning_rate": "3e-3"})
 }
@@ -52,34 +54,44 @@ var (
 		Initial: func(Config) float64 { return 12 }, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
 	embeddingRange = &HyperParameter{
-		Key: EmbeddingRange, Help: "largest absolute `value` with which training begins",
+		Key: EmbeddingRange, Help: "largest absolute initial `value` of a parameter",
 		Initial: initialRange, Least: -math.MaxFloat64, Most: math.MaxFloat64,
 	}
-	// phaseRange is the embedding range of models whose parameters are scaled phases. Its bounds keep the
-	// phases of all float32 parameters, and products of their sines, within the range of float64.
+	// phaseRange is the embedding range of models whose parameters are scaled phases. Its bounds
+	// keep the phases of all float32 parameters, and products of their sines, within the range of
+	// float64.
 	phaseRange = &HyperParameter{
-		Key: EmbeddingRange, Help: embeddingRange.Help + ", which stands for the phase π",
+		Key: EmbeddingRange, Help: embeddingRange.Help + "; it stands for the phase π",
 		Initial: initialRange, Least: 1e-30, Most: 1e30,
 	}
 )
 
-// DefaultRange is the embedding range of the RotatE code, (γ + 2) / d.
+// DefaultRange returns the embedding range of the RotatE code, (γ + 2) / d.
 func DefaultRange(gamma float64, dim int) float64 { return (gamma + 2) / float64(dim) }
 
 func initialRange(c Config) float64 { return DefaultRange(margin.Of(c), c.Dim) }
 
-// maxVectorDim is far more than any model has, and little enough for the sums of the bounds.
+// maxVectorDim is larger than any model needs and small enough for the sums of the bounds.
 const maxVectorDim = 1 << 15
 
-// halves splits a row of k complex numbers, stored as k real and then k imaginary parts.
+// halves splits a row of k complex numbers into its k real and k imaginary parts.
 func halves(row []float32) (re, im []float32) { return row[:len(row)/2], row[len(row)/2:] }
 
-// phases has the cosines and the sines of a row of scaled phases.
+// interleave writes a row of complex numbers to pairs, each real part followed by its imaginary
+// part.
+func interleave(pairs, row []float32) {
+	re, im := halves(row)
+	for i := range re {
+		pairs[2*i], pairs[2*i+1] = re[i], im[i]
+	}
+}
+
+// phases holds the cosines and sines of a row of scaled phases.
 type phases struct{ cos, sin []float64 }
 
 func newPhases(n int) phases { return phases{make([]float64, n), make([]float64, n)} }
 
-// set computes the phases value·unit.
+// set computes the cosines and sines of the phases value·unit.
 func (p phases) set(values []float32, unit float64) {
 	cos, sin := p.cos[:len(values)], p.sin[:len(values)]
 	for i, v := range values {
@@ -87,8 +99,31 @@ func (p phases) set(values []float32, unit float64) {
 	}
 }
 
-// round returns x rounded to float32 and what that changes, which is infinite beyond the range of
-// float32.
+// phaseTable is a model with scaled phases as relations.
+type phaseTable struct {
+	Tables
+	unit float64 // the phase of the value 1
+}
+
+// rotation caches the phases of the relation that was used last.
+type rotation struct {
+	phases
+	relation int32
+}
+
+func newRotation(n int) rotation { return rotation{newPhases(n), -1} }
+
+// of returns the phases of relation r.
+func (c *rotation) of(t *phaseTable, r int32) phases {
+	if c.relation != r {
+		c.relation = r
+		c.set(t.Row(relationTable, r), t.unit)
+	}
+	return c.phases
+}
+
+// round returns x rounded to float32 and the change by rounding, which is infinite if x exceeds the
+// range of float32.
 func round(x float64) (rounded float32, change float64) {
 	rounded = float32(x)
 	return rounded, math.Abs(x - float64(rounded))

@@ -7,7 +7,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The bands of the panels' scores, and the thresholds that follow from them (docs/numerics.md).
+// The bands of the panels' scores, and the thresholds that follow from them (docs/numerics.md,
+// "Panel scores").
 
 // panelInterval bounds the reference score of a candidate in a panel group that has the given
 // float32 score for a row. The norms need not be checked: sums that overflow stay infinite or

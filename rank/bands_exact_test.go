@@ -20,8 +20,8 @@ import (
 
 // The tests of this file and of codes_exact_test.go compare bands with exact errors, which math/big
 // computes. Their inputs make one term of a band dominate and bring the error close to it, so that
-// a test fails if the term is halved or missing (docs/numerics.md, "How close errors come to their
-// bounds"). If all tiers compute the same bits, one tier is tested.
+// a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds"). If all
+// tiers compute the same bits, one tier is tested.
 
 // testBlock is a block of queries with the memory of the stages that count it.
 type testBlock struct {
@@ -92,7 +92,7 @@ func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, 
 }
 
 // exactBand returns the half-width of the interval around a score, without the slack
-// (docs/numerics.md, "From the comparison to f(e) − c").
+// (docs/numerics.md, "From ψ and φ to the reference score").
 func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float {
 	tower, u, psi := s.f.Tower, kernel.U32, s.Norms[0]
 	if tower.Compare.Distance() {

@@ -280,7 +280,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 						require.Equal(t, want, got, when)
 					} else {
 						require.EqualError(t, err, path+" was changed while it was in use, so there are no results: "+
-							"try again when no other program writes to it", when)
+							"try again when no other program is writing to it", when)
 					}
 					require.NoError(t, c.Close())
 				}

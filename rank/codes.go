@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The screens of codes share this file (docs/numerics.md, "Screens of dot products in bytes"). They
+// The screens of codes share this file (docs/numerics.md, "Int8 and int16 screens"). They
 // turn the coordinates of ψ and φ into coarse and fine codes. int8.go and int16.go have the panels
 // and the bands.
 

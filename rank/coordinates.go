@@ -8,7 +8,7 @@ import (
 )
 
 // The screens of codes compare ψ and φ in coordinates in which bytes represent both well
-// (docs/numerics.md, "Screens of dot products in bytes"):
+// (docs/numerics.md, "Int8 and int16 screens"):
 //
 //	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b
 //

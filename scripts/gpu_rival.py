@@ -1,11 +1,11 @@
-"""PyTorch on a GPU as the rival of `mquine eval --backend cuda`: from tables that lie on the card to
-filtered counts of both sides under filters none, train and all, as a competent user writes it.
+"""PyTorch on a GPU as the rival of `mquine eval --backend cuda`, as a competent user would write it: from
+parameters on the card to filtered counts of both sides, with filters none, train and all.
 
     python3 gpu_rival.py CHECKPOINT DATA [--precision fp32|tf32] [--batch 1024] [--name NAME]
 
-Distinct queries are not shared, known answers are prepared on the card before the clock starts, and the
-best of three runs after one to warm up counts. Neither precision is exact: candidates closer than its
-rounding may be counted on either side. Prints a line in the Go benchmark format.
+Repeated queries are scored each time. Known answers are on the card before the clock starts. The time is
+the best of three runs after a warm-up run. Neither precision is exact: candidates closer than its
+rounding may be counted on either side. The program prints a line in the Go benchmark format.
 """
 import argparse, os, sys, time
 import torch
@@ -28,7 +28,8 @@ def prepare(test, known, batch):
                     row_of += [i] * len(others)
                     col_of += others
                 lists[name] = torch.tensor(row_of, dtype=torch.long), torch.tensor(col_of, dtype=torch.long)
-            batches.append((tail, torch.tensor(rows[:, anchor]), torch.tensor(rows[:, 1]), torch.tensor(rows[:, answer]), lists))
+            columns = [torch.tensor(rows[:, column]) for column in (anchor, 1, answer)]
+            batches.append((tail, *columns, lists))
     return batches
 
 
@@ -36,11 +37,11 @@ def rank(model, batches):
     results = []
     for tail, anchor, relation, answer, lists in batches:
         s = model.scores(model.queries(anchor, relation, tail))
-        truth = s.gather(1, answer[:, None])
-        better, equal = (s > truth).sum(1), (s == truth).sum(1) - 1
+        target = s.gather(1, answer[:, None])
+        better, equal = (s > target).sum(1), (s == target).sum(1) - 1
         counts = [better, equal]
         for row_of, col_of in lists.values():
-            x, y = s[row_of, col_of], truth[row_of, 0]
+            x, y = s[row_of, col_of], target[row_of, 0]
             counts.append(better - torch.zeros_like(better).index_add_(0, row_of, (x > y).long()))
             counts.append(equal - torch.zeros_like(better).index_add_(0, row_of, (x == y).long()))
         results.append(torch.stack(counts))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes the graph, the checkpoints and the golden ranks of this folder.
 
-It needs Python's standard library alone and shares nothing with the Go code: the score of every
-candidate is computed from its definition (docs/checkpoint.md, and the order of operations that each
-file of package model states) in Python's float64, and ranks are counted one candidate at a time.
-Run it to repeat the files byte for byte; the sine and the cosine may differ in their last bits
-between C libraries, which changes no rank here (the closest two scores are printed).
+The script needs only Python's standard library and shares nothing with the Go code. It computes the
+score of every candidate from its definition in float64 (docs/checkpoint.md; the files of package
+model give the order of operations), and counts ranks one candidate at a time. A run repeats the files
+byte for byte. Sine and cosine may differ in their last bits between C libraries, but this does not
+change a rank here: the script prints the distance of the closest two scores.
 """
 
 import json
@@ -16,7 +16,7 @@ import struct
 
 ENTITIES, RELATIONS = 90, 5
 SPLITS = {"train": 500, "valid": 40, "test": 60}
-DIM = {"mquine": 5, "mquade": 5}  # vectors have 11: no multiple of a register
+DIM = {"mquine": 5, "mquade": 5}  # vectors have 11, not a multiple of a register
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -25,7 +25,7 @@ def float32(x):
 
 
 def make_graph(rng):
-    """Triples of cliques and chains with some noise, so that queries have several answers."""
+    """Returns labels and triples of cliques and chains with some noise. Queries have several answers."""
     labels = [f"place/{i:02d}" + (" 中" if i % 7 == 0 else "") for i in range(ENTITIES)]
     seen, triples = set(), []
     while len(triples) < sum(SPLITS.values()):
@@ -62,7 +62,7 @@ def make_tensors(rng, model, d):
         row = math.prod(dims[1:])
         rows = [[float32(rng.gauss(0, 1)) for _ in range(row)] for _ in range(dims[0])]
         if name == "entity":
-            # Equal entities tie exactly, a near copy is told apart by float64 alone, and one is zero.
+            # Two copies tie exactly, only float64 distinguishes a near copy, and one entity is zero.
             rows[11], rows[50] = list(rows[10]), list(rows[10])
             rows[21] = [float32(v * (1 + 2.0**-20)) for v in rows[20]]
             rows[33] = [0.0] * row
@@ -156,13 +156,13 @@ def scorer(model, d, embedding_range):
         "distmult": score_distmult,
         "complex": lambda h, r, t: score_complex(h, r, t, d),
         "rotate": lambda h, r, t: score_rotate(h, r, t, d, math.pi / embedding_range),
-        # The authors' code mistypes π in this model.
+        # The authors' code has this mistyped π for the model.
         "protate": lambda h, r, t: score_protate(h, r, t, 3.14159262358979323846 / embedding_range),
     }[model]
 
 
 def rank_lines(splits, entities, relations, id_of, tensors, score):
-    """Yields the lines of a ranks file, and remembers the closest two different scores."""
+    """Returns the lines of a ranks file and the distance of the closest two different scores."""
     rows, parameters = tensors[0], tensors[1:]
     closest = math.inf
     lines = ["side\thead\trelation\ttail" + "".join(f"\t{f}_better\t{f}_equal" for f in ("none", "train", "all"))]
@@ -209,7 +209,7 @@ def main():
     entities, relations, splits = make_graph(rng)
     for name, triples in splits.items():
         write(f"graph/{name}.txt", "".join(f"{entities[h]}\t{relations[r]}\t{entities[t]}\n" for h, r, t in triples))
-    # A checkpoint numbers entities in its own order.
+    # The checkpoint numbers entities in another order than the graph.
     order = list(range(ENTITIES))
     rng.shuffle(order)
     id_of = {e: i for i, e in enumerate(order)}

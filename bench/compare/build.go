@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Build compiles the benchmarks of a package of a git revision into dir, which also gets a worktree
-// of the revision: the binary runs in it, so it must stay until remove is called. An empty revision
-// is the working tree as it is. The current folder must be in the repository.
+// Build compiles the benchmarks of a package at a git revision into dir. An empty revision is the
+// working tree. For another one dir also gets a git worktree, which the binary runs in; call remove
+// when the binary is no longer needed. The current folder must be in the repository.
 func Build(ctx context.Context, revision, pkg, dir, label string) (b Binary, remove func() error, err error) {
 	remove = func() error { return nil }
 	root, err := output(ctx, ".", "git", "rev-parse", "--show-toplevel")
@@ -27,16 +27,16 @@ func Build(ctx context.Context, revision, pkg, dir, label string) (b Binary, rem
 			if ctx.Err() != nil {
 				return b, remove, ctx.Err()
 			}
-			return b, remove, fmt.Errorf("%q is no revision of this repository", revision)
+			return b, remove, fmt.Errorf("%q is not a revision of this repository", revision)
 		}
 		tree := filepath.Join(dir, label)
-		// After an interrupt the worktree must still go, so this does not follow ctx.
+		// The worktree must also be removed after an interrupt, when ctx is cancelled.
 		remove = func() error {
 			ctx := context.WithoutCancel(ctx)
 			if _, err := output(ctx, root, "git", "worktree", "remove", "--force", tree); err == nil {
 				return nil
 			}
-			// It was interrupted while it was made.
+			// git worktree add was interrupted, and git does not know the worktree.
 			err := os.RemoveAll(tree)
 			_, prune := output(ctx, root, "git", "worktree", "prune")
 			return errors.Join(err, prune)
@@ -56,6 +56,7 @@ func Build(ctx context.Context, revision, pkg, dir, label string) (b Binary, rem
 	return b, remove, nil
 }
 
+// output runs a command in dir and returns its trimmed standard output.
 func output(ctx context.Context, dir string, command ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir

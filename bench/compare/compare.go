@@ -4,20 +4,22 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/perf/benchmath"
+
 	"github.com/mquine/mquine/bench"
 )
 
 // Row is the comparison of one benchmark.
 type Row struct {
 	Name string
-	// Unit is that of the metric that was compared.
+	// Unit is the unit of the compared metric.
 	Unit string
 	Judgement
 }
 
-// metricOf returns the metric that tells most about the code and least about the machine: for kernels
-// on one thread, which report processor time, the share of the ceiling that was measured in between,
-// or else that time, and for all others the time on the clock.
+// metricOf returns the metric that disturbances of the machine change least: for kernels on one
+// thread, which report processor time, the share of the ceiling or else that time; for others
+// wall-clock time.
 func metricOf(base, head []bench.Result) string {
 	both := func(unit string) bool { return len(points(base, unit)) > 0 && len(points(head, unit)) > 0 }
 	switch {
@@ -29,10 +31,10 @@ func metricOf(base, head []bench.Result) string {
 	return "sec/op"
 }
 
-// Compare compares all benchmarks that base and head have, by the given metric or, if it is empty,
-// by that which disturbances of the machine change least. Where more is better (a rate or a share),
-// faster means more, and the ratio is turned: it is always that of times. control are results of the base measured again; there may be
-// none. missing names the benchmarks that only one of base and head has.
+// Compare compares the benchmarks that base and head have in common, by the given metric or, if it
+// is empty, by the one that disturbances of the machine change least. Ratios are of times: ratios
+// of rates and shares are inverted. control has results of the base measured again, and may be
+// empty. missing names the benchmarks that only one of base and head has.
 func Compare(base, head, control []bench.Result, metric string, minEffect float64) (rows []Row, missing []string) {
 	heads := byName(head)
 	controls := byName(control)
@@ -51,10 +53,8 @@ func Compare(base, head, control []bench.Result, metric string, minEffect float6
 		}
 		j := Judge(b, h, points(controls[name], unit), minEffect)
 		if moreIsBetter(unit) {
-			for _, s := range []*struct{ c, lo, hi *float64 }{
-				{&j.Base.Center, &j.Base.Lo, &j.Base.Hi}, {&j.Head.Center, &j.Head.Lo, &j.Head.Hi},
-			} {
-				*s.c, *s.lo, *s.hi = 1 / *s.c, 1 / *s.hi, 1 / *s.lo
+			for _, s := range []*benchmath.Summary{&j.Base, &j.Head} {
+				s.Center, s.Lo, s.Hi = 1/s.Center, 1/s.Hi, 1/s.Lo
 			}
 		}
 		rows = append(rows, Row{name, unit, j})
@@ -67,12 +67,12 @@ func Compare(base, head, control []bench.Result, metric string, minEffect float6
 	return rows, missing
 }
 
-// moreIsBetter tells whether a unit is a rate or a share of a limit.
+// moreIsBetter reports whether a unit is a rate or a share of a limit.
 func moreIsBetter(unit string) bool {
 	return strings.HasSuffix(unit, "/s") || strings.HasPrefix(unit, "pct-")
 }
 
-// points returns the measurements in a unit, turned so that less is better.
+// points returns the measurements in a unit, inverted if more is better.
 func points(results []bench.Result, unit string) []Point {
 	var list []Point
 	for _, r := range results {

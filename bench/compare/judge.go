@@ -1,5 +1,6 @@
-// Package compare tells whether one revision is faster than another: the statistics, and the
-// interleaved runs that make them mean something.
+// Package compare decides whether one revision is faster than another. Build compiles a revision's
+// benchmarks, Interleave runs the benchmarks of two revisions in turn, and Compare judges the
+// results. docs/benchmarks.md, "Compare", explains the method.
 package compare
 
 import (
@@ -10,7 +11,7 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Verdict is the outcome of a comparison.
+// Verdict is the outcome of a comparison. Judge defines the values.
 type Verdict string
 
 const (
@@ -20,11 +21,11 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// DefaultMinEffect is the smallest change that matters unless the user says otherwise.
+// DefaultMinEffect is the default of the smallest change that matters.
 const DefaultMinEffect = 0.02
 
-// Point is one measurement of a benchmark: a time, or whatever is better when it is less. Points of
-// one round, numbered from 1, were measured one right after the other; 0 is no round.
+// Point is one measurement of a benchmark: a time, or another value of which less is better. Points
+// of one round, numbered from 1, were measured right after each other. Round 0 means none.
 type Point struct {
 	Value float64
 	Round int
@@ -34,30 +35,31 @@ type Point struct {
 type Judgement struct {
 	// Base and Head are medians with their 95% intervals.
 	Base, Head benchmath.Summary
-	// Ratio is that of head to base, with a 95% interval, and Control that of the base, measured a
-	// second time, to itself; Control.Center is 0 if there is none.
+	// Ratio is head over base, and Control the second measurement of the base over the first, with
+	// 95% intervals. Control.Center is 0 without a control.
 	Ratio, Control benchmath.Summary
-	// Rounds is the number of rounds that were paired, 0 if there are none.
+	// Rounds is the number of paired rounds, or 0 if the points have no rounds.
 	Rounds  int
 	Verdict Verdict
-	// Why says in words what an inconclusive comparison lacks.
+	// Why is the reason for an inconclusive verdict.
 	Why string
 }
 
-// Judge compares head with base. With e = ln(1 + minEffect), n the noise that the control shows, the
-// |ln| of its ratio, and [lo, hi] the 95% interval of the logarithm of the ratio, the head is
+// Judge compares head with base. Let e = ln(1 + minEffect), let n be the noise that the control
+// shows, |ln(control ratio)|, and let [lo, hi] be the 95% interval of the logarithm of the ratio.
+// The head is
 //
 //	slower        if lo > max(e, n)
 //	faster        if hi < −max(e, n)
 //	same          if −e ≤ lo, hi ≤ e and n ≤ e
 //	inconclusive  otherwise
 //
-// so that "faster", "slower" and "same" are all claims about the whole interval. If the points have
-// rounds, the ratio is the median over the rounds of head to base within the round, where what
-// changes from round to round cancels, base being the geometric mean of the base and the control; its
-// interval is that of the median, without assumptions about the distribution (order statistics).
-// Without rounds, the ratio is that of the medians, and its interval follows from theirs at 97.5%
-// each.
+// so that "faster", "slower" and "same" all hold for the whole interval.
+//
+// If the points have rounds, the ratio is the median over the rounds of head over base within a
+// round, so that drift between rounds cancels; base is the geometric mean of base and control. Its
+// interval comes from order statistics, without assumptions about the distribution. Without rounds,
+// the ratio is between the medians, and its interval follows from their 97.5% intervals.
 func Judge(base, head, control []Point, minEffect float64) Judgement {
 	j := Judgement{Base: summary(values(base), confidence), Head: summary(values(head), confidence)}
 	var noise float64
@@ -81,21 +83,21 @@ func Judge(base, head, control []Point, minEffect float64) Judgement {
 	case noise > effect:
 		j.Verdict, j.Why = Inconclusive, fmt.Sprintf("the base differs from itself by %.1f%%", 100*math.Expm1(noise))
 	case hi-lo > 2*effect:
-		j.Verdict, j.Why = Inconclusive, "the interval is wide: a calmer machine or more rounds may tell"
+		j.Verdict, j.Why = Inconclusive, "the interval is wide: use a quieter machine or more rounds"
 	default:
-		j.Verdict, j.Why = Inconclusive, "the interval is across the minimum effect: more rounds may tell"
+		j.Verdict, j.Why = Inconclusive, "the interval contains the minimum effect: use more rounds"
 	}
 	return j
 }
 
 const confidence = 0.95
 
-// ratio returns how other compares with base, or with base and its control together.
+// ratio returns other over base, or over base and its control together, and the number of rounds.
 func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	if of := pair(base, control, other); of != nil {
 		return summary(of, confidence), len(of)
 	}
-	const each = 1 - (1-confidence)/2 // both hold with 95% at least
+	const each = 1 - (1-confidence)/2 // then both intervals hold with at least 95%
 	b, o := summary(values(base), each), summary(values(other), each)
 	r = benchmath.Summary{Center: o.Center / b.Center, Lo: o.Lo / b.Hi, Hi: o.Hi / b.Lo, Confidence: confidence}
 	if !(b.Lo > 0) || math.IsInf(o.Hi, 0) {
@@ -104,8 +106,8 @@ func ratio(base, control, other []Point) (r benchmath.Summary, rounds int) {
 	return r, 0
 }
 
-// pair returns the ratios of the rounds that all have, each round by its medians; nil if a point has
-// no round.
+// pair returns the ratios of the medians of each round that all have, or nil if a point has no
+// round.
 func pair(base, control, other []Point) []float64 {
 	b, ok := byRound(base)
 	o, also := byRound(other)
@@ -125,7 +127,7 @@ func pair(base, control, other []Point) []float64 {
 	return ratios
 }
 
-// byRound groups points by round; not ok if one has none.
+// byRound groups points by round. It is not ok if a point has no round.
 func byRound(points []Point) (rounds map[int][]float64, ok bool) {
 	rounds = map[int][]float64{}
 	for _, p := range points {
@@ -140,7 +142,8 @@ func byRound(points []Point) (rounds map[int][]float64, ok bool) {
 func median(x []float64) float64 { return summary(x, 0).Center }
 
 func summary(x []float64, confidence float64) benchmath.Summary {
-	return benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds), confidence)
+	sample := benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds)
+	return benchmath.AssumeNothing.Summary(sample, confidence)
 }
 
 func values(points []Point) []float64 {

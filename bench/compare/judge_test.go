@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// weather makes measurements as a shared machine gives them: a level that drifts slowly and jumps
-// now and then, which hits all that is measured in one round, noise of each pass, and bursts that
-// make single passes much slower.
-type weather struct {
+// machine simulates measurements on a shared machine. All passes of a round share a level that
+// drifts and sometimes jumps. Each pass has noise, and bursts make single passes much slower.
+type machine struct {
 	rng          *rand.Rand
 	drift, noise float64
 	bursts       float64 // probability
@@ -20,60 +19,60 @@ type weather struct {
 	level float64
 }
 
-func (w *weather) round() {
-	w.level += w.drift * w.rng.NormFloat64()
-	if w.rng.Float64() < 0.05 {
-		w.level += 0.1 * w.rng.NormFloat64()
+func (m *machine) round() {
+	m.level += m.drift * m.rng.NormFloat64()
+	if m.rng.Float64() < 0.05 {
+		m.level += 0.1 * m.rng.NormFloat64()
 	}
 }
 
 const passes = 6
 
-func (w *weather) pass(factor float64) float64 {
-	t := factor * math.Exp(w.level+w.noise*w.rng.NormFloat64())
-	if w.rng.Float64() < w.bursts {
-		t *= 1 + w.rng.ExpFloat64()
+func (m *machine) pass(factor float64) float64 {
+	t := factor * math.Exp(m.level+m.noise*m.rng.NormFloat64())
+	if m.rng.Float64() < m.bursts {
+		t *= 1 + m.rng.ExpFloat64()
 	}
 	return t
 }
 
-// rounds measures base, head and control; head takes factor times as long as base.
-func (w *weather) rounds(n int, factor float64) (base, head, control []Point) {
+// rounds measures base, head and control. head needs factor times the time of base.
+func (m *machine) rounds(n int, factor float64) (base, head, control []Point) {
 	for r := 1; r <= n; r++ {
-		w.round()
+		m.round()
 		for range passes {
-			base = append(base, Point{w.pass(1), r})
-			head = append(head, Point{w.pass(factor), r})
-			control = append(control, Point{w.pass(1), r})
+			base = append(base, Point{m.pass(1), r})
+			head = append(head, Point{m.pass(factor), r})
+			control = append(control, Point{m.pass(1), r})
 		}
 	}
 	return base, head, control
 }
 
-func tally(w weather, trials, rounds int, factor float64) map[Verdict]float64 {
+// tally returns the share of each verdict.
+func tally(m machine, trials, rounds int, factor float64) map[Verdict]float64 {
 	count := map[Verdict]float64{}
 	for i := range trials {
-		w.rng, w.level = rand.New(rand.NewPCG(uint64(i), 7)), 0
-		base, head, control := w.rounds(rounds, factor)
+		m.rng, m.level = rand.New(rand.NewPCG(uint64(i), 7)), 0
+		base, head, control := m.rounds(rounds, factor)
 		count[Judge(base, head, control, DefaultMinEffect).Verdict] += 1 / float64(trials)
 	}
 	return count
 }
 
-// TestVerdicts draws many comparisons. Whatever the noise, a revision that is as fast is called
-// faster or slower in less than one in twenty; where there is little, a change is found, and so is
-// its absence.
+// TestVerdicts simulates many comparisons. With any noise, equal revisions are rarely called faster
+// or slower. With little noise, a change is found, and so is its absence.
 func TestVerdicts(t *testing.T) {
 	const trials, rounds = 400, 10
-	quiet := weather{drift: 0.01, noise: 0.005, bursts: 0.02}
-	busy := weather{drift: 0.05, noise: 0.02, bursts: 0.1}
-	storm := weather{drift: 0.2, noise: 0.15, bursts: 0.3}
-	for _, w := range []weather{quiet, busy, storm} {
-		same := tally(w, trials, rounds, 1)
-		t.Log(w.noise, same)
+	quiet := machine{drift: 0.01, noise: 0.005, bursts: 0.02}
+	busy := machine{drift: 0.05, noise: 0.02, bursts: 0.1}
+	stormy := machine{drift: 0.2, noise: 0.15, bursts: 0.3}
+	for _, m := range []machine{quiet, busy, stormy} {
+		same := tally(m, trials, rounds, 1)
+		t.Log(m.noise, same)
 		assert.Less(t, same[Faster]+same[Slower], 0.01)
-		changed := tally(w, trials, rounds, 1.05)
-		t.Log(w.noise, "5% slower", changed)
+		changed := tally(m, trials, rounds, 1.05)
+		t.Log(m.noise, "5% slower", changed)
 		assert.Less(t, changed[Faster]+changed[Same], 0.02)
 	}
 	assert.Greater(t, tally(quiet, trials, rounds, 1)[Same], 0.9)
@@ -82,13 +81,13 @@ func TestVerdicts(t *testing.T) {
 	assert.Greater(t, tally(busy, trials, rounds, 1.05)[Slower], 0.8)
 	assert.Greater(t, tally(busy, trials, 2*rounds, 1.05)[Slower], 0.95, "more rounds help")
 	edge := tally(quiet, trials, rounds, 1+DefaultMinEffect)
-	assert.Less(t, edge[Same]+edge[Slower], 0.1, "at the edge there is nothing to say")
+	assert.Less(t, edge[Same]+edge[Slower], 0.1, "a change of the minimum effect is inconclusive")
 }
 
-// TestPairingCancelsDrift: the same points without rounds tell nothing.
+// TestPairingCancelsDrift checks that the same points are inconclusive without rounds.
 func TestPairingCancelsDrift(t *testing.T) {
-	w := weather{rng: rand.New(rand.NewPCG(1, 1)), drift: 0.1, noise: 0.003}
-	base, head, control := w.rounds(10, 1.05)
+	m := machine{rng: rand.New(rand.NewPCG(1, 1)), drift: 0.1, noise: 0.003}
+	base, head, control := m.rounds(10, 1.05)
 	j := Judge(base, head, control, DefaultMinEffect)
 	assert.Equal(t, Slower, j.Verdict)
 	assert.Equal(t, 10, j.Rounds)
@@ -106,7 +105,7 @@ func TestPairingCancelsDrift(t *testing.T) {
 	assert.NotEmpty(t, j.Why)
 }
 
-// TestRule checks the rule on points that leave no doubt.
+// TestRule checks the rule on points without noise.
 func TestRule(t *testing.T) {
 	points := func(values ...float64) (p []Point) {
 		for i := range 10 {
@@ -122,12 +121,12 @@ func TestRule(t *testing.T) {
 	}{
 		{"equal", one, one, Same},
 		{"within the effect", points(1.01), one, Same},
-		{"beyond it", points(1.03), one, Slower},
-		{"beyond it", points(0.97), one, Faster},
+		{"slower than the effect", points(1.03), one, Slower},
+		{"faster than the effect", points(0.97), one, Faster},
 		{"as much as the control", points(1.05), points(1.04), Inconclusive},
 		{"more than the control", points(1.1), points(1.04), Slower},
 		{"equal, but the control is not", points(1.015), points(1.03), Inconclusive},
-		{"an interval across", points(1.0, 1.04), one, Inconclusive},
+		{"an interval that contains the effect", points(1.0, 1.04), one, Inconclusive},
 		{"no control", points(1.03), nil, Slower},
 	} {
 		j := Judge(one, test.head, test.control, DefaultMinEffect)
@@ -139,8 +138,8 @@ func TestRule(t *testing.T) {
 	assert.Contains(t, Judge(few, few, few, DefaultMinEffect).Why, "too few")
 }
 
-// TestRatioOfMedians checks the interval of unpaired points: it holds the true ratio in at least 95
-// of 100 cases.
+// TestRatioOfMedians checks that the interval of unpaired points contains the true ratio in at
+// least 95% of the trials.
 func TestRatioOfMedians(t *testing.T) {
 	const trials = 2000
 	inside := 0

@@ -14,33 +14,35 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// Binary is a compiled test binary and the folder that it runs in.
+// Binary is a compiled test binary with the folder that it runs in.
 type Binary struct{ Path, Dir string }
 
-// PairOptions says how to run two binaries in turn.
+// PairOptions sets how Interleave runs two binaries.
 type PairOptions struct {
-	// Bench selects the benchmarks, as go test -bench does, and Short the quick subset.
+	// Bench selects the benchmarks, as for go test -bench.
 	Bench string
+	// Short selects the quick subset.
 	Short bool
-	// Rounds is the number of rounds, in each of which every benchmark runs Passes times in each
-	// series. Time is how long it runs in one round and series, all passes together.
+	// Rounds is the number of rounds. In a round every benchmark runs Passes times in each series.
 	Rounds, Passes int
-	Time           time.Duration
+	// Time is how long a benchmark runs in one round and series, over all passes.
+	Time time.Duration
 	// Progress, if not nil, is called before each round of a benchmark.
 	Progress func(done, total int, name string)
 }
 
-// Runs holds the results of the three series, and Text the same in the Go benchmark format, with a
-// line "round: N" before those of round N.
+// Runs holds the results of the three series, and the same as text in the Go benchmark format, with
+// a line "round: N" above the results of round N.
 type Runs struct {
 	Base, Head, Control             []bench.Result
 	BaseText, HeadText, ControlText bytes.Buffer
 }
 
-// Interleave runs the benchmarks of two binaries in turn. The base runs as two series, of which the
-// second is the control: what sets them apart is noise. A round of a benchmark is a few passes, each
-// a process of its own, in an order that changes from pass to pass, so that every series comes
-// first, second and last equally often; the placement of a process's memory is part of the noise.
+// Interleave runs the common benchmarks of two binaries in turn. The base runs as two series, and
+// the second is the control: the two differ by noise only. A round of a benchmark has several
+// passes. Each pass runs every series in a new process, so that the placement of memory is part of
+// the noise. The order changes from pass to pass, so that every series runs first, second and last
+// equally often.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
 	list, err := o.list(ctx, base)
 	if err != nil {
@@ -60,8 +62,11 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 		results *[]bench.Result
 		text    *bytes.Buffer
 	}{
-		{base, &runs.Base, &runs.BaseText}, {head, &runs.Head, &runs.HeadText}, {base, &runs.Control, &runs.ControlText},
+		{base, &runs.Base, &runs.BaseText},
+		{head, &runs.Head, &runs.HeadText},
+		{base, &runs.Control, &runs.ControlText},
 	}
+	benchtime := (o.Time / time.Duration(o.Passes)).String()
 	orders := [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}, {1, 0, 2}}
 	pass := 0
 	for round := 1; round <= o.Rounds; round++ {
@@ -75,7 +80,7 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 			for range o.Passes {
 				for _, which := range orders[pass%len(orders)] {
 					s := series[which]
-					text, results, err := s.binary.run(ctx, exactly(name), (o.Time / time.Duration(o.Passes)).String(), o.Short)
+					text, results, err := s.binary.run(ctx, exactly(name), benchtime, o.Short)
 					if err != nil {
 						return nil, err
 					}
@@ -92,15 +97,19 @@ func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, e
 	return runs, nil
 }
 
-// list returns the names of the benchmarks of a binary, by running each once; that also makes what
-// they keep in the cache.
+// list returns the names of a binary's benchmarks by running each once. That also fills the cache
+// of checkpoints.
 func (o PairOptions) list(ctx context.Context, b Binary) ([]string, error) {
 	_, results, err := b.run(ctx, o.Bench, "1x", o.Short)
 	return names(results), err
 }
 
-func (b Binary) run(ctx context.Context, match, benchtime string, short bool) (text []byte, results []bench.Result, err error) {
-	cmd := exec.CommandContext(ctx, b.Path, "-test.run=^$", "-test.bench="+match, "-test.benchtime="+benchtime, fmt.Sprintf("-test.short=%t", short), "-test.timeout=0")
+// run runs the benchmarks that match and returns their output and results.
+func (b Binary) run(
+	ctx context.Context, match, benchtime string, short bool,
+) (text []byte, results []bench.Result, err error) {
+	cmd := exec.CommandContext(ctx, b.Path, "-test.run=^$", "-test.bench="+match, "-test.benchtime="+benchtime,
+		fmt.Sprintf("-test.short=%t", short), "-test.timeout=0")
 	cmd.Dir = b.Dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -109,11 +118,11 @@ func (b Binary) run(ctx context.Context, match, benchtime string, short bool) (t
 		return nil, nil, ctx.Err()
 	}
 	if err != nil {
-		said := strings.TrimSpace(string(text) + stderr.String())
-		if at := strings.Index(said, "--- FAIL"); at >= 0 {
-			said = said[at:]
+		message := strings.TrimSpace(string(text) + stderr.String())
+		if at := strings.Index(message, "--- FAIL"); at >= 0 {
+			message = message[at:]
 		}
-		return nil, nil, fmt.Errorf("benchmark %s: %w: %s", match, err, said)
+		return nil, nil, fmt.Errorf("benchmark %s: %w: %s", match, err, message)
 	}
 	results, err = bench.ParseResults(bytes.NewReader(text), b.Path)
 	if err == nil && len(results) == 0 {
@@ -122,7 +131,7 @@ func (b Binary) run(ctx context.Context, match, benchtime string, short bool) (t
 	return text, results, err
 }
 
-// exactly returns the -bench pattern of one benchmark.
+// exactly returns the -bench pattern that matches one benchmark.
 func exactly(name string) string {
 	parts := strings.Split("Benchmark"+name, "/")
 	for i, p := range parts {

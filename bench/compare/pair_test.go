@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// newRepository makes a repository of two commits, of which the second doubles the work of one
-// benchmark and adds another, and goes into it.
+// newRepository makes a repository with two commits and changes into it. The second commit doubles
+// the time that one benchmark reports, and adds another benchmark.
 func newRepository(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -34,26 +34,19 @@ func newRepository(t *testing.T) {
 
 import "testing"
 
-var sink float64
-
-func work(n int) {
-	x := 1.0
-	for range n {
-		x = x*0.999 + 0.1
+func BenchmarkWork(b *testing.B) {
+	for b.Loop() {
 	}
-	sink = x
+	b.ReportMetric(TIME, "ns/op") // the machine's speed must not matter
 }
 `
-	const benchmark = "\nfunc BenchmarkWork(b *testing.B) {\n\tfor b.Loop() {\n\t\twork(SIZE)\n\t}\n}\n"
-	sized := func(n string) string {
-		return code + "\nconst SIZE = " + n + "\n" + benchmark
-	}
+	timed := func(ns string) string { return code + "\nconst TIME = " + ns + "\n" }
 	git("init", "-q")
 	write("go.mod", "module work\n\ngo 1.26\n")
-	write("bench/work_test.go", sized("2000"))
+	write("bench/work_test.go", timed("2000"))
 	git("add", ".")
 	git("commit", "-q", "-m", "one")
-	write("bench/work_test.go", sized("4000")+"\nfunc BenchmarkNew(b *testing.B) {\n\tfor b.Loop() {\n\t}\n}\n")
+	write("bench/work_test.go", timed("4000")+"\nfunc BenchmarkNew(b *testing.B) {\n\tfor b.Loop() {\n\t}\n}\n")
 	git("commit", "-q", "-a", "-m", "two")
 }
 
@@ -72,7 +65,7 @@ func TestInterleave(t *testing.T) {
 	assert.NotEqual(t, before, worktrees(t))
 	head, _, err := Build(t.Context(), "", "bench", dir, "head")
 	require.NoError(t, err)
-	o := PairOptions{Bench: ".", Rounds: 10, Passes: 1, Time: 4 * time.Millisecond}
+	o := PairOptions{Bench: ".", Rounds: 10, Passes: 1, Time: time.Microsecond}
 	runs, err := Interleave(t.Context(), base, head, o)
 	require.NoError(t, err)
 	require.Len(t, runs.Base, 10)
@@ -81,14 +74,15 @@ func TestInterleave(t *testing.T) {
 	assert.Equal(t, 10, runs.Head[9].Round())
 
 	rows, missing := Compare(runs.Base, runs.Head, runs.Control, "", DefaultMinEffect)
-	assert.Empty(t, missing, "what only one has does not run")
+	assert.Empty(t, missing, "a benchmark that only one has does not run")
 	require.Len(t, rows, 1)
 	assert.Equal(t, "Work", rows[0].Name)
 	assert.Equal(t, "sec/op", rows[0].Unit)
 	assert.Equal(t, 10, rows[0].Rounds)
-	assert.InDelta(t, 2, rows[0].Ratio.Center, 0.5)
+	assert.InDelta(t, 2, rows[0].Ratio.Center, 1e-9)
+	assert.Equal(t, Slower, rows[0].Verdict)
 
-	// What is kept says the same.
+	// The text has the same results.
 	path := filepath.Join(dir, "head.txt")
 	require.NoError(t, os.WriteFile(path, runs.HeadText.Bytes(), 0o666))
 	kept, err := bench.ReadResults(t.Context(), path)
@@ -101,7 +95,8 @@ func TestInterleave(t *testing.T) {
 	require.NoError(t, remove())
 	assert.Equal(t, before, worktrees(t))
 
-	_, err = Interleave(t.Context(), head, head, PairOptions{Bench: "Nothing", Rounds: 1, Passes: 1, Time: time.Millisecond})
+	o.Bench = "Nothing"
+	_, err = Interleave(t.Context(), head, head, o)
 	require.ErrorContains(t, err, "no benchmark matches Nothing")
 }
 
@@ -109,7 +104,7 @@ func TestBuildErrors(t *testing.T) {
 	newRepository(t)
 	before := worktrees(t)
 	_, remove, err := Build(t.Context(), "nonsense", "bench", t.TempDir(), "base")
-	require.ErrorContains(t, err, `"nonsense" is no revision of this repository`)
+	require.ErrorContains(t, err, `"nonsense" is not a revision of this repository`)
 	require.NoError(t, remove())
 	_, remove, err = Build(t.Context(), "HEAD", "none", t.TempDir(), "base")
 	require.ErrorContains(t, err, "revision HEAD has no folder none")
@@ -118,11 +113,11 @@ func TestBuildErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	b, remove, err := Build(ctx, "HEAD", "bench", t.TempDir(), "base")
 	require.NoError(t, err)
-	_, err = Interleave(ctx, b, b, PairOptions{Bench: ".", Rounds: 10, Passes: 1, Time: time.Hour, Progress: func(int, int, string) {
-		time.AfterFunc(100*time.Millisecond, cancel)
-	}})
+	o := PairOptions{Bench: ".", Rounds: 10, Passes: 1, Time: time.Hour}
+	o.Progress = func(int, int, string) { time.AfterFunc(100*time.Millisecond, cancel) }
+	_, err = Interleave(ctx, b, b, o)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, remove(), "the worktree goes also after an interrupt")
+	require.NoError(t, remove(), "the worktree is also removed after an interrupt")
 	assert.Equal(t, before, worktrees(t))
 }
 
@@ -145,7 +140,7 @@ func TestCompareMetrics(t *testing.T) {
 	rows, missing := Compare(base, head, nil, "", DefaultMinEffect)
 	assert.Equal(t, []string{"Other"}, missing)
 	require.Len(t, rows, 2)
-	assert.Equal(t, "pct-peak", rows[0].Unit, "a kernel's share is what the machine changes least")
+	assert.Equal(t, "pct-peak", rows[0].Unit, "disturbances change a kernel's share least")
 	assert.Equal(t, Faster, rows[0].Verdict, "more is better")
 	assert.InDelta(t, 80, rows[0].Base.Center, 1e-9)
 	assert.InDelta(t, 80./88, rows[0].Ratio.Center, 1e-9)

@@ -9,18 +9,18 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// keep is the share of a drawn cluster's triples that are in the sample, as a test split has a part
-// of the triples of a query or an entity.
+// keep is the share of a drawn cluster's triples that the sample keeps. A test split, too, has only
+// a part of the triples of a query or an entity.
 const keep = 0.25
 
-// design is a way to draw a sample from the population, without replacement.
+// design is a way to sample the population without replacement.
 type design struct {
 	name string
-	// draw returns the positions of the sample's triples.
+	// draw returns the indices of the sampled triples.
 	draw func() []int
 }
 
-// designs returns the designs, whose samples have o.size triples on average.
+// designs returns the designs. Their samples have o.size triples on average.
 func designs(triples []pair, o options) []design {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	share := float64(o.size) / float64(len(triples))
@@ -48,7 +48,8 @@ func designs(triples []pair, o options) []design {
 			return of
 		}})
 	}
-	// Both entities of a triple must be drawn, which leaves a part of the triples of each.
+	// A triple is sampled if both its entities are drawn, so each entity keeps a part of its
+	// triples.
 	var entities int32
 	for i := range triples {
 		t := triples[i][kg.Tail].Triple
@@ -68,7 +69,8 @@ func designs(triples []pair, o options) []design {
 	}})
 }
 
-// clustersOf returns the positions of the triples with each key, in the order of the first ones.
+// clustersOf groups the indices of the triples by key. Clusters are in the order of their first
+// triple.
 func clustersOf(triples []pair, key func(t kg.Triple) kg.Query) [][]int {
 	members := map[kg.Query][]int{}
 	for i := range triples {

@@ -13,14 +13,14 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// sizes is how large the simulated clusters are.
+// sizes describes the simulated clusters.
 type sizes struct {
 	name     string
-	exponent float64 // of a Pareto distribution that ends at 1,000; 0 for 10 triples each
-	easier   bool    // clusters of more than 20 triples have better ranks
+	exponent float64 // of the sizes' Pareto distribution, which ends at 1,000; 0 for 10 triples each
+	easier   bool    // whether clusters of more than 20 triples have better ranks
 }
 
-// draw returns the ranks of a cluster: 1 with a chance that is the cluster's own, otherwise 10.
+// draw returns the ranks of a cluster. Each is 1 with a probability drawn for the cluster, else 10.
 func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 	n := 10
 	if s.exponent > 0 {
@@ -40,15 +40,15 @@ func (s sizes) draw(rng *rand.Rand, cluster int) []rank.Rank {
 	return ranks
 }
 
-// writeFew prints how often the intervals of simulated clusters hold the true mean, with the plain
-// percentiles of the bootstrap and as Summarize has them.
+// writeFew prints how often the intervals of simulated clusters contain the true mean, both from
+// plain bootstrap percentiles and from metrics.Summarize.
 func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 	fmt.Fprintln(t, "clusters\tsize\teffective\twith an interval\tpercentiles\texpanded\t")
 	for _, s := range []sizes{
 		{"equal", 0, false}, {"Pareto 2", 2, false}, {"Pareto 1.2", 1.2, false}, {"large ones easier", 1.2, true},
 	} {
 		rng := rand.New(rand.NewPCG(o.seed, 1))
-		truth := s.mean(rng)
+		trueMean := s.mean(rng)
 		for _, clusters := range []int{10, 20, 50, 200} {
 			var effective []float64
 			var have, plain, expanded float64
@@ -72,10 +72,10 @@ func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 					continue
 				}
 				have++
-				if float64(r.MRRCI[0]) <= truth && truth <= float64(r.MRRCI[1]) {
+				if float64(r.MRRCI[0]) <= trueMean && trueMean <= float64(r.MRRCI[1]) {
 					expanded++
 				}
-				if low, high := percentiles(rng, sums, counts); low <= truth && truth <= high {
+				if low, high := percentiles(rng, sums, counts); low <= trueMean && trueMean <= high {
 					plain++
 				}
 			}
@@ -90,7 +90,7 @@ func writeFew(ctx context.Context, t *tabwriter.Writer, o options) error {
 	return nil
 }
 
-// mean returns the mean of 1/rank over very many clusters.
+// mean estimates the true mean of 1/rank from many clusters.
 func (s sizes) mean(rng *rand.Rand) float64 {
 	var sum, count float64
 	for range 400_000 {
@@ -101,6 +101,7 @@ func (s sizes) mean(rng *rand.Rand) float64 {
 	return sum / count
 }
 
+// reciprocals returns the sum of 1/rank.
 func reciprocals(ranks []rank.Rank) (sum float64) {
 	for i := range ranks {
 		sum += 1 / rank.Realistic.Rank(&ranks[i], rank.All)
@@ -108,7 +109,7 @@ func reciprocals(ranks []rank.Rank) (sum float64) {
 	return sum
 }
 
-// percentiles returns the plain bootstrap interval of clusters.
+// percentiles returns the plain 95% bootstrap interval of clusters.
 func percentiles(rng *rand.Rand, sums, counts []float64) (low, high float64) {
 	means := make([]float64, 1000)
 	for i := range means {

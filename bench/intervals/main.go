@@ -1,6 +1,6 @@
-// Intervals measures, on the ranks of real queries, what `mquine eval --ci-by` should resample: how
-// wide the 95% intervals are by each clustering, and how often they hold the true mean when samples
-// of triples, queries, entities or relations are drawn. docs/intervals.md has its results.
+// Intervals measures, on ranks of real queries, what `mquine eval --ci-by` should resample: how
+// wide the 95% intervals are with each clustering, and how often they contain the true mean when
+// triples, queries, entities or relations are sampled. docs/intervals.md has its results.
 package main
 
 import (
@@ -38,13 +38,13 @@ type options struct {
 func main() {
 	log.SetFlags(0)
 	o := options{filter: rank.All}
-	flag.TextVar(&o.filter, "filter", o.filter, "filter whose ranks are taken: none, train or all")
+	flag.TextVar(&o.filter, "filter", o.filter, "filter of the ranks: none, train or all")
 	flag.IntVar(&o.size, "size", 2000, "mean number of triples in a sample")
-	flag.IntVar(&o.samples, "samples", 0, "number of samples for coverage, from the file or for -few; 0 for none")
+	flag.IntVar(&o.samples, "samples", 0, "number of samples for the coverage, from the file or for -few; 0 skips it")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the samples")
-	flag.BoolVar(&o.few, "few", false, "simulate few clusters instead, without a file")
+	flag.BoolVar(&o.few, "few", false, "simulate a few clusters instead of reading a file")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE (mquine eval --ranks, both sides)")
+		fmt.Fprintln(os.Stderr, "usage: go run ./bench/intervals [flags] FILE (of mquine eval --ranks, both sides)")
 		fmt.Fprintln(os.Stderr, "       go run ./bench/intervals -few -samples N")
 		flag.PrintDefaults()
 	}
@@ -81,9 +81,10 @@ func run(ctx context.Context, out io.Writer, file string, o options) error {
 	return t.Flush()
 }
 
-// pair has the two ranks of a triple.
+// pair has the ranks of a triple by side.
 type pair [2]rank.Rank
 
+// readTriples reads a file of ranks that has both sides.
 func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -97,7 +98,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	if !slices.Contains(filters, filter) {
 		return nil, fmt.Errorf("%s: no ranks under filter %v", file, filter)
 	}
-	// Repeated triples are told apart by their order.
+	// The order of the lines pairs the ranks, because a triple may occur more than once.
 	var sides [2][]rank.Rank
 	for _, r := range ranks {
 		sides[r.Side] = append(sides[r.Side], r)
@@ -116,7 +117,7 @@ func readTriples(file string, filter rank.Filter) ([]pair, error) {
 	return pairs, nil
 }
 
-// summarize returns a result for each of the selections, with intervals by a clustering.
+// summarize returns a result for each of the selections, for the triples with the given indices.
 func summarize(
 	ctx context.Context, triples []pair, of []int, by metrics.Clustering, filter rank.Filter,
 ) ([]metrics.Result, error) {
@@ -132,12 +133,12 @@ func summarize(
 
 // writeWidths prints the intervals of the whole file.
 func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o options) error {
-	fmt.Fprintln(t, "side\tMRR\tby\tclusters\teffective\tinterval\ttimes by triple\tdesign effect\t")
+	fmt.Fprintln(t, "side\tMRR\tby\tclusters\teffective\tinterval\trelative to triple\tdesign effect\t")
 	whole := make([]int, len(triples))
 	for i := range whole {
 		whole[i] = i
 	}
-	var alone [3]float64
+	var byTriple [3]float64
 	for _, by := range clusterings {
 		results, err := summarize(ctx, triples, whole, by, o.filter)
 		if err != nil {
@@ -146,10 +147,10 @@ func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o opt
 		for s, r := range results {
 			width := float64(r.MRRCI[1] - r.MRRCI[0])
 			if by == metrics.ByTriple {
-				alone[s] = width
+				byTriple[s] = width
 			}
 			fmt.Fprintf(t, "%v\t%.4f\t%v\t%d\t%.1f\t", r.Side, r.MRR, by, r.Clusters, r.Effective)
-			if ratio := width / alone[s]; math.IsNaN(ratio) {
+			if ratio := width / byTriple[s]; math.IsNaN(ratio) {
 				fmt.Fprintln(t, "too few\t-\t-\t")
 			} else {
 				fmt.Fprintf(t, "[%.4f, %.4f]\t%.2f\t%.2f\t\n", r.MRRCI[0], r.MRRCI[1], ratio, ratio*ratio)
@@ -160,17 +161,17 @@ func writeWidths(ctx context.Context, t *tabwriter.Writer, triples []pair, o opt
 	return nil
 }
 
-// writeCoverage prints how often the intervals of samples hold the mean of the file.
+// writeCoverage prints how often the intervals of samples contain the mean of the whole file.
 func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o options) error {
-	fmt.Fprintf(t, "drawn\tmean triples\tside\tby %s\t\n", strings.Join(names(clusterings), "\tby "))
-	truth := make([]float64, len(selections))
+	fmt.Fprintf(t, "sampled\tmean triples\tside\tby %s\t\n", strings.Join(names(clusterings), "\tby "))
+	trueMeans := make([]float64, len(selections))
 	for s, side := range selections {
 		for _, p := range triples {
 			for _, of := range side.List() {
-				truth[s] += 1 / rank.Realistic.Rank(&p[of], o.filter)
+				trueMeans[s] += 1 / rank.Realistic.Rank(&p[of], o.filter)
 			}
 		}
-		truth[s] /= float64(len(triples) * len(side.List()))
+		trueMeans[s] /= float64(len(triples) * len(side.List()))
 	}
 	for _, d := range designs(triples, o) {
 		var held, have [3][4]float64
@@ -186,7 +187,7 @@ func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o o
 				for s, r := range results {
 					if low, high := float64(r.MRRCI[0]), float64(r.MRRCI[1]); !math.IsNaN(low) {
 						have[s][c]++
-						if low <= truth[s] && truth[s] <= high {
+						if low <= trueMeans[s] && trueMeans[s] <= high {
 							held[s][c]++
 						}
 					}
@@ -207,7 +208,7 @@ func writeCoverage(ctx context.Context, t *tabwriter.Writer, triples []pair, o o
 	return nil
 }
 
-// share writes k/n in percent with its standard error, and a dash if n is less than 50.
+// share formats k/n in percent with its standard error, or a dash if n is less than 50.
 func share(k, n float64) string {
 	if n < 50 {
 		return "-"

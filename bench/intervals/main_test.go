@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// writeHubs writes ranks of 200 queries (?, r, t) of 1 to 9 triples each, whose ranks are alike.
+// writeHubs writes the ranks of 200 queries (?, r, t) with 1 to 9 triples each. A query's ranks are
+// equal.
 func writeHubs(t *testing.T) (file string) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var tails, heads strings.Builder
@@ -34,7 +35,8 @@ func writeHubs(t *testing.T) (file string) {
 
 func TestIntervals(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, run(t.Context(), &out, writeHubs(t), options{filter: rank.All, size: 100, samples: 60, seed: 1}))
+	o := options{filter: rank.All, size: 100, samples: 60, seed: 1}
+	require.NoError(t, run(t.Context(), &out, writeHubs(t), o))
 	var lines [][]string
 	for line := range strings.Lines(out.String()) {
 		lines = append(lines, strings.Fields(line))
@@ -45,10 +47,10 @@ func TestIntervals(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
-	// side, MRR, by, clusters, effective, low, high, times, design effect
+	// side, MRR, by, clusters, effective, low, high, relative to triple, design effect
 	require.Equal(t, []string{"tail", "triple"}, []string{lines[1][0], lines[1][2]})
 	require.Equal(t, []string{"tail", "query", "200"}, []string{lines[4][0], lines[4][2], lines[4][3]})
-	assert.Greater(t, number(lines[4][7]), 1.8, "ranks of a query are alike")
+	assert.Greater(t, number(lines[4][7]), 1.8, "the ranks of a query are equal")
 	assert.Less(t, number(lines[4][7]), 3., "and a query has five triples on average")
 
 	drawn := map[string][]string{}

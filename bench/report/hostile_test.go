@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHostileResults fills every field of results with what would end an element, an attribute or a comment, or
-// hide text, and looks for it in the page.
+// TestHostileResults fills every field of the results with text that could end an element, an
+// attribute or a comment, or hide text, and looks for it in the page.
 func TestHostileResults(t *testing.T) {
 	const (
 		value = "v\"' onload=alert(1) </title></svg></style>--><script>alert(1)</script>\x1b]0;t\a\u202e\x9b"
@@ -28,17 +28,21 @@ func TestHostileResults(t *testing.T) {
 	require.NoError(t, os.Mkdir(class, 0o777))
 	for i := range 2 {
 		var text strings.Builder
-		for _, key := range []string{"goos", "goarch", "pkg", "cpu", "threads", "commit-time", "measured", "go", "ceiling"} {
+		keys := []string{"goos", "goarch", "pkg", "cpu", "threads", "commit-time", "measured", "go", "ceiling"}
+		for _, key := range keys {
 			fmt.Fprintf(&text, "%s: %s\n", key, value)
 		}
 		fmt.Fprintf(&text, "tier: %s\ncommit: %d+%s\n", name, i, value)
 		for range 6 {
-			fmt.Fprintf(&text, "BenchmarkPanel/tier=%[1]s/compare=%[1]s/%[1]s-2 10 100 ns/op 90 cpu-ns/op 9 GFLOP/s 1 GB/s 80 pct-peak 1 %[1]s\n", name)
-			fmt.Fprintf(&text, "BenchmarkPanel/tier=avx2/%s-2 10 100 ns/op 90 cpu-ns/op 9 GFLOP/s 1 GB/s 80 pct-peak\n", name)
-			fmt.Fprintf(&text, "BenchmarkEvaluate/%s/rival=mquine-2 1 50 ns/op\nBenchmarkEvaluate/%[1]s/rival=%[1]s-2 1 60 ns/op\n", name)
+			const values = "10 100 ns/op 90 cpu-ns/op 9 GFLOP/s 1 GB/s 80 pct-peak"
+			fmt.Fprintf(&text, "BenchmarkPanel/tier=%[1]s/compare=%[1]s/%[1]s-2 %[2]s 1 %[1]s\n", name, values)
+			fmt.Fprintf(&text, "BenchmarkPanel/tier=avx2/%s-2 %s\n", name, values)
+			fmt.Fprintf(&text, "BenchmarkEvaluate/%s/rival=mquine-2 1 50 ns/op\n", name)
+			fmt.Fprintf(&text, "BenchmarkEvaluate/%[1]s/rival=%[1]s-2 1 60 ns/op\n", name)
 			fmt.Fprintf(&text, "Benchmark%s/%[1]s-2 1 60 ns/op\n", strings.ToUpper(name))
 			for _, of := range []string{"fma32", "read-l1", name} {
-				fmt.Fprintf(&text, "BenchmarkCeiling/tier=%s/of=%s/threads=1-2 1 100 ns/op 99 GFLOP/s 50 GB/s\n", name, of)
+				fmt.Fprintf(&text, "BenchmarkCeiling/tier=%s/of=%s/threads=1-2 1 100 ns/op ", name, of)
+				text.WriteString("99 GFLOP/s 50 GB/s\n")
 			}
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(class, fmt.Sprintf("%d.txt", i)), []byte(text.String()), 0o666))
@@ -47,14 +51,15 @@ func TestHostileResults(t *testing.T) {
 	require.NoError(t, Write(t.Context(), &page, dir))
 	html := page.String()
 
-	assert.Contains(t, html, template.HTMLEscapeString(`v"' onload=alert(1) </title></svg></style>--><script>alert(1)</script>`)+`\x1b]0;t\x07\u202e\x9b`)
-	assert.Contains(t, html, `<title>1&#43;v&#34;&#39; onload: `, "the commit, shortened on both sides of the plus sign")
+	shown := template.HTMLEscapeString(`v"' onload=alert(1) </title></svg></style>--><script>alert(1)</script>`)
+	assert.Contains(t, html, shown+`\x1b]0;t\x07\u202e\x9b`)
+	assert.Contains(t, html, `<title>1&#43;v&#34;&#39; onload: `, "both parts of the commit are shortened")
 	assert.Empty(t, regexp.MustCompile(`(?i)<script|<!--|-->`).FindString(html))
 	assert.NotRegexp(t, `(?i)<[^>]*["'\s]onload`, html)
 	for _, r := range html {
 		require.False(t, r != '\n' && unicode.In(r, unicode.Cc, unicode.Bidi_Control), "%q", r)
 	}
-	// All that is drawn is still well-formed, and nothing has ended it early.
+	// The pictures are still well-formed, and nothing ended one early.
 	pictures := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(html, -1)
 	require.GreaterOrEqual(t, len(pictures), 5)
 	for _, p := range pictures {

@@ -1,5 +1,5 @@
-// Package report draws the results of benchmarks as one HTML page that needs nothing else: no
-// network, no scripts, no fonts.
+// Package report draws benchmark results as one self-contained HTML page, without network access,
+// scripts or fonts. Write reads the results and writes the page.
 package report
 
 import (
@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,23 +27,24 @@ import (
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{"rate": rate, "seconds": seconds}).Parse(pageText))
+var page = template.Must(template.New("page").Parse(pageText))
 
-// class is all that is known of machines of one class.
+// class holds the results of machines that can be compared (bench.Machine.Class).
 type class struct {
 	name    string
 	commits []*commit // oldest first
 }
 
-// commit holds the results that were measured of one commit.
+// commit holds the results of one commit.
 type commit struct {
 	id, time string
 	config   map[string]string
-	// values are those of each benchmark and unit.
+	// values are by benchmark and unit.
 	values map[string]map[string][]float64
 }
 
-// Write reads the results in a folder, a folder in it for each class of machine, and writes the page.
+// Write reads the results in dir, which has a folder for each class of machine, and writes the
+// page.
 func Write(ctx context.Context, w io.Writer, dir string) error {
 	classes, err := read(ctx, dir)
 	if err != nil {
@@ -57,9 +59,7 @@ func Write(ctx context.Context, w io.Writer, dir string) error {
 
 func read(ctx context.Context, dir string) ([]class, error) {
 	folders, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there are no results in %s: mquine bench run --results %s makes them", dir, dir)
-	} else if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read results: %w", err)
 	}
 	var classes []class
@@ -67,40 +67,11 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		if !folder.IsDir() {
 			continue
 		}
-		inside := filepath.Join(dir, folder.Name())
-		files, err := fs.Glob(os.DirFS(inside), "*.txt")
+		commits, err := readClass(ctx, filepath.Join(dir, folder.Name()))
 		if err != nil {
 			return nil, err
 		}
-		byID := map[string]*commit{}
-		for _, name := range files {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			results, err := bench.ReadResults(ctx, filepath.Join(inside, name))
-			if err != nil {
-				return nil, err
-			}
-			for _, r := range results {
-				id := r.Config["commit"]
-				c := byID[id]
-				if c == nil {
-					c = &commit{id: id, values: map[string]map[string][]float64{}}
-					byID[id] = c
-				}
-				if c.config == nil || r.Config["ceiling"] != "" {
-					c.config, c.time = r.Config, cmp.Or(known(r.Config["commit-time"]), r.Config["measured"], c.time)
-				}
-				if c.values[r.Name] == nil {
-					c.values[r.Name] = map[string][]float64{}
-				}
-				for unit, v := range r.Values {
-					c.values[r.Name][unit] = append(c.values[r.Name][unit], v)
-				}
-			}
-		}
-		if len(byID) > 0 {
-			commits := slices.SortedFunc(maps.Values(byID), func(a, b *commit) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id)) })
+		if len(commits) > 0 {
 			classes = append(classes, class{folder.Name(), commits})
 		}
 	}
@@ -110,6 +81,47 @@ func read(ctx context.Context, dir string) ([]class, error) {
 	return classes, nil
 }
 
+// readClass reads the results in a class's folder.
+func readClass(ctx context.Context, folder string) ([]*commit, error) {
+	files, err := fs.Glob(os.DirFS(folder), "*.txt")
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string]*commit{}
+	for _, name := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		results, err := bench.ReadResults(ctx, filepath.Join(folder, name))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range results {
+			id := r.Config["commit"]
+			if byID[id] == nil {
+				byID[id] = &commit{id: id, values: map[string]map[string][]float64{}}
+			}
+			byID[id].add(r)
+		}
+	}
+	return slices.SortedFunc(maps.Values(byID), func(a, b *commit) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
+	}), nil
+}
+
+func (c *commit) add(r bench.Result) {
+	if c.config == nil || r.Config["ceiling"] != "" {
+		c.config, c.time = r.Config, cmp.Or(known(r.Config["commit-time"]), r.Config["measured"], c.time)
+	}
+	if c.values[r.Name] == nil {
+		c.values[r.Name] = map[string][]float64{}
+	}
+	for unit, v := range r.Values {
+		c.values[r.Name][unit] = append(c.values[r.Name][unit], v)
+	}
+}
+
+// known returns s, or "" if s is "unknown".
 func known(s string) string {
 	if s == "unknown" {
 		return ""
@@ -117,11 +129,11 @@ func known(s string) string {
 	return s
 }
 
-// classView is what the page shows of a class.
+// classView is a class as the page shows it.
 type classView struct {
 	Name                  string
 	CPU, Tier, Threads    string
-	Features              string // "" in old results
+	Features              string // empty in old results
 	Commit, Ceiling       string
 	Measured, GoVersion   string
 	Commits               int
@@ -132,7 +144,7 @@ type classView struct {
 	Trends                []group
 }
 
-// section is the table of a family: a line for each shape, a cell for each tier.
+// section is the table of a family, with a line for each shape and a cell for each tier.
 type section struct {
 	Family, About string
 	Tiers         []string
@@ -144,17 +156,17 @@ type line struct {
 	Cells []cell
 }
 
-// cell is what a tier reaches.
+// cell is a tier's result.
 type cell struct {
 	Known bool
-	Main  string  // the rate, or the time
-	Share float64 // of the limit in percent, 0 if it is not known
-	Of    string  // which limit
-	Times string  // the speed as a multiple of the slowest tier's
-	Older string  // the commit, if it is not the newest
+	Main  string  // the rate, or else the time
+	Share float64 // percent of the limit, or 0
+	Of    string  // the limit
+	Times string  // speed relative to the slowest tier
+	Older string  // the commit, unless it is the newest
 }
 
-// latest finds the newest values of a benchmark.
+// latest returns the newest values of a benchmark, and their commit.
 func (c class) latest(name, unit string) (values []float64, from *commit) {
 	for _, at := range slices.Backward(c.commits) {
 		if v := at.values[name][unit]; len(v) > 0 {
@@ -164,7 +176,7 @@ func (c class) latest(name, unit string) (values []float64, from *commit) {
 	return nil, nil
 }
 
-// best returns the median of the newest values.
+// best returns the median of the newest values, or 0.
 func (c class) best(name, unit string) float64 {
 	v, _ := c.latest(name, unit)
 	if len(v) == 0 {
@@ -175,7 +187,8 @@ func (c class) best(name, unit string) float64 {
 
 func (c class) newest() *commit { return c.commits[len(c.commits)-1] }
 
-// names lists all benchmarks, in the order of bench.All as far as it knows them.
+// names lists all benchmarks: first the current ones in the order of bench.All, then others by
+// name.
 func (c class) names() []string {
 	seen := map[string]bool{}
 	for _, at := range c.commits {
@@ -198,7 +211,8 @@ func (c class) names() []string {
 	})
 }
 
-// split takes a name apart: the family, the values of the keys tier and rival, and all other pairs.
+// split returns the parts of a name: the family, the values of the keys tier and rival, and the
+// other pairs.
 func split(name string) (family, tier, rival, shape string) {
 	parts := strings.Split(name, "/")
 	var rest []string
@@ -215,16 +229,16 @@ func split(name string) (family, tier, rival, shape string) {
 	return parts[0], tier, rival, strings.Join(rest, " ")
 }
 
-// abouts says what the families are, kernels first.
+// abouts describes the families, kernels first.
 var abouts = []struct {
 	family string
 	kernel bool
 	about  string
 }{
-	{"Panel", true, "scores a block of queries against panels of candidates from memory, and counts"},
-	{"Pair", true, "compares a query with single rows of a table in memory, in float64"},
+	{"Panel", true, "scores a query block against panels of candidates from memory, and counts"},
+	{"Pair", true, "scores a query against single rows of a table in memory, in float64"},
 	{"MatMulFMA", true, "d × d matrix product in float64, fused"},
-	{"MatMul", true, "d × d matrix product in float64, product and sum rounded apart"},
+	{"MatMul", true, "d × d matrix product in float64, product and sum rounded separately"},
 	{"Frobenius", true, "norm of a combination of three d × d matrices in float64"},
 	{"PackRows", true, "interleaves rows of a table into panels"},
 	{"Features", true, "the feature vector φ of one entity"},
@@ -245,8 +259,8 @@ func (c class) view() classView {
 	v := classView{
 		Name: c.name, CPU: newest.config["cpu"], Tier: newest.config["tier"], Threads: newest.config["threads"],
 		Features: newest.config["features"],
-		Commit:   short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"], GoVersion: newest.config["go"],
-		Commits: len(c.commits),
+		Commit:   short(newest.id), Ceiling: newest.config["ceiling"], Measured: newest.config["measured"],
+		GoVersion: newest.config["go"], Commits: len(c.commits),
 	}
 	names := c.names()
 	v.Roofline, v.RooflineTop = c.roofline(names, v.Tier, 860), c.roofline(names, v.Tier, 400)
@@ -265,11 +279,11 @@ func (c class) view() classView {
 	return v
 }
 
-// section makes the table of a family.
+// section returns the table of a family.
 func (c class) section(names []string, family, about string) section {
 	s := section{Family: family, About: about}
 	tiers := map[string]bool{}
-	shapes := map[string]map[string]string{} // shape, tier: name
+	shapes := map[string]map[string]string{} // names by shape and tier
 	var order []string
 	for _, name := range names {
 		f, tier, rival, shape := split(name)
@@ -295,22 +309,23 @@ func (c class) section(names []string, family, about string) section {
 			slowest = max(slowest, c.time(shapes[shape][t]))
 		}
 		for _, t := range s.Tiers {
-			l.Cells = append(l.Cells, c.cell(shapes[shape][t], slowest))
+			l.Cells = append(l.Cells, c.cell(names, shapes[shape][t], slowest))
 		}
 		s.Lines = append(s.Lines, l)
 	}
 	return s
 }
 
-// time returns the newest time of a benchmark in seconds, that of the processor if it is known.
+// time returns the newest time of a benchmark in seconds: processor time if it was measured.
 func (c class) time(name string) float64 {
 	return cmp.Or(c.best(name, "cpu-sec/op"), c.best(name, "sec/op"))
 }
 
-// mainRates are the units that say most, the best first.
+// mainRates are the units to show, the most telling first.
 var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "triples/s", "GB/s"}
 
-func (c class) cell(name string, slowest float64) (out cell) {
+// cell returns a benchmark's cell. slowest is the longest time of any tier.
+func (c class) cell(names []string, name string, slowest float64) (out cell) {
 	if c.time(name) == 0 {
 		return out
 	}
@@ -333,34 +348,34 @@ func (c class) cell(name string, slowest float64) (out cell) {
 			out.Share, out.Of = v, of
 		}
 	}
-	if r := slowest / c.time(name); r > 1.005 && !strings.HasPrefix(name, "Panel") && !strings.HasPrefix(name, "Evaluate") {
-		out.Times = fmt.Sprintf("%.1f×", r)
-	} else if slow := c.slowRate(name); slow > 0 {
-		// Tiers take panels of different sizes, so that times do not compare but rates do.
-		if r := c.best(name, "GFLOP/s") / slow; r > 1.005 {
-			out.Times = fmt.Sprintf("%.1f×", r)
-		}
+	times := slowest / c.time(name)
+	if strings.HasPrefix(name, "Panel") || strings.HasPrefix(name, "Evaluate") || times <= 1.005 {
+		// Tiers have panels of different sizes: compare rates instead of times.
+		times = c.best(name, "GFLOP/s") / c.slowRate(names, name)
+	}
+	if times > 1.005 && !math.IsInf(times, 0) {
+		out.Times = fmt.Sprintf("%.1f×", times)
 	}
 	return out
 }
 
-// slowRate returns the least GFLOP/s that any tier reaches on the same shape.
-func (c class) slowRate(name string) float64 {
+// slowRate returns the least GFLOP/s of any tier on the same shape, or 0.
+func (c class) slowRate(names []string, name string) float64 {
 	family, _, _, shape := split(name)
 	least := 0.0
-	for _, t := range tierOrder {
-		for _, other := range c.names() {
-			if f, tier, rival, s := split(other); f == family && s == shape && tier == t && rival == "" {
-				if v := c.best(other, "GFLOP/s"); v > 0 && (least == 0 || v < least) {
-					least = v
-				}
-			}
+	for _, other := range names {
+		f, tier, rival, s := split(other)
+		if f != family || s != shape || rival != "" || !slices.Contains(tierOrder, tier) {
+			continue
+		}
+		if v := c.best(other, "GFLOP/s"); v > 0 && (least == 0 || v < least) {
+			least = v
 		}
 	}
 	return least
 }
 
-// ceiling is a line of the table of what the machine can do at all.
+// ceiling is a line of the table of the machine's limits.
 type ceiling struct {
 	Tier, Of   string
 	One, All   string
@@ -368,9 +383,18 @@ type ceiling struct {
 }
 
 var ceilingNames = map[string]string{
-	"fma32": "float32 multiply-add, fused", "l1": "L1 distance, float32", "group-norm": "group norm, float32", "phase": "phase, float32",
-	"fma64": "float64 multiply-add, fused", "muladd64": "float64 multiply, then add", "int8": "int8 multiply-add", "int8-tiles": "int8 multiply-add, tiles of AMX",
-	"read-l1": "reading the L1 cache", "read-l2": "reading the L2 cache", "read-l3": "reading the L3 cache", "read-dram": "reading memory",
+	"fma32":      "float32 multiply-add, fused",
+	"l1":         "L1 distance, float32",
+	"group-norm": "group norm, float32",
+	"phase":      "phase, float32",
+	"fma64":      "float64 multiply-add, fused",
+	"muladd64":   "float64 multiply, then add",
+	"int8":       "int8 multiply-add",
+	"int8-tiles": "int8 multiply-add, AMX",
+	"read-l1":    "reading the L1 cache",
+	"read-l2":    "reading the L2 cache",
+	"read-l3":    "reading the L3 cache",
+	"read-dram":  "reading memory",
 }
 
 func (c class) ceilings(names []string) []ceiling {
@@ -404,7 +428,7 @@ func (c class) ceilings(names []string) []ceiling {
 	return list
 }
 
-// contest compares the rivals in one job.
+// contest compares rivals on one job.
 type contest struct {
 	Job     string
 	Entries []entry
@@ -458,10 +482,12 @@ func (c class) rivals(names []string) []contest {
 func median(x []float64) float64 { return summary(x).Center }
 
 func summary(x []float64) benchmath.Summary {
-	return benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds), 0.95)
+	sample := benchmath.NewSample(slices.Clone(x), &benchmath.DefaultThresholds)
+	return benchmath.AssumeNothing.Summary(sample, 0.95)
 }
 
-// short returns the beginning of a commit's hash, and of what follows it where files were changed.
+// short returns the beginnings of a commit's hash and of the suffix after "+", which marks changed
+// files.
 func short(id string) string {
 	hash, dirty, _ := strings.Cut(id, "+")
 	s := fmt.Sprintf("%.10s", hash)
@@ -471,7 +497,7 @@ func short(id string) string {
 	return cmp.Or(s, "unknown")
 }
 
-// rate writes a rate with three digits.
+// rate formats a rate with three digits.
 func rate(v float64, unit string) string {
 	for _, p := range []struct {
 		prefix string
@@ -484,7 +510,7 @@ func rate(v float64, unit string) string {
 	return digits(v) + " " + unit
 }
 
-// seconds writes a time with three digits.
+// seconds formats a time with three digits.
 func seconds(t float64) string {
 	for _, p := range []struct {
 		unit  string

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// group holds the trends of a family.
+// group holds a family's trends.
 type group struct {
 	Family string
 	Charts []chart
@@ -16,12 +16,11 @@ type group struct {
 
 type chart struct {
 	Title, Last, Change string
-	Better              bool // the change is for the better, Worse for the worse
-	Worse               bool
+	Better, Worse       bool // of a change beyond the ranges
 	Picture             *picture
 }
 
-// trends draws every benchmark that was measured of more than one commit.
+// trends draws every benchmark that was measured at more than one commit.
 func (c class) trends(names []string) []group {
 	var groups []group
 	for _, name := range names {
@@ -43,10 +42,27 @@ func (c class) trends(names []string) []group {
 	return groups
 }
 
-// trend draws the medians and their ranges by commit: of the share of the peak where there is one,
-// since the machine's weather changes it least, and else of the time.
+// trend draws medians and ranges by commit: of the share of the peak if there is one, because
+// disturbances change it least, and else of the time. It is not ok with fewer than two commits.
 func (c class) trend(name, title string) (ch chart, ok bool) {
-	unit, sign := "sec/op", -1.0
+	unit, sign := c.trendUnit(name)
+	points, top := c.history(name, unit)
+	if len(points) < 2 {
+		return ch, false
+	}
+	first, last := points[0], points[len(points)-1]
+	change := last.mid/first.mid - 1
+	const enough = 3 // measurements for a range
+	apart := min(first.measurements, last.measurements) >= enough && (last.lo > first.hi || last.hi < first.lo)
+	return chart{
+		Title: title, Last: formatted(last.mid, unit), Change: fmt.Sprintf("%+.1f%%", 100*change),
+		Better: apart && sign*change > 0, Worse: apart && sign*change < 0, Picture: drawTrend(title, unit, points, top),
+	}, true
+}
+
+// trendUnit returns the unit of a benchmark's trend, and 1 if more is better, −1 if less is.
+func (c class) trendUnit(name string) (unit string, sign float64) {
+	unit, sign = "sec/op", -1.0
 	switch {
 	case strings.HasPrefix(name, "Ceiling"):
 		for _, u := range []string{"GFLOP/s", "GOP/s", "GB/s"} {
@@ -59,40 +75,47 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	case c.best(name, "cpu-sec/op") > 0:
 		unit = "cpu-sec/op"
 	}
-	type at struct {
-		commit       string
-		mid, lo, hi  float64
-		measurements int
-	}
-	var points []at
-	top := 0.0
+	return unit, sign
+}
+
+// measured is a benchmark's result at a commit: the median and its range.
+type measured struct {
+	commit       string
+	mid, lo, hi  float64
+	measurements int
+}
+
+// history returns a benchmark's results, from the oldest commit to the newest, and the largest
+// value.
+func (c class) history(name, unit string) (points []measured, top float64) {
 	for _, commit := range c.commits {
 		v := commit.values[name][unit]
 		if len(v) == 0 {
 			continue
 		}
 		s := summary(v)
-		if math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0) { // too few for an interval: all of them
-			s.Lo, s.Hi = math.Inf(1), 0
-			for _, x := range v {
-				s.Lo, s.Hi = min(s.Lo, x), max(s.Hi, x)
-			}
+		if math.IsInf(s.Lo, 0) || math.IsInf(s.Hi, 0) { // too few for an interval
+			s.Lo, s.Hi = slices.Min(v), slices.Max(v)
 		}
-		points = append(points, at{short(commit.id), s.Center, s.Lo, s.Hi, len(v)})
+		points = append(points, measured{short(commit.id), s.Center, s.Lo, s.Hi, len(v)})
 		top = max(top, s.Hi)
 	}
-	if len(points) < 2 {
-		return ch, false
+	return points, top
+}
+
+// formatted returns a value with its unit.
+func formatted(v float64, unit string) string {
+	switch unit {
+	case "sec/op", "cpu-sec/op":
+		return seconds(v)
+	case "pct-peak":
+		return digits(v) + "% of peak"
 	}
-	write := func(v float64) string {
-		switch unit {
-		case "sec/op", "cpu-sec/op":
-			return seconds(v)
-		case "pct-peak":
-			return digits(v) + "% of peak"
-		}
-		return rate(v, unit)
-	}
+	return rate(v, unit)
+}
+
+// drawTrend draws medians and ranges on an axis from 0 to top.
+func drawTrend(title, unit string, points []measured, top float64) *picture {
 	const width, height, pad = 220.0, 64.0, 6.0
 	x := func(i int) float64 { return pad + (width-2*pad)*float64(i)/float64(len(points)-1) }
 	y := func(v float64) float64 { return height - pad - (height-2*pad)*v/top }
@@ -105,14 +128,8 @@ func (c class) trend(name, title string) (ch chart, ok bool) {
 	s.polyline("trend", middles)
 	for i, p := range points {
 		s.line("range", x(i), y(p.lo), x(i), y(p.hi))
-		s.circle("hue1", x(i), y(p.mid), 3, fmt.Sprintf("%s: %s, %s to %s (%d)", p.commit, write(p.mid), write(p.lo), write(p.hi), p.measurements))
+		s.circle("hue1", x(i), y(p.mid), 3, fmt.Sprintf("%s: %s, %s to %s (%d)", p.commit,
+			formatted(p.mid, unit), formatted(p.lo, unit), formatted(p.hi, unit), p.measurements))
 	}
-	first, last := points[0], points[len(points)-1]
-	change := sign * (last.mid/first.mid - 1)
-	const enough = 3 // for ranges that say something
-	apart := min(first.measurements, last.measurements) >= enough && (last.lo > first.hi || last.hi < first.lo)
-	return chart{
-		Title: title, Last: write(last.mid), Change: fmt.Sprintf("%+.1f%%", 100*(last.mid/first.mid-1)),
-		Better: apart && change > 0, Worse: apart && change < 0, Picture: s,
-	}, true
+	return s
 }

@@ -16,15 +16,17 @@ type gonumBLAS struct{ *job }
 func (g gonumBLAS) about() string { return "gonum " + moduleVersion("gonum.org/v1/gonum") }
 
 func (g gonumBLAS) score(c, q []float32, m int) error {
-	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, m, g.n, g.tower.Phi, 1, q, g.stride, g.phi, g.stride, 0, c, g.n)
+	gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, m, g.n, g.tower.Phi, 1, q, g.stride, g.phi, g.stride,
+		0, c, g.n)
 	return nil
 }
 
 // openBLAS is cblas_sgemm of Debian's libopenblas0.
 type openBLAS struct {
 	*job
-	sgemm func(order, transA, transB, m, n, k int32, alpha float32, a unsafe.Pointer, lda int32, b unsafe.Pointer, ldb int32, beta float32, c unsafe.Pointer, ldc int32)
-	name  string
+	sgemm func(order, transA, transB, m, n, k int32, alpha float32, a unsafe.Pointer, lda int32,
+		b unsafe.Pointer, ldb int32, beta float32, c unsafe.Pointer, ldc int32)
+	name string
 }
 
 func newOpenBLAS(j *job) (*openBLAS, error) {
@@ -48,14 +50,17 @@ func (o *openBLAS) about() string { return o.name }
 
 func (o *openBLAS) score(c, q []float32, m int) error {
 	const rowMajor, noTrans, trans = 101, 111, 112
-	o.sgemm(rowMajor, noTrans, trans, int32(m), int32(o.n), int32(o.tower.Phi), 1, pointer(q), int32(o.stride), pointer(o.phi), int32(o.stride), 0, pointer(c), int32(o.n))
+	stride, n := int32(o.stride), int32(o.n)
+	o.sgemm(rowMajor, noTrans, trans, int32(m), n, int32(o.tower.Phi), 1, pointer(q), stride,
+		pointer(o.phi), stride, 0, pointer(c), n)
 	return nil
 }
 
 // oneDNN is dnnl_sgemm of Debian's libdnnl2.
 type oneDNN struct {
 	*job
-	sgemm func(transA, transB byte, m, n, k int64, alpha float32, a unsafe.Pointer, lda int64, b unsafe.Pointer, ldb int64, beta float32, c unsafe.Pointer, ldc int64) int32
+	sgemm func(transA, transB byte, m, n, k int64, alpha float32, a unsafe.Pointer, lda int64,
+		b unsafe.Pointer, ldb int64, beta float32, c unsafe.Pointer, ldc int64) int32
 	name  string
 	calls chan func()
 }
@@ -65,7 +70,7 @@ func newOneDNN(j *job) (*oneDNN, error) {
 	if err != nil {
 		return nil, missing("oneDNN", "libdnnl2")
 	}
-	// Its threads are OpenMP's.
+	// oneDNN runs on OpenMP's threads.
 	omp, err := purego.Dlopen("libgomp.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, missing("OpenMP", "libgomp1")
@@ -78,7 +83,7 @@ func newOneDNN(j *job) (*oneDNN, error) {
 	purego.RegisterLibFunc(&setThreads, omp, "omp_set_num_threads")
 	v := version()
 	o.name = fmt.Sprintf("oneDNN %d.%d.%d", v[0], v[1], v[2])
-	// OpenMP keeps the number of threads, and the threads themselves, for each thread that calls.
+	// OpenMP has a pool of threads for each calling thread, so all calls come from one.
 	o.calls = make(chan func())
 	go func() {
 		runtime.LockOSThread()
@@ -95,7 +100,9 @@ func (o *oneDNN) about() string { return o.name }
 func (o *oneDNN) score(c, q []float32, m int) error {
 	status := make(chan int32)
 	o.calls <- func() {
-		status <- o.sgemm('N', 'T', int64(m), int64(o.n), int64(o.tower.Phi), 1, pointer(q), int64(o.stride), pointer(o.phi), int64(o.stride), 0, pointer(c), int64(o.n))
+		stride, n := int64(o.stride), int64(o.n)
+		status <- o.sgemm('N', 'T', int64(m), n, int64(o.tower.Phi), 1, pointer(q), stride,
+			pointer(o.phi), stride, 0, pointer(c), n)
 	}
 	if s := <-status; s != 0 {
 		return fmt.Errorf("dnnl_sgemm: status %d", s)
@@ -105,11 +112,11 @@ func (o *oneDNN) score(c, q []float32, m int) error {
 
 func pointer(x []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(x)) }
 
-// missingError says what to install for a rival that is left out.
+// missingError is the reason for leaving out a rival: a library that is not installed.
 type missingError struct{ what, install string }
 
 func (e missingError) Error() string {
-	return fmt.Sprintf("%s is not here: install Debian's %s", e.what, e.install)
+	return fmt.Sprintf("%s is not installed: install Debian's %s", e.what, e.install)
 }
 
 func missing(what, install string) error { return missingError{what, install} }

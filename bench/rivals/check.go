@@ -11,16 +11,15 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// check compares a rival's counts with mquine's. They may differ where float32 cannot tell: for every
-// truth that differs, the counts must lie between that of the candidates that are better for certain
-// and that of those that may be, given the rounding of float32 sums in any order. It returns how many
-// truths differ.
+// check compares a rival's counts with mquine's exact ones, and returns how many targets differ. A
+// difference must be explained by the rounding of float32 sums, in any order: the counts must lie
+// between the number of candidates that are certainly better and the number that may be.
 func (j *job) check(ctx context.Context, counts []count) (differ int, err error) {
-	queryOf := make([]int32, len(j.truths)) // by place
-	truthOf := make([]int32, len(j.truths))
+	queryOf := make([]int32, len(j.targets)) // by place
+	targetOf := make([]int32, len(j.targets))
 	for q, query := range j.queries {
 		for t := query.first; t < query.last; t++ {
-			queryOf[j.truths[t].place], truthOf[j.truths[t].place] = int32(q), int32(t)
+			queryOf[j.targets[t].place], targetOf[j.targets[t].place] = int32(q), int32(t)
 		}
 	}
 	var suspects []count
@@ -39,7 +38,7 @@ func (j *job) check(ctx context.Context, counts []count) (differ int, err error)
 			checkers[w] = newChecker(j)
 		}
 		c := suspects[i]
-		if wrong := checkers[w].check(j.queries[queryOf[c.place]], j.truths[truthOf[c.place]], c); wrong != nil {
+		if wrong := checkers[w].check(j.queries[queryOf[c.place]], j.targets[targetOf[c.place]], c); wrong != nil {
 			mu.Lock()
 			err = wrong
 			mu.Unlock()
@@ -51,7 +50,7 @@ func (j *job) check(ctx context.Context, counts []count) (differ int, err error)
 	return len(suspects), err
 }
 
-// checker is one goroutine's scratch memory.
+// checker holds a goroutine's scratch memory.
 type checker struct {
 	*job
 	worker model.Worker
@@ -61,16 +60,22 @@ type checker struct {
 }
 
 func newChecker(j *job) *checker {
-	c := &checker{job: j, worker: j.model.NewWorker(j.backend), psi: kernel.AlignedFloat32(j.stride), ids: make([]int32, j.n), scores: make([]float64, j.n)}
+	c := &checker{
+		job:    j,
+		worker: j.model.NewWorker(j.backend),
+		psi:    kernel.AlignedFloat32(j.stride),
+		ids:    make([]int32, j.n),
+		scores: make([]float64, j.n),
+	}
 	for i := range c.ids {
 		c.ids[i] = int32(i)
 	}
 	return c
 }
 
-func (c *checker) check(q query, t truth, got count) error {
+func (c *checker) check(q query, t target, got count) error {
 	slack := queryOf(c.worker, q.Query, c.psi[:c.tower.Psi])
-	// Scores with float64 sums, from features rounded to float32 once.
+	// Scores are float64 sums over ψ and φ, which are rounded to float32.
 	c.backend.Pair(c.tower.Compare, c.scores, c.psi, c.phi, c.stride, c.ids)
 	size := c.size(c.psi)
 	band := func(e int32) float64 {
@@ -103,16 +108,18 @@ func (c *checker) check(q query, t truth, got count) error {
 		}
 	}
 	for f := range rank.NumFilters {
-		if got.better[f] > possible[f] || got.better[f]+got.equal[f] < certain[f] || got.better[f] < 0 || got.equal[f] < 0 {
+		better, equal := got.better[f], got.equal[f]
+		if better > possible[f] || better+equal < certain[f] || better < 0 || equal < 0 {
 			r := &c.exact[got.place]
-			return fmt.Errorf("query %+v, answer %d, filter %v: it has %d better and %d equal candidates; exactly %d and %d are, and float32 may find %d to %d",
-				q.Query, t.answer, f, got.better[f], got.equal[f], r.Better[f], r.Equal[f], certain[f], possible[f])
+			return fmt.Errorf("query %+v, answer %d, filter %v: it counts %d better and %d equal candidates; "+
+				"the exact counts are %d and %d, and float32 may find %d to %d better",
+				q.Query, t.answer, f, better, equal, r.Better[f], r.Equal[f], certain[f], possible[f])
 		}
 	}
 	return nil
 }
 
-// size is the norm in which the rounding errors of a comparison are bounded: the L2 norm for a
+// size returns the norm that bounds the rounding errors of a comparison: the L2 norm for a dot
 // product, else the sum of the groups' norms.
 func (c *checker) size(x []float32) float64 {
 	var sum float64
@@ -134,15 +141,16 @@ func (c *checker) size(x []float32) float64 {
 	return sum
 }
 
-// band bounds the rounding errors of a float32 score, in any order of its sum.
+// band bounds the rounding error of a float32 score, for any order of summation.
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
-	// A chain of Width products or differences, and some operations for each entry of ψ and φ:
-	// rotations with float32 sines of float32 phases need the most.
+	// A chain of Phi products or differences, and some operations for each entry of ψ and φ.
+	// Rotations with float32 sines of float32 phases need the most.
 	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {
 		return terms * (query + candidate)
 	}
-	// ψ and φ made in float32: what mquine's slack is for float64, with the larger unit of rounding.
+	// The rival computes ψ and φ in float32: mquine's slack for float64, with the larger unit
+	// roundoff.
 	worse := kernel.U32 / kernel.U64 * (1 + 1e-3)
 	return terms*query*candidate + worse*slack.At(c.sizes[e])
 }

@@ -22,10 +22,10 @@ import (
 	"github.com/mquine/mquine/train/clustered"
 )
 
-// zipfName is the data set of YAGO3-10's shape that is made here.
+// zipfName is a synthetic data set of YAGO3-10's size.
 const zipfName = "yago-shape"
 
-// job is the evaluation that everyone does: the test split of a data set, both sides, three filters.
+// job is the evaluation that mquine and its rivals do: a test split, both sides, three filters.
 type job struct {
 	row
 	threads    int
@@ -37,29 +37,28 @@ type job struct {
 	tower      model.Tower
 	n          int // candidates
 
-	// Of mquine, to compare with.
-	exact []rank.Rank
+	exact []rank.Rank // mquine's
 
-	// For the rivals in Go: distinct queries with their truths, and the candidates' features.
+	// For the rivals in Go: the distinct queries with their targets, and the candidates' features.
 	queries []query
-	truths  []truth
+	targets []target
 	phi     []float32 // [n][stride]
 	stride  int
-	sizes   []float64 // as the model's slack wants them
-	q, c    []float32 // one block's queries, [block][stride], and scores, [block][n]: rivals run in turn
+	sizes   []float64 // of the candidates, for the model's slack
+	q, c    []float32 // a block's queries, [block][stride], and scores, [block][n], which the rivals share
 }
 
-// query is a distinct query with its truths, truths[first:last] of the job.
+// query is a distinct query. Its targets are targets[first:last] of the job.
 type query struct {
 	kg.Query
 	first, last int
 }
 
-// truth is a true answer; place is its place in mquine's ranks: the triples of the split asked for
-// tails, then for heads.
-type truth struct{ answer, place int32 }
+// target is the true answer of a triple's query. place is its index in mquine's ranks: the tail
+// queries of all triples, then the head queries.
+type target struct{ answer, place int32 }
 
-// openJob makes what is missing of the data set and the checkpoint under o.work, and opens them.
+// openJob opens the data set and the checkpoint. It makes them in o.work if they are missing.
 func (o *options) openJob(ctx context.Context) (*job, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -79,7 +78,8 @@ func (o *options) openJob(ctx context.Context) (*job, error) {
 	}
 	folder := o.checkpoint
 	if folder == "" {
-		folder = filepath.Join(o.work, fmt.Sprintf("%s-%s-%d-%v-v%d", g.Name, o.model, o.dim, j.backend.Tier, clustered.Version))
+		name := fmt.Sprintf("%s-%s-%d-%v-v%d", g.Name, o.model, o.dim, j.backend.Tier, clustered.Version)
+		folder = filepath.Join(o.work, name)
 		if err := o.makeCheckpoint(ctx, folder, g, j.backend); err != nil {
 			return nil, err
 		}
@@ -121,40 +121,43 @@ func (o *options) makeCheckpoint(ctx context.Context, folder string, g *kg.Graph
 	if err != nil {
 		return err
 	}
-	return checkpoint.Save(ctx, folder, m, g.Entities, g.Relations, map[string]string{"dataset": g.Name, "kind": "clustered"})
+	notes := map[string]string{"dataset": g.Name, "kind": "clustered"}
+	return checkpoint.Save(ctx, folder, m, g.Entities, g.Relations, notes)
 }
 
-// prepare does what no one is timed for.
+// prepare does the work that is not timed: it groups the queries and computes the candidates'
+// features.
 func (j *job) prepare(ctx context.Context) error {
 	c := j.model.Config()
 	j.row.data, j.row.model, j.row.dim = j.graph.Name, c.Model, c.Dim
 	j.n, j.tower = c.Entities, j.model.Tower(kg.Tail)
 	if j.tower.Features != model.OnEntity || j.model.Tower(kg.Head) != j.tower {
-		return fmt.Errorf("no rival has candidates that depend on the query, as in %s", c.Model)
+		return fmt.Errorf("no rival supports candidate features that depend on the query, as %s has", c.Model)
 	}
 	j.index = kg.NewIndex(j.graph)
 	triples, err := j.graph.Triples(kg.Test)
 	if err != nil {
 		return err
 	}
-	j.queries, j.truths = distinct(triples)
+	j.queries, j.targets = distinct(triples)
 
-	// Rows are padded with zeros to what the float64 scores of check want.
+	// check's float64 scores need rows that are padded with zeros.
 	j.stride = (j.tower.Phi + kernel.PairWidth - 1) / kernel.PairWidth * kernel.PairWidth
 	j.phi = kernel.AlignedFloat32(j.n * j.stride)
 	j.sizes = make([]float64, j.n)
 	workers := j.workers()
 	return kernel.Parallel(ctx, j.threads, j.n, func(w, e int) {
-		workers[w].Features(kg.Tail, 0, []int32{int32(e)}, vector(j.phi[e*j.stride:][:j.tower.Phi]), j.sizes[e:e+1])
+		phi := vector(j.phi[e*j.stride:][:j.tower.Phi])
+		workers[w].Features(kg.Tail, 0, []int32{int32(e)}, phi, j.sizes[e:e+1])
 	})
 }
 
-// vector is one vector as a worker wants it.
+// vector returns x as a single row.
 func vector(x []float32) model.Rows {
 	return model.Rows{Values: x, Width: len(x), Stride: len(x)}
 }
 
-// queryOf writes ψ of q and returns its slack.
+// queryOf computes ψ of q and returns its slack.
 func queryOf(w model.Worker, q kg.Query, psi []float32) model.Slack {
 	slacks := make([]model.Slack, 1)
 	w.Queries(q.Side, q.Relation, []int32{q.Anchor}, vector(psi), slacks)
@@ -170,31 +173,32 @@ func (j *job) workers() []model.Worker {
 	return list
 }
 
-// distinct groups the queries of triples, so that equal ones are scored once.
-func distinct(triples []kg.Triple) (queries []query, truths []truth) {
+// distinct groups equal queries of triples.
+func distinct(triples []kg.Triple) (queries []query, targets []target) {
 	type asked struct {
 		kg.Query
-		truth
+		target
 	}
 	var all []asked
 	for i, side := range []kg.Side{kg.Tail, kg.Head} {
 		for at, t := range triples {
 			q, answer := t.Query(side)
-			all = append(all, asked{q, truth{answer, int32(i*len(triples) + at)}})
+			all = append(all, asked{q, target{answer, int32(i*len(triples) + at)}})
 		}
 	}
 	slices.SortFunc(all, func(a, b asked) int {
-		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.place, b.place))
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
+			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.place, b.place))
 	})
 	for i, a := range all {
 		if n := len(queries); n == 0 || queries[n-1].Query != a.Query {
 			queries = append(queries, query{a.Query, i, i})
 		}
 		queries[len(queries)-1].last++
-		truths = append(truths, a.truth)
+		targets = append(targets, a.target)
 	}
-	return queries, truths
+	return queries, targets
 }
 
-// replaceFile writes a file in one step, so that a killed run leaves no half of it.
+// replaceFile writes a file atomically.
 func replaceFile(path, text string) error { return renameio.WriteFile(path, []byte(text), 0o666) }

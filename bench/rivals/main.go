@@ -1,13 +1,13 @@
-// Command rivals times the same evaluation in mquine and in what else could do it: gonum's BLAS, a
-// plain Go loop, OpenBLAS, oneDNN and PyTorch. It is a module of its own, so that what only the rivals
-// need stays out of mquine's.
+// Command rivals times the same evaluation in mquine and in its rivals: gonum's BLAS, a plain Go
+// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, so that the rivals' dependencies
+// stay out of mquine's.
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
 //	go run . --all
 //	go run . --steps --data fb15k-237 --dim 38
 //
-// Each rival's ranks are first compared with mquine's, which are exact: a rank may differ only as far
-// as float32 rounding explains it. Then all are timed in alternation.
+// Each rival's ranks are first compared with mquine's exact ones. They may differ only where
+// float32 rounding explains it. Then all are timed in turn.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	cmd := newCommand()
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted: the rows that are finished are kept")
+			err = errors.New("interrupted: finished jobs are kept")
 		}
 		fmt.Fprintf(os.Stderr, "rivals: %v\n", err)
 		os.Exit(1)
@@ -47,7 +47,7 @@ type options struct {
 	row
 	checkpoint string
 	all, steps bool
-	products   string // of mquine's steps
+	products   string // arithmetic of mquine's steps
 	rivals     []string
 	threads    int
 	rounds     int
@@ -61,28 +61,29 @@ type options struct {
 func newCommand() *cobra.Command {
 	o := options{rivals: rivalNames, threads: runtime.GOMAXPROCS(0), rounds: 6, budget: 5 * time.Second, log: os.Stderr}
 	cmd := &cobra.Command{
-		Use:   "rivals (--data NAME --model MODEL --dim D | --data NAME --checkpoint DIR | --all | --steps --data NAME --dim D)",
+		Use: "rivals (--data NAME --model MODEL --dim D | --data NAME --checkpoint DIR | --all | " +
+			"--steps --data NAME --dim D)",
 		Short: "Time the same evaluation in mquine and in its rivals",
-		Long: `Time the same evaluation, both sides and three filters of a test split, in mquine and in its rivals.
+		Long: `Time the same evaluation in mquine and in its rivals: a test split, both sides, three filters.
 
-  gonum         C = Q·Eᵀ by gonum's BLAS, block by block, then a counting pass over C
-  openblas      the same by Debian's libopenblas0, onednn by libdnnl2
+  gonum         C = Q·Eᵀ with gonum's BLAS, block by block, then a counting pass over C
+  openblas      the same with Debian's libopenblas0
+  onednn        the same with Debian's libdnnl2
   plain         a plain Go loop over candidates
-  torch         PyTorch, every query on its own; torch-unique scores repeated queries once, as mquine
-                and the rivals above do
+  torch         PyTorch, with every query scored
+  torch-unique  PyTorch, with repeated queries scored once, as mquine and the rivals above do
 
-Products are for models that compare by a dot product. A rival whose library is missing is left out
-and says what to install. Candidate features are ready before the clock starts, for mquine as well;
-queries are made under the clock.
+The matrix products support models that compare by a dot product. A rival whose library is missing is
+left out, with a note on what to install. Candidate features are ready before the clock starts, for
+mquine too. The time covers queries, scores, counts and filters.
 
-A rival that needs longer than --budget for all queries is timed on evenly spaced blocks of them and
-extrapolated, which the table says.
+A rival that needs longer than --budget for all queries is timed on evenly spaced blocks and
+extrapolated. The table marks it.
 
-With --steps it is steps of training MQuinE, in mquine and in PyTorch, whose loss and gradients are
-compared with mquine's first.
+--steps times training steps of MQuinE in mquine and in PyTorch instead. PyTorch's loss and gradients
+are compared with mquine's first.
 
-The rows of --all, once finished, are kept under --work, and are not measured again for the same
-commit.`,
+--all keeps the results of each job in --work, and does not measure a job twice for the same commit.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -95,20 +96,21 @@ commit.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.data, "data", "", "data set: its `name` or folder, or "+zipfName+" (made if need be)")
-	f.StringVar(&o.model, "model", "", "`model` of a clustered checkpoint, made if need be")
-	f.IntVar(&o.dim, "dim", 0, "its `dimension`")
-	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint of your own")
-	f.BoolVar(&o.all, "all", false, "all rows of the comparison")
-	f.BoolVar(&o.steps, "steps", false, "training steps of MQuinE in place of an evaluation: --data and --dim")
-	f.StringVar(&o.products, "products", "float32", "`arithmetic` of the large products of mquine's steps: float32, or bf16x2 (AMX)")
+	f.StringVar(&o.data, "data", "", "`name` or folder of the data set, or "+zipfName+" (made if it is missing)")
+	f.StringVar(&o.model, "model", "", "`model` of a clustered checkpoint, which is made if it is missing")
+	f.IntVar(&o.dim, "dim", 0, "`dimension` of the clustered checkpoint")
+	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
+	f.BoolVar(&o.all, "all", false, "all jobs of the comparison")
+	f.BoolVar(&o.steps, "steps", false, "time training steps of MQuinE instead of an evaluation")
+	f.StringVar(&o.products, "products", "float32",
+		"`arithmetic` of the large products in mquine's steps: float32 or bf16x2 (AMX)")
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
-	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; an interval needs 6")
-	f.DurationVar(&o.budget, "budget", o.budget, "`time` of one rival in one round")
-	f.IntVar(&o.limit, "limit", 0, "`number` of queries for every rival but mquine (default: what the budget allows)")
+	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need 6")
+	f.DurationVar(&o.budget, "budget", o.budget, "most `time` of a rival in a round")
+	f.IntVar(&o.limit, "limit", 0, "`number` of queries of each rival (default: as many as --budget allows)")
 	f.StringVar(&o.work, "work", "", "`folder` for data, checkpoints and results (default: one in your cache)")
-	f.StringVar(&o.python, "python", "", "`interpreter` that has torch (default: python3 or /usr/bin/python3)")
+	f.StringVar(&o.python, "python", "", "Python `interpreter` that has torch (default: python3 or /usr/bin/python3)")
 	return cmd
 }
 
@@ -116,9 +118,9 @@ func (o *options) check() error {
 	one := o.data != "" && (o.checkpoint != "") != (o.model != "" && o.dim > 0)
 	switch {
 	case o.steps && (o.data == "" || o.dim < 1 || o.all || o.checkpoint != "" || o.model != "" && o.model != "mquine"):
-		return errors.New("--steps trains MQuinE: give it --data and --dim alone")
+		return errors.New("--steps trains MQuinE: give --data and --dim only")
 	case o.products != "float32" && (o.products != "bf16x2" || !o.steps):
-		return errors.New("--products is float32 or, with --steps, bf16x2")
+		return errors.New("--products must be float32 or, with --steps, bf16x2")
 	case o.steps:
 	case o.all == one || o.all && (o.row != row{} || o.checkpoint != ""):
 		return errors.New("give --data with --model and --dim, --data with --checkpoint, or --all")
@@ -135,14 +137,14 @@ func (o *options) check() error {
 	if o.work == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return fmt.Errorf("there is no cache folder (%w): give --work", err)
+			return fmt.Errorf("there is no cache folder (%w): set --work", err)
 		}
 		o.work = filepath.Join(cache, "mquine", "rivals")
 	}
 	return os.MkdirAll(o.work, 0o777)
 }
 
-// row is one job of the comparison.
+// row identifies a job of the comparison.
 type row struct {
 	data, model string
 	dim         int
@@ -150,20 +152,20 @@ type row struct {
 
 func (r row) String() string { return fmt.Sprintf("%s %s %d", r.data, r.model, r.dim) }
 
-// rows are those of --all.
+// rows lists the jobs of --all.
 var rows = func() (list []row) {
 	for _, d := range []struct {
 		data   string
 		matrix int
 	}{{"fb15k-237", 38}, {"wn18rr", 35}, {zipfName, 18}} {
-		list = append(list, row{d.data, "mquine", d.matrix}, row{d.data, "complex", 500}, row{d.data, "transe-l1", 1000}, row{d.data, "rotate", 500})
+		list = append(list, row{d.data, "mquine", d.matrix}, row{d.data, "complex", 500},
+			row{d.data, "transe-l1", 1000}, row{d.data, "rotate", 500})
 	}
 	return list
 }()
 
 func (o *options) run(ctx context.Context) error {
-	// OpenBLAS, oneDNN and gonum use as many threads as they are told; this is for the last.
-	runtime.GOMAXPROCS(o.threads)
+	runtime.GOMAXPROCS(o.threads) // gonum has no other setting
 	if o.steps {
 		return o.measureSteps(ctx, os.Stdout)
 	}
@@ -179,10 +181,12 @@ func (o *options) run(ctx context.Context) error {
 	for i, r := range rows {
 		o.row = r
 		path := filepath.Join(results, fmt.Sprintf("%s-%s-%d.txt", r.data, r.model, r.dim))
-		fmt.Fprintf(o.log, "row %d of %d (%v), %s since the start\n", i+1, len(rows), r, time.Since(began).Round(time.Second))
+		elapsed := time.Since(began).Round(time.Second)
+		fmt.Fprintf(o.log, "job %d of %d (%v), %s since the start\n", i+1, len(rows), r, elapsed)
 		old, err := os.ReadFile(path)
-		if err == nil && !strings.HasSuffix(commit(), "-dirty") && strings.Contains(string(old), "commit: "+commit()+"\n") {
-			fmt.Fprintf(o.log, "measured before: remove %s to measure it again\n", path)
+		clean := !strings.HasSuffix(commit(), "-dirty")
+		if err == nil && clean && strings.Contains(string(old), "commit: "+commit()+"\n") {
+			fmt.Fprintf(o.log, "already measured at this commit: remove %s to measure again\n", path)
 			os.Stdout.Write(old)
 			continue
 		}
@@ -191,7 +195,7 @@ func (o *options) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil { // the other rows can still be measured
+		if err != nil { // the other jobs can still be measured
 			fmt.Fprintf(o.log, "%v: %v\n", r, err)
 			failed = append(failed, r.String())
 			continue
@@ -200,7 +204,8 @@ func (o *options) run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.log, "%d rows in %s; the results, in the Go benchmark format, are in %s\n", len(rows)-len(failed), time.Since(began).Round(time.Second), results)
+	fmt.Fprintf(o.log, "%d jobs in %s; the results, in the Go benchmark format, are in %s\n",
+		len(rows)-len(failed), time.Since(began).Round(time.Second), results)
 	if len(failed) > 0 {
 		return fmt.Errorf("not measured: %s (the reasons are above)", strings.Join(failed, "; "))
 	}

@@ -16,21 +16,21 @@ import (
 
 // contestant is a rival with its measurements.
 type contestant struct {
-	name  string
-	rival rival
-	// limit is the number of queries of a round, 0 for all; ranked is what that came to.
-	limit, ranked int
-	differ        int        // of the ranks that were compared
-	rounds        []*outcome // without their counts
-	ratios        []float64  // by round, to mquine's time in it
+	name   string
+	rival  rival
+	limit  int        // queries to rank in a round, or 0 for all
+	ranked int        // queries that were ranked
+	differ int        // ranks that differ from mquine's
+	rounds []*outcome // without counts
+	ratios []float64  // time over mquine's time, by round
 }
 
-// seconds is the time of a round for all of n queries.
+// seconds returns the time of a round, extrapolated to n queries.
 func (c *contestant) seconds(round, n int) float64 {
 	return c.rounds[round].elapsed.Seconds() * float64(n) / float64(c.ranked)
 }
 
-// measure compares and times the rivals of one row, and writes the results to out.
+// measure checks and times the rivals on one job, and writes the results to out.
 func (o *options) measure(ctx context.Context, out io.Writer) (err error) {
 	began := time.Now()
 	j, err := o.openJob(ctx)
@@ -86,20 +86,23 @@ func (o *options) measure(ctx context.Context, out io.Writer) (err error) {
 			c.rounds = append(c.rounds, run)
 			c.ratios = append(c.ratios, c.seconds(round, len(j.exact))/ranking.Stats.Rank.Seconds())
 		}
-		fmt.Fprintf(o.log, "round %d of %d, %s since the start\n", round+1, o.rounds, time.Since(began).Round(time.Second))
+		elapsed := time.Since(began).Round(time.Second)
+		fmt.Fprintf(o.log, "round %d of %d, %s since the start\n", round+1, o.rounds, elapsed)
 	}
 	return writeResults(out, j, own, field)
 }
 
+// rankExactly ranks the test split with mquine.
 func (j *job) rankExactly(ctx context.Context) (*rank.Ranking, error) {
 	triples, err := j.graph.Triples(kg.Test)
 	if err != nil {
 		return nil, err
 	}
-	return rank.Run(ctx, j.model, j.index, triples, rank.Options{Backend: j.backend, Threads: j.threads, FeatureMemory: math.MaxInt64})
+	options := rank.Options{Backend: j.backend, Threads: j.threads, FeatureMemory: math.MaxInt64}
+	return rank.Run(ctx, j.model, j.index, triples, options)
 }
 
-// enters tells whether a rival has such models.
+// enters reports whether a rival supports the job's model.
 func enters(name string, j *job) bool {
 	switch name {
 	case "gonum", "openblas", "onednn":
@@ -132,7 +135,7 @@ func (o *options) newRival(ctx context.Context, name string, j *job) (rival, err
 	return newTorch(ctx, j, o.python, name == "torch-unique")
 }
 
-// admit compares a rival's ranks with mquine's and chooses how many queries it is timed on.
+// admit checks a rival's ranks and chooses the number of queries that it is timed on.
 func (o *options) admit(ctx context.Context, j *job, c *contestant) error {
 	c.limit = o.limit
 	if c.limit == 0 {
@@ -153,6 +156,7 @@ func (o *options) admit(ctx context.Context, j *job, c *contestant) error {
 	if c.differ, err = j.check(ctx, run.counts); err != nil {
 		return fmt.Errorf("its ranks are wrong: %w", err)
 	}
-	fmt.Fprintf(o.log, "%s: %s; %d of %d ranks differ from the exact ones, all within the rounding of float32\n", c.name, c.rival.about(), c.differ, c.ranked)
+	fmt.Fprintf(o.log, "%s: %s; %d of %d ranks differ from the exact ones, all within the rounding of float32\n",
+		c.name, c.rival.about(), c.differ, c.ranked)
 	return nil
 }

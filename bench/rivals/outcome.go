@@ -8,35 +8,36 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// rivalNames are the rivals, in the order in which they are timed.
+// rivalNames lists the rivals in the order in which they are timed.
 var rivalNames = []string{"gonum", "openblas", "onednn", "plain", "torch", "torch-unique"}
 
-// rival evaluates the queries of a job.
+// rival evaluates the queries of a job in its own way.
 type rival interface {
-	// rank counts for all truths or, with a limit, for about so many in evenly spaced blocks.
+	// rank counts for all targets. With a limit above 0 it counts for about that many, in evenly
+	// spaced blocks.
 	rank(ctx context.Context, limit int) (*outcome, error)
-	// about tells the version and the settings, for the results.
+	// about returns the version and the settings.
 	about() string
 	close()
 }
 
 // outcome is one run of a rival.
 type outcome struct {
-	counts  []count // of each truth that was ranked
+	counts  []count // of the targets that were ranked
 	elapsed time.Duration
-	// counting is the part of elapsed for what follows the product, 0 where that is not known.
+	// counting is the part of elapsed after the products, or 0 if it is not measured.
 	counting time.Duration
-	// cores is the processor time by the elapsed time, 0 where that is not known.
+	// cores is processor time over elapsed, or 0 if it is not measured.
 	cores float64
 }
 
-// count is what a rival counted for a truth.
+// count holds a rival's counts for a target.
 type count struct {
-	place         int32 // in mquine's ranks
+	place         int32 // index in mquine's ranks
 	better, equal [rank.NumFilters]int32
 }
 
-// removedBy tells which filters remove an answer that some splits know.
+// removedBy reports which filters remove an answer that is known from the given splits.
 func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	for f := range rank.NumFilters {
 		filters[f] = splits&f.Splits() != 0
@@ -44,7 +45,8 @@ func removedBy(splits kg.SplitSet) (filters [rank.NumFilters]bool) {
 	return filters
 }
 
-// sample returns the starts of the blocks, of the given size, of about limit of total things.
+// sample returns the starts of evenly spaced blocks that hold about limit of total items, or all
+// items if limit is 0.
 func sample(total, block, limit int) (starts []int) {
 	blocks := (total + block - 1) / block
 	keep := blocks

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// plainLoop scores with a loop in Go, as one writes it who knows the language but no assembly: on all
-// threads, four chains at a time.
+// plainLoop scores with an idiomatic loop in Go without assembly, on all threads, with four sums at
+// a time.
 type plainLoop struct{ *job }
 
 func (p plainLoop) about() string { return "a loop in Go" }
@@ -18,7 +18,7 @@ func (p plainLoop) score(c, q []float32, m int) error {
 	compare := map[model.Comparison]func(q, e []float32) float32{
 		kernel.Dot: dot, kernel.L1: l1, kernel.GroupNorm: pairNorm,
 	}[p.tower.Compare]
-	// Candidates a few at a time, so that they stay in the cache for all queries of the block.
+	// A few candidates at a time stay in the cache for all queries of the block.
 	const each = 16
 	return kernel.Parallel(context.Background(), p.threads, (p.n+each-1)/each, func(_, item int) {
 		for i := range m {
@@ -59,7 +59,8 @@ func l1(q, e []float32) float32 {
 	return -((a + b) + (c + d))
 }
 
-// pairNorm sums the moduli of complex differences, real and imaginary parts next to each other.
+// pairNorm returns minus the sum of the moduli of complex differences. A real part is followed by
+// its imaginary part.
 func pairNorm(q, e []float32) float32 {
 	modulus := func(x, y float32) float32 { return float32(math.Sqrt(float64(x*x + y*y))) }
 	var a, b float32

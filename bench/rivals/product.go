@@ -11,13 +11,13 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// scorer writes the scores of m queries, rows of q, against all candidates to c, [m][n].
+// scorer writes the scores of m queries, rows of q, for all n candidates to c, [m][n].
 type scorer interface {
 	score(c, q []float32, m int) error
 	about() string
 }
 
-// matrixRival scores blocks of distinct queries into a matrix, then counts in it.
+// matrixRival scores blocks of distinct queries into a matrix and counts in it.
 type matrixRival struct {
 	*job
 	scorer
@@ -25,13 +25,14 @@ type matrixRival struct {
 	workers []model.Worker
 }
 
-// blocks returns the sizes of blocks to try: fewer where their scores would take much memory.
+// blocks returns the block sizes to try. Large blocks are left out if their scores need much
+// memory.
 func (j *job) blocks() []int {
 	const most = 64 << 20 // scores
 	return slices.DeleteFunc([]int{64, 128, 256, 512, 1024}, func(m int) bool { return m > 64 && m*j.n > most })
 }
 
-// newMatrixRival returns a rival with the fastest size of blocks.
+// newMatrixRival returns a rival with the fastest of several block sizes.
 func newMatrixRival(ctx context.Context, j *job, s scorer, sizes []int) (*matrixRival, error) {
 	r := &matrixRival{job: j, scorer: s, workers: j.workers()}
 	if most := slices.Max(sizes); len(j.c) < most*j.n {
@@ -64,9 +65,9 @@ func (r *matrixRival) about() string {
 func (r *matrixRival) close() {}
 
 func (r *matrixRival) rank(ctx context.Context, limit int) (*outcome, error) {
-	o := &outcome{counts: make([]count, 0, len(r.truths))}
-	// The limit is in truths, as many for each block on average.
-	starts := sample(len(r.queries), r.block, limit*len(r.queries)/len(r.truths)+min(limit, 1))
+	o := &outcome{counts: make([]count, 0, len(r.targets))}
+	// The limit counts targets; sample counts queries.
+	starts := sample(len(r.queries), r.block, limit*len(r.queries)/len(r.targets)+min(limit, 1))
 	begin := time.Now()
 	for _, at := range starts {
 		queries := r.queries[at:min(at+r.block, len(r.queries))]
@@ -97,10 +98,10 @@ func (r *matrixRival) rank(ctx context.Context, limit int) (*outcome, error) {
 	return o, nil
 }
 
-// count counts a query's scores against its truths, and takes its known answers out again.
+// count counts the candidates above each target of a query, and subtracts the known answers.
 func (j *job) count(q query, scores []float32, counts []count) {
 	known := j.index.Answers(q.Query)
-	for i, t := range j.truths[q.first:q.last] {
+	for i, t := range j.targets[q.first:q.last] {
 		want := scores[t.answer]
 		better, notWorse := countScores(scores, want)
 		c := count{place: t.place}
@@ -126,8 +127,8 @@ func (j *job) count(q query, scores []float32, counts []count) {
 	}
 }
 
-// countScores counts the scores above want, and those that are not below it. It has no branches: the
-// compiler turns the conditions into bits.
+// countScores returns the number of scores above want, and the number not below it. It compiles to
+// code without branches.
 func countScores(scores []float32, want float32) (better, notWorse int32) {
 	var b0, b1, b2, b3, n0, n1, n2, n3 int32
 	for ; len(scores) >= 4; scores = scores[4:] {

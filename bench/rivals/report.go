@@ -17,55 +17,82 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 
+	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/rank"
 )
 
-// writeResults writes a table for people as comments of what follows: every round in the Go benchmark
-// format.
+// results collects text, a table as comments and every round in the Go benchmark format.
+type results struct {
+	bytes.Buffer
+	writer  *benchfmt.Writer
+	config  []benchfmt.Config
+	threads int
+}
+
+func newResults(tier kernel.Tier, threads int) *results {
+	r := &results{threads: threads}
+	r.writer = benchfmt.NewWriter(&r.Buffer)
+	r.set("goos", runtime.GOOS)
+	r.set("goarch", runtime.GOARCH)
+	r.set("pkg", "github.com/mquine/mquine/bench/rivals")
+	r.set("cpu", cpu())
+	r.set("commit", commit())
+	r.set("tier", tier.String())
+	r.set("threads", fmt.Sprint(threads))
+	return r
+}
+
+func (r *results) set(key, value string) {
+	r.config = append(r.config, benchfmt.Config{Key: key, Value: []byte(value), File: true})
+}
+
+// add writes a result of a rival. seconds is the time of the operation.
+func (r *results) add(name, rival string, seconds float64, values ...benchfmt.Value) error {
+	time := benchfmt.Value{Value: seconds, Unit: "sec/op", OrigValue: seconds * 1e9, OrigUnit: "ns/op"}
+	return r.writer.Write(&benchfmt.Result{
+		Config: r.config,
+		Name:   benchfmt.Name(fmt.Sprintf("%s/rival=%s-%d", name, rival, r.threads)),
+		Iters:  1,
+		Values: append([]benchfmt.Value{time}, values...),
+	})
+}
+
+// writeResults writes a table and every round of a job.
 func writeResults(out io.Writer, j *job, own []rank.Stats, field []*contestant) error {
-	var b bytes.Buffer
+	r := newResults(j.backend.Tier, j.threads)
 	for line := range strings.Lines(render(j, own, field)) {
-		fmt.Fprintf(&b, "# %s", line)
+		fmt.Fprintf(r, "# %s", line)
 	}
-	w := benchfmt.NewWriter(&b)
-	config := []benchfmt.Config{}
-	set := func(key, value string) {
-		config = append(config, benchfmt.Config{Key: key, Value: []byte(value), File: true})
-	}
-	set("goos", runtime.GOOS)
-	set("goarch", runtime.GOARCH)
-	set("pkg", "github.com/mquine/mquine/bench/rivals")
-	set("cpu", strings.TrimSpace(cpuid.CPU.BrandName))
-	set("commit", commit())
-	set("tier", j.backend.Tier.String())
-	set("threads", fmt.Sprint(j.threads))
 	for _, c := range field {
-		set(c.name, c.rival.about())
+		r.set(c.name, c.rival.about())
 	}
-	write := func(rival string, values ...benchfmt.Value) error {
-		name := fmt.Sprintf("Evaluate/data=%s/model=%s/dim=%d/rival=%s-%d", j.row.data, j.row.model, j.row.dim, rival, j.threads)
-		return w.Write(&benchfmt.Result{Config: config, Name: benchfmt.Name(name), Iters: 1, Values: values})
-	}
+	name := fmt.Sprintf("Evaluate/data=%s/model=%s/dim=%d", j.row.data, j.row.model, j.row.dim)
 	n := float64(len(j.exact))
 	for round, stats := range own {
 		seconds := stats.Rank.Seconds()
-		if err := write("mquine", benchfmt.Value{Value: seconds, Unit: "sec/op", OrigValue: seconds * 1e9, OrigUnit: "ns/op"},
-			benchfmt.Value{Value: n / seconds, Unit: "queries/s"}, benchfmt.Value{Value: stats.Pack.Seconds(), Unit: "pack-s"}); err != nil {
+		err := r.add(name, "mquine", seconds,
+			benchfmt.Value{Value: n / seconds, Unit: "queries/s"},
+			benchfmt.Value{Value: stats.Pack.Seconds(), Unit: "pack-s"})
+		if err != nil {
 			return err
 		}
 		for _, c := range field {
 			seconds := c.seconds(round, len(j.exact))
-			if err := write(c.name, benchfmt.Value{Value: seconds, Unit: "sec/op", OrigValue: seconds * 1e9, OrigUnit: "ns/op"},
-				benchfmt.Value{Value: n / seconds, Unit: "queries/s"}, benchfmt.Value{Value: c.ratios[round], Unit: "x-mquine"}); err != nil {
+			err := r.add(name, c.name, seconds,
+				benchfmt.Value{Value: n / seconds, Unit: "queries/s"},
+				benchfmt.Value{Value: c.ratios[round], Unit: "x-mquine"})
+			if err != nil {
 				return err
 			}
 		}
 	}
-	_, err := out.Write(b.Bytes())
+	_, err := out.Write(r.Bytes())
 	return err
 }
 
-// render returns the table of a row.
+func cpu() string { return strings.TrimSpace(cpuid.CPU.BrandName) }
+
+// render returns the table of a job.
 func render(j *job, own []rank.Stats, field []*contestant) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
@@ -75,7 +102,9 @@ func render(j *job, own []rank.Stats, field []*contestant) string {
 	for _, s := range own {
 		times, packs = append(times, s.Rank.Seconds()), append(packs, s.Pack.Seconds())
 	}
-	t.AppendHeader(table.Row{"rival", "s", "times mquine", "interval", "of it counting", "cores", "queries timed", "ranks that differ"})
+	t.AppendHeader(table.Row{
+		"rival", "s", "slowdown", "interval", "counting", "cores", "queries timed", "ranks that differ",
+	})
 	t.AppendRow(table.Row{"mquine", fmt.Sprintf("%.2f", median(times)), "1", "", "", "", "all", "0"})
 	for _, c := range field {
 		var seconds, counting, cores []float64
@@ -88,27 +117,39 @@ func render(j *job, own []rank.Stats, field []*contestant) string {
 		if c.ranked < len(j.exact) {
 			timed = fmt.Sprintf("%d, extrapolated", c.ranked)
 		}
-		unknown := func(format string, v float64) string {
-			if v == 0 {
-				return ""
-			}
-			return fmt.Sprintf(format, v)
-		}
-		t.AppendRow(table.Row{c.name, fmt.Sprintf("%.2f", median(seconds)), fmt.Sprintf("%.2f", median(c.ratios)), interval(c.ratios),
-			unknown("%.0f%%", median(counting)), unknown("%.1f", median(cores)), timed, fmt.Sprintf("%d of %d", c.differ, c.ranked)})
+		t.AppendRow(table.Row{
+			c.name, fmt.Sprintf("%.2f", median(seconds)), fmt.Sprintf("%.2f", median(c.ratios)), interval(c.ratios),
+			known("%.0f%%", median(counting)), known("%.1f", median(cores)), timed,
+			fmt.Sprintf("%d of %d", c.differ, c.ranked),
+		})
 	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, Align: text.AlignRight}, {Number: 3, Align: text.AlignRight}, {Number: 5, Align: text.AlignRight}, {Number: 6, Align: text.AlignRight}, {Number: 7, Align: text.AlignRight}, {Number: 8, Align: text.AlignRight}})
-	return fmt.Sprintf("%s, %s d = %d: %d queries (%d distinct), %d candidates; %s, %s, %d threads; medians of %d rounds\n%s\nCandidate features are ready before the clock starts; mquine makes and packs them in %.2f s.\n",
-		j.row.data, j.row.model, j.row.dim, len(j.exact), len(j.queries), j.n,
-		strings.TrimSpace(cpuid.CPU.BrandName), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))
+	var columns []table.ColumnConfig
+	for _, number := range []int{2, 3, 5, 6, 7, 8} {
+		columns = append(columns, table.ColumnConfig{Number: number, Align: text.AlignRight})
+	}
+	t.SetColumnConfigs(columns)
+	const format = "%s, %s d = %d: %d queries (%d distinct), %d candidates; " +
+		"%s, %s, %d threads; medians of %d rounds\n" +
+		"%s\nCandidate features are ready before the clock starts; mquine computes and packs them in %.2f s.\n"
+	return fmt.Sprintf(format, j.row.data, j.row.model, j.row.dim, len(j.exact), len(j.queries), j.n,
+		cpu(), j.backend.Tier, j.threads, len(own), t.Render(), median(packs))
 }
 
-// interval tells the interval of the median of ratios, or their range where they are few.
+// known formats a value, or returns "" for 0.
+func known(format string, v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// interval formats the 95% interval of the median of ratios, or the range of fewer than six.
 func interval(ratios []float64) string {
 	if len(ratios) < 6 {
 		return fmt.Sprintf("%.2f–%.2f (range)", slices.Min(ratios), slices.Max(ratios))
 	}
-	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(ratios), &benchmath.DefaultThresholds), 0.95)
+	sample := benchmath.NewSample(slices.Clone(ratios), &benchmath.DefaultThresholds)
+	s := benchmath.AssumeNothing.Summary(sample, 0.95)
 	return fmt.Sprintf("%.2f–%.2f (%.0f%%)", s.Lo, s.Hi, 100*s.Confidence)
 }
 
@@ -117,7 +158,7 @@ func median(x []float64) float64 {
 	return (x[len(x)/2] + x[(len(x)-1)/2]) / 2
 }
 
-// commit names what is measured.
+// commit returns the measured revision, with -dirty if files were changed.
 var commit = sync.OnceValue(func() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
 	if err != nil {
@@ -126,7 +167,7 @@ var commit = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// moduleVersion tells the version of a module that this program is built from.
+// moduleVersion returns the version of a module that this program is built from, or "".
 func moduleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// small returns options for a small graph with a checkpoint of the given model.
+// small returns options for a small graph and a checkpoint of the given model.
 func small(t *testing.T, name string, dim int) *options {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,9 @@ func small(t *testing.T, name string, dim int) *options {
 	require.NoError(t, kg.Write(t.Context(), data, g))
 	var log bytes.Buffer
 	t.Cleanup(func() { t.Log(log.String()) })
-	return &options{row: row{data, name, dim}, rivals: rivalNames, threads: 2, rounds: 2, budget: time.Second, work: dir, log: &log}
+	return &options{
+		row: row{data, name, dim}, rivals: rivalNames, threads: 2, rounds: 2, budget: time.Second, work: dir, log: &log,
+	}
 }
 
 func open(t *testing.T, o *options) *job {
@@ -45,14 +47,16 @@ func open(t *testing.T, o *options) *job {
 	return j
 }
 
-// Every rival that is here ranks every model that it has as mquine does.
+// TestRivalsRankAsMquineDoes checks the ranks of every installed rival for every model that it
+// supports.
 func TestRivalsRankAsMquineDoes(t *testing.T) {
 	for name, dim := range map[string]int{"mquine": 6, "complex": 10, "transe-l1": 20, "transe-l2": 20, "rotate": 10} {
 		t.Run(name, func(t *testing.T) {
 			o := small(t, name, dim)
 			j := open(t, o)
 			for _, rivalName := range rivalNames {
-				if !enters(rivalName, j) || testing.Short() && strings.HasPrefix(rivalName, "torch") { // it takes seconds to start
+				slow := strings.HasPrefix(rivalName, "torch") // seconds to start
+				if !enters(rivalName, j) || testing.Short() && slow {
 					continue
 				}
 				r, err := o.newRival(t.Context(), rivalName, j)
@@ -78,7 +82,8 @@ func TestRivalsRankAsMquineDoes(t *testing.T) {
 	}
 }
 
-// A rank that rounding does not explain is found, under every filter.
+// TestCheckFindsWrongRanks checks that a count that rounding does not explain is found, under every
+// filter.
 func TestCheckFindsWrongRanks(t *testing.T) {
 	o := small(t, "mquine", 6)
 	j := open(t, o)
@@ -109,7 +114,7 @@ func TestCountScores(t *testing.T) {
 	require.Equal(t, [2]int32{3, 6}, [2]int32{better, notWorse})
 }
 
-// The results of a row can be read by the tools for Go benchmarks.
+// TestResults checks that tools for Go benchmarks can read the results of a job.
 func TestResults(t *testing.T) {
 	o := small(t, "complex", 10)
 	o.rivals = []string{"gonum", "plain"}
@@ -144,10 +149,10 @@ func TestInterrupt(t *testing.T) {
 	require.ErrorIs(t, o.measure(ctx, new(bytes.Buffer)), context.Canceled)
 }
 
-// torch_step.py computes mquine's loss and gradients.
+// TestTorchStep checks that torch_step.py computes mquine's loss and gradients.
 func TestTorchStep(t *testing.T) {
-	if testing.Short() { // it takes seconds to start
-		t.Skip("PyTorch takes long to start")
+	if testing.Short() {
+		t.Skip("PyTorch needs seconds to start")
 	}
 	backends, err := kernel.Available()
 	require.NoError(t, err)

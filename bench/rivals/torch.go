@@ -25,7 +25,7 @@ import (
 //go:embed torch_eval.py
 var torchProgram []byte
 
-// torch is a Python program in a process that keeps the model and times itself.
+// torch is a process with a Python program that keeps the model and times itself.
 type torch struct {
 	program string
 	cmd     *exec.Cmd
@@ -41,8 +41,8 @@ type torch struct {
 	}
 }
 
-// newTorch starts torch_eval.py; it returns when the model is loaded and the sizes of batches are
-// tried.
+// newTorch starts torch_eval.py. It returns when the program has loaded the model and tried the
+// batch sizes.
 func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, error) {
 	return startTorch(ctx, python, "torch_eval.py", torchProgram, func(string) ([]string, error) {
 		args := []string{j.checkpoint.Path, j.graph.Dir, "--serve", "--threads", strconv.Itoa(j.threads)}
@@ -53,9 +53,11 @@ func newTorch(ctx context.Context, j *job, python string, unique bool) (*torch, 
 	})
 }
 
-// startTorch starts a program in a folder of its own, which prepare may fill, with the arguments that
-// prepare returns, and reads its first answer.
-func startTorch(ctx context.Context, python, name string, text []byte, prepare func(folder string) ([]string, error)) (_ *torch, err error) {
+// startTorch starts a program in a new folder and reads its first answer. prepare may add files to
+// the folder, and returns the arguments.
+func startTorch(
+	ctx context.Context, python, name string, text []byte, prepare func(folder string) ([]string, error),
+) (_ *torch, err error) {
 	if python, err = findTorch(ctx, python); err != nil {
 		return nil, err
 	}
@@ -105,8 +107,8 @@ func (t *torch) ask(request, answer any) error {
 	return t.read(answer)
 }
 
-// findTorch returns the interpreter that has torch: the one asked for, or Debian's, which need not be
-// the first in the path.
+// findTorch returns an interpreter that has torch: the given one, or else python3 in the path, or
+// Debian's.
 func findTorch(ctx context.Context, python string) (string, error) {
 	tries := []string{python}
 	if python == "" {
@@ -117,14 +119,15 @@ func findTorch(ctx context.Context, python string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", missing("PyTorch", "python3-torch and libopenblas0-pthread, or name an interpreter that has it with --python")
+	const install = "python3-torch and libopenblas0-pthread, or set --python to an interpreter that has it"
+	return "", missing("PyTorch", install)
 }
 
 // read reads an answer.
 func (t *torch) read(answer any) error {
 	line, err := t.out.ReadBytes('\n')
 	if err != nil {
-		_ = t.cmd.Wait() // for all of its messages
+		_ = t.cmd.Wait() // until standard error is complete
 		lines := strings.Split(strings.TrimSpace(t.errors.String()), "\n")
 		return fmt.Errorf("%s: %s", t.program, lines[len(lines)-1])
 	}
@@ -178,7 +181,7 @@ func (t *torch) rank(_ context.Context, limit int) (*outcome, error) {
 // close ends the process.
 func (t *torch) close() {
 	if t.cmd != nil && t.cmd.Process != nil {
-		t.in.Close() // it ends when there is nothing more to read
+		t.in.Close() // the program ends at the end of its input
 		_ = t.cmd.Wait()
 	}
 	os.RemoveAll(t.folder)

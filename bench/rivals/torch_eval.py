@@ -1,18 +1,17 @@
-"""Full filtered ranking of a mquine/1 checkpoint in PyTorch, as a competent user writes it.
+"""Full filtered ranking of a mquine/1 checkpoint in PyTorch, as a competent user would write it.
 
-The rival of `mquine eval`: both sides, filters none, train and all, on the CPU. Queries are scored in
-batches against all entities into one reused matrix, the better and the equal candidates are counted
-in it, and known answers are looked up in it by indices prepared beforehand. Candidate features are
-computed once: MQuinE is in matrix form, [E, E^2] packed, as mquine has it (a plain d^3 evaluation
-would be some 30 times slower). Scores are float32, so that candidates closer than its rounding may be
-counted on either side.
+The rival of `mquine eval`: both sides, filters none, train and all, on the CPU. Batches of queries are
+scored against all entities into one reused matrix. Better and equal candidates are counted in it, and
+known answers are looked up in it by precomputed indices. Candidate features are computed once: MQuinE
+uses the matrix form [E, E^2], packed, as in mquine (a plain d^3 evaluation would be some 30 times
+slower). Scores are float32, so candidates closer than its rounding may be counted on either side.
 
     python3 torch_eval.py CHECKPOINT DATA [--threads 2] [--batch N] [--limit N] [--repeat 3]
 
 DATA is a folder with train, valid and test as .txt or .txt.gz. Without --batch and --chunk the program
-tries a few sizes and takes the fastest. --unique scores queries that occur several times once. --limit
-ranks a sample of about that many queries and extrapolates. --serve is for the program in this folder:
-it answers requests, one JSON object a line.
+tries a few sizes and uses the fastest. --unique scores repeated queries once. --limit ranks a sample of
+about that many queries and extrapolates. --serve answers requests from the Go program in this folder,
+one JSON object per line.
 """
 import argparse
 import gzip
@@ -55,7 +54,7 @@ def read_split(folder, split, entities, relations):
     raise SystemExit(f"no {split}.txt or {split}.txt.gz in {folder}")
 
 
-# Models: the features of all candidates, made once; queries and scores of a batch.
+# Models: the features of all candidates, computed once, and the queries and scores of a batch.
 
 def pack(m):
     i, j = torch.tril_indices(m.shape[-1], m.shape[-1])
@@ -81,7 +80,7 @@ class MQuinE(Dot):
         self.rh, self.rt = t["relation.head"], t["relation.tail"]
         self.rc = t.get("relation.cross", torch.zeros_like(self.rh))
         self.phi = torch.cat([pack(self.e), pack(self.e @ self.e)], 1)
-        self.weight = torch.full((len(i),), -2.0)  # an entry off the diagonal stands for two
+        self.weight = torch.full((len(i),), -2.0)  # an entry off the diagonal counts twice
         self.weight[i == j] = -1.0
 
     def queries(self, anchor, relation, tail):
@@ -112,12 +111,12 @@ class ComplEx(DistMult):
 
 
 class Distance:
-    """Scores are sums over differences, made chunk by chunk of candidates in reused scratch memory.
-    A chunk of a few MiB stays in the caches; whole batches at once, and torch.cdist with p=1, take
-    three times as long or more."""
+    """Scores are sums over differences, which are computed in reused scratch memory, one chunk of
+    candidates at a time. A chunk of a few MiB stays in the caches. Whole batches at once, and
+    torch.cdist with p=1, are at least three times slower."""
 
     batches = 32, 128
-    chunks = 1 << 18, 1 << 19, 1 << 20, 1 << 21  # differences at a time
+    chunks = 1 << 18, 1 << 19, 1 << 20, 1 << 21  # differences per chunk
 
     def each(self, rows, width, n):
         step = max(1, self.chunk // (rows * width))
@@ -172,13 +171,16 @@ class RotatE(Distance):
         out.neg_()
 
 
-MODELS = {"mquine": MQuinE, "mquade": MQuinE, "complex": ComplEx, "distmult": DistMult, "transe-l1": TransEL1, "rotate": RotatE}
+MODELS = {
+    "mquine": MQuinE, "mquade": MQuinE, "complex": ComplEx, "distmult": DistMult,
+    "transe-l1": TransEL1, "rotate": RotatE,
+}
 
 
 # Queries.
 
 class Side:
-    """The queries of one side with their true answers, and the other known answers of each truth."""
+    """The queries of one side with their targets, and the other known answers of each target."""
 
     def __init__(self, splits, n, tail, unique):
         anchor, answer = (0, 2) if tail else (2, 0)
@@ -195,24 +197,24 @@ class Side:
         self.anchor, self.relation = torch.from_numpy(keys % n), torch.from_numpy(keys // n)
         self.answer = torch.from_numpy(test[self.order, answer])
         self.row = torch.from_numpy(row)
-        self.first = np.searchsorted(row, np.arange(len(keys) + 1))  # truth of each query
+        self.first = np.searchsorted(row, np.arange(len(keys) + 1))  # first target of each query
         self.known = [self.others(np.concatenate(s), key[self.order], self.answer.numpy(), n, anchor, answer)
                       for s in (splits[:1], splits)]
 
     @staticmethod
-    def others(triples, key, truth, n, anchor, answer):
-        """(truth, entity) of all known answers but the truth itself, and where each truth's begin."""
+    def others(triples, key, target, n, anchor, answer):
+        """All pairs (target, known answer), without the target itself, and where each target's pairs begin."""
         facts = np.unique((triples[:, 1] * n + triples[:, anchor]) * n + triples[:, answer])
         low, high = np.searchsorted(facts, key * n), np.searchsorted(facts, (key + 1) * n)
         count = high - low
         owner = np.repeat(np.arange(len(key)), count)
         entity = facts[np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)] % n
-        keep = entity != truth[owner]
+        keep = entity != target[owner]
         owner, entity = owner[keep], entity[keep]
         return torch.from_numpy(owner), torch.from_numpy(entity), np.searchsorted(owner, np.arange(len(key) + 1))
 
     def batches(self, size):
-        """Runs of queries that have up to size truths."""
+        """Consecutive queries with up to size targets."""
         start = 0
         while start < len(self.anchor):
             end = max(start + 1, int(np.searchsorted(self.first, self.first[start] + size, side="right")) - 1)
@@ -226,11 +228,11 @@ class Evaluation:
         self.score = self.mask = self.rows = None
 
     def batches(self, size, limit=0):
-        """All batches, or every so manieth for about limit truths."""
+        """All batches, or evenly spaced ones with about limit targets."""
         every = [b for side in self.sides for b in side.batches(size)]
-        truths = sum(len(side.answer) for side in self.sides)
-        if 0 < limit < truths:
-            keep = max(1, round(len(every) * limit / truths))
+        targets = sum(len(side.answer) for side in self.sides)
+        if 0 < limit < targets:
+            keep = max(1, round(len(every) * limit / targets))
             every = [every[i * len(every) // keep] for i in range(keep)]
         return every
 
@@ -242,40 +244,43 @@ class Evaluation:
         return m[:rows]
 
     def rank(self, side, start, end):
-        """Counts of better and of equal candidates, by filter, of the truths of queries start to end."""
+        """Counts of better and equal candidates, by filter, for the targets of queries start to end."""
         first, last = int(side.first[start]), int(side.first[end])
         s = self.matrix("score", end - start)
         self.model.scores(self.model.queries(side.anchor[start:end], side.relation[start:end], side.tail), s)
-        if last - first > end - start:  # a row for each truth
+        if last - first > end - start:  # a row for each target
             s = torch.index_select(s, 0, side.row[first:last] - start, out=self.matrix("rows", last - first))
-        truth = s.gather(1, side.answer[first:last, None])
-        # A mask of float32 numbers is summed exactly, and much faster than one of booleans.
+        target = s.gather(1, side.answer[first:last, None])
+        # Summing a float32 mask is exact, and much faster than summing booleans.
         mask = self.matrix("mask", last - first)
-        better = torch.gt(s, truth, out=mask).sum(1).int()
-        equal = torch.eq(s, truth, out=mask).sum(1).int() - 1
+        better = torch.gt(s, target, out=mask).sum(1).int()
+        equal = torch.eq(s, target, out=mask).sum(1).int() - 1
         counts = [better, equal]
         for owner, entity, begin in side.known:
             at = slice(begin[first], begin[last])
             row = owner[at] - first
-            x, y = s[row, entity[at]], truth[row, 0]
+            x, y = s[row, entity[at]], target[row, 0]
             counts.append(better.index_add(0, row, (x > y).int(), alpha=-1))
             counts.append(equal.index_add(0, row, (x == y).int(), alpha=-1))
         return torch.stack(counts, 1)
 
     def run(self, batches):
-        """Counts [truths, 3 filters x (better, equal)], wall time, cores in use."""
+        """Returns counts [targets, 3 filters x (better, equal)], wall-clock seconds and cores in use."""
         start, cpu = time.perf_counter(), time.process_time()
         counts = torch.cat([self.rank(*b) for b in batches])
         seconds = time.perf_counter() - start
         return counts, seconds, (time.process_time() - cpu) / seconds
 
     def places(self, batches):
-        """The query of each count: triples of the test split asked for tails, then for heads."""
-        return np.concatenate([side.order[side.first[a]:side.first[b]] + (0 if side.tail else len(side.answer)) for side, a, b in batches])
+        """The index of each count in mquine's ranks: tail queries of all test triples, then head queries."""
+        return np.concatenate([side.order[side.first[a]:side.first[b]] + (0 if side.tail else len(side.answer))
+                               for side, a, b in batches])
 
     def tune(self, batch, chunk):
-        """Picks the batch, and the chunk of a distance, that were not given: the fastest of a few."""
-        sizes = [batch] if batch else [b for b in self.model.batches if b * self.n <= 1 << 27] or [self.model.batches[0]]
+        """Chooses the fastest of a few batch sizes, and of a distance's chunk sizes, unless they are given."""
+        sizes = [b for b in self.model.batches if b * self.n <= 1 << 27] or [self.model.batches[0]]
+        if batch:
+            sizes = [batch]
         chunks = [chunk] if chunk is not None else getattr(self.model, "chunks", (None,))
         best = None
         for size in sizes:
@@ -284,10 +289,10 @@ class Evaluation:
             for c in chunks:
                 self.model.chunk = c
                 if c is not None:
-                    sample = sample[:1]  # slow enough to time
+                    sample = sample[:1]  # distances are slow: one batch is enough
                 self.run(sample[:1])
-                truths = sum(side.first[b] - side.first[a] for side, a, b in sample)
-                rate = min(self.run(sample)[1] for _ in range(2)) / truths
+                targets = sum(side.first[b] - side.first[a] for side, a, b in sample)
+                rate = min(self.run(sample)[1] for _ in range(2)) / targets
                 if best is None or rate < best[0]:
                     best = rate, size, c
         _, size, self.model.chunk = best
@@ -295,7 +300,7 @@ class Evaluation:
 
 
 def blas():
-    """The library that multiplies matrices: "" if it is the reference BLAS."""
+    """The name of PyTorch's BLAS library, or "" for the reference BLAS."""
     torch.mm(torch.ones(64, 64), torch.ones(64, 64))
     if torch.backends.mkl.is_available():
         return "MKL"
@@ -310,7 +315,7 @@ def main():
     p.add_argument("data")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--batch", type=int, default=0)
-    p.add_argument("--chunk", type=int, help="differences at a time of a distance; 0: torch.cdist")
+    p.add_argument("--chunk", type=int, help="differences per chunk of a distance; 0: torch.cdist")
     p.add_argument("--unique", action="store_true")
     p.add_argument("--limit", type=int, default=0)
     p.add_argument("--repeat", type=int, default=3)
@@ -319,10 +324,10 @@ def main():
     torch.set_num_threads(o.threads)
     library = blas()
     if not library:
-        raise SystemExit("torch multiplies with the reference BLAS, some 20 times slower than it could: install libopenblas0-pthread")
+        raise SystemExit("torch uses the reference BLAS, which is some 20 times slower: install libopenblas0-pthread")
     meta, tensors = read_safetensors(os.path.join(o.checkpoint, "model.safetensors"))
     if meta["model"] not in MODELS:
-        raise SystemExit(f"torch_eval.py has no {meta['model']}: it has {', '.join(MODELS)}")
+        raise SystemExit(f"torch_eval.py does not support {meta['model']}, only {', '.join(MODELS)}")
     entities = read_vocabulary(os.path.join(o.checkpoint, "entities.tsv"))
     relations = read_vocabulary(os.path.join(o.checkpoint, "relations.tsv"))
     splits = [read_split(o.data, s, entities, relations) for s in ("train", "valid", "test")]
@@ -351,7 +356,8 @@ def main():
             counts, seconds, cores = e.run(e.batches(batch, o.limit))
             ranks = 1 + counts[:, 4] + counts[:, 5] / 2
             note = f" (extrapolated from {len(counts)} of {queries} queries)" if len(counts) < queries else ""
-            print(f"{meta['model']}: {seconds * queries / len(counts):.2f} s{note}, {cores:.1f} cores, MRR all both {(1 / ranks).mean():.4f}")
+            print(f"{meta['model']}: {seconds * queries / len(counts):.2f} s{note}, {cores:.1f} cores, "
+                  f"MRR all both {(1 / ranks).mean():.4f}")
 
 
 if __name__ == "__main__":

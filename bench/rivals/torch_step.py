@@ -1,24 +1,27 @@
-"""A training step of MQuinE in PyTorch, as a competent user writes it.
+"""A training step of MQuinE in PyTorch, as a competent user would write it.
 
-The rival of `mquine train`: both sides of a batch of positives, negatives shared by a side, softmax
-cross-entropy over the answer and the negatives, gradients by autograd, Adam. Scores are in matrix form:
-with A = H Rh, B = H Rc - Rt a tail query scores -|A + B T|^2, up to a constant that the softmax does not
-see, as the dot product of [-2 sym(B'A), -B'B] and [T, T^2]; a plain d^3 evaluation of every pair would be
-some 30 times slower. Every distinct entity of a batch is looked up, and its square computed, once.
+The rival of `mquine train`: both sides of a batch of positives, negatives that the queries of a side
+share, softmax cross-entropy over the target and the negatives, gradients by autograd, Adam. Scores use
+the matrix form. With A = H Rh and B = H Rc - Rt a tail query scores -|A + B T|^2. Up to a constant, which
+the softmax ignores, that is the dot product of [-2 sym(B'A), -B'B] and [T, T^2]. A plain d^3 evaluation of
+every pair would be some 30 times slower. Every distinct entity of a batch is looked up and squared once.
 
---form packed takes the lower triangles of symmetric matrices, as mquine does, at the price of gathering
-them; full takes all d^2 entries, at twice the operations of the products. --adam dense is torch.optim.Adam on
-all parameters, sparse is torch.optim.SparseAdam on the rows that a batch has. "auto" tries all four and
-takes the fastest.
+--form packed uses the lower triangles of symmetric matrices, as mquine does, and has to gather them;
+full uses all d^2 entries, with twice the operations in the products. --adam dense is torch.optim.Adam on
+all parameters, sparse is torch.optim.SparseAdam on the rows of the batch. "auto" tries all four
+combinations and uses the fastest.
 
-The program in this folder starts it, and sends requests, one JSON object a line:
+The Go program in this folder starts it and sends requests, one JSON object per line:
 
     python3 torch_step.py FOLDER [--threads 2] [--form auto] [--adam auto]
 
 FOLDER has shape.json (entities, relations, dim), parameters.f32 (entity triangles, then Rh, Rt, Rc) and
-triples.i32. {"batch": n, "negatives": n, "steps": n} makes steps and answers their wall and processor
-seconds. {"check": true} makes one step of gradient descent at rate 1, with all triples as the batch and all
-entities as candidates, in both forms, answers the losses and writes the parameters to after-FORM.f32. {"about": true} answers what is fastest.
+triples.i32.
+
+{"batch": n, "negatives": n, "steps": n} runs steps and answers their wall-clock and processor seconds.
+{"check": true} runs one step of gradient descent at rate 1 in both forms, with all triples as the batch
+and all entities as candidates. It answers the losses and writes the parameters to after-FORM.f32.
+{"about": true} answers the fastest form and optimiser.
 """
 import argparse
 import json
@@ -41,7 +44,7 @@ class Model:
         place[i, j] = place[j, i] = torch.arange(p)
         self.unpack = place.flatten()
         self.pack = i * d + j
-        # E = A + A': its diagonal is twice that of A. A packed entry off the diagonal stands for two.
+        # The diagonal of E = A + A' is twice the diagonal of A. Packed entries off the diagonal count twice.
         self.twice = (1 + torch.eye(d)).to(parameters.dtype)
         self.weight = torch.where(i == j, 1, 2).to(parameters.dtype)
         entity, relation = parameters[:n * p].view(n, p), parameters[n * p:].view(3, r, d * d)
@@ -65,7 +68,7 @@ class Model:
         return -(q if self.full else q * self.weight).flatten(1)
 
     def loss(self, triples, candidates):
-        """candidates are those of the tail queries and of the head queries."""
+        """candidates lists the negatives of the tail queries and of the head queries."""
         head, relation, tail = triples.t()
         ids, place = torch.unique(torch.cat([head, tail, *candidates]), return_inverse=True)
         head_row, tail_row, *rows = place.split([len(head), len(tail)] + [len(c) for c in candidates])
@@ -74,7 +77,8 @@ class Model:
         relations, which = torch.unique(relation, return_inverse=True)
         rh, rt, rc = self.relation(relations).index_select(0, which).view(-1, 3, self.d, self.d).unbind(1)
         loss = 0
-        inverse = rt.transpose(1, 2), rh.transpose(1, 2), -rc.transpose(1, 2)  # a head query is a tail query of it
+        # A head query is a tail query of the inverse relation.
+        inverse = rt.transpose(1, 2), rh.transpose(1, 2), -rc.transpose(1, 2)
         for matrices, anchor, answer, answer_row, negatives, row in (
                 ((rh, rt, rc), head_row, tail, tail_row, candidates[0], rows[0]),
                 (inverse, tail_row, head, head_row, candidates[1], rows[1])):

@@ -14,11 +14,9 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/klauspost/cpuid/v2"
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/mquine/mquine/kernel"
@@ -33,8 +31,8 @@ import (
 //go:embed torch_step.py
 var torchStepProgram []byte
 
-// The step that is timed: MQuinE, softmax over the answer and negatives that the queries of a side
-// share, Adam; all options of mquine train that are not here are off.
+// The timed step: MQuinE, softmax over the target and negatives that the queries of a side share,
+// Adam. All other options of mquine train are off.
 const (
 	stepBatch     = 1024
 	stepNegatives = 1024
@@ -43,11 +41,13 @@ const (
 
 func stepConfig(dim, batch, negatives int) recipe.Recipe {
 	c := recipe.Default()
-	c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Dropout, c.ZSamples, c.Filter = dim, batch, recipe.SharedNegatives, negatives, 0, 0, false
+	c.Dim, c.Batch = dim, batch
+	c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, negatives, false
+	c.Dropout, c.ZSamples = 0, 0
 	return c
 }
 
-// stepTime is the time of a step in seconds, on the clock and of all processors.
+// stepTime is the wall-clock time and the processor time of a step, in seconds.
 type stepTime struct{ wall, cpu float64 }
 
 // measureSteps times training steps in mquine and in PyTorch in turn.
@@ -60,7 +60,7 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 	if err := o.checkStep(ctx, machine); err != nil {
 		return err
 	}
-	fmt.Fprintln(o.log, "torch: loss and gradients are mquine's on a small graph, but for the rounding of float32")
+	fmt.Fprintln(o.log, "torch: loss and gradients equal mquine's on a small graph, within the rounding of float32")
 	g, err := kg.Open(ctx, o.data)
 	if err != nil {
 		return err
@@ -83,7 +83,8 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		var b struct{ Wall, CPU float64 }
-		if err := t.ask(map[string]int{"batch": stepBatch, "negatives": stepNegatives, "steps": stepsPerRound}, &b); err != nil {
+		work := map[string]int{"batch": stepBatch, "negatives": stepNegatives, "steps": stepsPerRound}
+		if err := t.ask(work, &b); err != nil {
 			return err
 		}
 		own, torch = append(own, a), append(torch, stepTime{b.Wall / stepsPerRound, b.CPU / stepsPerRound})
@@ -97,10 +98,11 @@ func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	about := fmt.Sprintf("torch %s, %s features, %s Adam", t.started.Torch, how.Form, how.Adam)
-	return writeSteps(out, fmt.Sprintf("TrainStep/data=%s/dim=%d/products=%s", g.Name, o.dim, o.products), machine, about, own, torch)
+	name := fmt.Sprintf("TrainStep/data=%s/dim=%d/products=%s", g.Name, o.dim, o.products)
+	return writeSteps(out, name, machine, about, own, torch)
 }
 
-// newTorchStep starts torch_step.py with a graph's training triples and parameters.
+// newTorchStep starts torch_step.py with a graph's training triples and with initial parameters.
 func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]float32, dim int) (*torch, error) {
 	return startTorch(ctx, o.python, "torch_step.py", torchStepProgram, func(folder string) ([]string, error) {
 		triples, err := g.Triples(kg.Train)
@@ -111,7 +113,8 @@ func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]flo
 		for _, t := range triples {
 			ids = append(ids, t.Head, t.Relation, t.Tail)
 		}
-		shape, err := json.Marshal(map[string]int{"entities": g.Entities.Len(), "relations": g.Relations.Len(), "dim": dim})
+		sizes := map[string]int{"entities": g.Entities.Len(), "relations": g.Relations.Len(), "dim": dim}
+		shape, err := json.Marshal(sizes)
 		if err != nil {
 			return nil, err
 		}
@@ -125,8 +128,8 @@ func (o *options) newTorchStep(ctx context.Context, g *kg.Graph, tensors [][]flo
 	})
 }
 
-// checkStep compares torch_step.py's loss and gradients with mquine's: those of a step of gradient
-// descent at rate 1 that has all triples of a small graph as its batch and all entities as negatives.
+// checkStep compares torch_step.py's loss and gradients with mquine's, in a step of gradient
+// descent at rate 1 on a small graph. Its batch is all triples, and its negatives are all entities.
 func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 	const dim = 7
 	g, _, err := synth.Families(ctx, synth.Config{Entities: 60, Seed: 1})
@@ -177,14 +180,15 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 		}
 		for i := range after {
 			if d := math.Abs(float64(after[i] - theirs[i])); !(d <= 2e-5*most+1e-6) {
-				return fmt.Errorf("torch_step.py, %s: the derivative by parameter %d is %v instead of %v", form, i, before[i]-theirs[i], before[i]-after[i])
+				return fmt.Errorf("torch_step.py, %s: the derivative by parameter %d is %v instead of %v",
+					form, i, before[i]-theirs[i], before[i]-after[i])
 			}
 		}
 	}
 	return nil
 }
 
-// ownSteps times mquine's steps, but for the first of a trainer.
+// ownSteps times mquine's steps after the first, which warms up.
 func ownSteps(ctx context.Context, c recipe.Recipe, g *kg.Graph, m train.Machine) (stepTime, error) {
 	some, stop := context.WithCancel(ctx)
 	defer stop()
@@ -195,7 +199,10 @@ func ownSteps(ctx context.Context, c recipe.Recipe, g *kg.Graph, m train.Machine
 		case 1:
 			wall, cpu = time.Now(), processSeconds()
 		case 1 + stepsPerRound:
-			took = stepTime{time.Since(wall).Seconds() / stepsPerRound, (processSeconds() - cpu) / stepsPerRound}
+			took = stepTime{
+				wall: time.Since(wall).Seconds() / stepsPerRound,
+				cpu:  (processSeconds() - cpu) / stepsPerRound,
+			}
 			stop()
 		}
 	}
@@ -203,12 +210,14 @@ func ownSteps(ctx context.Context, c recipe.Recipe, g *kg.Graph, m train.Machine
 	if err != nil {
 		return took, err
 	}
-	runtime.GC() // what preparing has left
+	runtime.GC() // collects the garbage of the preparation
 	if _, err := t.Epoch(some); err != nil && !errors.Is(err, context.Canceled) {
 		return took, err
 	}
 	if took.wall == 0 {
-		return took, errors.Join(ctx.Err(), fmt.Errorf("%s has fewer than %d training triples: take a larger one", g.Name, (1+stepsPerRound)*stepBatch))
+		least := (1 + stepsPerRound) * stepBatch
+		short := fmt.Errorf("%s has fewer than %d training triples: choose a larger data set", g.Name, least)
+		return took, errors.Join(ctx.Err(), short)
 	}
 	return took, nil
 }
@@ -222,48 +231,44 @@ func processSeconds() float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// writeSteps writes the ratios for people as comments of what follows: every round in the Go benchmark
-// format.
+// writeSteps writes the ratios as comments, and every round.
 func writeSteps(out io.Writer, name string, m train.Machine, about string, own, torch []stepTime) error {
-	var b bytes.Buffer
+	r := newResults(m.Backend.Tier, m.Threads)
 	column := func(times []stepTime, of func(stepTime) float64) (x []float64) {
 		for _, t := range times {
 			x = append(x, of(t))
 		}
 		return x
 	}
-	fmt.Fprintf(&b, "# %s: %d positives from both sides, %d shared negatives a side; %s, %s, %d threads; medians of %d rounds of %d steps\n",
-		name, stepBatch, stepNegatives, strings.TrimSpace(cpuid.CPU.BrandName), m.Backend.Tier, m.Threads, len(own), stepsPerRound)
+	fmt.Fprintf(r, "# %s: %d positives from both sides, %d shared negatives a side; %s, %s, %d threads; "+
+		"medians of %d rounds of %d steps\n",
+		name, stepBatch, stepNegatives, cpu(), m.Backend.Tier, m.Threads, len(own), stepsPerRound)
 	for _, part := range []struct {
 		what string
 		of   func(stepTime) float64
-	}{{"processor time", func(t stepTime) float64 { return t.cpu }}, {"time on the clock", func(t stepTime) float64 { return t.wall }}} {
+	}{
+		{"processor time", func(t stepTime) float64 { return t.cpu }},
+		{"wall-clock time", func(t stepTime) float64 { return t.wall }},
+	} {
 		x, y := column(own, part.of), column(torch, part.of)
 		ratios := make([]float64, len(x))
 		for i := range x {
 			ratios[i] = y[i] / x[i]
 		}
-		fmt.Fprintf(&b, "# %s of a step: mquine %.0f ms, torch %.0f ms: %.2f times mquine, %s\n",
+		fmt.Fprintf(r, "# %s of a step: mquine %.0f ms, torch %.0f ms: slowdown %.2f, %s\n",
 			part.what, 1e3*median(x), 1e3*median(y), median(ratios), interval(ratios))
 	}
-	w := benchfmt.NewWriter(&b)
-	var config []benchfmt.Config
-	for _, kv := range [][2]string{{"goos", runtime.GOOS}, {"goarch", runtime.GOARCH}, {"pkg", "github.com/mquine/mquine/bench/rivals"}, {"cpu", strings.TrimSpace(cpuid.CPU.BrandName)},
-		{"commit", commit()}, {"tier", m.Backend.Tier.String()}, {"threads", fmt.Sprint(m.Threads)}, {"torch", about}} {
-		config = append(config, benchfmt.Config{Key: kv[0], Value: []byte(kv[1]), File: true})
-	}
+	r.set("torch", about)
 	for i := range own {
 		for _, x := range []struct {
 			rival string
-			t     stepTime
+			stepTime
 		}{{"mquine", own[i]}, {"torch", torch[i]}} {
-			err := w.Write(&benchfmt.Result{Config: config, Name: benchfmt.Name(fmt.Sprintf("%s/rival=%s-%d", name, x.rival, m.Threads)), Iters: 1, Values: []benchfmt.Value{
-				{Value: x.t.wall, Unit: "sec/op", OrigValue: 1e9 * x.t.wall, OrigUnit: "ns/op"}, {Value: x.t.cpu, Unit: "cpu-sec/op"}}})
-			if err != nil {
+			if err := r.add(name, x.rival, x.wall, benchfmt.Value{Value: x.cpu, Unit: "cpu-sec/op"}); err != nil {
 				return err
 			}
 		}
 	}
-	_, err := out.Write(b.Bytes())
+	_, err := out.Write(r.Bytes())
 	return err
 }

@@ -97,5 +97,5 @@ func TestBenchReport(t *testing.T) {
 func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
 	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage, "fewer than 10 rounds")
-	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed, `"no-such-revision" is no revision`)
+	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed, `"no-such-revision" is not a revision`)
 }

@@ -99,7 +99,7 @@ func TestChangingCheckpoint(t *testing.T) {
 					return
 				}
 				got.requireSentence(t, exitFailed, path+" was changed while it was in use, so there are no results: "+
-					"try again when no other program writes to it")
+					"try again when no other program is writing to it")
 				assert.Empty(t, got.stdout)
 				assert.NoFileExists(t, json)
 				assert.NoFileExists(t, ranks)

@@ -130,7 +130,7 @@ func TestDataGet(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.txt"), []byte("a\tr\tb\n"), 0o644))
 			stdout, _, err = data(t, "info", "umls")
 			require.EqualError(t, err, filepath.Join(dir, "test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
-				`remove the file and run "mquine data get umls", or rename the folder if it holds another data set`)
+				`remove the file and run "mquine data get umls", or rename the folder if it is another data set`)
 			require.Regexp(t, `(?m)^valid +652 +absent$`, stdout)
 			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 lines instead of 661`, stdout)
 			stdout, _, err = data(t, "list")
@@ -174,7 +174,7 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	_, _, err = data(t, "info", "umls", "--json", report)
-	require.ErrorContains(t, err, "valid.txt holds no triple")
+	require.ErrorContains(t, err, "valid.txt has no triples")
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
 	require.Equal(t, err.Error(), info.Problem)
 }
@@ -194,7 +194,7 @@ func TestDataRefuses(t *testing.T) {
 		{[]string{"list", "umls"}, `unexpected argument "umls"`},
 		{[]string{"info", "absent"}, `no data set "absent"`},
 		{[]string{"import", t.TempDir()}, `required flag(s) "name" not set`},
-		{[]string{"import", t.TempDir(), "--name", "mine"}, "holds no data set"},
+		{[]string{"import", t.TempDir(), "--name", "mine"}, "is not a data set"},
 		{[]string{"list", "--json", filepath.Join(t.TempDir(), "no", "folder")}, "folder: no such file or directory"},
 		{[]string{"lsit"}, `unknown command "lsit"`},
 	}

@@ -200,7 +200,7 @@ func TestHostileText(t *testing.T) {
 		{exitOK, "\\x1b]52", []string{"bench", "report", "--results", measured, "--out", "-"}},
 		{exitFailed, "there are no results", []string{"bench", "report", "--results", w.path("none" + hostileName)}},
 		{exitFailed, "cannot read results", []string{"bench", "compare", results, w.path("none" + hostileName)}},
-		{exitFailed, "is no revision", []string{"bench", "pair", "--base", hostileName}},
+		{exitFailed, "is not a revision", []string{"bench", "pair", "--base", hostileName}},
 		{exitUsage, "unknown command", []string{hostileName}},
 		{exitUsage, "unknown flag", []string{"eval", "--" + hostileName}},
 		{exitUsage, "choose from", []string{"eval", "--split", hostileName}},

@@ -121,7 +121,7 @@ func TestInitWithoutTriples(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "checkpoint")
 	for _, model := range []string{"mquine", "rotate"} {
 		mquine(t, "init", "--model", model, "--dim", "4", "--data", dir, "--out", out).
-			requireSentence(t, exitFailed, "train.txt holds no triple")
+			requireSentence(t, exitFailed, "train.txt has no triples")
 		assert.NoFileExists(t, out)
 	}
 }

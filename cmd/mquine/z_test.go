@@ -154,7 +154,7 @@ func TestZBadInput(t *testing.T) {
 	noTrain := writeDataset(t, map[string]string{"test.txt": "a\tr\tb\n"})
 	emptyTest := writeDataset(t, map[string]string{"train.txt": "a\tr\tb\n", "test.txt": ""})
 	mquine(t, "z", "stats", "--data", noTrain).requireSentence(t, exitFailed, "has no train split")
-	mquine(t, "z", "stats", "--data", emptyTest).requireSentence(t, exitFailed, "test.txt holds no triple")
+	mquine(t, "z", "stats", "--data", emptyTest).requireSentence(t, exitFailed, "test.txt has no triples")
 	onlyTrain := writeDataset(t, map[string]string{"train.txt": "a\tr\tb\n"})
 	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "valid").requireSentence(t, exitFailed, "has no valid split")
 	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "train", "--json", noTrain).requireSentence(t, exitFailed, "it is a folder")

@@ -12,38 +12,38 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// list is a file of mutations.
+// list is a YAML file of mutations.
 type list struct {
 	name string
 	// Title and About introduce the list in the documentation.
 	Title, About string
-	// Package is the package of mutations that name none.
+	// Package is the default package of the mutations.
 	Package   string
 	Mutations []*mutation
 }
 
-// mutation is one wrong change and the tests that must fail because of it.
+// mutation is a wrong change to the code with the tests that must fail because of it.
 type mutation struct {
-	// Name says in plain words what is wrong.
+	// Name describes the wrong behaviour in plain words.
 	Name string
-	// Old, in File (with slashes, from the root), becomes New. It must occur once. With After, a text that occurs
-	// once, the first Old behind it is meant.
+	// Old becomes New in File, a path with slashes from the root. Old must occur once. If After is
+	// not empty, it must occur once, and the mutation changes the first Old after it.
 	File, After, Old, New string
-	// Package and Test, a pattern for go test -run, are the tests that must fail, in short mode.
+	// Package and Test, a pattern for go test -run, select the tests that must fail in short mode.
 	Package, Test string
-	// Hangs says that the tests are expected to hang, which then counts as caught.
+	// Hangs means that the tests should hang, which then counts as caught.
 	Hangs bool
-	// Equivalent, if not empty, says why the change cannot change any result. The tests must then pass.
+	// Equivalent, if not empty, says why the change cannot affect results. The tests must pass.
 	Equivalent string
 
-	// What the run found.
+	// The results of a run.
 	verdict verdict
-	detail  string // the tests that failed, or what went wrong
+	detail  string // the failed tests, or an error
 }
 
 type lists []*list
 
-// loadLists reads the lists that match a glob pattern.
+// loadLists reads the lists whose paths match a glob pattern.
 func loadLists(pattern string) (lists, error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -72,6 +72,7 @@ func loadLists(pattern string) (lists, error) {
 	return all, nil
 }
 
+// check sets default packages and reports mistakes in the list.
 func (l *list) check() error {
 	if l.Title == "" {
 		return errors.New("the list needs a title")
@@ -96,7 +97,7 @@ func (l *list) check() error {
 	return nil
 }
 
-// matching returns the mutations whose list and name match.
+// matching returns the mutations whose list/name matches.
 func (all lists) matching(re *regexp.Regexp) (some lists) {
 	for _, l := range all {
 		part := *l
@@ -113,7 +114,7 @@ func (all lists) matching(re *regexp.Regexp) (some lists) {
 	return some
 }
 
-// count returns the number of mutations, and of those that are not as they should be.
+// count returns the number of mutations and the number of bad verdicts.
 func (all lists) count() (total, bad int) {
 	for _, l := range all {
 		for _, m := range l.Mutations {
@@ -126,7 +127,7 @@ func (all lists) count() (total, bad int) {
 	return total, bad
 }
 
-// apply returns the file's text with the mutation.
+// apply returns the text of the file with the mutation.
 func (m *mutation) apply(text string) (string, error) {
 	from := 0
 	if m.After != "" {

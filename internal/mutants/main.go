@@ -1,6 +1,7 @@
-// Command mutants tests the tests. Each list of mutations beside it (*.yaml) names small wrong changes to the
-// code and the tests that must fail because of them. The command makes one change at a time, leaving the
-// working tree alone, runs its tests and reports the mutations that no test notices.
+// Command mutants tests the tests. The lists of mutations in its folder (*.yaml) name small wrong
+// changes to the code and the tests that must fail because of them. The command makes one change at
+// a time in an overlay, without touching the working tree, runs the tests and reports mutations
+// that no test catches.
 //
 //	go run ./internal/mutants -run 'int8|bootstrap'
 //
@@ -38,20 +39,21 @@ func main() {
 	}
 }
 
-// command runs the mutations that args select: the table goes to out, progress to progress.
+// command runs the mutations that args select. It writes the table to out.
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(progress)
-	lists := flags.String("lists", filepath.Join("internal", "mutants", "*.yaml"), "glob `pattern` of lists of mutations")
+	lists := flags.String("lists", filepath.Join("internal", "mutants", "*.yaml"),
+		"glob `pattern` of the lists of mutations")
 	names := flags.String("run", "", "run only mutations whose list/name matches the `regexp`")
-	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2), "mutations at a time")
-	timeout := flags.Duration("timeout", 5*time.Minute, "time for the tests of one mutation")
-	doc := flags.String("doc", "", "also write the result as Markdown to `file`")
+	jobs := flags.Int("jobs", max(1, runtime.NumCPU()/2), "number of mutations to test at the same time")
+	timeout := flags.Duration("timeout", 5*time.Minute, "time limit for the tests of one mutation")
+	doc := flags.String("doc", "", "write the result as Markdown to `file`, too")
 	if err := flags.Parse(args); err != nil {
-		return flag.ErrHelp // flags has said why
+		return flag.ErrHelp // flags has printed the error
 	}
 	if flags.NArg() > 0 || *jobs < 1 || *timeout <= 0 || *doc != "" && *names != "" {
-		fmt.Fprintln(progress, "mutants takes flags only; -jobs and -timeout are above 0; -doc does not go with -run")
+		fmt.Fprintln(progress, "mutants: want only flags, -jobs and -timeout above 0, and not both -doc and -run")
 		return flag.ErrHelp
 	}
 	selected, err := regexp.Compile(*names)
@@ -83,7 +85,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	total, bad := all.count()
 	fmt.Fprintf(progress, "%d mutations in %s\n", total, time.Since(start).Round(time.Second))
 	if bad > 0 {
-		return fmt.Errorf("%d of %d mutations are not as they should be", bad, total)
+		return fmt.Errorf("%d of %d mutations are neither caught nor equivalent", bad, total)
 	}
 	return nil
 }

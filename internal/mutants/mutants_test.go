@@ -41,7 +41,7 @@ func TestVerdicts(t *testing.T) {
 	same := toyMutation("a > b", "a >= b", "TestMax")
 	same.Equivalent = "the numbers are equal then"
 	notSame := toyMutation("a > b", "a < b", "TestMax")
-	notSame.Equivalent = "somebody thought so"
+	notSame.Equivalent = "a wrong claim"
 	syntax := toyMutation("a > b", "a >> b", "TestMax")
 	absent := toyMutation("a == b", "a < b", "TestMax")
 	twice := toyMutation("return ", "panic(1); return ", "TestMax")
@@ -50,7 +50,9 @@ func TestVerdicts(t *testing.T) {
 	random := toyMutation("sum += i", "sum -= i", "TestSumOfAny")
 	noFile := toyMutation("a > b", "a < b", "TestMax")
 	noFile.File = toy + "/none.go"
-	l := &list{Mutations: []*mutation{wrong, elsewhere, same, notSame, syntax, absent, twice, anchored, random, noFile}}
+	l := &list{Mutations: []*mutation{
+		wrong, elsewhere, same, notSame, syntax, absent, twice, anchored, random, noFile,
+	}}
 	require.NoError(t, toyRunner(t, time.Hour).run(context.Background(), lists{l}))
 
 	assert.Equal(t, caught, wrong.verdict)
@@ -64,9 +66,9 @@ func TestVerdicts(t *testing.T) {
 	assert.Equal(t, notFound, twice.verdict)
 	assert.Contains(t, twice.detail, "3 times")
 	assert.Equal(t, caught, anchored.verdict)
-	assert.Equal(t, "TestMax", anchored.detail, "of a test that panics")
+	assert.Equal(t, "TestMax", anchored.detail, "a test that panics")
 	assert.Equal(t, caught, random.verdict)
-	assert.NoDirExists(t, filepath.Join("testdata", "toy", "testdata"), "the inputs of failures are in the working tree")
+	assert.NoDirExists(t, filepath.Join("testdata", "toy", "testdata"), "rapid wrote failures to the working tree")
 	assert.Equal(t, notFound, noFile.verdict)
 	total, bad := lists{l}.count()
 	assert.Equal(t, []int{10, 6}, []int{total, bad})
@@ -85,7 +87,7 @@ func TestHang(t *testing.T) {
 	assert.Equal(t, caught, expected.verdict)
 }
 
-// Nothing can be said of mutations if the tests fail without them, or if there are none.
+// There are no verdicts if the tests fail without mutations or if there are no tests.
 func TestUnchangedCodeMustPass(t *testing.T) {
 	for test, want := range map[string]string{"TestWrong": "fail without a mutation", "TestNothing": "has no test"} {
 		l := &list{Mutations: []*mutation{toyMutation("a > b", "a < b", test)}}
@@ -101,11 +103,12 @@ func TestUnchangedCodeMustPass(t *testing.T) {
 func TestJudgeKilledTests(t *testing.T) {
 	killed := exec.Command("sh", "-c", "kill -9 $$").Run()
 	m := toyMutation("a > b", "a < b", "TestMax")
-	assert.Error(t, m.judge(nil, killed, false), "memory ran out, say: no test has failed")
+	assert.Error(t, m.judge(nil, killed, false), "killed, for example without memory: no test has failed")
 	assert.Equal(t, notRun, m.verdict)
 }
 
-// Every list can be read, every change fits the code, and every pattern names a test of its package.
+// Every list is valid, every change matches the code, and every pattern matches a test of its
+// package.
 func TestListsFitTheCode(t *testing.T) {
 	all, err := loadLists("*.yaml")
 	require.NoError(t, err)
@@ -124,7 +127,7 @@ func TestListsFitTheCode(t *testing.T) {
 	}
 }
 
-// hasTest tells that a package has a test whose name matches.
+// hasTest reports whether a package has a test whose name matches.
 func hasTest(t *testing.T, dir, pattern string) bool {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	require.NoError(t, err)
@@ -187,6 +190,7 @@ func TestReports(t *testing.T) {
 	assert.Contains(t, out.String(), "SURVIVED")
 	page := string(markdown(lists{l}))
 	assert.Contains(t, page, "2 mutations, 1 of them neither caught nor equivalent.")
-	assert.Contains(t, page, "\n## The toy\n\nAll of it.\n\n| mutation | file | verdict | by, or why |\n|---|---|---|---|\n"+
+	assert.Contains(t, page, "\n## The toy\n\nAll of it.\n\n"+
+		"| mutation | file | verdict | caught by, or reason |\n|---|---|---|---|\n"+
 		"| a \\| b | f.go | caught | TestA |\n| c | g.go | SURVIVED |  |\n")
 }

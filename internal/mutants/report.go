@@ -14,7 +14,7 @@ func writeTable(w io.Writer, all lists) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"List", "Mutation", "Package", "Verdict", "By, or why"})
+	t.AppendHeader(table.Row{"List", "Mutation", "Package", "Verdict", "Caught by, or reason"})
 	t.SetColumnConfigs([]table.ColumnConfig{
 		{Number: 2, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
 		{Number: 5, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft},
@@ -27,14 +27,15 @@ func writeTable(w io.Writer, all lists) {
 	t.Render()
 }
 
-// markdown is the page of the documentation.
+// markdown returns the page for the documentation.
 func markdown(all lists) []byte {
 	var b strings.Builder
 	total, bad := all.count()
 	b.WriteString("# Mutations\n\n")
-	b.WriteString("What the tests notice. Each row is one small wrong change to the code and the first test that fails\n" +
-		"because of it. `make mutants` makes the changes one at a time, runs the tests and writes this page; the\n" +
-		"lists are in `internal/mutants/*.yaml`. An equivalent change cannot alter a result, for the reason given.\n\n")
+	b.WriteString("This page shows which mistakes the tests catch. Each row is a small wrong change to the code\n" +
+		"and the first test that fails because of it. `make mutants` makes the changes one at a time, runs\n" +
+		"the tests and writes this page. The lists of changes are `internal/mutants/*.yaml`. An equivalent\n" +
+		"change cannot affect a result, for the reason given.\n\n")
 	fmt.Fprintf(&b, "%d mutations, %d of them neither caught nor equivalent.\n", total, bad)
 	cell := strings.NewReplacer("|", `\|`, "\n", " ")
 	for _, l := range all {
@@ -42,7 +43,7 @@ func markdown(all lists) []byte {
 		if about := strings.TrimSpace(l.About); about != "" {
 			fmt.Fprintf(&b, "%s\n\n", about)
 		}
-		b.WriteString("| mutation | file | verdict | by, or why |\n|---|---|---|---|\n")
+		b.WriteString("| mutation | file | verdict | caught by, or reason |\n|---|---|---|---|\n")
 		for _, m := range l.Mutations {
 			detail := cell.Replace(strings.TrimSpace(m.detail))
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell.Replace(m.Name), m.File, m.verdict, detail)

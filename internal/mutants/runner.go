@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// verdict is what became of a mutation.
+// verdict is the result of a mutation.
 type verdict int
 
 const (
@@ -28,8 +28,8 @@ const (
 	caught                // a test fails
 	equivalent            // the tests pass, and the list says why
 	survived              // the tests pass
-	notEquivalent         // a test fails, though the list says that nothing changes
-	hung                  // the tests did not end in time, and the list does not expect it
+	notEquivalent         // a test fails, although the list says that nothing changes
+	hung                  // the tests did not end in time, although the list does not say so
 	notBuilt              // the changed code does not compile
 	notFound              // the code does not have the text to change
 )
@@ -40,7 +40,7 @@ func (v verdict) String() string {
 	}[v]
 }
 
-// good tells that a mutation is as it should be.
+// good reports whether the tests treat a mutation correctly.
 func (v verdict) good() bool { return v == caught || v == equivalent }
 
 // runner runs mutations.
@@ -53,8 +53,8 @@ type runner struct {
 	mu sync.Mutex // guards progress
 }
 
-// run sets the verdicts of all mutations. An error says that nothing can be told: the tests fail without a
-// mutation, or ctx ended.
+// run sets the verdicts of all mutations. It returns an error if there can be no verdicts, because
+// the tests fail without a mutation or ctx ended.
 func (r *runner) run(ctx context.Context, all lists) error {
 	temp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *runner) say(format string, args ...any) {
 	fmt.Fprintf(r.progress, format, args...)
 }
 
-// passing checks that the tests pass, and that there are any, while nothing is wrong.
+// passing checks that there are tests and that they pass without a mutation.
 func (r *runner) passing(ctx context.Context, all lists, temp string) error {
 	patterns := map[string][]string{}
 	for _, l := range all {
@@ -111,7 +111,8 @@ func (r *runner) passing(ctx context.Context, all lists, temp string) error {
 			for _, test := range tests {
 				output, err := r.test(ctx, pkg, binary, test)
 				if err != nil {
-					return fmt.Errorf("the tests %s of %s fail without a mutation: %w\n%s", test, pkg, err, tail(output))
+					return fmt.Errorf("the tests %s of %s fail without a mutation: %w\n%s",
+						test, pkg, err, tail(output))
 				}
 				if !passed.Match(output) {
 					return fmt.Errorf("%s has no test %s that runs on this machine", pkg, test)
@@ -124,7 +125,7 @@ func (r *runner) passing(ctx context.Context, all lists, temp string) error {
 	return group.Wait()
 }
 
-// try sets the verdict of one mutation, with files in dir. An error means that there is none.
+// try sets the verdict of a mutation, with files in dir. After an error, there is no verdict.
 func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
@@ -163,7 +164,7 @@ func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 	return m.judge(output, err, limited.Err() != nil)
 }
 
-// judge sets the verdict from the tests' output and error.
+// judge sets the verdict by the output and the error of the tests. late means that the time was up.
 func (m *mutation) judge(output []byte, err error, late bool) error {
 	var exit *exec.ExitError
 	switch {
@@ -175,7 +176,7 @@ func (m *mutation) judge(output []byte, err error, late bool) error {
 		m.verdict, m.detail = equivalent, m.Equivalent
 	case err == nil:
 		m.verdict = survived
-	case !errors.As(err, &exit) || exit.ExitCode() < 0: // could not start, or somebody killed it
+	case !errors.As(err, &exit) || exit.ExitCode() < 0: // could not start, or was killed
 		return fmt.Errorf("running the tests: %w", err)
 	default:
 		m.verdict, m.detail = caught, failed(output)
@@ -186,9 +187,10 @@ func (m *mutation) judge(output []byte, err error, late bool) error {
 	return nil
 }
 
-// build compiles the tests of a package, with an overlay if there is one, and returns the compiler's output.
+// build compiles the tests of a package, with an overlay if its path is not empty, and returns the
+// compiler's output.
 func (r *runner) build(ctx context.Context, pkg, binary, overlay string) ([]byte, error) {
-	args := []string{"test", "-c", "-o", binary, "-ldflags=-s -w"} // without what debuggers need, linking is quick
+	args := []string{"test", "-c", "-o", binary, "-ldflags=-s -w"} // linking is faster without debugging information
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
@@ -204,8 +206,8 @@ func (r *runner) test(ctx context.Context, pkg, binary, pattern string) ([]byte,
 func (r *runner) command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = dir, 5*time.Second
-	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // rapid would keep failures in the working tree
-	if name == "go" {                                     // which ends its children when it is interrupted
+	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // keep rapid from writing failures to the working tree
+	if name == "go" {                                     // go ends its children when it is interrupted
 		c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	}
 	return c.CombinedOutput()
@@ -217,14 +219,14 @@ var (
 	begun   = regexp.MustCompile(`(?m)^=== RUN   ([^/\s]+)$`)
 )
 
-// failed names the tests that failed.
+// failed returns the names of the failed tests.
 func failed(output []byte) string {
 	var names []string
 	for _, match := range failure.FindAllSubmatch(output, -1) {
 		names = append(names, string(match[1]))
 	}
 	if running := begun.FindAllSubmatch(output, -1); len(names) == 0 && len(running) > 0 {
-		names = append(names, string(running[len(running)-1][1])) // crashed
+		names = append(names, string(running[len(running)-1][1])) // the test that crashed
 	}
 	return strings.Join(names, ", ")
 }

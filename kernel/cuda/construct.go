@@ -23,7 +23,7 @@ type ConstructQueries struct {
 	Entities, Head, Tail, Cross Pointer
 	// Queries has a Query for each of the N rows of K float32 entries of Out, and of the PairRows of Rows.
 	Queries, Out, Rows Pointer
-	// Kappa is the κ of the slack κ(a₀ + a₁n)² (docs/numerics.md, section 4).
+	// Kappa is the κ of the slack κ(a₀ + a₁n)² (docs/models/mquine.md, "Slack").
 	Kappa     float64
 	N, Dim, K int32
 	_         int32

@@ -185,7 +185,7 @@ func conformConstruct(r *rig, dims []int) {
 	}
 }
 
-// What prepare_rows makes of queries and targets, against the formulas of docs/numerics.md.
+// What prepare_rows makes of queries and targets, against the formulas of docs/numerics.md, "GPU screens".
 func TestPrepareRows(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Prepare{}), f.ArgumentSize("prepare_rows"))

@@ -15,7 +15,7 @@ const (
 	CandidateTile   = 256
 )
 
-// Row is what a screen knows about a query (docs/numerics.md). The score of a candidate errs by at
+// Row is what a screen knows about a query (docs/numerics.md, "GPU screens"). The score of a candidate errs by at
 // most A·B + S[0] + S[1] n + S[2] n², with B and the size n of the candidate's Block, computed with
 // upward rounding; by anything, if the product of the norms (their sum, for distances) is not below
 // Screen.Limit.
@@ -126,7 +126,7 @@ func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
 }
 
 // HalfError bounds the error of Half's scores over k terms relative to the product of the norms of
-// the fp16 rows, and absolutely (docs/numerics.md, section 10).
+// the fp16 rows, and absolutely (docs/numerics.md, "GPU screens").
 func HalfError(variant, k int) (relative, absolute float64) {
 	chain := shape.Halves[variant].Chain
 	if chain == 0 || chain > k {

@@ -1,8 +1,10 @@
-// Package catalogue knows the public benchmarks of link prediction: their sizes, licences,
-// checksums and origins. It fetches them into the folder of the data sets and imports others.
+// Package catalogue describes the public benchmarks of link prediction: their sizes, licences,
+// checksums and origins. [Fetcher.Get] fetches them into the folder of the data sets, and [Import]
+// copies other data sets there.
 //
-// Checksums are of the split as uncompressed text with LF line ends and one after the last line,
-// so that a copy is recognised however it was compressed and on whichever system it was packed.
+// A checksum is computed from the uncompressed text of a split with LF line ends, including one
+// after the last line. It therefore does not depend on the compression or the operating system of a
+// copy.
 package catalogue
 
 import (
@@ -18,16 +20,16 @@ import (
 
 // Dataset is a benchmark as its authors published it.
 type Dataset struct {
-	// Name is the name of its folder, and what --data takes; Title is how papers write it.
+	// Name is the name of the folder and the value of --data. Title is the name in papers.
 	Name, Title string
-	// Entities and Relations are those of all splits together.
+	// Entities and Relations count the labels of all splits together.
 	Entities, Relations int
-	// Source says who made it, and Licence on what terms, as far as known.
+	// Source names the authors and their publication, and Licence the terms, as far as known.
 	Source, Licence string
-	// Files holds train, valid and test, then what else belongs to the set.
+	// Files lists train, valid and test first, and then any other files.
 	Files []File
-	// Origins are where it can be fetched, the first choice first: a folder, with a slash at the
-	// end, that holds the files, or a .tar.gz or .tgz archive of them.
+	// Origins lists the addresses to fetch from, in the order in which Get tries them. An address
+	// is a folder of the files, ending with a slash, or a .tar.gz or .tgz archive.
 	Origins []string
 }
 
@@ -35,18 +37,17 @@ type Dataset struct {
 type File struct {
 	// Name is the file's name without extension, such as "train".
 	Name string
-	// Lines is the number of triples, one a line.
+	// Lines is the number of lines, which have a triple each.
 	Lines int
-	// Sums are the known checksums; all of them must agree.
+	// Sums lists the known checksums. All of them must match.
 	Sums []Sum
 }
 
-// maxBytes is the size of the largest download that is taken for the file: 256 bytes a line, three
-// times what the longest lines of the catalogue have on average, and room for a server's page that says
-// why the file is not there.
+// maxBytes returns the largest size of a download of the file: 256 bytes per line, three times the
+// longest average of the catalogue, and enough for a server's page about a missing file.
 func (f File) maxBytes() int64 { return max(1<<16, 256*int64(f.Lines)) }
 
-// maxArchive is the same for an archive of the data set, which may hold other files too.
+// maxArchive returns the largest size of an archive of the data set and other files.
 func (d Dataset) maxArchive() (n int64) {
 	for _, f := range d.Files {
 		n += 2 * f.maxBytes()
@@ -54,17 +55,17 @@ func (d Dataset) maxArchive() (n int64) {
 	return n
 }
 
-// Required tells whether a data set is incomplete without the file: it is a split.
+// Required reports whether a data set needs the file. It needs its splits.
 func (f File) Required() bool {
 	_, err := kg.ParseSplit(f.Name)
 	return err == nil
 }
 
-// extensions lists how a file of a data set may be stored.
+// extensions lists the extensions of stored files.
 var extensions = []string{".txt", ".txt.gz", ".txt.zst"}
 
-// Find returns the path of the file in a data set's folder, plain or compressed, or "" if the
-// folder or the file does not exist.
+// Find returns the path of the file in a data set's folder, with or without compression, or "" if
+// the folder or the file does not exist.
 func (f File) Find(dir string) (string, error) {
 	for _, extension := range extensions {
 		path := filepath.Join(dir, f.Name+extension)
@@ -87,7 +88,7 @@ func (d Dataset) Triples(s kg.Split) int {
 	return 0
 }
 
-// Missing returns those of the set's files that the folder dir lacks; all, if there is none.
+// Missing returns the files of the data set that are not in the folder dir, which may not exist.
 func (d Dataset) Missing(dir string) ([]File, error) {
 	var missing []File
 	for _, f := range d.Files {
@@ -102,10 +103,10 @@ func (d Dataset) Missing(dir string) ([]File, error) {
 	return missing, nil
 }
 
-// All returns the catalogue in the order in which it is shown.
+// All returns the catalogue in display order.
 func All() []Dataset { return slices.Clone(datasets) }
 
-// Find returns the data set of that name and whether the catalogue has it.
+// Find returns the data set of that name and reports whether the catalogue has it.
 func Find(name string) (Dataset, bool) {
 	i := slices.IndexFunc(datasets, func(d Dataset) bool { return d.Name == name })
 	if i < 0 {

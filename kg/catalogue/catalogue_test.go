@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// manifest is the part of the real data's MANIFEST.json that the catalogue repeats.
+// manifest is the part of the real data's MANIFEST.json that is also in the catalogue.
 type manifest struct {
 	Datasets map[string]struct {
 		Title   string         `json:"title"`
@@ -37,7 +37,7 @@ func realData(tb testing.TB) string {
 		tb.Skip("MQUINE_DATA does not name the folder of the real data sets")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "MANIFEST.json")); err != nil {
-		tb.Skipf("MQUINE_DATA holds no manifest: %v", err)
+		tb.Skipf("MQUINE_DATA has no manifest: %v", err)
 	}
 	return dir
 }
@@ -78,7 +78,7 @@ func TestCatalogueAgreesWithManifest(t *testing.T) {
 	}
 }
 
-// Every file of the real data that the catalogue knows has its sums.
+// Every file of the real data that is in the catalogue has the catalogue's checksums.
 func TestCatalogueAgreesWithData(t *testing.T) {
 	dir, verified := realData(t), 0
 	for _, d := range All() {

@@ -1,13 +1,14 @@
 package catalogue
 
-// Public copies of the data sets: the repositories of RotatE, ConvE, CoDEx, PyKEEN and
-// villmow/datasets_knowledge_embedding.
+// Public copies of the data sets are in the repositories of RotatE, ConvE, CoDEx, PyKEEN and
+// villmow/datasets_knowledge_embedding, and on everest.hds.utc.fr.
 const (
 	rotate  = "https://raw.githubusercontent.com/DeepGraphLearning/KnowledgeGraphEmbedding/master/data/"
 	conve   = "https://raw.githubusercontent.com/TimDettmers/ConvE/master/"
 	codex   = "https://raw.githubusercontent.com/tsafavi/codex/master/data/triples/"
 	pykeen  = "https://raw.githubusercontent.com/pykeen/pykeen/master/src/pykeen/datasets/"
 	villmow = "https://raw.githubusercontent.com/villmow/datasets_knowledge_embedding/master/"
+	everest = "https://everest.hds.utc.fr/lib/exe/fetch.php?media="
 )
 
 func file(name string, lines int, sums ...Sum) File { return File{name, lines, sums} }
@@ -22,7 +23,7 @@ var datasets = []Dataset{
 			file("valid", 50000, "sha256:471929cde9cf74b1caa8348c2b601c8010d6b2f2a56bae49b4ebfd14c9bce855"),
 			file("test", 59071, "sha256:5b60b4de325482c3368e22d0b7452d465b09a610fea0ce3768d8b1e8b5a7e42a"),
 		},
-		Origins: []string{rotate + "FB15k/", "https://everest.hds.utc.fr/lib/exe/fetch.php?media=en:fb15k.tgz"},
+		Origins: []string{rotate + "FB15k/", everest + "en:fb15k.tgz"},
 	},
 	{
 		Name: "fb15k-237", Title: "FB15k-237", Entities: 14541, Relations: 237,
@@ -44,7 +45,7 @@ var datasets = []Dataset{
 			file("valid", 5000, "sha256:13347bfb5e17d1cae003e0bfe29b4716d3ab748e8cfb6af997138d37da3a51dc"),
 			file("test", 5000, "sha256:d22c19d176d4ba6a6f0d0c6bfce39ab3c16e3b20e1df6f9efe0d9ed86542fa10"),
 		},
-		Origins: []string{rotate + "wn18/", "https://everest.hds.utc.fr/lib/exe/fetch.php?media=en:wordnet-mlj12.tar.gz"},
+		Origins: []string{rotate + "wn18/", everest + "en:wordnet-mlj12.tar.gz"},
 	},
 	{
 		Name: "wn18rr", Title: "WN18RR", Entities: 40943, Relations: 11,
@@ -59,10 +60,12 @@ var datasets = []Dataset{
 	},
 	{
 		Name: "yago3-10", Title: "YAGO3-10", Entities: 123182, Relations: 37,
-		Source:  "Dettmers et al., AAAI 2018, from YAGO3 (Mahdisoltani et al., CIDR 2015); DeepGraphLearning/KnowledgeGraphEmbedding",
+		Source: "Dettmers et al., AAAI 2018, from YAGO3 (Mahdisoltani et al., CIDR 2015); " +
+			"DeepGraphLearning/KnowledgeGraphEmbedding",
 		Licence: "YAGO3, CC BY; project: MIT",
 		Files: []File{
-			file("train", 1079040, "md5:a9da8f583ec3920570eeccf07199229a", "git:1543056ff5af6d3bf841510129529e91e9a8627c"),
+			file("train", 1079040,
+				"md5:a9da8f583ec3920570eeccf07199229a", "git:1543056ff5af6d3bf841510129529e91e9a8627c"),
 			file("valid", 5000, "sha256:c9018b77ec77e99f8d48bc3258d404f10b2049a6c7b4ac6eb663697e799dc6f5"),
 			file("test", 5000, "sha256:003887ca8a34c90fcaf9b0250b1c30a4b5f617f80f8cf0aeab9723333061598a"),
 		},
@@ -140,7 +143,8 @@ var datasets = []Dataset{
 	},
 	{
 		Name: "countries-s1", Title: "Countries S1", Entities: 271, Relations: 2,
-		Source:  "Bouchard et al., AAAI-SS 2015; split of Nickel et al., AAAI 2016; DeepGraphLearning/KnowledgeGraphEmbedding and TimDettmers/ConvE",
+		Source: "Bouchard et al., AAAI-SS 2015; split of Nickel et al., AAAI 2016; " +
+			"DeepGraphLearning/KnowledgeGraphEmbedding and TimDettmers/ConvE",
 		Licence: "country facts from mledoze/countries, ODbL 1.0; both projects: MIT",
 		Files: []File{
 			file("train", 1111, "sha256:5256bf3fc4181d7e87d819571e3acfa5425fc5af365b9ebe5c113740534ca561"),
@@ -151,7 +155,8 @@ var datasets = []Dataset{
 	},
 	{
 		Name: "countries-s2", Title: "Countries S2", Entities: 271, Relations: 2,
-		Source:  "Bouchard et al., AAAI-SS 2015; split of Nickel et al., AAAI 2016; DeepGraphLearning/KnowledgeGraphEmbedding and TimDettmers/ConvE",
+		Source: "Bouchard et al., AAAI-SS 2015; split of Nickel et al., AAAI 2016; " +
+			"DeepGraphLearning/KnowledgeGraphEmbedding and TimDettmers/ConvE",
 		Licence: "country facts from mledoze/countries, ODbL 1.0; both projects: MIT",
 		Files: []File{
 			file("train", 1063, "sha256:84c8f310fa076f902760f0909716b13bc0853a105ab9e0145e4e5135d855f68a"),
@@ -162,7 +167,8 @@ var datasets = []Dataset{
 	},
 	{
 		Name: "countries-s3", Title: "Countries S3", Entities: 271, Relations: 2,
-		Source:  "Bouchard et al., AAAI-SS 2015; split of Nickel et al., AAAI 2016; DeepGraphLearning/KnowledgeGraphEmbedding and TimDettmers/ConvE",
+		Source: "Bouchard et al., AAAI-SS 2015; split of Nickel et al., AAAI 2016; " +
+			"DeepGraphLearning/KnowledgeGraphEmbedding and TimDettmers/ConvE",
 		Licence: "country facts from mledoze/countries, ODbL 1.0; both projects: MIT",
 		Files: []File{
 			file("train", 985, "sha256:80a8e3a26aff58b78fd5a453ec2a37591466bad621df8d05185f26763b663a0c"),

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A full disk leaves one sentence and no file, whether it is full while a download comes in, or
-// only when what has come is stored.
+// On a full disk, Get returns one error and leaves no file, whether the disk is full during the
+// download or afterwards, when Get stores the file.
 func TestGetDiskFull(t *testing.T) {
 	s := serve(t, toyFiles(".txt", nil))
 	local := writeFiles(t, t.TempDir(), toyFiles(".txt", nil))
@@ -29,7 +29,7 @@ func TestGetDiskFull(t *testing.T) {
 			f := fetcher(t)
 			f.Dir = smallDisk(t, c.room)
 			_, err := f.Get(t.Context(), toy(), c.from)
-			require.ErrorContains(t, err, "the disk is full: toy needs more room in "+f.Dir)
+			require.ErrorContains(t, err, "the disk is full: toy needs more space in "+f.Dir)
 			require.ErrorContains(t, err, "no space left on device")
 			require.NotContains(t, err.Error(), "\n")
 			require.Empty(t, entries(t, f.Dir))
@@ -43,7 +43,7 @@ func TestGetDiskFull(t *testing.T) {
 	})
 }
 
-// smallDisk mounts a file system with so many bytes of room.
+// smallDisk mounts a file system of the given size in bytes.
 func smallDisk(t *testing.T, room int) string {
 	dir := filepath.Join(t.TempDir())
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", room)); err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// The reasons to give a connection up, beside those of the network.
+// Reasons to give up a connection that works.
 var (
 	errStalled = errors.New("the server sent nothing for too long")
 	errSlow    = errors.New("the server sends less than 1 KiB a second")
 )
 
-// redirectError is a redirection that leads nowhere, now or later.
+// redirectError is a redirection that cannot be followed, now or later.
 type redirectError struct{ what string }
 
 func (e redirectError) Error() string { return "the server redirects " + e.what }
@@ -38,8 +38,8 @@ func newClient() *http.Client {
 			Proxy:               http.ProxyFromEnvironment,
 			ForceAttemptHTTP2:   true,
 			TLSHandshakeTimeout: 10 * time.Second,
-			// An idle connection on which a server sends more would be reported to the standard
-			// logger. A data set is a few files, and a connection for each costs little.
+			// If a server sends more data on an idle connection, the transport writes to the
+			// standard logger. A data set has few files, and a connection for each is cheap.
 			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(request *http.Request, via []*http.Request) error {
@@ -55,7 +55,7 @@ func newClient() *http.Client {
 	}
 }
 
-// statusError is an answer of a server that holds no file.
+// statusError is a server's answer without a file.
 type statusError struct {
 	address string
 	code    int
@@ -70,21 +70,21 @@ type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
 
-// resumption says what a partial download is a part of. It lies beside it in a JSON file.
+// resumption describes the file of which a download has a part. It is a JSON file next to the part.
 type resumption struct {
 	URL string `json:"url"`
-	// Validator is what the server must still hold for the rest to fit: a strong entity tag or
-	// a date, as If-Range takes it (RFC 9110, section 13.1.5).
+	// Validator identifies the version of the file: a strong entity tag or a date for If-Range
+	// (RFC 9110, section 13.1.5).
 	Validator string `json:"validator"`
 }
 
 func resumptionFile(part string) string { return part + ".json" }
 
-// download fetches an address into the file part, going on from what the file already has where the
-// server can, and tries again after transient faults. It leaves part behind on an error, for the
-// next call, unless there are more than most bytes.
+// download fetches an address into the file part. It resumes a partial download if the server can,
+// and retries after transient errors. After an error, part stays for the next call. A file larger
+// than most bytes is an error and does not stay.
 func (f *Fetcher) download(ctx context.Context, address, part string, most int64) error {
-	var reached int64 // what counts as progress: an attempt that gets further by f.least is no failure
+	var reached int64 // size at the last progress; an attempt that adds f.least bytes resets the failures
 	failures := 0
 	for {
 		err := f.attempt(ctx, address, part, most)
@@ -114,13 +114,13 @@ func (f *Fetcher) download(ctx context.Context, address, part string, most int64
 	}
 }
 
-// attempt makes one request and appends what comes to part.
+// attempt makes one request and appends the body to part.
 func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64) error {
 	requestCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := time.AfterFunc(f.stall, func() { cancel(errStalled) })
 	defer stall.Stop()
-	// why tells a stall from what the transport makes of the cancelled request.
+	// why replaces the transport's error for a request that was cancelled because it was too slow.
 	why := func(err error) error {
 		if cause := context.Cause(requestCtx); cause == errStalled || cause == errSlow {
 			return cause
@@ -130,10 +130,10 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 
 	request, err := http.NewRequestWithContext(requestCtx, http.MethodGet, address, nil)
 	if err != nil {
-		return fmt.Errorf("%s is no address: %w", address, err)
+		return fmt.Errorf("%s is not an address: %w", address, err)
 	}
 	request.Header.Set("User-Agent", "mquine")
-	// Offsets of a range count the bytes of the encoding that the server chooses.
+	// The offsets of a range count encoded bytes, so ask for no encoding.
 	request.Header.Set("Accept-Encoding", "identity")
 	offset, validator := resumePoint(part, address)
 	if offset > 0 {
@@ -151,20 +151,21 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	}
 	defer response.Body.Close()
 
+	contentRange := response.Header.Get("Content-Range")
 	switch code := response.StatusCode; {
-	case code == http.StatusPartialContent && offset > 0 && rangeStart(response) == offset:
-	case code == http.StatusOK: // from the start: the first request, no ranges here, or a new file
+	case code == http.StatusPartialContent && offset > 0 && rangeStart(contentRange) == offset:
+	case code == http.StatusOK: // the whole file: no offset, no ranges on this server, or a new version
 		offset = 0
 		if err := startPart(part, resumption{address, validatorOf(response)}); err != nil {
 			return err
 		}
-	case code == http.StatusRequestedRangeNotSatisfiable && response.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", offset):
-		return nil // nothing is missing: the last process ended before it used the file
+	case code == http.StatusRequestedRangeNotSatisfiable && contentRange == fmt.Sprintf("bytes */%d", offset):
+		return nil // the part is complete: the last process ended before it used the file
 	case code == http.StatusPartialContent || code == http.StatusRequestedRangeNotSatisfiable:
 		if err := discardPart(part); err != nil {
 			return err
 		}
-		return transientError{fmt.Errorf("%s: the server cannot go on from byte %d", address, offset)}
+		return transientError{fmt.Errorf("%s: the server cannot resume at byte %d", address, offset)}
 	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
 		return transientError{&statusError{address, code}}
 	default:
@@ -175,7 +176,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	if response.ContentLength >= 0 {
 		total = offset + response.ContentLength
 	}
-	tooLarge := &mismatchError{fmt.Sprintf("%s is larger than %s", address, humanize.Bytes(uint64(most)))}
+	tooLarge := mismatch("%s is larger than %s", address, humanize.Bytes(uint64(most)))
 	if total > most {
 		return errors.Join(tooLarge, discardPart(part))
 	}
@@ -184,7 +185,7 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 		return fmt.Errorf("storing a download: %w", err)
 	}
 	done := offset
-	windowEnd := done + f.least // what must have come before the window is over
+	windowEnd := done + f.least // bytes to reach before the window ends
 	window := time.AfterFunc(f.window, func() { cancel(errSlow) })
 	defer window.Stop()
 	received := readerFunc(func(p []byte) (int, error) {
@@ -217,8 +218,8 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
 }
 
-// resumePoint returns how many bytes of the address the part holds, and the validator for the
-// rest; 0 if there is nothing to go on from.
+// resumePoint returns the number of bytes that part has of the address and the validator for a
+// range request. It returns 0 if the download cannot be resumed.
 func resumePoint(part, address string) (int64, string) {
 	info, err := os.Stat(part)
 	if err != nil {
@@ -232,7 +233,7 @@ func resumePoint(part, address string) (int64, string) {
 	return info.Size(), from.Validator
 }
 
-// startPart empties part and writes down what it will be a part of.
+// startPart empties part and writes its resumption.
 func startPart(part string, from resumption) error {
 	if err := discardPart(part); err != nil {
 		return err
@@ -251,7 +252,7 @@ func startPart(part string, from resumption) error {
 }
 
 func discardPart(part string) error {
-	// The note goes first: a part without it is never gone on from.
+	// Remove the resumption first, because a part without one is never resumed.
 	for _, path := range []string{resumptionFile(part), part} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing a partial download: %w", err)
@@ -260,8 +261,8 @@ func discardPart(part string) error {
 	return nil
 }
 
-// validatorOf returns what If-Range may name: the entity tag unless it is weak, else the date.
-// A server that gives neither is asked for the whole file again.
+// validatorOf returns a validator for If-Range: the entity tag unless it is weak, or else the date.
+// It returns "" if the server gives neither; downloads from that server start again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
 		return tag
@@ -269,17 +270,16 @@ func validatorOf(response *http.Response) string {
 	return response.Header.Get("Last-Modified")
 }
 
-// rangeStart returns the first byte of the part that the server sends, -1 if it does not say.
-func rangeStart(response *http.Response) int64 {
+// rangeStart returns the first byte of a Content-Range, or −1 if it has none.
+func rangeStart(contentRange string) int64 {
 	var first int64
-	if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-", &first); err != nil {
+	if _, err := fmt.Sscanf(contentRange, "bytes %d-", &first); err != nil {
 		return -1
 	}
 	return first
 }
 
-// withoutAddress returns the reason of a failed request, without the address, which the message
-// has already.
+// withoutAddress removes the address from the error of a request whose message names it already.
 func withoutAddress(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		return e.Err
@@ -287,7 +287,7 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// hopeless tells whether a request that got no answer will get none later either.
+// hopeless reports whether a request that failed without an answer would always fail.
 func hopeless(err error) bool {
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		return dns.IsNotFound
@@ -295,7 +295,7 @@ func hopeless(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(redirectError))
 }
 
-// onDisk tells whether the error comes from our files rather than from the network.
+// onDisk reports whether an error is about a local file and not about the network.
 func onDisk(err error) bool {
 	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// endless writes for as long as somebody reads.
+// endless writes until the client closes the connection.
 func endless(w http.ResponseWriter) {
 	for line := []byte(strings.Repeat("a\tr\tb\n", 1000)); ; {
 		if _, err := w.Write(line); err != nil {
@@ -26,8 +26,8 @@ func endless(w http.ResponseWriter) {
 	}
 }
 
-// A body that is larger than the file can be is refused, when its length is announced or else when it has
-// come, and the next origin is asked.
+// Get rejects a body that is larger than the file can be, as soon as the length is announced or
+// exceeded, and tries the next origin.
 func TestGetBoundsBodies(t *testing.T) {
 	bound := toy().Files[0].maxBytes()
 	for name, body := range map[string]func(http.ResponseWriter){
@@ -71,11 +71,10 @@ func TestGetBoundsArchives(t *testing.T) {
 	f := fetcher(t)
 	_, err := f.Get(t.Context(), toy(), s.URL+"/toy.tar.gz")
 	require.ErrorContains(t, err, "toy.tar.gz is larger than 11 MB: it is damaged or another version")
-	require.Empty(t, entries(t, f.Dir), "nothing to go on from")
+	require.Empty(t, entries(t, f.Dir), "nothing to resume")
 }
 
-// A server that keeps a connection alive with a byte now and then is as good as a silent one, also where
-// every attempt gets a byte further.
+// Get gives up on a server that sends only a byte now and then, even if every attempt adds a byte.
 func TestGetGivesUpOnSlowServers(t *testing.T) {
 	drip := func(every time.Duration, bytes int) func(*server, int, string, http.ResponseWriter, *http.Request) bool {
 		return func(_ *server, _ int, _ string, w http.ResponseWriter, r *http.Request) bool {
@@ -125,7 +124,8 @@ func TestGetFollowsRedirections(t *testing.T) {
 		"to another server": {func(r *http.Request) string { return right.URL + r.URL.Path }, "", 3},
 		"to a file": {func(*http.Request) string { return "file:///etc/passwd" },
 			"the server redirects to file:///etc/passwd, which is not an http or https address", 1},
-		"in a circle": {func(r *http.Request) string { return r.URL.Path }, "the server redirects more than 10 times", 11},
+		"in a circle": {func(r *http.Request) string { return r.URL.Path },
+			"the server redirects more than 10 times", 11},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, f := serve(t, nil), fetcher(t)
@@ -146,7 +146,7 @@ func TestGetFollowsRedirections(t *testing.T) {
 	}
 }
 
-// A server that sends more than it announced is not worth a line of the standard logger.
+// The standard logger gets no message about a server that sends more than it announced.
 func TestGetLeavesTheLoggerAlone(t *testing.T) {
 	var logged lockedBuffer
 	log.SetOutput(&logged)

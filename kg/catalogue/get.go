@@ -16,26 +16,26 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// Fetcher brings data sets into a folder.
+// Fetcher fetches data sets into a folder.
 type Fetcher struct {
-	// Dir is the folder of the data sets; it is made if it does not exist.
+	// Dir is the folder of the data sets. Get creates it if necessary.
 	Dir string
-	// Progress, if not nil, is told how many bytes of an address have come, of how many; −1 if
-	// the server does not say. It is called often.
+	// Progress, if not nil, is called often with the bytes received from an address and the size of
+	// the file, which is −1 if the server does not give it.
 	Progress func(address string, done, total int64)
-	// Log, if not nil, is given what a user should know while it happens, one sentence each.
+	// Log, if not nil, is called with messages for the user, such as retries. Each is one sentence.
 	Log func(string)
 
 	client  *http.Client
-	backoff []time.Duration // the waits between attempts
-	stall   time.Duration   // how long a server may be silent
-	window  time.Duration   // how long it may take for the next
-	least   int64           // bytes
-	// opened is called by tests between the opening of a folder and its lock.
+	backoff []time.Duration // waits between attempts
+	stall   time.Duration   // the longest silence of a server
+	window  time.Duration   // in this time,
+	least   int64           // a server must send this many bytes
+	// opened is called between the opening of a folder and its locking. Tests set it.
 	opened func()
 }
 
-// NewFetcher returns a Fetcher into the folder dir.
+// NewFetcher returns a Fetcher for the folder dir.
 func NewFetcher(dir string) *Fetcher {
 	return &Fetcher{
 		Dir:     dir,
@@ -60,29 +60,34 @@ func (f *Fetcher) progress(address string, done, total int64) {
 	}
 }
 
-// Result says what Get did.
+// Result describes what Get did.
 type Result struct {
 	// Dir is the data set's folder.
 	Dir string
-	// Fetched names the files that came; none if all were there already.
+	// Fetched names the new files. It is empty if the data set was complete.
 	Fetched []string
-	// Notes tells what a user should know, such as files that could not be checked.
+	// Notes lists what a user should know, such as files without a checksum.
 	Notes []string
 }
 
-// Get brings the data set into the folder Dir/name. It fetches the files that are not there from
-// the set's origins or, if from is not empty, from there: a folder or an archive (.tar.gz, .tgz)
-// with the files, or one of the files, each a path or an http(s) address. Files that are there
-// are verified and stay.
+func (r *Result) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// Get installs a data set in the folder Dir/name. It verifies the files that the folder already has
+// and fetches the missing ones, from the origins of the data set or, if from is not empty, from
+// there. The value of from is the path or the http(s) address of a folder, an archive (.tar.gz,
+// .tgz) or a single file.
 //
-// A file is stored, as gzip with LF line ends, only after its sums were found right, and a set
-// of which nothing is there appears as a whole. What an interrupted Get has fetched stays in
-// Dir/.name.part, where the next one goes on; after a full disk nothing stays.
+// Get stores a file only if its checksums match. Stored files are compressed with gzip and have LF
+// line ends. A new folder appears atomically with all its files. After an interruption, partial
+// downloads stay in Dir/.name.part, and the next Get resumes them. If the disk is full, Get removes
+// them.
 func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, error) {
 	result := Result{Dir: filepath.Join(f.Dir, d.Name)}
 	for _, file := range d.Files {
 		if len(file.Sums) == 0 {
-			result.Notes = append(result.Notes, fmt.Sprintf("no checksum of %s is known: only its number of lines is checked", file.Name))
+			result.note("no checksum of %s is known: only its number of lines is checked", file.Name)
 		}
 	}
 	if err := d.verifyPresent(ctx, result.Dir); err != nil {
@@ -98,7 +103,8 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
-	// Another process may have fetched the set between the look and the lock.
+	// Look again, because another process may have fetched the data set before this one had the
+	// lock.
 	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
 		return result, err
 	}
@@ -122,11 +128,12 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		f.log("what has come stays in %s, where the same command goes on", s.dir)
+		f.log("the partial download stays in %s: run the same command to resume it", s.dir)
 		return result, fmt.Errorf("fetching %s was interrupted: %w", d.Name, context.Cause(ctx))
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		s.discard()
-		return result, fmt.Errorf("the disk is full: %s needs more room in %s, and what was fetched is removed: %w", d.Name, f.Dir, err)
+		return result, fmt.Errorf("the disk is full: %s needs more space in %s (the partial download is removed): %w",
+			d.Name, f.Dir, err)
 	case err != nil:
 		return result, err
 	}
@@ -134,13 +141,13 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		if file.Required() {
 			return result, fmt.Errorf("%s could not be fetched: %s", d.Name, s.explain())
 		}
-		result.Notes = append(result.Notes, fmt.Sprintf("%s is absent, which only triple classification needs: %s", file.Name, s.explain()))
+		result.note("%s is missing (only triple classification needs it): %s", file.Name, s.explain())
 	}
 	result.Fetched, err = s.install(result.Dir)
 	return result, err
 }
 
-// verifyPresent verifies those of the set's files that dir holds.
+// verifyPresent verifies the files that dir already has.
 func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 	for _, file := range d.Files {
 		path, err := file.Find(dir)
@@ -157,27 +164,27 @@ func (d Dataset) verifyPresent(ctx context.Context, dir string) error {
 	return nil
 }
 
-// staging is the hidden folder in which a data set is put together.
+// staging is the hidden folder in which Get collects the files of a data set.
 type staging struct {
 	*Fetcher
 	set      Dataset
 	dir      string
 	lock     *os.File
-	problems []error // why files could not be had, origin by origin
+	problems []error // why files are missing, in the order of the origins
 }
 
-// openStaging makes and locks the folder. Only the owner of the lock renames or removes the folder of
-// its name, so that a lock on a folder that has the name is a lock on what the name stands for.
+// openStaging creates and locks the folder. Only the owner of the lock renames or removes the
+// folder. The name therefore always leads to the locked folder while the lock is held.
 func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	dir := filepath.Join(f.Dir, "."+d.Name+".part")
-	const attempts = 100 // far more than there are processes that end at the same moment
+	const attempts = 100 // far more than processes that finish at the same moment
 	for range attempts {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
 		}
 		lock, err := os.Open(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process has just finished with it
+			continue // another process has just removed or renamed it
 		}
 		if err != nil {
 			return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
@@ -197,8 +204,8 @@ func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	return nil, fmt.Errorf("other processes keep fetching %s into %s: wait for them", d.Name, f.Dir)
 }
 
-// owned tells whether the locked folder still has its name: the process that had it before may have
-// renamed or removed it after it was opened here.
+// owned reports whether the locked folder still has its name. Its previous owner may have renamed
+// or removed it after this process opened it.
 func (s *staging) owned() bool {
 	locked, err := s.lock.Stat()
 	if err != nil {
@@ -208,9 +215,9 @@ func (s *staging) owned() bool {
 	return err == nil && os.SameFile(locked, named)
 }
 
-// close frees the folder and removes it if it holds nothing to go on from.
+// close releases the folder, and removes it if it is empty.
 func (s *staging) close() {
-	if s.owned() { // and has not been installed
+	if s.owned() { // not installed
 		os.Remove(s.dir)
 	}
 	s.lock.Close()
@@ -218,14 +225,20 @@ func (s *staging) close() {
 
 func (s *staging) discard() { os.RemoveAll(s.dir) }
 
-// missing returns those of the files that are not staged.
+// problem records why a file is missing.
+func (s *staging) problem(format string, args ...any) {
+	s.problems = append(s.problems, fmt.Errorf(format, args...))
+}
+
+// missing returns the files that are not staged.
 func (s *staging) missing(files []File) ([]File, error) {
 	return Dataset{Files: files}.Missing(s.dir)
 }
 
+// explain returns all problems as one text.
 func (s *staging) explain() string {
 	if len(s.problems) == 0 {
-		return "no public origin of it is known"
+		return "no public origin is known"
 	}
 	text := make([]string, len(s.problems))
 	for i, p := range s.problems {
@@ -234,7 +247,7 @@ func (s *staging) explain() string {
 	return strings.Join(text, "; ")
 }
 
-// install makes the staged files visible in the data set's folder and returns their names.
+// install moves the staged files to the data set's folder and returns their names.
 func (s *staging) install(dir string) ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -246,7 +259,7 @@ func (s *staging) install(dir string) ([]string, error) {
 	for _, e := range entries {
 		from := filepath.Join(s.dir, e.Name())
 		switch name, staged := strings.CutSuffix(e.Name(), storedExtension); {
-		case !staged: // left by a download from another origin
+		case !staged: // a partial download from another origin
 			err = os.Remove(from)
 		case whole:
 			names, err = append(names, name), nil

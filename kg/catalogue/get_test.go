@@ -37,7 +37,7 @@ func TestGetFromServer(t *testing.T) {
 			require.Equal(t, last[1], last[0])
 			requireToy(t, f)
 
-			// A second time: nothing to do, and no word with the server.
+			// The second time, there is nothing to do, and Get sends no request.
 			require.NotEmpty(t, s.asked())
 			result, err = f.Get(t.Context(), toy(s.URL+"/data/"), "")
 			require.NoError(t, err)
@@ -49,6 +49,7 @@ func TestGetFromServer(t *testing.T) {
 
 func TestGetFrom(t *testing.T) {
 	zip := func(text string) string { return gzipped(t, text) }
+	zstd := toyFiles(".txt.zst", func(text string) string { return zstandard(t, text) })
 	archive := gzipped(t, tarred(t, map[string]string{
 		"toy/README":              "not a split",
 		"toy/old-train.txt":       "an\tolder\tversion\n",
@@ -63,7 +64,7 @@ func TestGetFrom(t *testing.T) {
 	cases := map[string]string{
 		"folder":            writeFiles(t, filepath.Join(dir, "plain"), toyFiles(".txt", nil)),
 		"folder of gzip":    writeFiles(t, filepath.Join(dir, "gzip"), toyFiles(".txt.gz", zip)),
-		"folder of zstd":    writeFiles(t, filepath.Join(dir, "zstd"), toyFiles(".txt.zst", func(text string) string { return zstandard(t, text) })),
+		"folder of zstd":    writeFiles(t, filepath.Join(dir, "zstd"), zstd),
 		"archive":           filepath.Join(dir, "toy.tgz"),
 		"remote archive":    s.URL + "/toy.tar.gz",
 		"remote, odd name":  s.URL + "/fetch?media=toy.tar.gz",
@@ -85,7 +86,7 @@ func TestGetFrom(t *testing.T) {
 	}
 }
 
-// A set that lacks one split gets it, from one file, and keeps the rest as it was.
+// Get adds a missing split from a single file and does not touch the other files.
 func TestGetCompletes(t *testing.T) {
 	f := fetcher(t)
 	files := toyFiles(".txt", nil)
@@ -130,7 +131,7 @@ func TestGetTriesNextOrigin(t *testing.T) {
 	require.Equal(t, []string{"valid.txt"}, right.asked(), "what the second origin had right is kept")
 }
 
-func TestGetTellsWhatIsUnchecked(t *testing.T) {
+func TestGetNotesMissingChecksums(t *testing.T) {
 	d := toy(serve(t, toyFiles(".txt", nil)).URL + "/")
 	d.Files[0].Sums = nil
 	result, err := fetcher(t).Get(t.Context(), d, "")
@@ -152,7 +153,7 @@ func TestGetWithoutOptionalFile(t *testing.T) {
 	result, err := f.Get(t.Context(), d, "")
 	require.NoError(t, err)
 	require.Len(t, result.Notes, 1)
-	require.Contains(t, result.Notes[0], "test_negatives is absent")
+	require.Contains(t, result.Notes[0], "test_negatives is missing")
 	requireToy(t, f)
 }
 
@@ -169,10 +170,12 @@ func TestGetResumes(t *testing.T) {
 	_, err := f.Get(t.Context(), toy(s.URL+"/"), "")
 	require.NoError(t, err)
 	requireToy(t, f)
-	require.Equal(t, []string{"train.txt", "train.txt bytes=100000-", "train.txt bytes=200000-", "valid.txt", "test.txt"}, s.asked())
+	require.Equal(t, []string{
+		"train.txt", "train.txt bytes=100000-", "train.txt bytes=200000-", "valid.txt", "test.txt",
+	}, s.asked())
 }
 
-// The next process goes on where an interrupted one stopped.
+// The next process resumes an interrupted download.
 func TestGetResumesAfterInterruption(t *testing.T) {
 	const cut = 100_000
 	ctx, cancel := context.WithCancel(t.Context())
@@ -207,7 +210,7 @@ func TestGetResumesAfterInterruption(t *testing.T) {
 	require.Equal(t, []string{"train.txt", "train.txt bytes=100000-", "valid.txt", "test.txt"}, s.asked())
 }
 
-// A download that was complete when the process ended is not asked for again.
+// A download that was complete when the process ended is not fetched again.
 func TestGetResumesCompleteDownload(t *testing.T) {
 	s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -226,7 +229,8 @@ func TestGetResumesCompleteDownload(t *testing.T) {
 	_, err = f.Get(t.Context(), toy(s.URL), "")
 	require.NoError(t, err)
 	requireToy(t, f)
-	require.Equal(t, []string{"train.txt", fmt.Sprintf("train.txt bytes=%d-", len(toyTexts["train"])), "valid.txt", "test.txt"}, s.asked())
+	resumed := fmt.Sprintf("train.txt bytes=%d-", len(toyTexts["train"]))
+	require.Equal(t, []string{"train.txt", resumed, "valid.txt", "test.txt"}, s.asked())
 }
 
 func TestGetStartsAgain(t *testing.T) {
@@ -319,7 +323,9 @@ func TestGetGivesUp(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return true
 		}, "train.txt: the server answers 500 Internal Server Error (given up after 4 attempts)", 4},
-		"always cut at the same byte": {func(s *server, _ int, name string, w http.ResponseWriter, r *http.Request) bool {
+		"always cut at the same byte": {func(
+			s *server, _ int, name string, w http.ResponseWriter, r *http.Request,
+		) bool {
 			r.Header.Del("Range")
 			s.serveFile(&cutter{w, 5}, r, name)
 			return true
@@ -364,13 +370,18 @@ func TestGetGivesUp(t *testing.T) {
 
 func TestGetFromNowhere(t *testing.T) {
 	dir := writeFiles(t, t.TempDir(), map[string]string{
-		"other.txt": "a\tb\tc\n", "train.txt": toyTexts["train"], "broken.tar.gz": "no gzip", "cut.tgz": tarred(t, toyFiles(".txt", nil))[:50]})
+		"other.txt":     "a\tb\tc\n",
+		"train.txt":     toyTexts["train"],
+		"broken.tar.gz": "no gzip",
+		"cut.tgz":       tarred(t, toyFiles(".txt", nil))[:50],
+	})
 	s := serve(t, nil)
 	cases := map[string]string{
-		dir:                                 "holds no valid.txt",
-		filepath.Join(dir, "absent"):        "cannot be read: no such file or directory",
-		filepath.Join(dir, "other.txt"):     "is neither a folder, nor a .tar.gz or .tgz archive, nor one of the missing files (train.txt, valid.txt, test.txt, or the same with .gz)",
-		filepath.Join(dir, "train.txt"):     "train.txt holds only train, and valid is missing too",
+		dir:                          "has no valid.txt",
+		filepath.Join(dir, "absent"): "absent: no such file or directory",
+		filepath.Join(dir, "other.txt"): "is neither a folder, nor a .tar.gz or .tgz archive, " +
+			"nor one of the missing files (train.txt, valid.txt, test.txt, or the same with .gz)",
+		filepath.Join(dir, "train.txt"):     "train.txt has only train, and valid is missing, too",
 		filepath.Join(dir, "broken.tar.gz"): "reading the archive",
 		filepath.Join(dir, "cut.tgz"):       "reading the archive",
 		"ftp://example.org/toy/":            "is not an http or https address",
@@ -386,7 +397,7 @@ func TestGetFromNowhere(t *testing.T) {
 		require.NotContains(t, entries(t, f.Dir), "toy")
 	}
 	_, err := fetcher(t).Get(t.Context(), toy(), "")
-	require.EqualError(t, err, "toy could not be fetched: no public origin of it is known")
+	require.EqualError(t, err, "toy could not be fetched: no public origin is known")
 }
 
 func TestGetOneAtATime(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toyTexts are the splits of a data set, in the form that the checksums are of. The training
-// split is long enough to be cut anywhere.
+// toyTexts holds the splits of a data set in the form of the checksums. The training split is long
+// enough for tests that cut it.
 var toyTexts = map[string]string{
 	"train": manyTriples(20_000),
 	"valid": "a\tr0\tb\n",
@@ -36,7 +36,7 @@ func manyTriples(n int) string {
 	return text.String()
 }
 
-// toy returns a data set of the toy texts with their true sums.
+// toy returns a data set of the toy texts with the correct checksums.
 func toy(origins ...string) Dataset {
 	d := Dataset{Name: "toy", Title: "Toy", Origins: origins}
 	for _, name := range []string{"train", "valid", "test"} {
@@ -64,13 +64,14 @@ func zstandard(tb testing.TB, text string) string {
 	return string(z.EncodeAll([]byte(text), nil))
 }
 
-// tarred returns an archive, not compressed: the readers go by the first bytes.
+// tarred returns an uncompressed archive. Readers detect compression by the first bytes.
 func tarred(tb testing.TB, members map[string]string) string {
 	tb.Helper()
 	var out bytes.Buffer
 	z := tar.NewWriter(&out)
 	for name, text := range members {
-		require.NoError(tb, z.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}))
+		header := tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(text))}
+		require.NoError(tb, z.WriteHeader(&header))
 		_, err := z.Write([]byte(text))
 		require.NoError(tb, err)
 	}
@@ -78,7 +79,7 @@ func tarred(tb testing.TB, members map[string]string) string {
 	return out.String()
 }
 
-// fetcher returns a Fetcher into a new folder that does not wait long.
+// fetcher returns a Fetcher for a new folder with short waits.
 func fetcher(tb testing.TB) *Fetcher {
 	f := NewFetcher(filepath.Join(tb.TempDir(), "data"))
 	f.backoff = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
@@ -86,7 +87,8 @@ func fetcher(tb testing.TB) *Fetcher {
 	return f
 }
 
-// requireToy checks that the toy set is stored, whole and right, and that nothing else is there.
+// requireToy checks that the toy data set is complete and correct, and that the folder has no other
+// files.
 func requireToy(tb testing.TB, f *Fetcher) {
 	tb.Helper()
 	for name, text := range toyTexts {
@@ -131,7 +133,7 @@ func writeFiles(tb testing.TB, dir string, files map[string]string) string {
 	return dir
 }
 
-// toyFiles returns the toy texts under their file names, each changed by edit if it is not nil.
+// toyFiles returns the toy texts by file name. If edit is not nil, it changes each text.
 func toyFiles(extension string, edit func(string) string) map[string]string {
 	files := make(map[string]string)
 	for name, text := range toyTexts {
@@ -143,7 +145,7 @@ func toyFiles(extension string, edit func(string) string) map[string]string {
 	return files
 }
 
-// server serves files with entity tags and ranges; fault, if not nil, may answer first.
+// server serves files with entity tags and ranges. If fault is not nil, it may answer instead.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -183,7 +185,7 @@ func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) 
 	http.ServeContent(w, r, name, time.Time{}, strings.NewReader(text))
 }
 
-// cutter aborts the connection after so many bytes of the body.
+// cutter aborts the connection after a number of bytes of the body.
 type cutter struct {
 	http.ResponseWriter
 	left int
@@ -199,7 +201,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// asked returns the requests since the last call.
+// asked returns the requests since the previous call.
 func (s *server) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,12 +38,12 @@ func TestImportRefuses(t *testing.T) {
 	good := writeFiles(t, t.TempDir(), map[string]string{"train.txt": "a\tr\tb\n"})
 	bad := writeFiles(t, t.TempDir(), map[string]string{"train.txt": "a\tr\tb\na b c\n"})
 	cases := []struct{ source, name, want string }{
-		{good, "fb15k", `is the name of a public data set, whose checksums "mquine data get fb15k --from `},
-		{good, "../up", "is no name for a data set"},
-		{good, ".hidden", "is no name for a data set"},
-		{good, "", "is no name for a data set"},
+		{good, "fb15k", `is the name of a public data set: choose another name, or run "mquine data get fb15k --from `},
+		{good, "../up", "cannot be the name of a data set"},
+		{good, ".hidden", "cannot be the name of a data set"},
+		{good, "", "cannot be the name of a data set"},
 		{bad, "mine", "train.txt:2: "},
-		{t.TempDir(), "mine", "holds no data set"},
+		{t.TempDir(), "mine", "is not a data set"},
 		{filepath.Join(good, "absent"), "mine", "no such file or directory"},
 	}
 	for _, c := range cases {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An archive with a long member, named pipes: no source keeps Get once it is interrupted.
+// An interruption ends Get even while it reads a long archive member or a silent named pipe.
 func TestGetIsInterruptedWhileReading(t *testing.T) {
 	dir := t.TempDir()
 	pipe := func(name string) string {
@@ -46,12 +46,14 @@ func TestGetIsInterruptedWhileReading(t *testing.T) {
 	}
 }
 
-// longArchive returns an archive with one member of that many zeros, which takes seconds to read.
+// longArchive returns an archive with a member of size zeros, which needs seconds to read.
 func longArchive(t *testing.T, size int64) string {
 	t.Helper()
 	const chunk = 16 << 20
 	var header bytes.Buffer
-	require.NoError(t, tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "README", Typeflag: tar.TypeReg, Size: size, Format: tar.FormatGNU}))
+	require.NoError(t, tar.NewWriter(&header).WriteHeader(&tar.Header{
+		Name: "README", Typeflag: tar.TypeReg, Size: size, Format: tar.FormatGNU,
+	}))
 	zip := func(text []byte) []byte {
 		var out bytes.Buffer
 		z := gzip.NewWriter(&out)

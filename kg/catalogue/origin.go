@@ -19,13 +19,14 @@ import (
 
 	"github.com/mquine/mquine/internal/atomicfile"
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 )
 
-// storedExtension is how Get stores a file.
+// storedExtension is the extension of the files that Get stores.
 const storedExtension = ".txt.gz"
 
-// fetch stages those of the files that the origin has. It returns the errors that no other origin
-// can mend: the end of ctx, and those of the disk. All others go to s.problems.
+// fetch stages the files that the origin has. It returns errors of ctx and of the disk, which other
+// origins cannot avoid, and records all other errors in s.problems.
 func (s *staging) fetch(ctx context.Context, files []File, origin string) error {
 	if strings.Contains(origin, "://") {
 		return s.fetchRemote(ctx, files, origin)
@@ -35,7 +36,7 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		s.problems = append(s.problems, fmt.Errorf("%s cannot be read: %w", origin, cause(err)))
+		s.problem("cannot read %s: %w", origin, text.Cause(err))
 		return nil
 	case info.IsDir():
 		return s.fetchFolder(ctx, files, origin)
@@ -49,8 +50,8 @@ func (s *staging) fetch(ctx context.Context, files []File, origin string) error 
 	return s.tolerate(ctx, s.storeLocal(ctx, file, origin, origin))
 }
 
-// only returns the one file that an origin holds, going by its path, and notes that the others
-// are not there.
+// only returns the file of an origin that is a single file, according to its path, and records the
+// other files as missing.
 func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
 	file, ok = fileCalled(files, path)
 	if !ok {
@@ -58,19 +59,19 @@ func (s *staging) only(files []File, path, origin string) (file File, ok bool) {
 		for i, f := range files {
 			names[i] = f.Name + ".txt"
 		}
-		s.problems = append(s.problems, fmt.Errorf("%s is neither a folder, nor a .tar.gz or .tgz archive, nor one of the missing files (%s, or the same with .gz)",
-			origin, strings.Join(names, ", ")))
+		s.problem("%s is neither a folder, nor a .tar.gz or .tgz archive, nor one of the missing files "+
+			"(%s, or the same with .gz)", origin, strings.Join(names, ", "))
 		return file, false
 	}
 	for _, other := range files {
 		if other.Name != file.Name {
-			s.problems = append(s.problems, fmt.Errorf("%s holds only %s, and %s is missing too", origin, file.Name, other.Name))
+			s.problem("%s has only %s, and %s is missing, too", origin, file.Name, other.Name)
 		}
 	}
 	return file, true
 }
 
-// tolerate notes an error and returns nil, unless fetch must return it.
+// tolerate records an error and returns nil, unless fetch must return the error.
 func (s *staging) tolerate(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || onDisk(err) {
 		return err
@@ -84,7 +85,7 @@ func (s *staging) fetchFolder(ctx context.Context, files []File, dir string) err
 		path, err := file.Find(dir)
 		switch {
 		case err == nil && path == "":
-			err = fmt.Errorf("%s holds no %s.txt", dir, file.Name)
+			err = fmt.Errorf("%s has no %s.txt", dir, file.Name)
 		case err == nil:
 			err = s.storeLocal(ctx, file, path, path)
 		}
@@ -98,7 +99,7 @@ func (s *staging) fetchFolder(ctx context.Context, files []File, dir string) err
 func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) error {
 	address, err := url.Parse(origin)
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" {
-		s.problems = append(s.problems, fmt.Errorf("%s is not an http or https address; write a path without \"://\"", origin))
+		s.problem("%s is not an http or https address: write a path without \"://\"", origin)
 		return nil
 	}
 	if isArchive(origin) {
@@ -130,7 +131,7 @@ func (s *staging) fetchRemote(ctx context.Context, files []File, origin string) 
 			return err
 		}
 		if !reached {
-			return nil // its other files are beyond reach too
+			return nil // the other files would fail, too
 		}
 	}
 	return nil
@@ -145,8 +146,8 @@ func (s *staging) fetchFile(ctx context.Context, file File, address string) erro
 	return s.done(ctx, part, s.storeLocal(ctx, file, part, address))
 }
 
-// done removes a download after its use, which may have failed with err, unless the use was
-// interrupted: then the next process needs it.
+// done removes a download after its use and returns err, the error of the use. It keeps the
+// download if the use was interrupted, because the next process needs it.
 func (s *staging) done(ctx context.Context, part string, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -154,21 +155,21 @@ func (s *staging) done(ctx context.Context, part string, err error) error {
 	return errors.Join(err, discardPart(part))
 }
 
-// unpack stages those of the files that the archive at path has. The origin is for messages.
+// unpack stages the files that the archive at path has. Messages name the origin.
 func (s *staging) unpack(ctx context.Context, files []File, path, origin string) error {
-	archive, err := input.Open(ctx, path) // so that skipping a member ends with ctx, however long it is
+	archive, err := input.Open(ctx, path) // ctx also interrupts the skipping of a long member
 	if err != nil {
 		return s.tolerate(ctx, fmt.Errorf("opening an archive: %w", err))
 	}
 	defer archive.Close()
-	text, err := uncompressed(archive)
+	content, err := uncompressed(archive)
 	if err != nil {
-		return s.tolerate(ctx, fmt.Errorf("%s is no archive: %w", origin, err))
+		return s.tolerate(ctx, fmt.Errorf("%s is not an archive: %w", origin, err))
 	}
-	defer text.Close()
+	defer content.Close()
 
 	var found []string
-	members := tar.NewReader(text)
+	members := tar.NewReader(content)
 	for {
 		member, err := members.Next()
 		if err == io.EOF {
@@ -188,7 +189,7 @@ func (s *staging) unpack(ctx context.Context, files []File, path, origin string)
 	}
 	for _, file := range files {
 		if !slices.Contains(found, file.Name) {
-			s.problems = append(s.problems, fmt.Errorf("%s holds no %s.txt", origin, file.Name))
+			s.problem("%s has no %s.txt", origin, file.Name)
 		}
 	}
 	return nil
@@ -203,7 +204,7 @@ func (s *staging) storeLocal(ctx context.Context, file File, path, origin string
 	return s.store(ctx, file, r, origin)
 }
 
-// store stages a file if it is the right one.
+// store stages a file if it passes verification.
 func (s *staging) store(ctx context.Context, file File, r io.Reader, origin string) error {
 	pending, err := atomicfile.Create(filepath.Join(s.dir, file.Name+storedExtension))
 	if err != nil {
@@ -217,7 +218,7 @@ func (s *staging) store(ctx context.Context, file File, r io.Reader, origin stri
 	if err := z.Close(); err != nil {
 		return fmt.Errorf("storing %s: %w", file.Name, err)
 	}
-	// What is verified is what a reader of the stored file will see.
+	// Verify the stored file, not the source, so that later readers see the verified bytes.
 	if err := file.verify(ctx, pending.Name(), origin); err != nil {
 		return err
 	}
@@ -227,8 +228,8 @@ func (s *staging) store(ctx context.Context, file File, r io.Reader, origin stri
 	return nil
 }
 
-// fileCalled returns the file that goes by the name of a path: train.txt, train.txt.gz, or
-// freebase_mtr100_mte100-train.txt as in the first release of FB15k.
+// fileCalled returns the file that a path names, such as train.txt, train.txt.gz, or
+// freebase_mtr100_mte100-train.txt in the first release of FB15k.
 func fileCalled(files []File, name string) (File, bool) {
 	stem := path.Base(filepath.ToSlash(name))
 	for _, extension := range slices.Backward(extensions) {
@@ -247,16 +248,8 @@ func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
 }
 
-// isAbsent tells whether a server says that it has no such file.
+// isAbsent reports whether a server answered that it does not have the file.
 func isAbsent(err error) bool {
 	status := (*statusError)(nil)
 	return errors.As(err, &status) && (status.code == http.StatusNotFound || status.code == http.StatusGone)
-}
-
-// cause returns an error of the file system without the path, which the message has already.
-func cause(err error) error {
-	if e := (*fs.PathError)(nil); errors.As(err, &e) {
-		return e.Err
-	}
-	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// once returns a function that calls f the first time only.
+// once returns a function that calls f only the first time.
 func once(f func()) func() {
 	called := false
 	return func() {
@@ -19,7 +19,7 @@ func once(f func()) func() {
 	}
 }
 
-// Between the opening of the folder and its lock, another process may finish with it.
+// Another process may finish with the folder after this one opens it and before this one locks it.
 func TestGetAfterALateLock(t *testing.T) {
 	t.Run("the other fetched the data set", func(t *testing.T) {
 		s, f := serve(t, toyFiles(".txt", nil)), fetcher(t)
@@ -61,7 +61,7 @@ func TestGetAfterALateLock(t *testing.T) {
 	})
 }
 
-// A process that has installed its folder leaves the next one's alone.
+// A process that has installed its folder does not remove the folder of the next process.
 func TestStagingOfTheNextProcess(t *testing.T) {
 	f := fetcher(t)
 	first, err := f.openStaging(toy())

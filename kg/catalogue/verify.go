@@ -20,14 +20,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/mquine/mquine/internal/input"
+	"github.com/mquine/mquine/internal/text"
 )
 
-// Sum is a checksum and its algorithm: "sha256:<hex>", "md5:<hex>", or "git:<hex>" for the id
-// that Git gives to a file of that content (the SHA-1 of "blob", its length and the content).
+// Sum is a checksum with its algorithm: "sha256:<hex>", "md5:<hex>" or "git:<hex>". The last is
+// Git's object identifier of the file, the SHA-1 of "blob", the length and the content.
 type Sum string
 
-// hash returns the hash that the sum was made with, for a text of so many bytes; only Git's
-// depends on that.
+// hash returns a new hash of the sum's algorithm for a text of size bytes. Only Git's hash depends
+// on the size.
 func (s Sum) hash(size int64) (hash.Hash, error) {
 	switch algorithm, _, _ := strings.Cut(string(s), ":"); algorithm {
 	case "sha256":
@@ -42,11 +43,11 @@ func (s Sum) hash(size int64) (hash.Hash, error) {
 	return nil, fmt.Errorf("checksum %q has an unknown algorithm: sha256, md5 and git are known", s)
 }
 
-// Verify returns nil if the stored file has the number of lines and all the sums that the
-// catalogue gives, and otherwise says how it differs.
+// Verify checks the stored file at path against the number of lines and the checksums in the
+// catalogue. The error says how the file differs.
 func (f File) Verify(ctx context.Context, path string) error { return f.verify(ctx, path, path) }
 
-// verify is Verify for a file that messages call by another name.
+// verify is Verify with another name for the file in messages.
 func (f File) verify(ctx context.Context, path, name string) error {
 	var size int64
 	if slices.ContainsFunc(f.Sums, func(s Sum) bool { return strings.HasPrefix(string(s), "git:") }) {
@@ -78,14 +79,14 @@ func (f File) verify(ctx context.Context, path, name string) error {
 	for i, sum := range f.Sums {
 		algorithm, want, _ := strings.Cut(string(sum), ":")
 		if got := hex.EncodeToString(hashes[i].Sum(nil)); got != want {
-			return &mismatchError{fmt.Sprintf("%s has the %s checksum %s instead of %s", name, algorithm, got, want)}
+			return mismatch("%s has the %s checksum %s instead of %s", name, algorithm, got, want)
 		}
 	}
 	return nil
 }
 
-// VerifyLines is Verify for the number of lines alone, which takes a tenth of a second for the
-// largest data sets of the catalogue.
+// VerifyLines checks only the number of lines, in a tenth of a second for the largest data sets of
+// the catalogue.
 func (f File) VerifyLines(ctx context.Context, path string) error {
 	lines, err := f.readStored(ctx, path, path, io.Discard)
 	if err != nil {
@@ -96,7 +97,7 @@ func (f File) VerifyLines(ctx context.Context, path string) error {
 
 func (f File) checkLines(lines int, name string) error {
 	if lines != f.Lines {
-		return &mismatchError{fmt.Sprintf("%s has %s lines instead of %s", name, humanize.Comma(int64(lines)), humanize.Comma(int64(f.Lines)))}
+		return mismatch("%s has %s lines instead of %s", name, text.Comma(lines), text.Comma(f.Lines))
 	}
 	return nil
 }
@@ -110,22 +111,26 @@ func (f File) readStored(ctx context.Context, path, name string, w io.Writer) (l
 	return f.copyText(ctx, w, stored, name)
 }
 
-// mismatchError says that a text is not the one that the catalogue describes.
+// mismatchError means that a file is not the file of the catalogue.
 type mismatchError struct{ what string }
+
+func mismatch(format string, args ...any) error {
+	return &mismatchError{fmt.Sprintf(format, args...)}
+}
 
 func (e *mismatchError) Error() string { return e.what + ": it is damaged or another version" }
 
-// copyText copies the text from r, uncompressed, with LF line ends and one after the last line,
-// and returns the number of lines. It stops at a line too many, lest a file that expands without
-// end fill the disk. The name is for messages.
+// copyText decompresses the text from r and writes it with LF line ends, including one after the
+// last line. It returns the number of lines. It fails at the first line too many, so that a hostile
+// archive cannot fill the disk. The name is for messages.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
-	const maxLine = 1 << 16 // no label of a benchmark comes near
-	text, err := uncompressed(r)
+	const maxLine = 1 << 16 // far above the longest line of a benchmark
+	plain, err := uncompressed(r)
 	if err != nil {
-		return 0, fmt.Errorf("uncompressing %s: %w", name, err)
+		return 0, fmt.Errorf("decompressing %s: %w", name, err)
 	}
-	defer text.Close()
-	in := bufio.NewReaderSize(text, maxLine)
+	defer plain.Close()
+	in := bufio.NewReaderSize(plain, maxLine)
 	out := bufio.NewWriterSize(w, maxLine)
 	for {
 		if lines%4096 == 0 && ctx.Err() != nil {
@@ -136,14 +141,14 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 			return lines, out.Flush()
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return 0, &mismatchError{fmt.Sprintf("line %d of %s is longer than %s", lines+1, name, humanize.IBytes(maxLine))}
+			return 0, mismatch("line %d of %s is longer than %s", lines+1, name, humanize.IBytes(maxLine))
 		}
 		if err != nil && err != io.EOF {
 			return 0, fmt.Errorf("reading %s: %w", name, err)
 		}
 		lines++
 		if lines > f.Lines {
-			return 0, &mismatchError{fmt.Sprintf("%s has more than %s lines", name, humanize.Comma(int64(f.Lines)))}
+			return 0, mismatch("%s has more than %s lines", name, text.Comma(f.Lines))
 		}
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 		if _, err := out.Write(line); err != nil {
@@ -155,10 +160,10 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 	}
 }
 
-// uncompressed undoes the compression that the first bytes tell, if any: not every server keeps
-// the name's extension true.
+// uncompressed decompresses r. It detects the compression by the first bytes, because servers may
+// deliver another compression than the extension of the name says.
 func uncompressed(r io.Reader) (io.ReadCloser, error) {
-	const maxWindow = 128 << 20 // bytes; the most that the zstd tool asks for at its highest level
+	const maxWindow = 128 << 20 // bytes; the zstd tool asks for no more at its highest level
 	in := bufio.NewReader(r)
 	magic, err := in.Peek(4)
 	if err != nil && err != io.EOF {

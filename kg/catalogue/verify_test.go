@@ -46,18 +46,22 @@ func TestVerify(t *testing.T) {
 	require.ErrorContains(t, known.Verify(t.Context(), filepath.Join(dir, "absent.txt")), "no such file")
 	require.NoError(t, known.VerifyLines(t.Context(), filepath.Join(dir, "other.txt")), "of other content")
 	require.ErrorContains(t, known.VerifyLines(t.Context(), filepath.Join(dir, "longer.txt")), "has more than 1 lines")
-	require.ErrorContains(t, known.VerifyLines(t.Context(), filepath.Join(dir, "empty.txt")), "has 0 lines instead of 1")
-	require.ErrorContains(t, file("known", 1, "crc32:00").Verify(t.Context(), filepath.Join(dir, "lf.txt")), "unknown algorithm")
+	err := known.VerifyLines(t.Context(), filepath.Join(dir, "empty.txt"))
+	require.ErrorContains(t, err, "has 0 lines instead of 1")
+	err = file("known", 1, "crc32:00").Verify(t.Context(), filepath.Join(dir, "lf.txt"))
+	require.ErrorContains(t, err, "unknown algorithm")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, known.Verify(ctx, filepath.Join(dir, "lf.txt")), context.Canceled)
 }
 
-// FuzzCopyText compares the copy of any text, however compressed, with a plain reading of the
-// rule, and feeds the text to the decompressors as it is.
+// FuzzCopyText compares copies of any text, compressed in every way, with a simple implementation.
+// It also reads the text as compressed data.
 func FuzzCopyText(f *testing.F) {
-	for _, text := range []string{"", "a\tb\tc\n", "a\r\nb\r\n\r\n", "\r", "a\rb\r\r\n", "a\nb", "\x1f\x8b", "\x28\xb5\x2f\xfd"} {
+	for _, text := range []string{
+		"", "a\tb\tc\n", "a\r\nb\r\n\r\n", "\r", "a\rb\r\r\n", "a\nb", "\x1f\x8b", "\x28\xb5\x2f\xfd",
+	} {
 		f.Add([]byte(text))
 		f.Add([]byte(gzipped(f, text)))
 		f.Add([]byte(zstandard(f, text)))
@@ -93,7 +97,7 @@ func FuzzCopyText(f *testing.F) {
 	})
 }
 
-// FuzzArchive stages from hostile archives: whatever they hold, only right files are stored.
+// FuzzArchive stages hostile archives, of which only correct files may be stored.
 func FuzzArchive(f *testing.F) {
 	valid := toyTexts["valid"]
 	f.Add([]byte(tarred(f, map[string]string{"valid.txt": valid})))

@@ -9,14 +9,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The relations that every graph of families and films has.
+// Every graph of families and films has these relations.
 const (
 	hasParent      int32 = iota // N-N
 	hasChild                    // N-N, inverse of has_parent
 	hasSpouse                   // 1-1, symmetric
 	hasSibling                  // N-N, symmetric
 	hasGrandparent              // N-N, composed
-	livesIn                     // N-1, the same country for all of a family
+	livesIn                     // N-1, the same country for a whole family
 	directedBy                  // N-1
 	directed                    // 1-N, inverse of directed_by
 	hasActor                    // N-N, from the director's troupe
@@ -24,14 +24,14 @@ const (
 	core
 )
 
-// The relations that a graph may lack; it has the first so many.
+// Graphs with fewer than 17 relations lack the last of these.
 const (
 	actedIn        = core + iota // inverse of has_actor
 	producedIn                   // N-1, composed: the director's country
 	hasAuntOrUncle               // N-N, composed
 	hasGrandchild                // N-N, inverse of has_grandparent
 	actedFor                     // N-1, composed: actor to director
-	sequelOf                     // 1-1, the director's film before
+	sequelOf                     // 1-1, the director's previous film
 	followedBy                   // 1-1, inverse of sequel_of
 	numRelations
 )
@@ -62,18 +62,20 @@ const (
 	familiesMaxEntities = 1_000_000
 )
 
-// Families makes a small graph of families and films, whose regularities a model can learn: people
-// of three generations who share a country, films by directors with a style and a troupe. It has
-// all relation categories, symmetric, inverse and composed relations, which hold without exception
-// over all splits, and Z-patterns in has_genre: facts (e1, r, e2), (e3, r, e2) and (e3, r, e4)
-// while (e1, r, e4) is false (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
-// embedding models"). Of the directors of a style, half make films of one genre, the others films
-// of that genre and two more.
+// Families generates a small graph of families and films, with regularities that a model can learn:
+// families have three generations and a country, and films have directors with a style and a
+// troupe. The graph has relations of all categories. Its symmetric, inverse and composed relations
+// hold without exception over all splits.
 //
-// By default a graph has 400 entities (at least 40 may be asked for) and 17 relations (10 to 17),
-// holds out a twentieth of the facts for each of validation and test, and trains on all others;
-// about nine test triples in ten then follow from training triples in one step ([Planted]). If
-// fewer triples are asked for, facts left out at random leave gaps in the regularities.
+// It has Z-patterns in has_genre (Liu et al., "MQuinE: a cure for Z-paradox in knowledge graph
+// embedding models"): (e1, r, e2), (e3, r, e2) and (e3, r, e4) are facts, and (e1, r, e4) is false.
+// For this, half of the directors of a style make films of one genre, and the others make films of
+// that genre and two more.
+//
+// By default, a graph has 400 entities (at least 40) and 17 relations (10 to 17). A twentieth of
+// the facts is for validation, a twentieth for test, and the others are for training. About nine in
+// ten test triples then follow from training triples in one step ([Planted]). With fewer triples,
+// Families drops facts at random, which leaves gaps in the regularities.
 func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	cfg, err := familiesSizes(cfg)
 	if err != nil {
@@ -90,7 +92,8 @@ func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &kg.Graph{Name: "families", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary(relationNames[:cfg.Relations]...), Splits: splits}
+	relations := kg.NewVocabulary(relationNames[:cfg.Relations]...)
+	g := &kg.Graph{Name: "families", Entities: kg.NewVocabulary(), Relations: relations, Splits: splits}
 	width := digits(cfg.Entities)
 	for _, kind := range []struct {
 		label string
@@ -108,7 +111,7 @@ func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	return g, planted, nil
 }
 
-// familiesSizes fills in the sizes that do not depend on the facts and refuses impossible ones.
+// familiesSizes sets the default sizes, except sizes of splits, and rejects impossible sizes.
 func familiesSizes(cfg Config) (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
@@ -116,19 +119,19 @@ func familiesSizes(cfg Config) (Config, error) {
 	setDefault(&cfg.Entities, familiesEntities)
 	setDefault(&cfg.Relations, int(numRelations))
 	if cfg.Entities < familiesMinEntities {
-		return cfg, fmt.Errorf("too few entities (%d) for families, films, genres and countries: ask for at least %d",
+		return cfg, fmt.Errorf("%d entities are too few for families, films, genres and countries: ask for at least %d",
 			cfg.Entities, familiesMinEntities)
 	}
 	if cfg.Entities > familiesMaxEntities {
 		return cfg, fmt.Errorf("%d entities are too many: ask for at most %d", cfg.Entities, familiesMaxEntities)
 	}
 	if cfg.Relations < int(core) || cfg.Relations > int(numRelations) {
-		return cfg, fmt.Errorf("%d relations cannot be made: ask for %d to %d", cfg.Relations, core, numRelations)
+		return cfg, fmt.Errorf("cannot make %d relations: ask for %d to %d", cfg.Relations, core, numRelations)
 	}
 	return cfg, nil
 }
 
-// world is the population and the facts about it. Entities are numbered people first, then films,
+// world holds the population and the facts about it. People have the first identifiers, then films,
 // genres and countries.
 type world struct {
 	rng                              *rand.Rand
@@ -139,7 +142,7 @@ type world struct {
 	known                            map[kg.Triple]struct{}
 }
 
-// genresOfStyle is the number of genres of a style; no two styles share one.
+// genresOfStyle is the number of genres of a style. Styles do not share genres.
 const genresOfStyle = 3
 
 func newWorld(cfg Config) *world {
@@ -161,7 +164,7 @@ func (w *world) film(i int) int32    { return int32(w.people + i) }
 func (w *world) genre(i int) int32   { return int32(w.people + w.films + i) }
 func (w *world) country(i int) int32 { return int32(w.people + w.films + genresOfStyle*w.styles + i) }
 
-// state adds a fact, unless the graph lacks its relation or knows it already.
+// state adds a fact, unless the graph lacks the relation or already has the fact.
 func (w *world) state(head, relation, tail int32) {
 	t := kg.Triple{Head: head, Relation: relation, Tail: tail}
 	if _, known := w.known[t]; known || relation >= w.relations {
@@ -177,8 +180,8 @@ func (w *world) both(head, relation, inverse, tail int32) {
 	w.state(tail, inverse, head)
 }
 
-// A family has two couples of grandparents, two children of each couple, and at least three
-// children of the pair that has formed among these.
+// A family has two couples of grandparents, who have two children each. The first children of the
+// two couples are the parents of at least three children.
 const (
 	leastChildren = 3
 	leastFamily   = 8 + leastChildren
@@ -198,7 +201,7 @@ func (w *world) populate(ctx context.Context) error {
 
 	people := permutation(w.rng, w.people)
 	home := make([]int32, w.people)
-	var candidates []int32 // of whom some direct films
+	var candidates []int32 // some of them direct films
 	for i, n := range children {
 		if err := check(); err != nil {
 			return err
@@ -217,7 +220,7 @@ func (w *world) populate(ctx context.Context) error {
 
 	shuffle(w.rng, candidates)
 	films := permutation(w.rng, w.films)
-	// Every director has two films, and chance decides on the others.
+	// Every director has two films and a random number of others.
 	oeuvre := make([][]int32, w.directors)
 	for i, f := range films {
 		d := i % w.directors
@@ -235,8 +238,8 @@ func (w *world) populate(ctx context.Context) error {
 	return nil
 }
 
-// family states the facts among the members of one family: the two couples of grandparents, the
-// two children of each couple, the first of whom have formed a couple too, and the children of these.
+// family states the facts about the members of a family: two couples of grandparents, the two
+// children of each couple, and the children of the couple that the first children form.
 func (w *world) family(members []int32) {
 	couples := [2][]int32{members[0:2], members[2:4]}
 	middle := [2][]int32{members[4:6], members[6:8]}
@@ -305,7 +308,7 @@ func (w *world) troupe(director int32) []int32 {
 	return members[1:]
 }
 
-// split divides the facts. For every entity and relation, one fact that holds it is kept for
+// split divides the facts into splits. It keeps a fact of every entity and every relation for
 // training.
 func (w *world) split(cfg Config) (splits [kg.NumSplits][]kg.Triple, err error) {
 	facts := w.facts
@@ -314,7 +317,8 @@ func (w *world) split(cfg Config) (splits [kg.NumSplits][]kg.Triple, err error) 
 	heldOut := cfg.Valid + cfg.Test
 	setDefault(&cfg.Train, max(1, len(facts)-heldOut))
 	if cfg.Train+heldOut > len(facts) {
-		return splits, fmt.Errorf("%d entities have %d facts, too few for %d training, %d validation and %d test triples: ask for more entities or fewer triples",
+		return splits, fmt.Errorf("%d entities have only %d facts, too few for %d training, %d validation and "+
+			"%d test triples: ask for more entities or fewer triples",
 			cfg.Entities, len(facts), cfg.Train, cfg.Valid, cfg.Test)
 	}
 
@@ -330,8 +334,8 @@ func (w *world) split(cfg Config) (splits [kg.NumSplits][]kg.Triple, err error) 
 		kept = append(kept, t)
 	}
 	if cfg.Train < len(kept) {
-		return splits, fmt.Errorf("%d training triples are too few to hold every entity and relation: ask for at least %d",
-			cfg.Train, len(kept))
+		return splits, fmt.Errorf("%d training triples are too few for all entities and relations: "+
+			"ask for at least %d", cfg.Train, len(kept))
 	}
 	splits[kg.Valid], free = slices.Clip(free[:cfg.Valid]), free[cfg.Valid:]
 	splits[kg.Test], free = slices.Clip(free[:cfg.Test]), free[cfg.Test:]

@@ -47,7 +47,10 @@ func TestFamiliesHonoursSizes(t *testing.T) {
 }
 
 func TestFamiliesRefusesSizes(t *testing.T) {
-	for _, cfg := range []Config{{Entities: 39}, {Entities: familiesMaxEntities + 1}, {Relations: 9}, {Relations: 18}, {Train: 100_000}, {Test: 4000}} {
+	for _, cfg := range []Config{
+		{Entities: 39}, {Entities: familiesMaxEntities + 1}, {Relations: 9}, {Relations: 18},
+		{Train: 100_000}, {Test: 4000},
+	} {
 		_, _, err := Families(context.Background(), cfg)
 		require.Error(t, err, "%+v", cfg)
 		requireSentence(t, "families", err)
@@ -85,7 +88,7 @@ func TestFamiliesCategories(t *testing.T) {
 	}
 }
 
-// matrices are the facts of a graph as one 0/1 matrix for each relation.
+// matrices holds the facts of a graph as a 0/1 matrix for each relation.
 type matrices map[string][][]bool
 
 func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
@@ -105,8 +108,8 @@ func newMatrices(g *kg.Graph, splits ...kg.Split) matrices {
 	return m
 }
 
-// count tells how often the regularity holds and how often its premise alone does, by the
-// definition of its kind.
+// count returns how often the regularity holds and how often its premise holds, by the definition
+// of its kind.
 func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	tally := func(conclusion bool) {
 		if conclusion {
@@ -147,7 +150,7 @@ func (m matrices) count(kind Kind, r []string) (holds, fails int) {
 	return holds, fails
 }
 
-// derives tells whether the regularity derives x from the facts.
+// derives reports whether x follows from the facts by the regularity.
 func (m matrices) derives(p Pattern, r []string, label string, x kg.Triple) bool {
 	switch {
 	case p.Kind == Symmetric && label == r[0]:
@@ -192,7 +195,10 @@ func TestFamiliesPlanted(t *testing.T) {
 		"composed followed_by has_genre has_genre",
 		"Z-pattern has_genre",
 	}
-	for _, cfg := range []Config{{Seed: 1}, {Entities: 40, Seed: 2}, {Entities: 250, Relations: 14, Seed: 3}, {Entities: 300, Train: 1000, Seed: 4}} {
+	for _, cfg := range []Config{
+		{Seed: 1}, {Entities: 40, Seed: 2},
+		{Entities: 250, Relations: 14, Seed: 3}, {Entities: 300, Train: 1000, Seed: 4},
+	} {
 		g, planted, err := Families(context.Background(), cfg)
 		require.NoError(t, err)
 		all, train := newMatrices(g, kg.Train, kg.Valid, kg.Test), newMatrices(g, kg.Train)
@@ -216,19 +222,21 @@ func TestFamiliesPlanted(t *testing.T) {
 		implied := 0
 		for _, x := range g.Splits[kg.Test] {
 			label := g.Relations.Label(x.Relation)
-			if slices.ContainsFunc(planted.Patterns, func(p Pattern) bool { return train.derives(p, relationLabels(g, p), label, x) }) {
+			derives := func(p Pattern) bool { return train.derives(p, relationLabels(g, p), label, x) }
+			if slices.ContainsFunc(planted.Patterns, derives) {
 				implied++
 			}
 		}
 		assert.Equal(t, implied, planted.Implied, "%+v", cfg)
 		if cfg.Train == 0 && cfg.Relations == 0 {
-			assert.Greater(t, float64(implied), 0.8*float64(len(g.Splits[kg.Test])), "%+v: test triples that can be predicted", cfg)
+			assert.Greater(t, float64(implied), 0.8*float64(len(g.Splits[kg.Test])),
+				"%+v: test triples that can be predicted", cfg)
 		}
 	}
 }
 
-// The planted Z-patterns of has_genre are exactly those between a film of one genre and a film of
-// three that share a style: two for each pair.
+// The planted Z-patterns of has_genre are between a film of one genre and a film of three genres of
+// the same style. Every such pair has two.
 func TestFamiliesZPatterns(t *testing.T) {
 	g, planted, err := Families(context.Background(), Config{Seed: 5})
 	require.NoError(t, err)

@@ -8,14 +8,15 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// zipfMemory lists what Zipf is certain to allocate for sizes that are filled in.
+// zipfMemory lists the memory that Zipf certainly needs. All sizes of c must be set.
 func zipfMemory(c Config) []proc.Need {
 	triples := int64(c.Train + c.Valid + c.Test)
-	// The map of known triples has tables of a power of two, no more than 7/8 full, with 17 bytes a place.
+	// The map of known triples has 17 bytes per slot. Its size is a power of two, and it is at most
+	// 7/8 full.
 	places := int64(1) << bits.Len64(uint64(triples*8/7))
 	const (
-		perTriple = 12 + 4  // itself and its relation
-		perEntity = 33 + 90 // group, weights and urns; a label with its place in the vocabulary
+		perTriple = 12 + 4  // the triple and its planned relation
+		perEntity = 33 + 90 // group, weights and urns; label and vocabulary
 	)
 	return []proc.Need{
 		{For: "triples", Bytes: perTriple*triples + 17*places},
@@ -23,10 +24,11 @@ func zipfMemory(c Config) []proc.Need {
 	}
 }
 
-// familiesMemory is zipfMemory for Families, which has facts in proportion to the entities, more with more relations.
+// familiesMemory lists the memory that Families certainly needs. The number of facts is
+// proportional to the number of entities and grows with the number of relations.
 func familiesMemory(c Config) []proc.Need {
 	facts := int64(c.Entities) * (64 + 4*int64(c.Relations-int(core))) / 10
-	const perFact = 300 // in the facts of all splits, with their queries, and in those of the training split
+	const perFact = 300 // in two indexes with queries: all splits, and the training split
 	return []proc.Need{{For: "facts", Bytes: perFact * facts}}
 }
 

@@ -39,7 +39,8 @@ func TestTooLittleMemory(t *testing.T) {
 		"(triples 949 MiB, entities 352 MiB), and 100 MiB are available (a limit of the test): "+
 		"ask for a smaller data set, or give it more memory")
 	_, _, err = Families(t.Context(), Config{Entities: 200_000})
-	assert.ErrorContains(t, err, "making families and films of 200,000 entities needs about 526 MiB of memory (facts 526 MiB), ")
+	assert.ErrorContains(t, err,
+		"making families and films of 200,000 entities needs about 526 MiB of memory (facts 526 MiB), ")
 	_, _, err = Families(t.Context(), Config{})
 	assert.NoError(t, err)
 }

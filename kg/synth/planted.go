@@ -10,7 +10,7 @@ import (
 // Kind is a kind of regularity.
 type Kind string
 
-// The relations of a pattern are those that its kind names, in that order.
+// A kind lists the relations of its patterns in this order.
 const (
 	Symmetric Kind = "symmetric" // r: facts (a, r, b) with (b, r, a)
 	Inverse   Kind = "inverse"   // r, s: facts (a, r, b) with (b, s, a)
@@ -26,15 +26,15 @@ type Pattern struct {
 	Count int
 }
 
-// Planted tells what there is to learn in a graph of [Families].
+// Planted lists the regularities in a graph of [Families].
 type Planted struct {
 	Patterns []Pattern
-	// Implied is the number of test triples that a symmetric, inverse or composed relation derives
-	// in one step from training triples.
+	// Implied is the number of test triples that follow from training triples in one step, by a
+	// symmetric, inverse or composed relation.
 	Implied int
 }
 
-// patterns are the regularities by which the facts are made.
+// patterns lists the regularities of all facts.
 var patterns = []Pattern{
 	{Kind: Symmetric, Relations: []int32{hasSpouse}},
 	{Kind: Symmetric, Relations: []int32{hasSibling}},
@@ -54,7 +54,7 @@ var patterns = []Pattern{
 	{Kind: ZPattern, Relations: []int32{hasGenre}},
 }
 
-// findPlanted counts the patterns whose relations g has.
+// findPlanted counts the instances of every pattern whose relations g has.
 func findPlanted(ctx context.Context, g *kg.Graph) (*Planted, error) {
 	all, err := newFacts(ctx, g.Splits[:]...)
 	if err != nil {
@@ -88,7 +88,7 @@ func findPlanted(ctx context.Context, g *kg.Graph) (*Planted, error) {
 	return planted, nil
 }
 
-// within tells whether a graph with so many relations has all relations of p.
+// within reports whether a graph with the given number of relations has all relations of p.
 func (p Pattern) within(relations int) bool {
 	for _, r := range p.Relations {
 		if int(r) >= relations {
@@ -98,7 +98,7 @@ func (p Pattern) within(relations int) bool {
 	return true
 }
 
-// facts answers questions about a set of triples without repetitions.
+// facts is an index of distinct triples.
 type facts struct {
 	triples []kg.Triple
 	known   map[kg.Triple]bool
@@ -179,7 +179,7 @@ func (f *facts) zPatterns(t kg.Triple) int {
 	return n
 }
 
-// imply tells whether one of the patterns derives t from the facts in one step.
+// imply reports whether t follows from the facts in one step by one of the patterns.
 func (f *facts) imply(patterns []Pattern, t kg.Triple) bool {
 	for _, p := range patterns {
 		r := p.Relations

@@ -2,33 +2,34 @@ package synth
 
 import "math/bits"
 
-// skew is a law of sizes: how large a share of the whole the largest of n things has, the second
+// skew is a distribution of sizes. It gives the shares of the largest of n things, the second
 // largest, and so on.
 type skew struct {
-	// top are the shares of the first few, which belong to no curve.
+	// top lists the shares of the largest things, which do not fit a curve.
 	top []float64
-	// density is the share of the others times n, as a function of the rank relative to n.
+	// density returns n times the share of any other thing, as a function of its rank divided by n.
 	density func(x float64) float64
 }
 
-// The two laws were fitted to the training split of YAGO3-10: the number of ends (places as head or
-// tail, 2,158,080 in all) of its 123,182 entities, and the number of triples (1,079,040 in all) of
-// its 37 relations.
+// The two distributions are fitted to the training split of YAGO3-10: to the degrees of its 123,182
+// entities (2,158,080 heads and tails) and to the sizes of its 37 relations (1,079,040 triples).
 //
-// The shares at the top are YAGO3-10's own. The constants of a curve minimise the root mean square
-// of the difference of logarithms, at ranks spaced evenly in log(rank) for entities (the last 3%
-// left out), and for these ten times that of cumulated shares besides. Logarithms differ by 0.11
-// (entities) and 0.25 (relations), cumulated shares by at most 0.011 and 0.014.
+// The shares in top are YAGO3-10's. The constants of a curve minimise the root mean square
+// difference of the logarithms. For entities, the ranks are evenly spaced in log(rank), without the
+// last 3%, and the objective adds ten times the root mean square difference of the cumulative
+// shares. Logarithms differ by 0.11 (entities) and 0.25 (relations), cumulative shares by at most
+// 0.011 and 0.014.
 //
-// Then the hyperbola of the entities was raised by 7% to 0.0055 and the line lowered by 5% to 1.1,
-// because [Zipf] refuses known triples, which mostly join large entities. In its graph of
-// YAGO3-10's shape, the top 5% have 41.5% of all ends (YAGO3-10: 41.6%), the largest entity 2.83%
-// (2.83%), and cumulated shares differ by at most 0.023.
+// [Zipf] rejects known triples, which mostly join large entities. To compensate, the hyperbola of
+// the entities is 7% higher than fitted (0.0055), and the line is 5% lower (1.1). In a graph with
+// the sizes of YAGO3-10, the top 5% of the entities then have 41.5% of all heads and tails
+// (YAGO3-10: 41.6%), the largest entity has 2.83% (2.83%), and cumulative shares differ by at most
+// 0.023.
 var (
 	entitySkew = skew{
 		top: []float64{61044. / 2158080, 12416. / 2158080, 5119. / 2158080},
 		density: func(x float64) float64 {
-			// The conversion keeps a compiler from fusing the product with the sum.
+			// The conversion keeps compilers from fusing the product with the sum.
 			return 0.0055/((x+0.0016)*(x+0.045)) + float64(1.1*(1-x))
 		},
 	}
@@ -53,8 +54,8 @@ func (s skew) weights(n int) []uint64 {
 	return w
 }
 
-// apportion divides total into parts of at least 1 and at most limit, proportional to the weights
-// as far as that allows. It needs len(weights) ≤ total ≤ limit·len(weights).
+// apportion divides total into parts that are nearly proportional to the weights, but at least 1
+// and at most limit. It requires len(weights) ≤ total ≤ limit·len(weights).
 func apportion(total int, weights []uint64, limit int) []int {
 	var sum uint64
 	for _, w := range weights {
@@ -68,7 +69,7 @@ func apportion(total int, weights []uint64, limit int) []int {
 		parts[i] = min(1+int(quotient), limit)
 		left -= parts[i]
 	}
-	// What rounding and the limit left over goes to the largest parts that have room.
+	// The remainder, due to rounding and the limit, goes to the largest parts below the limit.
 	for i := 0; left > 0; i = (i + 1) % len(parts) {
 		if parts[i] < limit {
 			parts[i]++

@@ -1,12 +1,12 @@
-// Package synth makes knowledge graphs for demonstrations, tests and measurements of speed.
+// Package synth generates knowledge graphs for demonstrations, tests and benchmarks.
 //
-// [Families] is small and has regularities to learn: symmetric, inverse and composed relations,
-// all relation categories, and Z-patterns. [Zipf] has any size asked for, by default the size and
-// the skew of YAGO3-10.
+// A graph of [Families] is small and has regularities to learn: symmetric, inverse and composed
+// relations, relations of all categories, and Z-patterns. A graph of [Zipf] has any size, by
+// default the size and the skew of YAGO3-10.
 //
-// The same configuration gives the same graph, triple by triple, on every platform: all choices
-// come from one PCG stream and are decided in integers; the few floating-point expressions use
-// only operations that IEEE 754 rounds exactly, none of which a compiler may fuse.
+// The same configuration gives the same graph, triple by triple, on every platform. All choices
+// come from one PCG stream and use integers. The few floating-point expressions use only operations
+// that IEEE 754 rounds correctly and that a compiler may not fuse.
 package synth
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Config gives the size of a graph. A size of zero is left to the generator; every other size is
-// met exactly, or the graph is refused.
+// Config gives the sizes of a graph. A zero size means the generator's default. All other sizes are
+// exact; impossible sizes are an error.
 type Config struct {
 	Entities, Relations int
-	// Train, Valid and Test are numbers of triples. No triple occurs twice, within a split or in
-	// two splits, and every entity and relation occurs in a training triple.
+	// Train, Valid and Test are numbers of triples. All triples are distinct, and every entity and
+	// every relation is in a training triple.
 	Train, Valid, Test int
 	Seed               uint64
 }
 
-// Largest is the largest size of each kind, more than Wikidata5M has.
+// Largest is the largest allowed value of each size, above the sizes of Wikidata5M.
 const Largest = 30_000_000
 
-// check refuses sizes that are out of range.
+// check returns an error if a size is out of range.
 func (c Config) check() error {
 	for _, size := range []struct {
 		n    int
@@ -43,7 +43,7 @@ func (c Config) check() error {
 		{c.Test, "test triples"},
 	} {
 		if size.n < 0 || size.n > Largest {
-			return fmt.Errorf("%d %s cannot be made: ask for 1 to %d, or 0 for the default", size.n, size.what, Largest)
+			return fmt.Errorf("cannot make %d %s: ask for 1 to %d, or 0 for the default", size.n, size.what, Largest)
 		}
 	}
 	return nil
@@ -55,8 +55,8 @@ func setDefault(size *int, n int) {
 	}
 }
 
-// random returns the generator's stream of choices; stream separates the generators, so that one
-// seed does not tie their graphs together.
+// random returns a source of random numbers. Every generator has its own stream, so that graphs of
+// different generators with the same seed are independent.
 func random(seed, stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, stream))
 }
@@ -75,11 +75,11 @@ func permutation(rng *rand.Rand, n int) []int32 {
 	return p
 }
 
-// digits returns the number of decimal digits of the largest of n numbers that count from 0.
+// digits returns the number of decimal digits of n−1, the largest of n identifiers.
 func digits(n int) int { return len(fmt.Sprint(max(n-1, 0))) }
 
-// pulse returns a function to be called at every step of a long loop, which returns ctx's error at
-// the first step and every so many steps.
+// pulse returns a function for every step of a long loop. It checks ctx in the first and in every
+// 4096th call.
 func pulse(ctx context.Context) func() error {
 	step := -1
 	return func() error {

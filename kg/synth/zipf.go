@@ -2,6 +2,7 @@ package synth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,7 +13,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// The shape of YAGO3-10, the default.
+// The sizes of YAGO3-10 are the default.
 const (
 	yagoEntities  = 123_182
 	yagoRelations = 37
@@ -20,22 +21,22 @@ const (
 	yagoHeldOut   = 5_000
 )
 
-// Zipf makes a graph for measurements of speed, with the skew of YAGO3-10: its few largest
-// entities and relations have most of the triples. It also returns the planted group of each
-// entity, which an entity's label carries too ([Group] reads it).
+// Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
+// relations have most of the triples. It also returns the planted group of each entity, which is in
+// the label of the entity, too ([Group] parses it).
 //
-// There are about √N groups. Group 0 holds the hubs, the largest 0.1% of the entities; they are
-// tails of every relation and, but for very sparse or dense graphs, never heads. The other groups
-// stand round a ring, and each relation leads from a group to the one that stands a fixed number of
-// places further on: a structure that rotations, and so matrix embeddings, can represent. Within a
-// group, triples pick entities by the skew alone. Where all triples that such a choice is likely to
-// give are taken, as happens in dense graphs, it widens to neighbouring groups and at last to all
+// There are about √N groups. Group 0 has the hubs, the largest 0.1% of the entities. Hubs are tails
+// of every relation and never heads, except in very sparse or dense graphs. The other groups form a
+// ring, and each relation leads from a group to the group a fixed number of places further along
+// the ring. Rotations, and hence matrix embeddings, can represent this structure. Within a group,
+// Zipf draws entities by their weights alone. If the graph already has most of the possible
+// triples, as in dense graphs, it draws from neighbouring groups, too, and finally from all
 // entities.
 //
-// The default is YAGO3-10's shape: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
-// validation and 5,000 test triples; the triples are in proportion to the entities if these are
-// given. The skew holds for graphs about as dense as YAGO3-10. In much denser ones, where the
-// largest entities are linked with all others, it flattens.
+// The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
+// validation and 5,000 test triples. If only the number of entities is given, the numbers of
+// triples are proportional. The skew holds for graphs about as dense as YAGO3-10. It is flatter in
+// much denser graphs, where the largest entities are linked with all others.
 func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err error) {
 	cfg, err = zipfSizes(cfg)
 	if err != nil {
@@ -66,8 +67,8 @@ func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err err
 	return g, z.groups, nil
 }
 
-// Group returns the planted group that the label of an entity made by [Zipf] carries, and whether
-// it is such a label.
+// Group returns the planted group in the label of an entity, and reports whether the label has the
+// form of [Zipf]'s labels.
 func Group(label string) (group int, ok bool) {
 	digits, ok := strings.CutPrefix(label, "g")
 	if !ok {
@@ -87,14 +88,14 @@ func Group(label string) (group int, ok bool) {
 	return int(g), true
 }
 
-// zipfSizes fills in the sizes that cfg leaves open and refuses those that cannot be met.
+// zipfSizes sets the default sizes and rejects impossible sizes.
 func zipfSizes(cfg Config) (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
 	}
 	setDefault(&cfg.Entities, yagoEntities)
 	if cfg.Entities < 2 {
-		return cfg, fmt.Errorf("1 entity is too few, because a triple has two: ask for at least 2")
+		return cfg, errors.New("1 entity is too few, because a triple has two: ask for at least 2")
 	}
 	perEntity := func(n int64) int { return max(1, int(n*int64(cfg.Entities)/yagoEntities)) }
 	setDefault(&cfg.Train, perEntity(yagoTrain))
@@ -103,43 +104,44 @@ func zipfSizes(cfg Config) (Config, error) {
 	setDefault(&cfg.Relations, min(yagoRelations, cfg.Train))
 
 	if least := max((cfg.Entities+1)/2, cfg.Relations); cfg.Train < least {
-		return cfg, fmt.Errorf("%d training triples cannot hold all of %d entities and %d relations: ask for at least %d",
+		return cfg, fmt.Errorf("%d training triples are too few for %d entities and %d relations: ask for at least %d",
 			cfg.Train, cfg.Entities, cfg.Relations, least)
 	}
 	total := cfg.Train + cfg.Valid + cfg.Test
 	if total > Largest {
-		return cfg, fmt.Errorf("%d triples cannot be made: ask for at most %d in all", total, Largest)
+		return cfg, fmt.Errorf("cannot make %d triples: ask for at most %d in all", total, Largest)
 	}
 	if most := perRelation(cfg.Entities); (total-1)/cfg.Relations >= most {
-		return cfg, fmt.Errorf("%d triples are too many for %d entities and %d relations: ask for at most %d for each relation, which is half of all pairs",
+		return cfg, fmt.Errorf("%d triples are too many for %d entities and %d relations: "+
+			"ask for at most %d for each relation, which is half of all pairs",
 			total, cfg.Entities, cfg.Relations, most)
 	}
 	return cfg, nil
 }
 
-// perRelation is the most triples that a relation gets: half of the pairs of different entities,
-// so that a uniform choice takes few attempts to find a new one.
+// perRelation returns the largest number of triples of a relation, half of the pairs of different
+// entities. A uniform choice then finds a new triple after few attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))
 }
 
-// zipf is the planted structure and the triples drawn so far.
+// zipf holds the planted structure and the triples drawn so far.
 type zipf struct {
 	rng    *rand.Rand
 	groups []int32
-	// places is the number of groups round the ring; the group at place p is p+1.
+	// places is the number of groups in the ring. Group p+1 is at place p.
 	places int
-	// ring holds all entities but the hubs, place by place; place p holds ring[first[p]:first[p+1]].
+	// ring has all entities except hubs. The entities of place p are ring[first[p]:first[p+1]].
 	ring  urn
 	first []int
 	hubs  urn
-	// Of all tails, hubTails in allTails are hubs.
+	// A tail is a hub with probability hubTails / allTails.
 	hubTails, allTails uint64
-	// step is the number of places that a relation leads on.
+	// step is the number of places along the ring that each relation leads.
 	step  []int
 	known map[kg.Triple]struct{}
-	// bare counts the entities that no triple has yet.
+	// bare counts the entities without a triple so far.
 	bare    int
 	covered []bool
 }
@@ -162,8 +164,8 @@ func newZipf(cfg Config) *zipf {
 		z.hubs.add(e, weights[i])
 	}
 
-	// Dealing the entities by rank gives all places nearly the same weight, so that the weight of
-	// the heads at a place fits the weight of the tails where a relation leads.
+	// Dealing the entities to the places by rank gives all places nearly the same weight. The heads
+	// of a relation then have nearly the weight of its tails.
 	members := make([][]int, z.places)
 	for i := numHubs; i < n; i++ {
 		p := (i - numHubs) % z.places
@@ -178,7 +180,8 @@ func newZipf(cfg Config) *zipf {
 		z.first[p+1] = len(z.ring.entities)
 	}
 
-	// Hubs have all their ends as tails, half of which the rest keeps even in the smallest graphs.
+	// Hubs are only tails, so they are tails twice as often. The other entities are at least half
+	// of the tails even in the smallest graphs.
 	z.allTails = z.hubs.total() + z.ring.total()
 	z.hubTails = min(2*z.hubs.total(), z.allTails/2)
 	for r := range z.step {
@@ -202,8 +205,8 @@ func (z *zipf) draw(ctx context.Context, cfg Config) (splits [kg.NumSplits][]kg.
 			r := relations[0]
 			relations = relations[1:]
 
-			// The last training triples go to the entities that have none yet: one each if there
-			// are enough triples left, else two.
+			// The last training triples cover the entities without a triple: one entity per triple
+			// if enough triples are left, otherwise two.
 			var t kg.Triple
 			switch {
 			case z.bare < left:
@@ -222,8 +225,8 @@ func (z *zipf) draw(ctx context.Context, cfg Config) (splits [kg.NumSplits][]kg.
 	return splits, nil
 }
 
-// relations returns the relation of every triple to draw. Each occurs in the training split, because
-// the first triples have one each.
+// relations returns the relation of every triple to draw. Every relation is in the training split,
+// because the first triples have different relations.
 func (z *zipf) relations(cfg Config) []int32 {
 	total := cfg.Train + cfg.Valid + cfg.Test
 	relations := make([]int32, 0, total)
@@ -239,8 +242,8 @@ func (z *zipf) relations(cfg Config) []int32 {
 	return relations
 }
 
-// next removes entities from the front of list up to the first that has no triple yet, and returns
-// that one.
+// next returns the first entity of the list that has no triple, and removes the entity and all
+// before it.
 func (z *zipf) next(list *[]int32) int32 {
 	for {
 		e := (*list)[0]
@@ -261,19 +264,18 @@ func (z *zipf) add(t kg.Triple) {
 	}
 }
 
-// fresh tells whether t may be added: it is not known, and no loop.
+// fresh reports whether t is new and not a loop.
 func (z *zipf) fresh(t kg.Triple) bool {
 	_, known := z.known[t]
 	return !known && t.Head != t.Tail
 }
 
-// patience is the number of refused choices after which the next are made from twice as many
-// groups.
+// patience is the number of rejected triples after which triple draws from twice as many groups.
 const patience = 8
 
-// triple draws a new triple of relation r. A refused choice keeps the hub, or else the head, and
-// changes the other end: to change both would flatten the skew, because the largest entities are
-// refused most.
+// triple draws a new triple of relation r. After a rejection, it keeps the hub or otherwise the
+// head, and draws only the other entity again. Drawing both again would flatten the skew, because
+// triples of the largest entities are rejected most often.
 func (z *zipf) triple(r int32) kg.Triple {
 	t := kg.Triple{Head: z.ring.pick(z.rng), Relation: r}
 	toHub := z.toHub()
@@ -295,7 +297,7 @@ func (z *zipf) triple(r int32) kg.Triple {
 	}
 }
 
-// tripleOf draws a triple of relation r with the entity e, which no triple has yet.
+// tripleOf draws a triple of relation r with the entity e, which has no triple so far.
 func (z *zipf) tripleOf(r, e int32) kg.Triple {
 	if z.groups[e] == 0 {
 		return kg.Triple{Head: z.ring.pick(z.rng), Relation: r, Tail: e}
@@ -313,8 +315,8 @@ func (z *zipf) tripleOf(r, e int32) kg.Triple {
 // toHub decides whether a tail is a hub.
 func (z *zipf) toHub() bool { return z.rng.Uint64N(z.allTails) < z.hubTails }
 
-// follow draws the tail of a triple, no hub, from the width groups to which relation r leads from
-// the head's group.
+// follow draws the tail of a triple from the ring: from the group to which relation r leads from
+// the head's group, and from the width − 1 groups after it.
 func (z *zipf) follow(head, r int32, width int) int32 {
 	p := int(z.groups[head]) - 1 + z.step[r]
 	if width > 1 {
@@ -324,10 +326,10 @@ func (z *zipf) follow(head, r int32, width int) int32 {
 	return z.ring.pickFrom(z.rng, z.first[p], z.first[p+1])
 }
 
-// anyEntity draws one of all entities, regardless of weights.
+// anyEntity draws an entity uniformly.
 func (z *zipf) anyEntity() int32 { return z.rng.Int32N(int32(len(z.groups))) }
 
-// urn holds entities to be drawn with probabilities proportional to their weights.
+// urn draws entities with probabilities proportional to their weights.
 type urn struct {
 	entities []int32
 	// upTo[i] is the weight of entities[:i+1].

@@ -43,7 +43,7 @@ func TestZipfHonoursSizes(t *testing.T) {
 	})
 }
 
-// The limits themselves, where there is hardly a choice left.
+// At the limits of the sizes, few choices are left.
 func TestZipfAtItsLimits(t *testing.T) {
 	for _, cfg := range []Config{
 		{Entities: 2, Relations: 3, Train: 2, Valid: 1, Test: 1},
@@ -70,7 +70,8 @@ func TestZipfAtItsLimits(t *testing.T) {
 	}
 }
 
-// requireGroups checks that there are about √N groups, all with members, which the labels tell.
+// requireGroups checks that there are about √N groups, all with members, and that labels have the
+// groups.
 func requireGroups(t require.TestingT, g *kg.Graph, groups []int32) {
 	n := g.Entities.Len()
 	require.Len(t, groups, n)
@@ -93,7 +94,9 @@ func TestGroup(t *testing.T) {
 		assert.True(t, ok, label)
 		assert.Equal(t, want, group, label)
 	}
-	for _, label := range []string{"", "g", "g1", "g_e1", "g1_e", "g1_e1x", "g-1_e1", "g+1_e1", "x1_e1", "g2147483648_e1", "person_1"} {
+	for _, label := range []string{
+		"", "g", "g1", "g_e1", "g1_e", "g1_e1x", "g-1_e1", "g+1_e1", "x1_e1", "g2147483648_e1", "person_1",
+	} {
 		_, ok := Group(label)
 		assert.False(t, ok, label)
 	}
@@ -110,7 +113,7 @@ func FuzzGroup(f *testing.F) {
 	})
 }
 
-// A relation leads from a group to one group of the ring and to the hubs, nearly always.
+// Nearly all triples of a relation lead from a group to a certain group of the ring or to a hub.
 func TestZipfStructure(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Entities: 10_000, Seed: 1})
 	require.NoError(t, err)
@@ -138,12 +141,12 @@ func TestZipfStructure(t *testing.T) {
 			main += largest
 		}
 		assert.Greater(t, float64(main)/float64(ends), 0.95, kg.Split(s))
-		assert.Greater(t, float64(ends)/float64(len(triples)), 0.7, "%v: share of tails that are no hubs", kg.Split(s))
+		assert.Greater(t, float64(ends)/float64(len(triples)), 0.7, "%v: share of tails that are not hubs", kg.Split(s))
 	}
 }
 
-// The default has YAGO3-10's sizes and skew: its published figures, and its own tables where the
-// data sets are installed.
+// The default has YAGO3-10's sizes and skew, according to its published figures and, if the data
+// set is installed, to its own tables.
 func TestZipfSkew(t *testing.T) {
 	g, groups, err := Zipf(context.Background(), Config{Seed: 1})
 	require.NoError(t, err)
@@ -168,11 +171,12 @@ func TestZipfSkew(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("YAGO3-10's tables are not compared: %v", err)
 	}
-	assert.Less(t, largestGap(entityShares, cumulated(readCounts(t, filepath.Join(dir, "train_entity_degree.tsv.gz")))), 0.025)
-	assert.Less(t, largestGap(relationShares, cumulated(readCounts(t, filepath.Join(dir, "train_relation_count.tsv.gz")))), 0.016)
+	published := func(file string) []float64 { return cumulated(readCounts(t, filepath.Join(dir, file))) }
+	assert.Less(t, largestGap(entityShares, published("train_entity_degree.tsv.gz")), 0.025)
+	assert.Less(t, largestGap(relationShares, published("train_relation_count.tsv.gz")), 0.016)
 }
 
-// cumulated returns the share of the whole that the largest 1, 2, 3, … counts have.
+// cumulated returns the cumulative shares of the largest 1, 2, 3, … counts.
 func cumulated(counts []int) []float64 {
 	counts = slices.Clone(counts)
 	slices.Sort(counts)

@@ -26,7 +26,8 @@ func graphOf(entities, relations int, train []kg.Triple) *kg.Graph {
 	return g
 }
 
-// randomTriples draws triples with repeats and loops; the skew makes hubs of the first entities.
+// randomTriples draws triples with repeats and loops. A positive skew makes the first entities
+// hubs.
 func randomTriples(rng *rand.Rand, n, entities, relations int, skew bool) []kg.Triple {
 	entity := func() int32 {
 		if skew {
@@ -41,7 +42,7 @@ func randomTriples(rng *rand.Rand, n, entities, relations int, skew bool) []kg.T
 	return triples
 }
 
-// enumeration finds patterns by trying all pairs of entities.
+// enumeration finds patterns by brute force over all pairs of entities.
 type enumeration struct {
 	entities int32
 	train    map[kg.Triple]bool
@@ -88,7 +89,7 @@ func (e enumeration) count(t kg.Triple, c Convention) int {
 	return n
 }
 
-// value follows the definitions word by word.
+// value implements the definitions literally.
 func (e enumeration) value(t kg.Triple, side kg.Side, c Convention) Value {
 	z := e.count(t, c)
 	v := Value{Z: uint64(z)}
@@ -134,7 +135,7 @@ func (e enumeration) union(q kg.Query, candidates []int32) map[kg.Triple]bool {
 	return all
 }
 
-// realGraph opens a benchmark in the folder that MQUINE_DATA names.
+// realGraph opens a benchmark data set in MQUINE_DATA.
 func realGraph(tb testing.TB, name string) *kg.Graph {
 	tb.Helper()
 	dir := os.Getenv("MQUINE_DATA")

@@ -10,39 +10,40 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Index holds the training graph relation by relation. It does not change and is safe for
-// concurrent use. It takes about 8 bytes for a training triple and 12 for each entity of each
-// relation and side.
+// Index holds the training triples by relation. It is immutable and safe for concurrent use. It
+// needs about 8 bytes per training triple, and 12 per relation, side and entity on that side.
 type Index struct {
 	entities  int
 	relations []relation
-	widest    int // most entities on one side of a relation
+	widest    int // the largest number of entities on one side of a relation
 }
 
-// relation holds the distinct training triples of one relation twice: relation[kg.Tail] leads
-// from a head to its tails, relation[kg.Head] from a tail to its heads.
+// relation holds the distinct training triples of a relation twice: relation[kg.Tail] leads from
+// heads to tails, and relation[kg.Head] leads from tails to heads.
 type relation [2]adjacency
 
-// adjacency holds the rows of a sparse matrix. An anchor is the number of its row, and a row
-// holds numbers of rows of the opposite adjacency, in ascending order. Rows are numbered in the
-// order of the entities' identifiers.
+// adjacency is a sparse matrix in CSR (compressed sparse row) form. Its rows are the entities on
+// one side of the relation, in ascending order, and an anchor is a row number. The answers in a row
+// are row numbers of the opposite adjacency, in ascending order.
 type adjacency struct {
 	members
-	starts  []uint32 // row i is answers[starts[i]:starts[i+1]]
-	answers []int32
+	answerStart []uint32 // row i is answers[answerStart[i]:answerStart[i+1]]
+	answers     []int32
 }
 
-func (a *adjacency) row(anchor int32) []int32 { return a.answers[a.starts[anchor]:a.starts[anchor+1]] }
+func (a *adjacency) row(anchor int32) []int32 {
+	return a.answers[a.answerStart[anchor]:a.answerStart[anchor+1]]
+}
 
-// NewIndex indexes the training triples of g. It is an error if g has no training split, or more
-// than 2³² − 1 training triples.
+// NewIndex indexes the training triples of g. It fails if g has no training split or more than
+// 2³² − 1 training triples.
 func NewIndex(g *kg.Graph) (*Index, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {
 		return nil, err
 	}
 	if uint64(len(triples)) > math.MaxUint32 {
-		return nil, errors.New("the training split has more than the 2³² − 1 triples in which Z-patterns can be counted")
+		return nil, errors.New("the training split has more than 2³² − 1 triples, the limit for counting Z-patterns")
 	}
 	x := &Index{entities: g.Entities.Len(), relations: make([]relation, g.Relations.Len())}
 	edges := make([][]edge, len(x.relations))
@@ -76,7 +77,7 @@ func newEdge(from, to int32) edge { return edge(from)<<32 | edge(to) }
 func (e edge) from() int32        { return int32(e >> 32) }
 func (e edge) to() int32          { return int32(e & math.MaxUint32) }
 
-// newRelation sorts and changes edges, which lead from head to tail.
+// newRelation builds a relation from edges from head to tail. It modifies edges.
 func newRelation(edges []edge, entities int) (r relation) {
 	slices.Sort(edges)
 	edges = slices.Compact(edges)
@@ -86,7 +87,7 @@ func newRelation(edges []edge, entities int) (r relation) {
 	}
 	slices.Sort(edges)
 	r[kg.Head] = newAdjacency(edges, entities)
-	// The answers are still entities.
+	// Replace entities by row numbers.
 	for side := range r {
 		for i, e := range r[side].answers {
 			r[side].answers[i], _ = r[1-side].find(e)
@@ -95,7 +96,8 @@ func newRelation(edges []edge, entities int) (r relation) {
 	return r
 }
 
-// newAdjacency returns the rows of sorted distinct edges, with entities for answers.
+// newAdjacency returns the rows of sorted distinct edges. Its answers are entities, not yet row
+// numbers.
 func newAdjacency(edges []edge, entities int) adjacency {
 	anchors := 0
 	for i, e := range edges {
@@ -104,26 +106,26 @@ func newAdjacency(edges []edge, entities int) adjacency {
 		}
 	}
 	ids := make([]int32, 0, anchors)
-	a := adjacency{starts: make([]uint32, 0, anchors+1), answers: make([]int32, len(edges))}
+	a := adjacency{answerStart: make([]uint32, 0, anchors+1), answers: make([]int32, len(edges))}
 	for i, e := range edges {
 		if i == 0 || e.from() != edges[i-1].from() {
 			ids = append(ids, e.from())
-			a.starts = append(a.starts, uint32(i))
+			a.answerStart = append(a.answerStart, uint32(i))
 		}
 		a.answers[i] = e.to()
 	}
-	a.starts = append(a.starts, uint32(len(edges)))
+	a.answerStart = append(a.answerStart, uint32(len(edges)))
 	a.members = newMembers(ids, entities)
 	return a
 }
 
-// members numbers some of the entities in ascending order. The entities are divided into
-// buckets of equal width, about as many as there are members, so that a look-up reads little
-// more than the bounds of one bucket.
+// members numbers a set of entities in ascending order. It divides the range of identifiers into
+// buckets of equal width, about one per member, so that a look-up reads little more than the bounds
+// of a bucket.
 type members struct {
 	ids     []int32
 	shift   uint8
-	buckets []uint32 // bucket i holds the members buckets[i] up to buckets[i+1]
+	buckets []uint32 // the members in bucket i are buckets[i] to buckets[i+1] − 1
 }
 
 func newMembers(ids []int32, entities int) members {
@@ -141,7 +143,7 @@ func newMembers(ids []int32, entities int) members {
 	return m
 }
 
-// find returns the number of an entity and whether it is a member.
+// find returns the number of an entity and reports whether it is a member.
 func (m *members) find(entity int32) (int32, bool) {
 	bucket := uint(entity) >> m.shift
 	if len(m.buckets) == 0 || bucket >= uint(len(m.buckets)-1) {

@@ -6,8 +6,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Patterns yields the Z-patterns of t that the convention counts, by e₂ and then e₃ in ascending
-// order of their identifiers.
+// Patterns yields the Z-patterns of t that the convention counts, in ascending order of e₂ and then
+// e₃.
 func (x *Index) Patterns(t kg.Triple, c Convention) iter.Seq[Pattern] {
 	return func(yield func(Pattern) bool) {
 		r := &x.relations[t.Relation]
@@ -20,7 +20,7 @@ func (x *Index) Patterns(t kg.Triple, c Convention) iter.Seq[Pattern] {
 		ends := heads.row(tail)
 		for _, e2 := range tails.row(head) {
 			middle := heads.row(e2)
-			// Both lists ascend.
+			// Merge the two ascending lists.
 			for i, j := 0, 0; i < len(middle) && j < len(ends); {
 				switch {
 				case middle[i] < ends[j]:

@@ -8,18 +8,19 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// CheckMemory says whether an index of g and the values of so many triples, on so many sides, need more memory
-// than the machine and its limits leave.
+// CheckMemory returns an error if the machine lacks the memory for an index of g and for the values
+// of the given number of triples on the given number of sides.
 func CheckMemory(g *kg.Graph, triples, sides int) error {
 	work := fmt.Sprintf("counting the Z-patterns of %s", g.Name)
 	return proc.CheckMemory(work, "give it more memory", memory(g, triples, sides)...)
 }
 
 func memory(g *kg.Graph, triples, sides int) []proc.Need {
-	// Of a training triple, its edge while the index is made, and two answers.
+	// A training triple needs an edge during construction and two answers.
 	const perTriple = int64(unsafe.Sizeof(edge(0)) + 2*4)
+	const perOrder = 4 // the triples sorted by query
 	return []proc.Need{
 		{For: "index of the training triples", Bytes: perTriple * int64(len(g.Splits[kg.Train]))},
-		{For: "values", Bytes: int64(triples) * (int64(sides)*int64(unsafe.Sizeof(Value{})) + 4)}, // and the order
+		{For: "values", Bytes: int64(triples) * (int64(sides)*int64(unsafe.Sizeof(Value{})) + perOrder)},
 	}
 }

@@ -11,14 +11,15 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// pairs returns a graph of some entities, each the head of so many triples of a relation.
+// pairs returns a graph in which every entity is the head of the same number of triples.
 func pairs(entities, each int) *kg.Graph {
 	g := &kg.Graph{Name: "pairs", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
 	g.Splits[kg.Train] = make([]kg.Triple, 0, entities*each)
 	for e := range entities {
 		g.Entities.Add(strconv.Itoa(e))
 		for i := range each {
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Tail: int32((e + i*i + 1) % entities)})
+			tail := int32((e + i*i + 1) % entities)
+			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Tail: tail})
 		}
 	}
 	return g
@@ -56,7 +57,8 @@ func TestTooLittleMemory(t *testing.T) {
 	g := pairs(100_000, 10)
 	proctest.Leave(t, 40<<20)
 	assert.EqualError(t, CheckMemory(g, 1_000_000, 2),
-		"counting the Z-patterns of pairs needs about 80 MiB of memory (index of the training triples 15 MiB, values 65 MiB), "+
+		"counting the Z-patterns of pairs needs about 80 MiB of memory "+
+			"(index of the training triples 15 MiB, values 65 MiB), "+
 			"and 40 MiB are available (a limit of the test): give it more memory")
 	assert.NoError(t, CheckMemory(g, 1000, 2))
 }

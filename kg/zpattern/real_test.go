@@ -19,8 +19,8 @@ func countCases(values []Value) (n [NumCases]int) {
 	return n
 }
 
-// The published table of cases. It prints 2,679 for WN18RR's neutral cases, which is 2,697 with
-// two digits exchanged: the three add up to the 3,134 test triples.
+// The cases equal the published table, which exchanges two digits of WN18RR's neutral cases: it
+// prints 2,679 instead of 2,697, although the cases add up to the 3,134 test triples.
 func TestPublishedCases(t *testing.T) {
 	for _, want := range []struct {
 		data       string
@@ -43,13 +43,14 @@ func TestPublishedCases(t *testing.T) {
 	}
 }
 
-// The head side is the tail side of the graph with all triples turned round.
+// The head side equals the tail side of the graph with heads and tails exchanged.
 func TestHeadSideIsTheMirror(t *testing.T) {
 	g := realGraph(t, "wn18rr")
 	mirror := &kg.Graph{Name: g.Name, Entities: g.Entities, Relations: g.Relations}
 	for s, triples := range g.Splits {
 		for _, triple := range triples {
-			mirror.Splits[s] = append(mirror.Splits[s], kg.Triple{Head: triple.Tail, Relation: triple.Relation, Tail: triple.Head})
+			triple.Head, triple.Tail = triple.Tail, triple.Head
+			mirror.Splits[s] = append(mirror.Splits[s], triple)
 		}
 	}
 	x, err := NewIndex(g)
@@ -97,8 +98,8 @@ func BenchmarkValues(b *testing.B) {
 	}
 }
 
-// BenchmarkSample draws 256 triples for positives of the training split, each against 256
-// uniform unobserved candidates.
+// BenchmarkSample draws 256 triples for training triples with 256 uniform unobserved candidates
+// each.
 func BenchmarkSample(b *testing.B) {
 	for _, name := range []string{"fb15k-237", "wn18rr"} {
 		b.Run(name, func(b *testing.B) {
@@ -122,7 +123,7 @@ func BenchmarkSample(b *testing.B) {
 				}
 			}
 			s, dst := x.NewSampler(), make([]kg.Triple, 0, k)
-			// The least of several times, so that it is the sampler's and not the machine's.
+			// The minimum of several times excludes most noise of the machine.
 			took := slices.Repeat([]time.Duration{time.Hour}, positives)
 			empty, i := 0, 0
 			b.ReportAllocs()

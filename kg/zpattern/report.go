@@ -8,10 +8,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Schema is the version of the JSON of Report. A change that could break a reader of it changes the number.
+// Schema names the version of Report's JSON. Incompatible changes increase the number.
 const Schema = "mquine.z-stats/1"
 
-// Report counts the triples of a split by their Z-values. The JSON has the fields in this order.
+// Report counts the triples of a split by their Z-values. Its JSON has the fields in this order.
 type Report struct {
 	Schema  string   `json:"schema"`
 	Data    string   `json:"data"`
@@ -20,8 +20,8 @@ type Report struct {
 	// Z counts the triples by n_Z, which is the same on both sides, and RankZ by rank_Z.
 	Z     Histogram   `json:"z"`
 	RankZ []Histogram `json:"rank_z"`
-	// Cases and Relations have an item for each side; Relations also for each relation, including those without
-	// triples.
+	// Cases has an item for each side. Relations has an item for each side and relation, including
+	// relations without triples.
 	Cases     []CaseCounts     `json:"cases"`
 	Relations []RelationCounts `json:"relations"`
 }
@@ -48,7 +48,7 @@ func (c *CaseCounts) add(v Value) {
 	}
 }
 
-// RelationCounts are the CaseCounts of a relation's triples.
+// RelationCounts counts the triples of a relation.
 type RelationCounts struct {
 	Relation string `json:"relation"`
 	CaseCounts
@@ -57,21 +57,21 @@ type RelationCounts struct {
 
 // Histogram counts triples by n_Z or rank_Z.
 type Histogram struct {
-	// Side is the side of the candidates; n_Z has none.
+	// Side is the side of the candidates. It is empty for n_Z, which does not depend on the side.
 	Side    string `json:"side,omitempty"`
 	Largest uint64 `json:"largest"`
 	Bins    []Bin  `json:"bins"`
 }
 
-// Bin counts the triples whose number is From to To: 0, 1, 2–3, 4–7, … The last bin of a histogram has its largest
-// number.
+// Bin counts the triples whose n_Z or rank_Z is From to To. The bins are 0, 1, 2–3, 4–7, and so on
+// up to the bin of the largest value.
 type Bin struct {
 	From uint64 `json:"from"`
 	To   uint64 `json:"to"`
 	N    int    `json:"n"`
 }
 
-// emptyBin returns the bin of the numbers with the given count of binary digits.
+// emptyBin returns the bin of the values with the given number of binary digits.
 func emptyBin(digits int) Bin {
 	if digits == 0 {
 		return Bin{}
@@ -79,7 +79,7 @@ func emptyBin(digits int) Bin {
 	return Bin{From: 1 << (digits - 1), To: 1<<digits - 1}
 }
 
-// String returns the numbers of the bin: "0", "1", "2-3".
+// String returns the range of the bin, such as "0", "1" or "2-3".
 func (b Bin) String() string {
 	if b.From == b.To {
 		return strconv.FormatUint(b.From, 10)

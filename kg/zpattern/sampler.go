@@ -9,47 +9,56 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Sampler draws the triples of Z-sampling (Algorithm 1 of the paper). It belongs to one goroutine
-// and does not allocate once it has met its largest query.
+// Sampler draws the additional positive triples of Z-sampling (Algorithm 1 of the paper). Only one
+// goroutine may use it at a time. It does not allocate after its largest query.
 //
-// For a tail query (h, r, ?) and unobserved candidates t₁, …, t_m, the set S_Z is the union of all
-// triples of all Z-patterns of the candidates, those with e₂ = e₃ included. It has three parts:
+// For a tail query (h, r, ?) and unobserved candidates t₁, …, t_m, the set S_Z is the union of the
+// triples of all Z-patterns of the candidates, including patterns with e₂ = e₃. It has three parts:
 //
 //	(h, r, e₂)    (e₃, r, e₂)    (e₃, r, t_i)
 //
-// They are disjoint. Since (h, r, t_i) is not observed, t_i is no e₂, which divides the last two;
-// and h is no e₃, which divides the first from both. Hence the size of S_Z is the sum of three
-// counts, and a triple of it is found from its number without listing the others.
+// The parts are disjoint. Since (h, r, t_i) is not observed, t_i is not an e₂, so the second and
+// the third part differ. For the same reason h is not an e₃, so the first part differs from both.
+// The size of S_Z is therefore the sum of three counts, and Sample finds a triple of S_Z by its
+// number without listing the others.
 type Sampler struct {
 	index *Index
-	flags []uint8 // of answers
-	// Over the e₃ that lead to a candidate: their numbers of candidates, and of known answers
-	// of the query.
+	flags []uint8 // by answer
+	// candidates counts, for every e₃ that leads to a candidate, its candidates, and shared counts
+	// its known answers of the query.
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
 	first              []int32  // the e₂ of S_Z
-	sums               []uint64 // sums of the triples of the e₃ before and up to each one
-	numbers            []uint64
+	sums               []uint64 // by e₃: the number of triples up to and including its triples
+	numbers            []uint64 // numbers of the drawn triples, ascending
 }
 
-// Flags of an answer of the relation.
+// Flags of an answer.
 const (
 	isKnown uint8 = 1 << iota
 	isCandidate
-	isShared // a known answer that is e₂ of a pattern
+	isShared // a known answer that is the e₂ of a pattern
 )
 
 // NewSampler returns a sampler.
 func (x *Index) NewSampler() *Sampler {
-	return &Sampler{index: x, flags: make([]uint8, x.widest), candidates: newSparse(x.widest), shared: newSparse(x.widest)}
+	return &Sampler{
+		index:      x,
+		flags:      make([]uint8, x.widest),
+		candidates: newSparse(x.widest),
+		shared:     newSparse(x.widest),
+	}
 }
 
-// Sample appends k different triples of S_Z to dst, every set of k with the same probability, and
-// all of S_Z if it has no more than k. It returns dst and the size of S_Z, which is often 0.
+// Sample appends k different triples of S_Z to dst, or all of S_Z if it has at most k. All sets of
+// k triples have the same probability. Sample returns the extended slice and the size of S_Z, which
+// is often 0.
 //
-// The query q with any of the candidates must not be a training triple; Sample panics if it is.
-// Candidates may repeat.
-func (s *Sampler) Sample(dst []kg.Triple, q kg.Query, candidates []int32, k int, rng *rand.Rand) (sample []kg.Triple, size uint64) {
+// Candidates may repeat, but must not be known answers of q in the training split; otherwise Sample
+// panics.
+func (s *Sampler) Sample(
+	dst []kg.Triple, q kg.Query, candidates []int32, k int, rng *rand.Rand,
+) (sample []kg.Triple, size uint64) {
 	from, back := &s.index.relations[q.Relation][q.Side], &s.index.relations[q.Relation][1-q.Side]
 	anchor, ok := from.find(q.Anchor)
 	if !ok {
@@ -79,7 +88,7 @@ func (s *Sampler) Sample(dst []kg.Triple, q kg.Query, candidates []int32, k int,
 	return s.look(dst, q, from, back), size
 }
 
-// mark flags the candidates and counts those of each e₃.
+// mark flags the candidates and counts the candidates of every e₃.
 func (s *Sampler) mark(back *adjacency, candidates []int32) {
 	for _, e := range candidates {
 		t, ok := back.find(e)
@@ -94,6 +103,7 @@ func (s *Sampler) mark(back *adjacency, candidates []int32) {
 	}
 }
 
+// markKnown flags the known answers of the query.
 func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	for _, e2 := range known {
 		if s.flags[e2] != 0 {
@@ -104,8 +114,8 @@ func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	}
 }
 
-// share counts the known answers of each e₃ that leads to a candidate, over whichever of the two
-// sets of edges is smaller: those of the e₃, or those of the known answers.
+// share counts the known answers of every e₃ that leads to a candidate. It reads the edges of the
+// e₃ or the edges of the known answers, whichever are fewer.
 func (s *Sampler) share(from, back *adjacency, known []int32) {
 	middle := s.candidates.used
 	if edges(from, middle) <= edges(back, known) {
@@ -129,7 +139,7 @@ func (s *Sampler) share(from, back *adjacency, known []int32) {
 	}
 }
 
-// edges counts the answers of some anchors.
+// edges returns the total number of answers of the anchors.
 func edges(a *adjacency, anchors []int32) int {
 	n := 0
 	for _, i := range anchors {
@@ -138,7 +148,8 @@ func edges(a *adjacency, anchors []int32) int {
 	return n
 }
 
-// draw sets s.numbers to k different numbers below size, or all of them, in ascending order.
+// draw sets s.numbers to k different numbers below size in ascending order, or to all if size is
+// smaller.
 func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 	switch want := uint64(max(k, 0)); {
 	case size <= want:
@@ -154,7 +165,7 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 			}
 		}
 	default:
-		// Numbers are drawn until k are different; never more at a time than are missing.
+		// Draw as many numbers as are missing, and again after duplicates are removed.
 		for uint64(len(s.numbers)) < want {
 			for range want - uint64(len(s.numbers)) {
 				s.numbers = append(s.numbers, rng.Uint64N(size))
@@ -165,8 +176,8 @@ func (s *Sampler) draw(size uint64, k int, rng *rand.Rand) {
 	}
 }
 
-// look appends the triples of s.numbers to dst. The triples of S_Z are numbered (h, r, e₂) first,
-// then e₃ by e₃ those that lead from it to known answers and candidates.
+// look appends the triples with the numbers s.numbers to dst. The triples (h, r, e₂) have the first
+// numbers. The triples from each e₃ to known answers and candidates follow, one e₃ after another.
 func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.Triple {
 	numbers := s.numbers
 	for len(numbers) > 0 && numbers[0] < uint64(len(s.first)) {
@@ -195,7 +206,7 @@ func (s *Sampler) look(dst []kg.Triple, q kg.Query, from, back *adjacency) []kg.
 	return dst
 }
 
-// triple returns the triple that joins an anchor and an answer as q does.
+// triple returns the triple of an anchor and an answer with the side and relation of q.
 func triple(q kg.Query, anchor, answer int32) kg.Triple {
 	if q.Side == kg.Tail {
 		return kg.Triple{Head: anchor, Relation: q.Relation, Tail: answer}
@@ -203,7 +214,7 @@ func triple(q kg.Query, anchor, answer int32) kg.Triple {
 	return kg.Triple{Head: answer, Relation: q.Relation, Tail: anchor}
 }
 
-// reset forgets a query.
+// reset clears the state of a query.
 func (s *Sampler) reset() {
 	for _, t := range s.marked {
 		s.flags[t] = 0

@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// unobserved draws candidates, some of them twice.
+// unobserved draws unobserved candidates, some of them twice.
 func unobserved(rng *rand.Rand, e enumeration, q kg.Query, m int) []int32 {
 	var candidates []int32
 	for range 20 * m {
@@ -24,7 +24,8 @@ func unobserved(rng *rand.Rand, e enumeration, q kg.Query, m int) []int32 {
 	return candidates
 }
 
-// With room for all of S_Z the sampler returns S_Z, and with less a subset of k; the size is exact.
+// The sampler returns all of S_Z if k is large enough, and k of its triples otherwise. The size is
+// exact.
 func TestSampleReturnsTheSet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	sizes := map[bool]int{}
@@ -60,7 +61,7 @@ func TestSampleReturnsTheSet(t *testing.T) {
 	assert.Greater(t, sizes[false], 100)
 }
 
-// How often each triple of S_Z is drawn, by a chi-square test, for sets of different shape.
+// Sample draws all triples of S_Z equally often, by a chi-square test on sets of different shapes.
 func TestSampleIsUniform(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	const entities = 40
@@ -74,7 +75,9 @@ func TestSampleIsUniform(t *testing.T) {
 	require.NoError(t, err)
 	brute, s := enumerate(g), x.NewSampler()
 	tested := 0
-	for _, q := range []kg.Query{{Anchor: 1}, {Anchor: 3}, {Anchor: 6}, {Side: kg.Head, Anchor: 2}, {Side: kg.Head, Anchor: 5}} {
+	for _, q := range []kg.Query{
+		{Anchor: 1}, {Anchor: 3}, {Anchor: 6}, {Side: kg.Head, Anchor: 2}, {Side: kg.Head, Anchor: 5},
+	} {
 		candidates := unobserved(rng, brute, q, 6)
 		all := brute.union(q, candidates)
 		n := len(all)
@@ -95,7 +98,7 @@ func TestSampleIsUniform(t *testing.T) {
 				d := float64(counts[edge]) - expected
 				chi += d * d / expected
 			}
-			// Draws without replacement vary less by (n−k)/(n−1).
+			// Draws without replacement have a smaller variance, by the factor (n−k)/(n−1).
 			chi *= float64(n-1) / float64(n-k)
 			p := distuv.ChiSquared{K: float64(n - 1)}.Survival(chi)
 			assert.Greater(t, p, 1e-3, "%+v, k = %d of %d: chi-square %.1f", q, k, n, chi)

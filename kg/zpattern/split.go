@@ -10,19 +10,19 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// SplitValues are the values of all triples of a split.
+// SplitValues holds the values of all triples of a split.
 type SplitValues struct {
 	Graph      *kg.Graph
 	Split      kg.Split
 	Sides      []kg.Side
 	Convention Convention
-	// Values has the values on each of Sides, in the order of the triples.
+	// Values has a slice for each of Sides, in the order of the triples.
 	Values [][]Value
 }
 
-// NewSplitValues computes the values of a split of g on some sides, at least one, as Values does. It refuses what does
-// not fit into the memory. If progress is not nil, it is called with the index of the side that is being counted, and
-// the part of this side's work that is done.
+// NewSplitValues computes the values of a split of g on at least one side with [Index.Values]. It
+// fails if the memory is too small ([CheckMemory]). If progress is not nil, NewSplitValues calls it
+// with the index of the current side and the amount of this side's work that is done.
 func NewSplitValues(
 	ctx context.Context, g *kg.Graph, split kg.Split, sides []kg.Side, c Convention, threads int,
 	progress func(side int, done, total int64),
@@ -53,10 +53,10 @@ func NewSplitValues(
 	return s, nil
 }
 
-// Write writes a line for each side and triple, its fields separated by tabs: side, head, relation, tail, z, rank_z and
-// case, which the first line names.
+// Write writes tab-separated values with a header: side, head, relation, tail, z, rank_z and case.
+// Each line has the value of a triple on one side.
 func (s *SplitValues) Write(w io.Writer) error {
-	lines := bufio.NewWriter(w) // it keeps the first error for Flush
+	lines := bufio.NewWriter(w) // keeps its first error for Flush
 	write := func(fields ...string) { _, _ = lines.WriteString(strings.Join(fields, "\t") + "\n") }
 	write("side", "head", "relation", "tail", "z", "rank_z", "case")
 	g := s.Graph

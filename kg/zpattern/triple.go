@@ -7,10 +7,11 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TripleSchema is the version of the JSON of TripleReport. A change that could break a reader of it changes the number.
+// TripleSchema names the version of TripleReport's JSON. Incompatible changes increase the number.
 const TripleSchema = "mquine.z-show/1"
 
-// TripleReport tells how a triple, known or not, is exposed to the Z-paradox. The JSON has the fields in this order.
+// TripleReport describes the exposure of a triple, known or not, to the Z-paradox. Its JSON has the
+// fields in this order.
 type TripleReport struct {
 	Schema     string     `json:"schema"`
 	Data       string     `json:"data"`
@@ -18,12 +19,12 @@ type TripleReport struct {
 	Head       string     `json:"head"`
 	Relation   string     `json:"relation"`
 	Tail       string     `json:"tail"`
-	// Splits are those that have the triple.
+	// Splits lists the splits with the triple.
 	Splits []kg.Split `json:"splits"`
 	Z      uint64     `json:"z"`
 	// Sides has the rank of the Z-value among the candidates of each side, tail first.
 	Sides []SideRank `json:"sides"`
-	// Patterns are the first ones, in the order of the graph's entities.
+	// Patterns lists the first patterns, in the order of their entities' identifiers.
 	Patterns []PatternLabels `json:"patterns"`
 }
 
@@ -34,13 +35,13 @@ type SideRank struct {
 	Case  Case   `json:"case"`
 }
 
-// PatternLabels is a Pattern in labels.
+// PatternLabels is a Pattern with labels.
 type PatternLabels struct {
 	E2 string `json:"e2"`
 	E3 string `json:"e3"`
 }
 
-// NewTripleReport describes a triple in the identifiers of g, with as many of its patterns as limit allows.
+// NewTripleReport describes a triple of g and lists at most limit of its patterns.
 func NewTripleReport(ctx context.Context, g *kg.Graph, t kg.Triple, c Convention, limit int) (*TripleReport, error) {
 	x, err := NewIndex(g)
 	if err != nil {

@@ -14,14 +14,18 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Values returns n_Z and rank_Z of triples among the candidates of one side, in the order of the
-// triples. Threads bounds the threads, 0 takes one for each processor; values do not depend on
-// it. It returns ctx's error soon after ctx ends. If progress is not nil, it is called about five
-// times a second from one goroutine, with the part of the work that is done.
+// Values returns n_Z and rank_Z of every triple among the candidates of one side, in the order of
+// the triples. It uses at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not
+// depend on their number. Values returns ctx's error soon after ctx ends. If progress is not nil,
+// Values calls it from one goroutine, about five times a second, with the amount of work that is
+// done.
 //
-// A distinct query costs at most two readings of its relation's training triples: a row of
+// A distinct query reads the training triples of its relation at most twice, because a row of
 // A·Aᵀ·A is two products of a sparse vector with a sparse matrix.
-func (x *Index) Values(ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int, progress func(done, total int64)) ([]Value, error) {
+func (x *Index) Values(
+	ctx context.Context, triples []kg.Triple, side kg.Side, c Convention, threads int,
+	progress func(done, total int64),
+) ([]Value, error) {
 	queries, order, err := x.group(triples, side)
 	if err != nil {
 		return nil, err
@@ -60,21 +64,22 @@ func (x *Index) Values(ctx context.Context, triples []kg.Triple, side kg.Side, c
 	return values, ctx.Err()
 }
 
-// cost is a measure of the time for a query of relation r.
+// cost estimates the work of a query of relation r, in arbitrary units.
 func (x *Index) cost(r int32) int64 { return int64(len(x.relations[r][kg.Tail].answers)) + 1 }
 
-// query is a distinct query; its triples are order[first:last] of group.
+// query is a distinct query. Its triples are order[first:last].
 type query struct {
 	kg.Query
 	first, last int
 }
 
-// group returns the distinct queries of triples, and the triples in the order of their queries.
+// group returns the distinct queries of triples, and the indices of the triples ordered by query.
 func (x *Index) group(triples []kg.Triple, side kg.Side) (queries []query, order []int32, err error) {
 	order = make([]int32, len(triples))
 	for i, t := range triples {
-		if uint(t.Head) >= uint(x.entities) || uint(t.Tail) >= uint(x.entities) || uint(t.Relation) >= uint(len(x.relations)) {
-			return nil, nil, fmt.Errorf("triple %v is outside the graph's %d entities and %d relations", t, x.entities, len(x.relations))
+		n, m := uint(x.entities), uint(len(x.relations))
+		if uint(t.Head) >= n || uint(t.Tail) >= n || uint(t.Relation) >= m {
+			return nil, nil, fmt.Errorf("triple %v is outside the graph's %d entities and %d relations", t, n, m)
 		}
 		order[i] = int32(i)
 	}
@@ -97,8 +102,8 @@ func (x *Index) group(triples []kg.Triple, side kg.Side) (queries []query, order
 type counter struct {
 	index      *Index
 	convention Convention
-	middle     sparse // over the anchors e₃: how many e₂ they share with the query's anchor
-	end        sparse // over the answers: their Z-values
+	middle     sparse // by anchor e₃: the number of e₂ that it shares with the query's anchor
+	end        sparse // by answer: its Z-value
 	thresholds []uint32
 	tally      []int
 }
@@ -107,7 +112,7 @@ func newCounter(x *Index, c Convention) *counter {
 	return &counter{index: x, convention: c, middle: newSparse(x.widest), end: newSparse(x.widest)}
 }
 
-// value fills in the values of the triples of a query, those of the given indices.
+// value computes the values of the triples of a query, which have the given indices.
 func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Value) {
 	defer w.end.clear()
 	from, back := &w.index.relations[q.Relation][q.Side], &w.index.relations[q.Relation][1-q.Side]
@@ -130,8 +135,8 @@ func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Va
 	slices.Sort(w.thresholds)
 	w.thresholds = slices.Compact(w.thresholds)
 
-	// tally[2i+1] counts the candidates with the Z-value thresholds[i], tally[2i] those between
-	// it and the threshold before.
+	// tally[2i+1] counts the candidates with the Z-value thresholds[i]. tally[2i] counts the
+	// candidates between that and the previous threshold.
 	w.tally = append(w.tally[:0], make([]int, 2*len(w.thresholds)+1)...)
 	for _, t := range known {
 		w.end.values[t] = 0
@@ -158,6 +163,7 @@ func (w *counter) value(q kg.Query, triples []kg.Triple, of []int32, values []Va
 	}
 }
 
+// place returns the index in the tally of a Z-value.
 func (w *counter) place(z uint32) int {
 	i, found := slices.BinarySearch(w.thresholds, z)
 	if found {
@@ -166,8 +172,8 @@ func (w *counter) place(z uint32) int {
 	return 2 * i
 }
 
-// count adds the Z-values of all answers of an anchor with the given known answers to w.end. The
-// sums fit 32 bits, because they count training triples of the relation.
+// count adds to w.end the Z-values of all answers of an anchor with the given known answers. The
+// sums fit in 32 bits, because a Z-value is at most the number of training triples.
 func (w *counter) count(from, back *adjacency, known []int32) {
 	for _, e2 := range known {
 		for _, e3 := range back.row(e2) {
@@ -184,7 +190,7 @@ func (w *counter) count(from, back *adjacency, known []int32) {
 	if w.convention == Paper {
 		return
 	}
-	// A pattern with e₂ = e₃ has a loop in the middle.
+	// Subtract the patterns with e₂ = e₃, which have a loop in the middle.
 	for _, e2 := range known {
 		e3, ok := from.find(back.ids[e2])
 		if !ok {
@@ -202,7 +208,7 @@ func (w *counter) count(from, back *adjacency, known []int32) {
 // sparse is a vector that is mostly 0.
 type sparse struct {
 	values []uint32
-	used   []int32 // where a value is not 0, and perhaps where it was
+	used   []int32 // indices of all values that are or were not 0
 }
 
 func newSparse(n int) sparse { return sparse{values: make([]uint32, n)} }

@@ -2,6 +2,7 @@ package zpattern
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,7 +13,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Every triple that can be formed, known or not, on both sides, in both conventions.
+// The values of all possible triples, on both sides and in both conventions, agree with brute
+// force.
 func TestValuesAgreeWithEnumeration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	cases := map[Case]int{}
@@ -25,7 +27,8 @@ func TestValuesAgreeWithEnumeration(t *testing.T) {
 		var all []kg.Triple
 		for h := range int32(entities) {
 			for range 3 {
-				all = append(all, kg.Triple{Head: h, Relation: rng.Int32N(int32(relations)), Tail: rng.Int32N(int32(entities))})
+				r, tail := rng.Int32N(int32(relations)), rng.Int32N(int32(entities))
+				all = append(all, kg.Triple{Head: h, Relation: r, Tail: tail})
 			}
 		}
 		all = append(all, g.Splits[kg.Train]...)
@@ -34,7 +37,8 @@ func TestValuesAgreeWithEnumeration(t *testing.T) {
 				values, err := x.Values(t.Context(), all, side, c, 1+trial%3, nil)
 				require.NoError(t, err)
 				for i, triple := range all {
-					require.Equal(t, brute.value(triple, side, c), values[i], "%v on side %v, %v, graph %v", triple, side, c, g.Splits[kg.Train])
+					require.Equal(t, brute.value(triple, side, c), values[i],
+						"%v on side %v, %v, graph %v", triple, side, c, g.Splits[kg.Train])
 					cases[values[i].Case]++
 				}
 			}
@@ -67,8 +71,8 @@ func TestPatternsAgreeWithEnumeration(t *testing.T) {
 	assert.Greater(t, listed, 1000)
 }
 
-// In a complete bipartite graph every training triple is the middle of a pattern, which is the
-// most that a Z-value can be.
+// In a complete bipartite graph, every training triple is the middle of a pattern, so the Z-value
+// has its largest possible value.
 func TestLargestValue(t *testing.T) {
 	const n = 300
 	var train []kg.Triple
@@ -94,7 +98,7 @@ func TestValuesOfNothing(t *testing.T) {
 	values, err := x.Values(t.Context(), nil, kg.Tail, Paper, 0, nil)
 	require.NoError(t, err)
 	assert.Empty(t, values)
-	// Relation 1 has no training triple: all candidates are equal.
+	// Relation 1 has no training triples, so all candidates have the Z-value 0.
 	values, err = x.Values(t.Context(), []kg.Triple{{Head: 3, Relation: 1, Tail: 4}}, kg.Head, Paper, 0, nil)
 	require.NoError(t, err)
 	assert.Equal(t, []Value{{Rank: 12, Case: Neutral}}, values)
@@ -118,6 +122,6 @@ func TestValuesStopWhenCancelled(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	assert.Equal(t, []string{"paper", "definition", "Convention(2)"}, []string{Paper.String(), Definition.String(), NumConventions.String()})
-	assert.Equal(t, []string{"easy", "neutral", "hard", "Case(3)"}, []string{Easy.String(), Neutral.String(), Hard.String(), NumCases.String()})
+	assert.Equal(t, "paper definition Convention(2)", fmt.Sprint(Paper, Definition, NumConventions))
+	assert.Equal(t, "easy neutral hard Case(3)", fmt.Sprint(Easy, Neutral, Hard, NumCases))
 }

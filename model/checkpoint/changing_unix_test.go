@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// meddling is a context that calls do when it is looked at for the n-th time.
+// meddling is a context that calls do at the n-th check of the context.
 type meddling struct {
 	context.Context
 	n     int64
@@ -34,8 +34,8 @@ func (m meddling) Err() error {
 	return nil
 }
 
-// TestChangingFile changes a file with parameters at every place at which opening, looking into and saving
-// a checkpoint can be stopped. Each ends with the sentence that says so, then or when it is verified.
+// TestChangingFile changes a file with parameters at every point at which Open, Inspect and Save
+// check their context. Each must report the change, at once or when verified.
 func TestChangingFile(t *testing.T) {
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 16, Entities: 2000, Relations: 2}, counting())
 	dir := filepath.Join(t.TempDir(), "ckpt")
@@ -132,8 +132,8 @@ func checkChangingFile(t *testing.T, path string, contents []byte) {
 	}
 }
 
-// TestFileThatKeepsChanging opens checkpoints while another goroutine cuts and writes their files, at no
-// moment in particular.
+// TestFileThatKeepsChanging opens checkpoints while another goroutine truncates and writes their
+// files at random moments.
 func TestFileThatKeepsChanging(t *testing.T) {
 	mquine, rotate := filepath.Join(t.TempDir(), "ckpt"), rotateSmall().write(t)
 	require.NoError(t, toy(t).save(mquine))

@@ -1,21 +1,15 @@
 // Package checkpoint reads and writes trained models.
 //
-// The format mquine/1 is a folder of three files:
+// A checkpoint in the format mquine/1 is a folder of three files:
 //
-//	model.safetensors   the parameters, float32, with the names and shapes of model.Parameters
+//	model.safetensors   float32 parameters, with the names and shapes of model.Parameters
 //	entities.tsv        the labels of the entities: lines id<TAB>label
 //	relations.tsv       the labels of the relations
 //
-// The metadata of model.safetensors, all text, must have "format" (mquine/1), "model" (a name
-// that package model knows), "dim" (the model's dimension d, decimal) and "dataset" (the name of
-// the data set that the model was trained on). "gamma", "embedding_range" and "modulus", decimal,
-// are the fields of model.Config with these names, which some models need. "entities_sha256" and
-// "relations_sha256", hex, are the hashes of the vocabulary files and "parameters_sha256" is the checksum
-// of the parameters: the SHA-256 of the SHA-256 of each MiB of every tensor, in the order of model.Parameters,
-// row-major and little-endian. Save writes these three, and Open checks them where they are present.
-// Everything else is kept as it is.
+// docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint also reads the
+// folders that the RotatE repository's training code writes (format rotate).
 //
-// The format rotate is the folder that the RotatE repository's training writes (rotate.go).
+// Begin with [Open] and [Save]. [Inspect] looks into damaged checkpoints.
 package checkpoint
 
 import (
@@ -37,46 +31,46 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Checkpoint is an open checkpoint: a model with the labels that its rows stand for.
+// Checkpoint is an open checkpoint: a model with the labels of its entities and relations.
 type Checkpoint struct {
-	// Path is the folder.
+	// Path is the folder of the checkpoint.
 	Path string
-	// Format is the format of the folder: mquine/1 or rotate.
+	// Format is mquine/1 or rotate.
 	Format string
-	// Model has the parameters. They are the mapped files, so that it must not be used after Close. A
-	// program that writes to the files while they are open changes the model: Verify tells. One that
-	// truncates them makes reading the model fail: rank.Run, rank.Predict and Save then return an error,
-	// but a goroutine of your own that reads the parameters ends the process, as with any mapped file.
+	// Model has the parameters. They are memory-mapped files, so do not use Model after Close. A
+	// program that writes to the files changes the model; Verify detects that. A program that
+	// truncates them makes reads of the model fail. rank.Run, rank.Predict and Save then return an
+	// error. Any other read of the parameters crashes the process, as with every mapped file.
 	Model               model.Model
 	Entities, Relations *kg.Vocabulary
-	// VocabularyDir is the folder that the vocabularies were read from, which need not be Path.
+	// VocabularyDir is the folder of the vocabularies, which may differ from Path.
 	VocabularyDir string
-	// Dataset is the name of the data set that the model was trained on.
+	// Dataset names the data set that the model was trained on.
 	Dataset string
-	// Metadata has all that the folder says of the model as text; do not modify it.
+	// Metadata holds the metadata of the files, as text. Do not modify it.
 	Metadata map[string]string
 
 	source *source
 }
 
-// Option changes what Open does.
+// Option is an option of Open.
 type Option func(*options)
 
 type options struct {
 	vocabulary string
 }
 
-// VocabularyFolder names the folder with the vocabularies of a checkpoint that has none itself:
-// entities.dict and relations.dict, or entities.tsv and relations.tsv. A checkpoint that has
-// vocabularies must have the same.
+// VocabularyFolder names the folder with the vocabularies of a checkpoint that has none:
+// entities.dict and relations.dict, or entities.tsv and relations.tsv. If the checkpoint has
+// vocabularies, they must be the same.
 func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
 
-// Open opens the checkpoint in the folder dir. What it returns is whole: the parameters have the
-// model's names and shapes, every one of them is finite, and the vocabularies have one label for
-// each row. An error is one sentence that says what is wrong and in which file; Inspect looks into
-// checkpoints that Open refuses.
+// Open opens the checkpoint in the folder dir and checks it: the parameters have the model's names
+// and shapes, every parameter is finite, and the vocabularies have one label for each row. An error
+// names the file and what is wrong with it.
 //
-// What is computed with the checkpoint holds only if Verify, called afterwards, returns no error.
+// Results that were computed with the checkpoint are valid only if Verify, called afterwards,
+// returns nil.
 func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) {
 	var o options
 	for _, option := range with {
@@ -88,21 +82,21 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 	}
 	c := &Checkpoint{Path: dir, Format: format.name, Metadata: src.metadata, source: src}
 	if err := format.read(c, ctx, o); err != nil {
-		err = cmp.Or(src.verify(ctx), err) // a file that is being written may look damaged
+		err = cmp.Or(src.verify(ctx), err) // a file may look damaged while another program writes it
 		_ = src.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// format is a kind of checkpoint.
+// format is a checkpoint format.
 type format struct {
 	name string
-	// marker is the file that tells a folder of this format.
+	// marker is the file by which a folder of this format is recognised.
 	marker string
-	// open opens and marks the files with parameters, and checks no more than that they can be read.
+	// open opens and marks the files with parameters. It checks only that they can be read.
 	open func(ctx context.Context, dir string) (*source, error)
-	// read fills in a checkpoint whose files are open.
+	// read completes a checkpoint whose files are open.
 	read func(c *Checkpoint, ctx context.Context, o options) error
 }
 
@@ -111,13 +105,14 @@ var formats = []format{
 	{rotateName, rotateEntities, openRotate, (*Checkpoint).readRotate},
 }
 
-// source is the files with a checkpoint's parameters.
+// source holds the open files with the parameters of a checkpoint.
 type source struct {
-	// path is the file, or the folder if there are several.
+	// path is the file, or the folder if there are several files.
 	path     string
 	metadata map[string]string
 	tensors  []tensor
-	// files are in the order in which they are hashed, marked before their first use; nil once closed.
+	// files are in the order of hashing, and marked before their first use. Close sets files to
+	// nil.
 	files []mappedFile
 }
 
@@ -141,7 +136,7 @@ type tensor struct {
 	values            []float32 // nil unless float32
 }
 
-// openSource finds out the format of the folder dir and opens its parameters.
+// openSource recognises the format of the folder dir and opens its parameters.
 func openSource(ctx context.Context, dir string) (format, *source, error) {
 	type opened struct {
 		format
@@ -162,7 +157,7 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	case err != nil:
 		return format{}, nil, fmt.Errorf("opening checkpoint: %w", err)
 	case !info.IsDir():
-		return format{}, nil, fmt.Errorf("%s is not a folder: a checkpoint is named by the folder that holds its files", dir)
+		return format{}, nil, fmt.Errorf("%s is not a folder: give the folder of the checkpoint", dir)
 	}
 	var markers []string
 	for _, f := range formats {
@@ -175,7 +170,7 @@ func openFolder(ctx context.Context, dir string) (format, *source, error) {
 	return format{}, nil, fmt.Errorf("%s is not a checkpoint: it has no %s", dir, strings.Join(markers, " and no "))
 }
 
-// sha256 returns the hash of the files' contents, one after the other, in hex.
+// sha256 returns the hash of the files' contents, one after another, in hex.
 func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	if s.files == nil {
 		panic("checkpoint: SHA256 after Close")
@@ -193,8 +188,9 @@ func (s *source) sha256(ctx context.Context) (_ string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// verify returns an error if a file was changed since it was opened. The file that was opened first comes
-// last, so that it held while the others were in use.
+// verify returns an error if a file was changed since it was opened. It goes through the files in
+// the reverse order of opening, so the periods in which the files are known to be unchanged are
+// nested.
 func (s *source) verify(ctx context.Context) error {
 	if s.files == nil {
 		panic("checkpoint: Verify after Close")
@@ -207,7 +203,7 @@ func (s *source) verify(ctx context.Context) error {
 	return nil
 }
 
-// closeAfter closes the source if the caller ends with an error.
+// closeAfter closes the source if *err is not nil. Defer it.
 func (s *source) closeAfter(err *error) {
 	if *err != nil {
 		_ = s.Close()
@@ -223,8 +219,8 @@ func (s *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// build makes the model of c from its files, once the vocabularies are known. named says what the
-// numbers of rows are compared with.
+// build makes the model of c from its files, after the vocabularies are known. named describes the
+// expected sizes for errors.
 func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) error {
 	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
 	parameters, err := model.Parameters(config)
@@ -248,7 +244,8 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 				t.path, p.Name, t.shape, config.Model, named, dims)
 		}
 		if t.values == nil {
-			return fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: convert it to float32 and save it again", t.path, t.name, t.dtype)
+			return fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: "+
+				"convert it to float32 and save it again", t.path, t.name, t.dtype)
 		}
 		if err := checkFinite(ctx, t.path+": ", p, t.values); err != nil {
 			return err
@@ -261,16 +258,17 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	return nil
 }
 
-// SHA256 returns, in hex, the SHA-256 of model.safetensors, or of the tables of a rotate folder, the
-// entities' and then the relations'. It must come before Close, and before Verify, which covers it too.
+// SHA256 returns the SHA-256 of model.safetensors in hex or, for a rotate folder, of the entities'
+// table followed by the relations' table. Call it before Close, and before Verify, which then
+// covers its result.
 func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.source.sha256(ctx) }
 
-// Verify returns an error if another program changed a file with parameters since Open. It is one sentence
-// that names the file. If the files changed during a computation, its results belong to no checkpoint, so call Verify
-// after the last use of Model, and show or keep results only if it returns nil. It reads all parameters
-// once more. A file that is replaced by another of the same name, as by Replace, has not changed: Model
-// still has the old one.
+// Verify returns an error that names the file if another program changed a file with parameters
+// since Open. Results from changing files belong to no checkpoint. Call Verify after the last use
+// of Model, and show or keep results only if it returns nil. It reads all parameters once more.
+// Replacing a file by another file of the same name, as Replace does, is not a change: Model still
+// has the old file.
 func (c *Checkpoint) Verify(ctx context.Context) error { return c.source.verify(ctx) }
 
-// Close gives the memory of the parameters back.
+// Close releases the memory of the parameters.
 func (c *Checkpoint) Close() error { return c.source.Close() }

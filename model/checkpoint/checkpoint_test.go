@@ -28,7 +28,8 @@ func TestOpen(t *testing.T) {
 	assert.Equal(t, f.metadata, c.Metadata)
 	assert.Equal(t, []string{"annie", "bob", "carla"}, c.Entities.Labels())
 	assert.Equal(t, []string{"likes", "knows"}, c.Relations.Labels())
-	want := [][]float32{f.values["entity"], f.values["relation.head"], f.values["relation.tail"], f.values["relation.cross"]}
+	want := [][]float32{f.values["entity"], f.values["relation.head"], f.values["relation.tail"],
+		f.values["relation.cross"]}
 	assert.Equal(t, want, c.Model.Tensors(), "in the model's order, not the file's")
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(f.parameters(t))), sha256Of(t, c))
 	require.NoError(t, c.Verify(t.Context()))
@@ -66,32 +67,55 @@ func TestOpenRefuses(t *testing.T) {
 		file    string // that the message names
 		message string
 	}{
-		"no metadata":         {func(f *folder) { f.metadata = map[string]string{} }, parametersName, `the metadata lack "format", which format mquine/1 requires`},
-		"no model":            {func(f *folder) { delete(f.metadata, "model") }, parametersName, `the metadata lack "model"`},
-		"no dim":              {func(f *folder) { delete(f.metadata, "dim") }, parametersName, `the metadata lack "dim"`},
-		"γ not a number":      {set("model", "transe-l1", "gamma", "twelve"), parametersName, `metadata "gamma" is "twelve", which is not a number`},
-		"modulus negative":    {set("model", "protate", "embedding_range", "1", "modulus", "-0.5"), parametersName, "modulus is -0.5: it must be from 0"},
-		"γ infinite":          {set("model", "transe-l1", "gamma", "Inf"), parametersName, "gamma is +Inf: it must be from"},
-		"no data set":         {func(f *folder) { f.metadata["dataset"] = "" }, parametersName, `the metadata lack "dataset"`},
-		"later format":        {func(f *folder) { f.metadata = map[string]string{"format": "mquine/2"} }, parametersName, `format "mquine/2" is unknown: this version of mquine reads mquine/1`},
-		"unknown model":       {func(f *folder) { f.metadata["model"] = "mqueen" }, parametersName, `unknown model "mqueen"`},
-		"dim not a number":    {func(f *folder) { f.metadata["dim"] = "two" }, parametersName, `metadata "dim" is "two", which is not a dimension`},
-		"dim 0":               {func(f *folder) { f.metadata["dim"] = "0" }, parametersName, "out of range"},
-		"dim huge":            {func(f *folder) { f.metadata["dim"] = "3037000500" }, parametersName, "out of range"},
-		"dim of another size": {func(f *folder) { f.metadata["dim"] = "3" }, parametersName, `tensor "entity" has shape [3 3], and mquine with d = 3, 3 entities (entities.tsv) and 2 relations (relations.tsv) needs [3 6]`},
-		"model without cross": {func(f *folder) { f.metadata["model"] = "mquade" }, parametersName, `tensor "relation.cross" is not one of model mquade`},
-		"tensor missing":      {func(f *folder) { f.names = f.names[1:] }, parametersName, `tensor "relation.cross" of model mquine is missing`},
-		"tensor transposed":   {func(f *folder) { f.shapes["relation.head"] = []int{2, 4} }, parametersName, `tensor "relation.head" has shape [2 4]`},
-		"NaN":                 {func(f *folder) { f.values["entity"][7] = nan }, parametersName, `tensor "entity" has NaN in row 2, column 1 (counted from 0)`},
-		"infinity":            {func(f *folder) { f.values["relation.tail"][6] = inf }, parametersName, `tensor "relation.tail" has -Inf in row 1, column 2 (counted from 0)`},
-		"entity too few":      {func(f *folder) { f.entities = "0\ta\n1\tb\n" }, parametersName, `tensor "entity" has shape [3 3], and mquine with d = 2, 2 entities (entities.tsv)`},
-		"relation too many":   {func(f *folder) { f.relations += "2\thates\n" }, parametersName, "3 relations (relations.tsv) needs [3 2 2]"},
-		"no entities":         {func(f *folder) { f.entities = "" }, parametersName, "0 entities (entities.tsv)"},
-		"label twice":         {func(f *folder) { f.entities = "0\ta\n1\tb\n2\ta\n" }, entitiesName + ":3", `label "a" again`},
-		"identifier twice":    {func(f *folder) { f.relations = "0\ta\n0\tb\n" }, relationsName + ":2", "identifier 0 again"},
-		"vocabulary cut":      {func(f *folder) { f.entities = "0\ta\n1" }, entitiesName + ":2", "identifier and label"},
-		"other entities":      {func(f *folder) { f.metadata["entities_sha256"] = strings.Repeat("0", 64) }, entitiesName, "is not the file that model.safetensors was saved with (SHA-256 "},
-		"other relations":     {func(f *folder) { f.metadata["relations_sha256"] = "x" }, relationsName, "not x): restore it, or save the checkpoint again"},
+		"no metadata": {func(f *folder) { f.metadata = map[string]string{} }, parametersName,
+			`the metadata lack "format", which format mquine/1 requires`},
+		"no model": {func(f *folder) { delete(f.metadata, "model") }, parametersName,
+			`the metadata lack "model"`},
+		"no dim": {func(f *folder) { delete(f.metadata, "dim") }, parametersName,
+			`the metadata lack "dim"`},
+		"γ not a number": {set("model", "transe-l1", "gamma", "twelve"), parametersName,
+			`metadata "gamma" is "twelve", which is not a number`},
+		"modulus negative": {set("model", "protate", "embedding_range", "1", "modulus", "-0.5"), parametersName,
+			"modulus is -0.5: it must be from 0"},
+		"γ infinite": {set("model", "transe-l1", "gamma", "Inf"), parametersName,
+			"gamma is +Inf: it must be from"},
+		"no data set": {func(f *folder) { f.metadata["dataset"] = "" }, parametersName,
+			`the metadata lack "dataset"`},
+		"later format": {func(f *folder) { f.metadata = map[string]string{"format": "mquine/2"} },
+			parametersName, `format "mquine/2" is unknown: this version of mquine reads mquine/1`},
+		"unknown model": {func(f *folder) { f.metadata["model"] = "mqueen" }, parametersName,
+			`unknown model "mqueen"`},
+		"dim not a number": {func(f *folder) { f.metadata["dim"] = "two" }, parametersName,
+			`metadata "dim" is "two", which is not a dimension`},
+		"dim 0":    {func(f *folder) { f.metadata["dim"] = "0" }, parametersName, "out of range"},
+		"dim huge": {func(f *folder) { f.metadata["dim"] = "3037000500" }, parametersName, "out of range"},
+		"dim of another size": {func(f *folder) { f.metadata["dim"] = "3" }, parametersName,
+			`tensor "entity" has shape [3 3], and mquine with d = 3, 3 entities (entities.tsv) and 2 relations (relations.tsv) needs [3 6]`},
+		"model without cross": {func(f *folder) { f.metadata["model"] = "mquade" }, parametersName,
+			`tensor "relation.cross" is not one of model mquade`},
+		"tensor missing": {func(f *folder) { f.names = f.names[1:] }, parametersName,
+			`tensor "relation.cross" of model mquine is missing`},
+		"tensor transposed": {func(f *folder) { f.shapes["relation.head"] = []int{2, 4} }, parametersName,
+			`tensor "relation.head" has shape [2 4]`},
+		"NaN": {func(f *folder) { f.values["entity"][7] = nan }, parametersName,
+			`tensor "entity" has NaN in row 2, column 1 (counted from 0)`},
+		"infinity": {func(f *folder) { f.values["relation.tail"][6] = inf }, parametersName,
+			`tensor "relation.tail" has -Inf in row 1, column 2 (counted from 0)`},
+		"entity too few": {func(f *folder) { f.entities = "0\ta\n1\tb\n" }, parametersName,
+			`tensor "entity" has shape [3 3], and mquine with d = 2, 2 entities (entities.tsv)`},
+		"relation too many": {func(f *folder) { f.relations += "2\thates\n" }, parametersName,
+			"3 relations (relations.tsv) needs [3 2 2]"},
+		"no entities": {func(f *folder) { f.entities = "" }, parametersName, "0 entities (entities.tsv)"},
+		"label twice": {func(f *folder) { f.entities = "0\ta\n1\tb\n2\ta\n" }, entitiesName + ":3",
+			`label "a" again`},
+		"identifier twice": {func(f *folder) { f.relations = "0\ta\n0\tb\n" }, relationsName + ":2",
+			"identifier 0 again"},
+		"vocabulary cut": {func(f *folder) { f.entities = "0\ta\n1" }, entitiesName + ":2",
+			"identifier and label"},
+		"other entities": {func(f *folder) { f.metadata["entities_sha256"] = strings.Repeat("0", 64) },
+			entitiesName, "is not the file that model.safetensors was saved with (SHA-256 "},
+		"other relations": {func(f *folder) { f.metadata["relations_sha256"] = "x" }, relationsName,
+			"not x): restore it, or save the checkpoint again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := small()
@@ -120,14 +144,15 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 	dir := small().write(t)
 	_, err = Open(t.Context(), filepath.Join(dir, "model.safetensors"))
-	assert.ErrorContains(t, err, "is not a folder: a checkpoint is named by the folder that holds its files")
+	assert.ErrorContains(t, err, "is not a folder: give the folder of the checkpoint")
 
 	for _, name := range []string{"entities.tsv", "relations.tsv"} {
 		dir := small().write(t)
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.Remove(path))
 		_, err = Open(t.Context(), dir)
-		assert.EqualError(t, err, path+" is missing: a checkpoint is the files model.safetensors, entities.tsv and relations.tsv")
+		assert.EqualError(t, err,
+			path+" is missing: a checkpoint consists of the files model.safetensors, entities.tsv and relations.tsv")
 	}
 }
 
@@ -194,8 +219,7 @@ func TestFixture(t *testing.T) {
 	assert.NotEqual(t, row("disease_or_syndrome"), row("acquired_abnormality"))
 }
 
-// FuzzOpen holds that whatever is in the files, Open ends with an error or with a checkpoint that
-// is whole.
+// FuzzOpen checks that for any files Open returns an error or a valid checkpoint.
 func FuzzOpen(f *testing.F) {
 	add := func(s folder) { f.Add(s.parameters(f), []byte(s.entities), []byte(s.relations)) }
 	add(small())
@@ -233,7 +257,8 @@ func FuzzOpen(f *testing.F) {
 }
 
 func benchmarkFolder(b *testing.B) (trained, string) {
-	m := newTrained(b, model.Config{Model: "mquine", Dim: 38, Entities: 30_000, Relations: 400}, func() float32 { return 0.5 })
+	m := newTrained(b, model.Config{Model: "mquine", Dim: 38, Entities: 30_000, Relations: 400},
+		func() float32 { return 0.5 })
 	dir := filepath.Join(b.TempDir(), "ckpt")
 	require.NoError(b, m.save(dir))
 	info, err := os.Stat(filepath.Join(dir, parametersName))

@@ -11,8 +11,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// checksum returns the checksum of parameters: the SHA-256, in hex, of the SHA-256 of each MiB of every
-// tensor. Pieces, because all cores can hash them at once.
+// checksum returns the checksum of parameters: the SHA-256, in hex, of the SHA-256 hashes of every
+// MiB of every tensor. All cores can hash pieces in parallel.
 func checksum(ctx context.Context, tensors [][]float32) (string, error) {
 	var pieces [][]float32
 	for _, values := range tensors {

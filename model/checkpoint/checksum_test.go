@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// checksumOf computes the checksum from a file's data, given the bytes of each tensor.
+// checksumOf computes the checksum of a file's data, given the number of bytes of each tensor.
 func checksumOf(data []byte, sizes ...int) string {
 	all := sha256.New()
 	for _, size := range sizes {
@@ -28,7 +28,7 @@ func checksumOf(data []byte, sizes ...int) string {
 	return fmt.Sprintf("%x", all.Sum(nil))
 }
 
-// Tensors of less than a MiB, of exactly two, and of two and a part.
+// Tensors of less than one MiB, of exactly two MiB, and of two and a part.
 func TestChecksumOfPieces(t *testing.T) {
 	for entities, want := range map[int]int{10: 1, 1 << 15: 2, 1<<15 + 1: 3} {
 		m := newTrained(t, model.Config{Model: "distmult", Dim: 16, Entities: entities, Relations: 3}, counting())
@@ -44,8 +44,8 @@ func TestChecksumOfPieces(t *testing.T) {
 	}
 }
 
-// A bit that flips in any byte of the parameters is found. Without the checksum, as earlier versions
-// wrote them, checkpoints are read still.
+// Open detects a flipped bit in any byte of the parameters. It still reads checkpoints without a
+// checksum, as earlier versions wrote them.
 func TestOpenRefusesDamage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ckpt")
 	require.NoError(t, toy(t).save(dir))

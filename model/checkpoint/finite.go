@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// checkFinite returns an error that names the first value of a tensor, in the order of its rows,
-// that is NaN or infinite, behind the text where. Columns are counted through the whole of a row.
+// checkFinite returns an error for the first value of a tensor that is NaN or infinite. where is
+// put before the message. A column is an index into the elements of a row.
 func checkFinite(ctx context.Context, where string, p model.Parameter, values []float32) (err error) {
 	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)
@@ -21,7 +21,8 @@ func checkFinite(ctx context.Context, where string, p model.Parameter, values []
 		return err
 	}
 	width := p.Width()
-	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0): no checkpoint may hold NaN or Inf, train it again or take an earlier one",
+	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0), "+
+		"and a checkpoint must not hold NaN or Inf: train it again or use an earlier one",
 		where, p.Name, values[at], at/width, at%width)
 }
 
@@ -41,20 +42,20 @@ func firstNonFinite(ctx context.Context, values []float32) (int, error) {
 		return -1, nil
 	}
 	at := slices.IndexFunc(values[i*chunk:], func(v float32) bool { return !finite(v) })
-	if at < 0 { // another program writes to the file, which Verify will tell
+	if at < 0 { // another program writes to the file; Verify will detect it
 		return -1, nil
 	}
 	return i*chunk + at, nil
 }
 
-// finite tells a number from NaN and the infinities, which have every bit of the exponent set.
+// finite reports whether v is neither NaN nor infinite. Those have every bit of the exponent set.
 func finite(v float32) bool {
 	const exponent = 0x7f800000
 	return math.Float32bits(v)&exponent != exponent
 }
 
-// allFinite tells whether every value is finite. It has no branch but the loop's: one more in the
-// lowest bit of the exponent carries into the sign exactly if all the exponent's bits are set.
+// allFinite reports whether every value is finite. Its loop has no branches: adding 1 to the lowest
+// bit of the exponent carries into the sign bit if and only if all bits of the exponent are set.
 func allFinite(values []float32) bool {
 	const sign, one = 1 << 31, 1 << 23
 	var carry uint32
@@ -64,8 +65,8 @@ func allFinite(values []float32) bool {
 	return carry&sign == 0
 }
 
-// rows returns the number of rows of a tensor. Whatever its shape, a row is all that one index of
-// the first extent has.
+// rows returns the number of rows of a tensor of the given shape: its first extent, or 1 for a
+// scalar.
 func rows(shape []int) int {
 	if len(shape) == 0 {
 		return 1

@@ -11,7 +11,8 @@ import (
 
 func TestAllFinite(t *testing.T) {
 	largest := float32(math.MaxFloat32)
-	for _, v := range []float32{0, float32(math.Copysign(0, -1)), 1, -1, largest, -largest, math.SmallestNonzeroFloat32} {
+	for _, v := range []float32{0, float32(math.Copysign(0, -1)), 1, -1, largest, -largest,
+		math.SmallestNonzeroFloat32} {
 		assert.True(t, allFinite([]float32{1, v, 1}), v)
 		assert.True(t, finite(v), v)
 	}

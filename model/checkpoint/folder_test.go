@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// folder is a checkpoint as the tests write it: through encoding/json and encoding/binary alone.
+// folder is a checkpoint that the tests write with encoding/json and encoding/binary only.
 type folder struct {
 	metadata            map[string]string
 	names               []string // of the tensors, in the order of their data
@@ -28,12 +28,13 @@ type folder struct {
 	entities, relations string
 }
 
-// small is an MQuinE checkpoint of 3 entities and 2 relations, d = 2.
+// small returns an MQuinE checkpoint with 3 entities and 2 relations, d = 2.
 func small() folder {
 	return folder{
 		metadata: map[string]string{"format": "mquine/1", "model": "mquine", "dim": "2", "dataset": "toy", "seed": "7"},
 		names:    []string{"relation.cross", "entity", "relation.tail", "relation.head"},
-		shapes:   map[string][]int{"entity": {3, 3}, "relation.head": {2, 2, 2}, "relation.tail": {2, 2, 2}, "relation.cross": {2, 2, 2}},
+		shapes: map[string][]int{"entity": {3, 3}, "relation.head": {2, 2, 2}, "relation.tail": {2, 2, 2},
+			"relation.cross": {2, 2, 2}},
 		values: map[string][]float32{
 			"entity":         {1, 2, 3, 4, 5, 6, 7, 8, 9},
 			"relation.head":  {.1, .2, .3, .4, .5, .6, .7, .8},
@@ -94,7 +95,7 @@ func files(t testing.TB, dir string) []string {
 	return names
 }
 
-// trained is a model with its vocabularies and metadata, for Save.
+// trained holds the arguments of Save: a model with its vocabularies and metadata.
 type trained struct {
 	model               model.Model
 	entities, relations *kg.Vocabulary
@@ -109,7 +110,7 @@ func (m trained) replace(dir string) error {
 	return Replace(context.Background(), dir, m.model, m.entities, m.relations, m.metadata)
 }
 
-// newTrained makes a model whose values come from next.
+// newTrained makes a model with values from next.
 func newTrained(t require.TestingT, c model.Config, next func() float32) trained {
 	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
@@ -132,13 +133,13 @@ func newTrained(t require.TestingT, c model.Config, next func() float32) trained
 	return trained{m, entities, relations, map[string]string{"dataset": "toy"}}
 }
 
-// counting returns 1, 2, 3, …
+// counting returns a function that returns 1, 2, 3, …
 func counting() func() float32 {
 	var n float32
 	return func() float32 { n++; return n }
 }
 
-// drawTrained draws a small model with any finite values and any labels.
+// drawTrained draws a small model with arbitrary finite values and labels.
 func drawTrained(t *rapid.T) trained {
 	c := model.Config{
 		Model:     rapid.SampledFrom(model.Names()).Draw(t, "model"),

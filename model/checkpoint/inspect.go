@@ -9,15 +9,15 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Inspection tells what is in the parameters of a checkpoint, valid or not.
+// Inspection describes the parameters of a checkpoint, valid or not.
 type Inspection struct {
-	// Path is the file that was inspected, or the folder if it has several, Bytes the size and
-	// SHA256 the hash in hex of all of them.
+	// Path is the inspected file, or the folder if it has several files. Bytes is their total size
+	// and SHA256 their hash in hex.
 	Path     string            `json:"path"`
 	Bytes    int64             `json:"bytes"`
 	SHA256   string            `json:"sha256"`
 	Metadata map[string]string `json:"metadata"`
-	// Tensors are in the order of the file.
+	// Tensors follow the order of the file.
 	Tensors []TensorStatistics `json:"tensors"`
 }
 
@@ -32,20 +32,20 @@ type TensorStatistics struct {
 
 // ValueStatistics describes the values of a tensor.
 type ValueStatistics struct {
-	// NaN and Inf count the values that are not numbers, or infinite of either sign.
+	// NaN and Inf count NaN values and infinities of either sign.
 	NaN int `json:"nan"`
 	Inf int `json:"inf"`
-	// Min, Max and RMS, the root of the mean square, are of the finite values; 0 if there are
+	// Min, Max and RMS, the root mean square, describe the finite values. They are 0 if there are
 	// none.
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
 	RMS float64 `json:"rms"`
-	// RowNorms are of the rows, by the first extent, that are finite throughout.
+	// RowNorms describes the rows, by the first extent, whose values are all finite.
 	RowNorms NormQuantiles `json:"row_norms"`
 }
 
-// NormQuantiles describes Euclidean norms of rows: each is the norm of the row at that rank; all
-// are 0 if there is no row.
+// NormQuantiles holds quantiles of the Euclidean norms of rows. Each is the norm of one row. They
+// are 0 if there are no rows.
 type NormQuantiles struct {
 	Min    float64 `json:"min"`
 	Q25    float64 `json:"q25"`
@@ -54,8 +54,8 @@ type NormQuantiles struct {
 	Max    float64 `json:"max"`
 }
 
-// Inspect looks into the parameters of the checkpoint in the folder dir. It needs them to be
-// readable and nothing else: neither the vocabularies nor the metadata nor finite values.
+// Inspect describes the parameters of the checkpoint in the folder dir, as far as they can be read.
+// The vocabularies and metadata may be missing or wrong, and values need not be finite.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	_, src, err := openSource(ctx, dir)
 	if err != nil {
@@ -92,7 +92,8 @@ func inspectTensor(ctx context.Context, shape []int, values []float32) (*ValueSt
 	norms := make([]float64, rows(shape))
 	width := len(values) / len(norms)
 
-	// The parts do not depend on the number of threads, and their sums are added in order.
+	// The parts do not depend on the number of threads, and are merged in order, so the result does
+	// not either.
 	perPart := max(1, 1<<18/width)
 	parts := make([]tally, (len(norms)+perPart-1)/perPart)
 	err := kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {
@@ -117,13 +118,14 @@ func inspectTensor(ctx context.Context, shape []int, values []float32) (*ValueSt
 	return s, nil
 }
 
-// tally sums up a part of a tensor; min, max and squares are of the finite values.
+// tally summarises a part of a tensor. min, max and squares describe the finite values.
 type tally struct {
 	nan, inf          int
 	min, max, squares float64
 }
 
-// count tallies rows of equal width and writes the norm of each, NaN if it is not finite.
+// count tallies rows of equal width and writes their norms: NaN for a row with a value that is not
+// finite.
 func count(values []float32, norms []float64) tally {
 	all := tally{min: math.Inf(1), max: math.Inf(-1)}
 	width := len(values) / len(norms)

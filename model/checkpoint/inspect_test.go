@@ -46,7 +46,8 @@ func TestInspect(t *testing.T) {
 		RowNorms: NormQuantiles{3, 3, 5, 5, 5}, // of the first and the last row, without that between
 	}}, by["entity"])
 	assert.Equal(t, ValueStatistics{NaN: 2, Inf: 1}, *by["relation.cross"].Values)
-	assert.Equal(t, ValueStatistics{Min: -2, Max: -2, RMS: 2, RowNorms: NormQuantiles{2, 2, 2, 2, 2}}, *by["scalar"].Values)
+	assert.Equal(t, ValueStatistics{Min: -2, Max: -2, RMS: 2, RowNorms: NormQuantiles{2, 2, 2, 2, 2}},
+		*by["scalar"].Values)
 	assert.Equal(t, ValueStatistics{}, *by["empty"].Values)
 
 	_, err = json.Marshal(got)
@@ -64,8 +65,8 @@ func TestInspectOtherTypes(t *testing.T) {
 	assert.Empty(t, got.Metadata)
 }
 
-// TestInspectAgainstBruteForce compares a tensor of several parts with plain loops, and the result
-// of one thread with that of many.
+// TestInspectAgainstBruteForce compares the statistics of a tensor of several parts with plain
+// loops, and one thread with many.
 func TestInspectAgainstBruteForce(t *testing.T) {
 	const rows, width = 3001, 300
 	rng := rand.New(rand.NewPCG(1, 2))

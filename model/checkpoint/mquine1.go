@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// The files and the metadata of format mquine/1.
+// The file names and metadata keys of format mquine/1.
 const (
 	formatName = "mquine/1"
 
@@ -37,7 +37,7 @@ const (
 	checksumKey        = "parameters_sha256"
 )
 
-// openMquine opens model.safetensors in a folder of format mquine/1.
+// openMquine opens the parameters in a folder of format mquine/1.
 func openMquine(ctx context.Context, dir string) (_ *source, err error) {
 	path := filepath.Join(dir, parametersName)
 	file, err := safetensors.Open(path)
@@ -62,7 +62,7 @@ func openMquine(ctx context.Context, dir string) (_ *source, err error) {
 	return f, nil
 }
 
-// readMquine fills in c from a folder of format mquine/1.
+// readMquine completes c from a folder of format mquine/1.
 func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	config, err := configOf(c.Metadata)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Checkpoint) readMquine(ctx context.Context, o options) error {
 	return c.checkParameters(ctx)
 }
 
-// checkParameters compares the parameters with their checksum in the metadata.
+// checkParameters compares the parameters with the checksum in the metadata, if there is one.
 func (c *Checkpoint) checkParameters(ctx context.Context) error {
 	want, known := c.Metadata[checksumKey]
 	if !known {
@@ -94,17 +94,19 @@ func (c *Checkpoint) checkParameters(ctx context.Context) error {
 	}
 	got, err := checksum(ctx, c.Model.Tensors())
 	if err == nil && got != want {
-		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, and its metadata say %.80q: "+
+		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, and its metadata have %.80q: "+
 			"restore it from a copy, or remove %s from the metadata if the parameters were changed on purpose",
 			c.source.path, got, want, checksumKey)
 	}
 	return err
 }
 
-// configOf returns what the metadata says of the model: everything but the numbers of rows.
+// configOf returns the model's configuration in the metadata, without the numbers of entities and
+// relations.
 func configOf(metadata map[string]string) (model.Config, error) {
 	if format := metadata[formatKey]; format != "" && format != formatName {
-		return model.Config{}, fmt.Errorf("format %.80q is unknown: this version of mquine reads %s", format, formatName)
+		return model.Config{}, fmt.Errorf("format %.80q is unknown: this version of mquine reads %s",
+			format, formatName)
 	}
 	for _, key := range []string{formatKey, modelKey, dimKey, datasetKey} {
 		if metadata[key] == "" {
@@ -137,7 +139,7 @@ func configOf(metadata map[string]string) (model.Config, error) {
 	return config, nil
 }
 
-// readVocabulary reads a vocabulary of c and compares its hash with that in the metadata.
+// readVocabulary reads a vocabulary of c and compares its hash with the metadata.
 func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.Vocabulary, error) {
 	path := filepath.Join(c.Path, name)
 	if err := checkRegular(ctx, path); err != nil {
@@ -145,13 +147,14 @@ func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.
 	}
 	file, err := input.Open(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing: a checkpoint is the files %s, %s and %s", path, parametersName, entitiesName, relationsName)
+		return nil, fmt.Errorf("%s is missing: a checkpoint consists of the files %s, %s and %s",
+			path, parametersName, entitiesName, relationsName)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, mapped.Reason(err))
 	}
 	defer file.Close()
-	// What is hashed is what was read, whatever happens to the file meanwhile.
+	// Hash the bytes that are parsed, even if the file changes meanwhile.
 	h := sha256.New()
 	v, err := kg.ParseVocabulary(ctx, path, io.TeeReader(file, h))
 	if err != nil {
@@ -159,7 +162,8 @@ func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.
 	}
 	want, known := c.Metadata[key]
 	if got := hex.EncodeToString(h.Sum(nil)); known && got != want {
-		return nil, fmt.Errorf("%s is not the file that %s was saved with (SHA-256 %s, not %.80s): restore it, or save the checkpoint again", path, parametersName, got, want)
+		return nil, fmt.Errorf("%s is not the file that %s was saved with (SHA-256 %s, not %.80s): "+
+			"restore it, or save the checkpoint again", path, parametersName, got, want)
 	}
 	return v, nil
 }

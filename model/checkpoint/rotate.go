@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/mquine/mquine/internal/fault"
@@ -17,29 +18,29 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/npy"
 )
 
-// The folder that the training of the RotatE repository
+// The folder that the training code of the RotatE repository
 // (https://github.com/DeepGraphLearning/KnowledgeGraphEmbedding) writes:
 //
-//	config.json             the options of the training
+//	config.json             the options of the training run
 //	entity_embedding.npy    float32 [N, hidden_dim], or twice as wide with double_entity_embedding
 //	relation_embedding.npy  float32 [R, hidden_dim], or twice as wide with double_relation_embedding
 //
-// The vocabularies, entities.dict and relations.dict, lie with the data set: they are looked for in
-// the folder itself, then in the one that VocabularyFolder names, then in data_path of config.json.
-// The file "checkpoint" beside these is a pickle, and is not read: of what only it has, pRotatE's
-// modulus is without influence on ranks.
+// The vocabularies, entities.dict and relations.dict, belong to the data set. Open looks for them
+// in the folder itself, then in the folder that VocabularyFolder names, then in data_path of
+// config.json. It does not read the file "checkpoint", which is a pickle. Only that file has
+// pRotatE's modulus, and ranks do not depend on it.
 const (
 	rotateName      = "rotate"
 	rotateConfig    = "config.json"
 	rotateEntities  = "entity_embedding.npy"
 	rotateRelations = "relation_embedding.npy"
 
-	// maxConfig is far more than a configuration needs.
+	// maxConfig limits the size of config.json, in bytes.
 	maxConfig = 1 << 20
 )
 
-// rotateModels has our name and the widths of the rows, as multiples of hidden_dim, of every model
-// of the repository. Those of width 0 have either width, the same in both tables.
+// rotateModels maps the repository's models to names in package model and to the widths of the
+// rows, as multiples of hidden_dim. Width 0 means 1 or 2, the same for both tables.
 var rotateModels = map[string]struct {
 	name             string
 	entity, relation int
@@ -51,7 +52,7 @@ var rotateModels = map[string]struct {
 	"pRotatE":  {"protate", 0, 0},
 }
 
-// openRotate opens the two tables, and reads config.json if it is there.
+// openRotate opens the two tables, and reads config.json if it can.
 func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 	f := &source{path: dir, metadata: map[string]string{}}
 	defer f.closeAfter(&err)
@@ -60,7 +61,8 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		path := filepath.Join(dir, t[1])
 		file, err := npy.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s is missing: a folder of the RotatE repository holds %s, %s and %s", path, rotateConfig, rotateEntities, rotateRelations)
+			err = fmt.Errorf("%s is missing: a folder of the RotatE repository holds %s, %s and %s",
+				path, rotateConfig, rotateEntities, rotateRelations)
 		}
 		if err != nil {
 			return nil, err
@@ -70,27 +72,25 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		}
 		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
 	}
-	// A configuration that cannot be read is readRotate's error: Inspect looks into the tables alone.
+	// readRotate reports a configuration that cannot be read. Inspect needs the tables only.
 	if config, err := readRotateConfig(filepath.Join(dir, rotateConfig)); err == nil {
 		f.metadata = config.text()
 	}
 	return f, nil
 }
 
-// readRotate fills in c from a folder of the RotatE repository.
+// readRotate completes c from a folder of the RotatE repository.
 func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
-	path := filepath.Join(c.Path, rotateConfig)
-	options, err := readRotateConfig(path)
+	options, err := readRotateConfig(filepath.Join(c.Path, rotateConfig))
 	if err != nil {
 		return err
 	}
-	config, widths, err := options.model()
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	dataPath, err := options.string("data_path")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	config, widths := options.model()
+	dataPath := options.string("data_path")
+	keys := [2]string{"nentity", "nrelation"}
+	rows := [2]int{options.integer(keys[0]), options.integer(keys[1])}
+	if options.err != nil {
+		return options.err
 	}
 	if c.VocabularyDir, err = c.findVocabularies(ctx, o, dataPath); err != nil {
 		return err
@@ -104,22 +104,17 @@ func (c *Checkpoint) readRotate(ctx context.Context, o options) error {
 	c.Dataset = filepath.Base(dataPath)
 
 	for i, t := range c.source.tensors {
-		key := [2]string{"nentity", "nrelation"}[i]
-		rows, err := options.integer(key)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if want := []int{rows, widths[i]}; len(t.shape) != 2 || t.shape[0] != rows || t.shape[1] != widths[i] {
-			return fmt.Errorf("%s: tensor %q has shape %v, and the options in %s (%s, hidden_dim, the doubling of embeddings) make it %v",
-				t.path, t.name, t.shape, rotateConfig, key, want)
+		if want := []int{rows[i], widths[i]}; !slices.Equal(t.shape, want) {
+			return fmt.Errorf("%s: tensor %q has shape %v, but the options in %s "+
+				"(%s, hidden_dim, doubled embeddings) need %v", t.path, t.name, t.shape, rotateConfig, keys[i], want)
 		}
 	}
 	return c.build(ctx, config, fmt.Sprintf("d = %d, %d entities and %d relations (in %s)",
 		config.Dim, c.Entities.Len(), c.Relations.Len(), c.VocabularyDir))
 }
 
-// findVocabularies reads the vocabularies of a folder of the RotatE repository and returns where
-// they were.
+// findVocabularies reads the vocabularies of a folder of the RotatE repository and returns their
+// folder.
 func (c *Checkpoint) findVocabularies(ctx context.Context, o options, dataPath string) (dir string, err error) {
 	c.Entities, c.Relations, err = readVocabularies(ctx, c.Path)
 	if err == nil {
@@ -138,17 +133,21 @@ func (c *Checkpoint) findVocabularies(ctx context.Context, o options, dataPath s
 			return dataPath, err
 		}
 	}
-	return "", fmt.Errorf("%s has no entities.dict and relations.dict, and neither has the data_path of its %s (%.200q): copy them into it, or give the folder that holds them (--vocab)",
-		c.Path, rotateConfig, dataPath)
+	return "", fmt.Errorf("%s has no entities.dict and relations.dict, and neither has the data_path of its %s "+
+		"(%.200q): copy them into it, or name their folder with --vocab", c.Path, rotateConfig, dataPath)
 }
 
-// rotateOptions are the options in config.json.
-type rotateOptions map[string]any
+// rotateOptions holds the options in config.json. Its methods record the first error in err.
+type rotateOptions struct {
+	path   string
+	values map[string]any
+	err    error
+}
 
-func readRotateConfig(path string) (_ rotateOptions, err error) {
+func readRotateConfig(path string) (_ *rotateOptions, err error) {
 	file, err := mapped.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing: without the options of the training, the tables beside it cannot be scored", path)
+		return nil, fmt.Errorf("%s is missing: without the training options the tables cannot be scored", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
@@ -157,47 +156,35 @@ func readRotateConfig(path string) (_ rotateOptions, err error) {
 	defer fault.Guard().Catch(&err)
 	contents := file.Contents()
 	if len(contents) > maxConfig {
-		return nil, fmt.Errorf("%s has %d bytes, which is too large for the options of a training", path, len(contents))
+		return nil, fmt.Errorf("%s has %d bytes, which is too large for training options", path, len(contents))
 	}
 	d := json.NewDecoder(bytes.NewReader(contents))
 	d.UseNumber()
-	var o rotateOptions
-	switch err := d.Decode(&o); {
+	o := &rotateOptions{path: path}
+	switch err := d.Decode(&o.values); {
 	case errors.As(err, new(*json.UnmarshalTypeError)): // JSON of another kind
 		return nil, fmt.Errorf("%s is not one JSON object", path)
 	case err != nil:
 		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
 	}
-	if o == nil || d.More() {
+	if o.values == nil || d.More() {
 		return nil, fmt.Errorf("%s is not one JSON object", path)
 	}
 	return o, nil
 }
 
-// model returns the configuration of the model, without the numbers of rows, and the widths of the
-// two tables.
-func (o rotateOptions) model() (config model.Config, widths [2]int, err error) {
-	name, err := o.string("model")
-	if err != nil {
-		return config, widths, err
-	}
+// model returns the configuration of the model, without the numbers of entities and relations, and
+// the widths of the two tables.
+func (o *rotateOptions) model() (config model.Config, widths [2]int) {
+	name := o.string("model")
 	m, known := rotateModels[name]
 	if !known {
-		return config, widths, fmt.Errorf("model %.40q is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE", name)
+		o.fail("model %.40q is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE", name)
 	}
-	hidden, err := o.integer("hidden_dim")
-	if err != nil {
-		return config, widths, err
-	}
-	gamma, err := o.number("gamma")
-	if err != nil {
-		return config, widths, err
-	}
-	double, doubled := [2]string{"double_entity_embedding", "double_relation_embedding"}, [2]bool{}
-	for i, key := range double {
-		if doubled[i], err = o.boolean(key); err != nil {
-			return config, widths, err
-		}
+	hidden, gamma := o.integer("hidden_dim"), o.number("gamma")
+	double := [2]string{"double_entity_embedding", "double_relation_embedding"}
+	doubled := [2]bool{o.boolean(double[0]), o.boolean(double[1])}
+	for i := range widths {
 		widths[i] = hidden
 		if doubled[i] {
 			widths[i] *= 2
@@ -207,70 +194,77 @@ func (o rotateOptions) model() (config model.Config, widths [2]int, err error) {
 		model.Gamma: gamma, model.EmbeddingRange: model.DefaultRange(gamma, hidden),
 	}}
 	if m.entity == 0 {
-		// A doubled model has only more dimensions; the range is still that of hidden_dim.
+		// Doubling only adds dimensions here. The embedding range still follows from hidden_dim.
 		config.Dim = widths[0]
 		if widths[0] != widths[1] {
-			return config, widths, fmt.Errorf("%s needs %s and %s to be the same", name, double[0], double[1])
+			o.fail("%s needs %s and %s to be the same", name, double[0], double[1])
 		}
-		return config, widths, nil
+		return config, widths
 	}
 	for i, want := range [2]int{m.entity, m.relation} {
 		if doubled[i] != (want == 2) {
-			return config, widths, fmt.Errorf("%s needs %s to be %t", name, double[i], want == 2)
+			o.fail("%s needs %s to be %t", name, double[i], want == 2)
 		}
 	}
-	return config, widths, nil
+	return config, widths
 }
 
-// string returns a text, empty if it is null or not there.
-func (o rotateOptions) string(key string) (string, error) {
-	switch v := o[key].(type) {
-	case nil:
-		return "", nil
-	case string:
-		return v, nil
+// fail records an error, unless there is one.
+func (o *rotateOptions) fail(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%s: "+format, append([]any{o.path}, args...)...)
 	}
-	return "", o.wrong(key, "a text")
 }
 
-func (o rotateOptions) boolean(key string) (bool, error) {
-	if v, ok := o[key].(bool); ok {
-		return v, nil
+// wrong records that an option does not have the wanted kind of value.
+func (o *rotateOptions) wrong(key, want string) {
+	if v, given := o.values[key]; given {
+		o.fail("option %q is %.40q, which is not %s", key, fmt.Sprint(v), want)
+	} else {
+		o.fail("option %q is missing", key)
 	}
-	return false, o.wrong(key, "true or false")
 }
 
-// integer returns a whole number of rows or columns.
-func (o rotateOptions) integer(key string) (int, error) {
-	v, _ := o[key].(json.Number)
+// string returns a text option, empty if it is null or missing.
+func (o *rotateOptions) string(key string) string {
+	text, ok := o.values[key].(string)
+	if !ok && o.values[key] != nil {
+		o.wrong(key, "a text")
+	}
+	return text
+}
+
+func (o *rotateOptions) boolean(key string) bool {
+	v, ok := o.values[key].(bool)
+	if !ok {
+		o.wrong(key, "true or false")
+	}
+	return v
+}
+
+// integer returns a number of rows or columns.
+func (o *rotateOptions) integer(key string) int {
+	v, _ := o.values[key].(json.Number)
 	n, err := strconv.ParseInt(v.String(), 10, 32)
 	if err != nil || n < 1 {
-		return 0, o.wrong(key, "a whole number from 1")
+		o.wrong(key, "a positive integer")
 	}
-	return int(n), nil
+	return int(n)
 }
 
-func (o rotateOptions) number(key string) (float64, error) {
-	v, _ := o[key].(json.Number)
+func (o *rotateOptions) number(key string) float64 {
+	v, _ := o.values[key].(json.Number)
 	x, err := strconv.ParseFloat(v.String(), 64)
 	if err != nil || math.IsInf(x, 0) {
-		return 0, o.wrong(key, "a number")
+		o.wrong(key, "a number")
 	}
-	return x, nil
+	return x
 }
 
-func (o rotateOptions) wrong(key, want string) error {
-	v, given := o[key]
-	if !given {
-		return fmt.Errorf("option %q is missing", key)
-	}
-	return fmt.Errorf("option %q is %.40q, which is not %s", key, fmt.Sprint(v), want)
-}
-
-// text returns the options as metadata; those that are null, lists or objects are left out.
-func (o rotateOptions) text() map[string]string {
+// text returns the options as metadata. It leaves out nulls, lists and objects.
+func (o *rotateOptions) text() map[string]string {
 	text := map[string]string{}
-	for key, value := range o {
+	for key, value := range o.values {
 		switch v := value.(type) {
 		case string, bool, json.Number:
 			text[key] = fmt.Sprint(v)

@@ -23,8 +23,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// rotateFolder is a folder of the RotatE repository as the tests write it: through encoding/json and
-// encoding/binary alone. Files without contents are not written.
+// rotateFolder is a folder of the RotatE repository that the tests write with encoding/json and
+// encoding/binary only. It leaves out files without contents.
 type rotateFolder struct {
 	options             map[string]any
 	entity, relation    []byte
@@ -45,12 +45,14 @@ func npyFile(rows, columns int, values ...float32) []byte {
 	return file
 }
 
-// rotateSmall is a RotatE model of 3 entities and 1 relation, k = 2.
+// rotateSmall returns a RotatE model with 3 entities and 1 relation, k = 2.
 func rotateSmall() rotateFolder {
 	return rotateFolder{
 		options: map[string]any{
-			"model": "RotatE", "hidden_dim": 2, "gamma": 6.0, "double_entity_embedding": true, "double_relation_embedding": false,
-			"nentity": 3, "nrelation": 1, "data_path": "data/toy", "regions": nil, "cuda": false, "learning_rate": 0.01,
+			"model": "RotatE", "hidden_dim": 2, "gamma": 6.0, "double_entity_embedding": true,
+			"double_relation_embedding": false,
+			"nentity":                   3, "nrelation": 1,
+			"data_path": "data/toy", "regions": nil, "cuda": false, "learning_rate": 0.01,
 		},
 		entity:   npyFile(3, 4, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12),
 		relation: npyFile(1, 2, 0.5, -0.25),
@@ -90,7 +92,8 @@ func TestOpenRotate(t *testing.T) {
 	c, err := Open(t.Context(), dir)
 	require.NoError(t, err)
 	assert.Equal(t, "rotate", c.Format)
-	assert.Equal(t, model.Config{Model: "rotate", Dim: 2, Entities: 3, Relations: 1, Hyper: map[string]float64{"gamma": 6, "embedding_range": 4}}, c.Model.Config())
+	assert.Equal(t, model.Config{Model: "rotate", Dim: 2, Entities: 3, Relations: 1,
+		Hyper: map[string]float64{"gamma": 6, "embedding_range": 4}}, c.Model.Config())
 	assert.Equal(t, "toy", c.Dataset)
 	assert.Equal(t, []float32{5, 6, 7, 8}, c.Model.Tensors()[0][4:8])
 	assert.Equal(t, []float32{0.5, -0.25}, c.Model.Tensors()[1])
@@ -98,8 +101,9 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, []string{"likes"}, c.Relations.Labels())
 	assert.Equal(t, dir, c.VocabularyDir)
 	assert.Equal(t, map[string]string{
-		"model": "RotatE", "hidden_dim": "2", "gamma": "6", "double_entity_embedding": "true", "double_relation_embedding": "false",
-		"nentity": "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false", "learning_rate": "0.01",
+		"model": "RotatE", "hidden_dim": "2", "gamma": "6", "double_entity_embedding": "true",
+		"double_relation_embedding": "false",
+		"nentity":                   "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false", "learning_rate": "0.01",
 	}, c.Metadata)
 	sum := sha256Of(t, c)
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(slices.Concat(f.entity, f.relation))), sum)
@@ -118,7 +122,7 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, "relation", i.Tensors[1].Name)
 }
 
-// Every model of the repository, with the flags that it may have.
+// Every model of the repository opens, with all options that it may have.
 func TestOpenRotateModels(t *testing.T) {
 	for _, c := range []struct {
 		model                         string
@@ -143,7 +147,7 @@ func TestOpenRotateModels(t *testing.T) {
 		require.NoError(t, err, c.model)
 		c.want.Entities, c.want.Relations = 3, 1
 		c.want.Hyper = map[string]float64{"gamma": 12, "embedding_range": 14.0 / 3}
-		assert.Equal(t, c.want, ckpt.Model.Config(), "the range is that of hidden_dim")
+		assert.Equal(t, c.want, ckpt.Model.Config(), "the range follows from hidden_dim")
 		require.NoError(t, ckpt.Close())
 	}
 }
@@ -157,33 +161,53 @@ func TestOpenRotateRefuses(t *testing.T) {
 		file    string // that the message names
 		message string
 	}{
-		"no config":         {func(f *rotateFolder) { f.options = nil }, rotateConfig, "is missing: without the options of the training"},
-		"no relations":      {func(f *rotateFolder) { f.relation = nil }, rotateRelations, "is missing: a folder of the RotatE repository holds"},
-		"no model":          {func(f *rotateFolder) { delete(f.options, "model") }, rotateConfig, `model "" is unknown`},
-		"other model":       {set("model", "HAKE"), rotateConfig, `model "HAKE" is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE`},
-		"model a number":    {set("model", 7), rotateConfig, `option "model" is "7", which is not a text`},
-		"no γ":              {func(f *rotateFolder) { delete(f.options, "gamma") }, rotateConfig, `option "gamma" is missing`},
-		"γ a text":          {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", which is not a number`},
-		"γ makes no range":  {set("gamma", -2), rotateConfig, "embedding_range is 0: it must be from"},
-		"no dimension":      {set("hidden_dim", nil), rotateConfig, `option "hidden_dim" is "<nil>", which is not a whole number from 1`},
-		"dimension 0":       {set("hidden_dim", 0), rotateConfig, "which is not a whole number from 1"},
-		"dimension 1.5":     {set("hidden_dim", 1.5), rotateConfig, "which is not a whole number from 1"},
-		"another dimension": {set("hidden_dim", 3), rotateEntities, `tensor "entity" has shape [3 4], and the options in config.json (nentity, hidden_dim, the doubling of embeddings) make it [3 6]`},
-		"entities":          {set("nentity", 4), rotateEntities, "make it [4 4]"},
-		"relations":         {set("nrelation", 2), rotateRelations, "make it [2 2]"},
-		"not doubled":       {set("double_entity_embedding", false), rotateConfig, "RotatE needs double_entity_embedding to be true"},
-		"doubled":           {set("double_relation_embedding", true), rotateConfig, "RotatE needs double_relation_embedding to be false"},
-		"no flag":           {set("double_relation_embedding", nil), rotateConfig, "which is not true or false"},
-		"unequal":           {set("model", "TransE"), rotateConfig, "TransE needs double_entity_embedding and double_relation_embedding to be the same"},
-		"data_path":         {set("data_path", 3), rotateConfig, `option "data_path" is "3", which is not a text`},
-		"NaN":               {func(f *rotateFolder) { f.relation = npyFile(1, 2, 0, float32(math.NaN())) }, rotateRelations, `tensor "relation" has NaN in row 0, column 1`},
-		"infinity":          {func(f *rotateFolder) { copy(f.entity[len(f.entity)-4:], []byte{0, 0, 0x80, 0xff}) }, rotateEntities, `tensor "entity" has -Inf in row 2, column 3`},
-		"truncated":         {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities, "needs 48 bytes, and 47 follow the header"},
-		"float64":           {func(f *rotateFolder) { f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"), 1) }, rotateEntities, `type "<f8"`},
-		"few labels":        {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities, "2 entities and 1 relations (in "},
-		"one vocabulary":    {func(f *rotateFolder) { f.relations = "" }, "relations.dict", "is missing: a vocabulary is the files entities.dict and relations.dict"},
-		"no vocabulary":     {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "", `has no entities.dict and relations.dict, and neither has the data_path of its config.json ("data/toy"): copy them into it`},
-		"label twice":       {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2", `label "a" again`},
+		"no config": {func(f *rotateFolder) { f.options = nil }, rotateConfig,
+			"is missing: without the training options"},
+		"no relations": {func(f *rotateFolder) { f.relation = nil }, rotateRelations,
+			"is missing: a folder of the RotatE repository holds"},
+		"no model": {func(f *rotateFolder) { delete(f.options, "model") }, rotateConfig,
+			`model "" is unknown`},
+		"other model": {set("model", "HAKE"), rotateConfig,
+			`model "HAKE" is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE`},
+		"model a number": {set("model", 7), rotateConfig, `option "model" is "7", which is not a text`},
+		"no γ": {func(f *rotateFolder) { delete(f.options, "gamma") }, rotateConfig,
+			`option "gamma" is missing`},
+		"γ a text":         {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", which is not a number`},
+		"γ makes no range": {set("gamma", -2), rotateConfig, "embedding_range is 0: it must be from"},
+		"no dimension": {set("hidden_dim", nil), rotateConfig,
+			`option "hidden_dim" is "<nil>", which is not a positive integer`},
+		"dimension 0":   {set("hidden_dim", 0), rotateConfig, "which is not a positive integer"},
+		"dimension 1.5": {set("hidden_dim", 1.5), rotateConfig, "which is not a positive integer"},
+		"another dimension": {set("hidden_dim", 3), rotateEntities,
+			`tensor "entity" has shape [3 4], but the options in config.json (nentity, hidden_dim, doubled embeddings) need [3 6]`},
+		"entities":  {set("nentity", 4), rotateEntities, "need [4 4]"},
+		"relations": {set("nrelation", 2), rotateRelations, "need [2 2]"},
+		"not doubled": {set("double_entity_embedding", false), rotateConfig,
+			"RotatE needs double_entity_embedding to be true"},
+		"doubled": {set("double_relation_embedding", true), rotateConfig,
+			"RotatE needs double_relation_embedding to be false"},
+		"no flag": {set("double_relation_embedding", nil), rotateConfig, "which is not true or false"},
+		"unequal": {set("model", "TransE"), rotateConfig,
+			"TransE needs double_entity_embedding and double_relation_embedding to be the same"},
+		"data_path": {set("data_path", 3), rotateConfig, `option "data_path" is "3", which is not a text`},
+		"NaN": {func(f *rotateFolder) { f.relation = npyFile(1, 2, 0, float32(math.NaN())) },
+			rotateRelations, `tensor "relation" has NaN in row 0, column 1`},
+		"infinity": {func(f *rotateFolder) { copy(f.entity[len(f.entity)-4:], []byte{0, 0, 0x80, 0xff}) },
+			rotateEntities, `tensor "entity" has -Inf in row 2, column 3`},
+		"truncated": {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities,
+			"needs 48 bytes, and 47 follow the header"},
+		"float64": {func(f *rotateFolder) {
+			f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"),
+				1)
+		}, rotateEntities, `type "<f8"`},
+		"few labels": {func(f *rotateFolder) { f.entities = "0\ta\n1\tb\n" }, rotateEntities,
+			"2 entities and 1 relations (in "},
+		"one vocabulary": {func(f *rotateFolder) { f.relations = "" }, "relations.dict",
+			"is missing: the vocabularies are the files entities.dict and relations.dict"},
+		"no vocabulary": {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "",
+			`has no entities.dict and relations.dict, and neither has the data_path of its config.json ("data/toy"): copy them into it`},
+		"label twice": {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2",
+			`label "a" again`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := rotateSmall()
@@ -210,7 +234,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 	}
 }
 
-// The vocabularies are those in the folder, else in the one that is named, else in the data path.
+// Open looks for vocabularies in the folder, then in the named folder, then in the data path.
 func TestRotateVocabularies(t *testing.T) {
 	with := func(entities, relations string) string {
 		dir := t.TempDir()
@@ -229,7 +253,8 @@ func TestRotateVocabularies(t *testing.T) {
 	f.options["data_path"] = data
 	assert.Equal(t, "annielikes", first(f))
 	_, err := Open(t.Context(), f.write(t), VocabularyFolder(given))
-	assert.ErrorContains(t, err, "has vocabularies of its own, and those in "+given+" are others")
+	assert.ErrorContains(t, err,
+		"has vocabularies, and the vocabularies in "+given+" differ from them: leave out --vocab")
 	same := with(f.entities, f.relations)
 	assert.Equal(t, "annielikes", first(f, VocabularyFolder(same)))
 
@@ -242,13 +267,13 @@ func TestRotateVocabularies(t *testing.T) {
 	require.NoError(t, c.Close())
 	empty := t.TempDir()
 	_, err = Open(t.Context(), f.write(t), VocabularyFolder(empty))
-	assert.EqualError(t, err, empty+" holds no vocabulary: it needs entities.dict and relations.dict")
+	assert.EqualError(t, err, empty+" has no vocabularies: it needs entities.dict and relations.dict")
 
 	delete(f.options, "data_path")
 	c, err = Open(t.Context(), f.write(t), VocabularyFolder(given))
 	require.NoError(t, err)
 	assert.Equal(t, given, c.VocabularyDir)
-	assert.Equal(t, filepath.Base(given), c.Dataset, "that of the vocabularies, where the options have none")
+	assert.Equal(t, filepath.Base(given), c.Dataset, "named after the vocabularies, if the options name none")
 	require.NoError(t, c.Close())
 
 	dir := small().write(t)
@@ -256,10 +281,10 @@ func TestRotateVocabularies(t *testing.T) {
 	require.NoError(t, err, "the same again")
 	require.NoError(t, c.Close())
 	_, err = Open(t.Context(), dir, VocabularyFolder(given))
-	assert.ErrorContains(t, err, "has vocabularies of its own")
+	assert.ErrorContains(t, err, "differ from them: leave out --vocab")
 }
 
-// A folder that is saved as mquine/1 is the same model.
+// Saving a folder as mquine/1 keeps the model.
 func TestRotateSaved(t *testing.T) {
 	c, err := Open(t.Context(), rotateSmall().write(t))
 	require.NoError(t, err)
@@ -279,8 +304,8 @@ func TestRotateSaved(t *testing.T) {
 	assert.NotContains(t, saved.Metadata, "modulus")
 }
 
-// TestRotateFixtures opens the folders that the repository's own code wrote, and compares scores with
-// those that it printed, which are float32 sums.
+// TestRotateFixtures opens folders that the repository's code wrote and compares scores with its
+// printed scores, which are float32 sums.
 func TestRotateFixtures(t *testing.T) {
 	for name, want := range map[string]model.Config{
 		"transe":   {Model: "transe-l1", Dim: 32, Hyper: map[string]float64{"gamma": 6, "embedding_range": 0.25}},
@@ -319,7 +344,8 @@ func TestRotateFixtures(t *testing.T) {
 	}
 }
 
-// printedScore is a line of scores.tsv: a triple and what the three code paths of the tool printed.
+// printedScore is a line of scores.tsv: a triple and the scores that the tool's three code paths
+// printed.
 type printedScore struct {
 	triple  kg.Triple
 	printed [3]float64
@@ -352,8 +378,7 @@ func readScores(t *testing.T, path string, c *Checkpoint) []printedScore {
 	return scores
 }
 
-// FuzzOpenRotate holds that whatever is in the files, Open ends with an error or with a checkpoint
-// that is whole.
+// FuzzOpenRotate checks that for any files Open returns an error or a valid checkpoint.
 func FuzzOpenRotate(f *testing.F) {
 	s := rotateSmall()
 	config, err := json.Marshal(s.options)

@@ -16,26 +16,27 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// Save writes a checkpoint to the folder dir, which must not exist; folders above it are made. The
-// folder appears when all of it is safely on the disk, and after an error or a cancelled context
-// there is none.
+// Save writes a checkpoint to the folder dir, which must not exist. It makes parent folders. The
+// folder appears only once it is complete and synced to disk; after an error or a cancelled context
+// it does not exist.
 //
-// The metadata must have "dataset"; "format", "model", "dim" and what else is in the model's
-// configuration, the hashes of the vocabularies and the checksum of the parameters are set by Save,
-// whatever the metadata say. A model with a parameter that is NaN or infinite is an error, because Open
-// would refuse it.
-func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+// metadata must have "dataset". Save itself sets "format", "model", "dim", the model's
+// hyper-parameters, the hashes of the vocabularies and the checksum of the parameters. A parameter
+// that is NaN or infinite is an error, because Open would refuse it.
+func Save(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	metadata map[string]string) error {
 	unverified := func(context.Context) error { return nil }
 	return saveVerified(ctx, dir, m, entities, relations, metadata, unverified)
 }
 
-// Save writes c to the folder dir in the format mquine/1, as the function Save does. A change of the files
-// of c meanwhile is an error.
+// Save writes c to the folder dir in the format mquine/1, as the function Save does. It returns an
+// error if the files of c change meanwhile.
 func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]string) error {
 	return saveVerified(ctx, dir, c.Model, c.Entities, c.Relations, metadata, c.Verify)
 }
 
-// saveVerified is Save of a model that counts only if verify, called when all is written, returns no error.
+// saveVerified implements Save. The folder appears only if verify, called after all files are
+// written, returns nil.
 func saveVerified(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
 	metadata map[string]string, verify func(context.Context) error) error {
 	dir = filepath.Clean(dir)
@@ -60,12 +61,12 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 	return fmt.Errorf("saving checkpoint %s: %w", dir, err)
 }
 
-// Replace puts a model into the checkpoint in the folder dir, in the place of the one that is
-// there. The vocabularies must be those of the checkpoint, because only model.safetensors is
-// written; it changes from the old to the new in one step, and after an error or a
-// cancelled context it is the old. Those
-// who have the checkpoint open keep the old one. The metadata are as for Save.
-func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+// Replace replaces the model of the checkpoint in the folder dir. It writes model.safetensors only,
+// atomically: after an error or a cancelled context, the old file is still there. The vocabularies
+// must equal the checkpoint's. Programs that have the checkpoint open keep the old model. For
+// metadata see Save.
+func Replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	metadata map[string]string) error {
 	dir = filepath.Clean(dir)
 	if err := replace(ctx, dir, m, entities, relations, metadata); err != nil {
 		return fmt.Errorf("replacing checkpoint %s: %w", dir, err)
@@ -73,7 +74,8 @@ func Replace(ctx context.Context, dir string, m model.Model, entities, relations
 	return nil
 }
 
-func replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary, metadata map[string]string) error {
+func replace(ctx context.Context, dir string, m model.Model, entities, relations *kg.Vocabulary,
+	metadata map[string]string) error {
 	tensors, err := parameters(ctx, m, entities, relations)
 	if err != nil {
 		return err
@@ -93,12 +95,12 @@ func sameLabels(ctx context.Context, path string, v *kg.Vocabulary) error {
 		return err
 	}
 	if !slices.Equal(there.Labels(), v.Labels()) {
-		return fmt.Errorf("%s has other labels, or in another order, than the model to be saved: choose another folder", path)
+		return fmt.Errorf("%s has other labels than the model, or another order: choose another folder", path)
 	}
 	return nil
 }
 
-// parameters checks a model that is to be saved and returns its tensors.
+// parameters checks a model before it is saved, and returns its tensors.
 func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
 	config := m.Config()
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
@@ -119,8 +121,9 @@ func parameters(ctx context.Context, m model.Model, entities, relations *kg.Voca
 	return tensors, nil
 }
 
-// writeParameters writes model.safetensors to a folder that has the vocabularies already.
-func writeParameters(ctx context.Context, dir string, m model.Model, tensors []safetensors.Float32, metadata map[string]string) error {
+// writeParameters writes model.safetensors to a folder that already has the vocabularies.
+func writeParameters(ctx context.Context, dir string, m model.Model, tensors []safetensors.Float32,
+	metadata map[string]string) error {
 	path := filepath.Join(dir, parametersName)
 	all := map[string]string{}
 	maps.Copy(all, metadata)

@@ -30,9 +30,11 @@ func TestSaveAgainstIndependentDecoder(t *testing.T) {
 	m.metadata = map[string]string{"dataset": "toy", "seed": "7", "model": "overruled"}
 	dir := filepath.Join(t.TempDir(), "above", "ckpt")
 	require.NoError(t, m.save(dir))
-	assert.Equal(t, []string{"above", "above/ckpt", "above/ckpt/entities.tsv", "above/ckpt/model.safetensors", "above/ckpt/relations.tsv"},
+	assert.Equal(t, []string{"above", "above/ckpt", "above/ckpt/entities.tsv", "above/ckpt/model.safetensors",
+		"above/ckpt/relations.tsv"},
 		files(t, filepath.Dir(filepath.Dir(dir))), "nothing else is left")
-	assert.Equal(t, map[string]string{"dataset": "toy", "seed": "7", "model": "overruled"}, m.metadata, "the caller's map is not touched")
+	assert.Equal(t, map[string]string{"dataset": "toy", "seed": "7", "model": "overruled"}, m.metadata,
+		"the caller's map is not touched")
 
 	entities, err := os.ReadFile(filepath.Join(dir, "entities.tsv"))
 	require.NoError(t, err)
@@ -47,7 +49,8 @@ func TestSaveAgainstIndependentDecoder(t *testing.T) {
 	var header map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(file[8:8+size], &header))
 	assert.JSONEq(t, fmt.Sprintf(`{"format":"mquine/1","model":"mquine","dim":"2","dataset":"toy","seed":"7","entities_sha256":"%x","relations_sha256":"%x","parameters_sha256":"%s"}`,
-		sha256.Sum256(entities), sha256.Sum256(relations), checksumOf(file[8+size:], 36, 32, 32, 32)), string(header["__metadata__"]))
+		sha256.Sum256(entities), sha256.Sum256(relations), checksumOf(file[8+size:], 36, 32, 32, 32)),
+		string(header["__metadata__"]))
 	assert.JSONEq(t, `{"dtype":"F32","shape":[3,3],"data_offsets":[0,36]}`, string(header["entity"]))
 	assert.JSONEq(t, `{"dtype":"F32","shape":[2,2,2],"data_offsets":[36,68]}`, string(header["relation.head"]))
 	assert.JSONEq(t, `{"dtype":"F32","shape":[2,2,2],"data_offsets":[68,100]}`, string(header["relation.tail"]))
@@ -90,9 +93,11 @@ func TestSaveRefuses(t *testing.T) {
 		change  func(*trained)
 		message string
 	}{
-		"no data set":        {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
-		"NaN":                {func(m *trained) { m.model.Tensors()[2][5] = float32(math.NaN()) }, `tensor "relation.tail" has NaN in row 1, column 1`},
-		"too few labels":     {func(m *trained) { m.entities = kg.NewVocabulary("a") }, "the model has 3 entities and 2 relations, and its vocabularies have 1 and 2 labels"},
+		"no data set": {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
+		"NaN": {func(m *trained) { m.model.Tensors()[2][5] = float32(math.NaN()) },
+			`tensor "relation.tail" has NaN in row 1, column 1`},
+		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") },
+			"the model has 3 entities and 2 relations, and its vocabularies have 1 and 2 labels"},
 		"too many labels":    {func(m *trained) { m.relations.Add("another") }, "have 3 and 3 labels"},
 		"tab in a label":     {func(m *trained) { m.entities = kg.NewVocabulary("a", "b\tc", "d") }, "entities.tsv"},
 		"metadata not UTF-8": {func(m *trained) { m.metadata["x"] = "\xff" }, `metadata entry "x" is not valid UTF-8`},
@@ -131,7 +136,7 @@ func TestSaveNeverOverwrites(t *testing.T) {
 	}
 }
 
-// countdown is a context that is cancelled when it has been looked at so many times.
+// countdown is a context that is cancelled after a number of checks.
 type countdown struct {
 	context.Context
 	left *atomic.Int64
@@ -144,7 +149,7 @@ func (c countdown) Err() error {
 	return nil
 }
 
-// TestSaveStops cancels a save at every place at which it can be.
+// TestSaveStops cancels Save at every point at which it checks its context.
 func TestSaveStops(t *testing.T) {
 	m := newTrained(t, model.Config{Model: "mquine", Dim: 20, Entities: 2000, Relations: 2}, counting())
 	kept := filepath.Join(t.TempDir(), "kept")
@@ -202,11 +207,15 @@ func TestReplaceRefuses(t *testing.T) {
 		change  func(*trained)
 		message string
 	}{
-		"other labels":   {func(m *trained) { m.entities = kg.NewVocabulary("a", "b", "c") }, "entities.tsv has other labels"},
-		"another order":  {func(m *trained) { m.relations = kg.NewVocabulary("relation 1", "relation 0") }, "relations.tsv has other labels, or in another order"},
-		"infinity":       {func(m *trained) { m.model.Tensors()[0][0] = float32(math.Inf(1)) }, `tensor "entity" has +Inf in row 0, column 0`},
-		"no data set":    {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
-		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") }, "its vocabularies have 1 and 2 labels"},
+		"other labels": {func(m *trained) { m.entities = kg.NewVocabulary("a", "b", "c") },
+			"entities.tsv has other labels"},
+		"another order": {func(m *trained) { m.relations = kg.NewVocabulary("relation 1", "relation 0") },
+			"relations.tsv has other labels than the model, or another order"},
+		"infinity": {func(m *trained) { m.model.Tensors()[0][0] = float32(math.Inf(1)) },
+			`tensor "entity" has +Inf in row 0, column 0`},
+		"no data set": {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
+		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") },
+			"its vocabularies have 1 and 2 labels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "ckpt")

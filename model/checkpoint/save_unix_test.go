@@ -16,12 +16,12 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// alone marks the process that TestSaveToAFullDisk starts.
+// alone marks the child process of TestSaveToAFullDisk.
 const alone = "MQUINE_TEST_ALONE"
 
-// TestSaveToAFullDisk lets the system refuse to write beyond a size, as a full disk would, first
-// in the vocabulary, then in the parameters. It does so in a process of its own, because the limit
-// also holds for what the testing package writes.
+// TestSaveToAFullDisk limits the size of files, as a full disk would, first within the vocabulary,
+// then within the parameters. It runs in a child process, because the limit also applies to files
+// of the testing package.
 func TestSaveToAFullDisk(t *testing.T) {
 	if os.Getenv(alone) == "" {
 		self, err := os.Executable()
@@ -42,7 +42,8 @@ func TestSaveToAFullDisk(t *testing.T) {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "ckpt")
 		err := withFileSizeLimit(t, size, func() error { return m.save(dir) })
-		assert.EqualError(t, err, "saving checkpoint "+dir+": cannot write "+filepath.Join(dir, name)+": file too large")
+		assert.EqualError(t, err,
+			"saving checkpoint "+dir+": cannot write "+filepath.Join(dir, name)+": file too large")
 		assert.ErrorIs(t, err, unix.EFBIG)
 		assert.Empty(t, files(t, parent))
 	}
@@ -55,7 +56,7 @@ func TestSaveToAFullDisk(t *testing.T) {
 	assert.Len(t, files(t, there), 3)
 }
 
-// withFileSizeLimit calls f while this process can write no file larger than size bytes.
+// withFileSizeLimit calls f while this process cannot write files larger than size bytes.
 func withFileSizeLimit(t *testing.T, size uint64, f func() error) error {
 	t.Helper()
 	signal.Ignore(unix.SIGXFSZ)

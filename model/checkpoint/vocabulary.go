@@ -13,11 +13,11 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// vocabularyFiles are the pairs of files that a folder may hold, entities and relations, lines
-// id<TAB>label all of them.
+// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Their lines are
+// id<TAB>label.
 var vocabularyFiles = [][2]string{{"entities.dict", "relations.dict"}, {entitiesName, relationsName}}
 
-// errNoVocabulary is for a folder that holds none of them.
+// errNoVocabulary means that a folder holds none of these files.
 var errNoVocabulary = errors.New("no vocabulary")
 
 // readVocabularies reads the vocabularies in the folder dir.
@@ -41,32 +41,34 @@ func readVocabularies(ctx context.Context, dir string) (entities, relations *kg.
 		case 0:
 			return made[0], made[1], nil
 		case 1:
-			return nil, nil, fmt.Errorf("%s is missing: a vocabulary is the files %s and %s", missing[0], names[0], names[1])
+			return nil, nil, fmt.Errorf("%s is missing: the vocabularies are the files %s and %s",
+				missing[0], names[0], names[1])
 		}
 	}
 	return nil, nil, errNoVocabulary
 }
 
-// checkRegular refuses what is there but is not a file with an end, such as a named pipe. The folder
-// may be one that nobody but a checkpoint from elsewhere names.
+// checkRegular returns an error if path exists and is not a regular file, such as a named pipe,
+// which might never end. A checkpoint from elsewhere may name any folder.
 func checkRegular(ctx context.Context, path string) error {
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file, which a vocabulary must be", path)
+		return fmt.Errorf("%s is not a regular file: a vocabulary must be one", path)
 	}
-	return ctx.Err() // of all else, reading tells
+	return ctx.Err() // reading the file will report other errors
 }
 
-// readVocabulariesGiven reads the folder that VocabularyFolder names.
+// readVocabulariesGiven reads the vocabularies in the folder that VocabularyFolder names.
 func readVocabulariesGiven(ctx context.Context, dir string) (entities, relations *kg.Vocabulary, err error) {
 	entities, relations, err = readVocabularies(ctx, dir)
 	if errors.Is(err, errNoVocabulary) {
-		err = fmt.Errorf("%s holds no vocabulary: it needs entities.dict and relations.dict", dir)
+		err = fmt.Errorf("%s has no vocabularies: it needs entities.dict and relations.dict", dir)
 	}
 	return entities, relations, err
 }
 
-// checkVocabularies compares the vocabularies of a checkpoint with those that the caller named.
+// checkVocabularies compares the vocabularies of a checkpoint with the folder that VocabularyFolder
+// names, if any.
 func (c *Checkpoint) checkVocabularies(ctx context.Context, o options) error {
 	if o.vocabulary == "" {
 		return nil
@@ -75,8 +77,10 @@ func (c *Checkpoint) checkVocabularies(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(entities.Labels(), c.Entities.Labels()) || !slices.Equal(relations.Labels(), c.Relations.Labels()) {
-		return fmt.Errorf("%s has vocabularies of its own, and those in %s are others: leave the second (--vocab) away", c.Path, o.vocabulary)
+	if !slices.Equal(entities.Labels(), c.Entities.Labels()) ||
+		!slices.Equal(relations.Labels(), c.Relations.Labels()) {
+		return fmt.Errorf("%s has vocabularies, and the vocabularies in %s differ from them: leave out --vocab",
+			c.Path, o.vocabulary)
 	}
 	return nil
 }

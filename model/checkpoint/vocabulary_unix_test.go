@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A named pipe in the place of a vocabulary is an error, wherever the folder's name comes from, and
-// is not waited for.
+// Open refuses a named pipe in place of a vocabulary, without waiting for it, wherever the folder's
+// name comes from.
 func TestOpenRefusesANamedPipe(t *testing.T) {
 	replaceByPipe := func(path string) {
 		require.NoError(t, os.RemoveAll(path))
@@ -21,7 +21,7 @@ func TestOpenRefusesANamedPipe(t *testing.T) {
 	}
 	refused := func(dir, path string, options ...Option) {
 		_, err := Open(t.Context(), dir, options...)
-		assert.EqualError(t, err, path+" is not a regular file, which a vocabulary must be")
+		assert.EqualError(t, err, path+" is not a regular file: a vocabulary must be one")
 	}
 	for _, name := range []string{entitiesName, relationsName} {
 		dir := small().write(t)
@@ -35,7 +35,7 @@ func TestOpenRefusesANamedPipe(t *testing.T) {
 		replaceByPipe(filepath.Join(own, name))
 		refused(own, filepath.Join(own, name))
 
-		// In a folder that the user names, or that only the checkpoint names.
+		// In a folder that the user names, and in one that only the checkpoint names.
 		f.entities, f.relations = "", ""
 		refused(f.write(t), filepath.Join(own, name), VocabularyFolder(own))
 		f.options["data_path"] = own

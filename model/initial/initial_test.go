@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The distance of the variates' distribution from the normal one, and the correlation of
-// neighbours, stay within what chance allows.
+// Normal variates pass a Kolmogorov-Smirnov test, and neighbours are uncorrelated.
 func TestNormals(t *testing.T) {
 	const n = 200_000
 	draws := NewSource(1, 2)
@@ -38,7 +37,7 @@ func TestNormals(t *testing.T) {
 	assert.Less(t, distance*math.Sqrt(n), 1.63, "Kolmogorov-Smirnov statistic, 1% level")
 }
 
-// draw returns n rows of a distribution.
+// draw returns n rows drawn from a distribution.
 func draw(t *testing.T, d Distribution, n int, row ...int) []float32 {
 	for _, extent := range row {
 		n *= extent

@@ -3,26 +3,27 @@ package initial
 import "math"
 
 const (
-	// nearbyDistance is the distance of Nearby as a multiple of the centre's norm.
+	// nearbyDistance is the distance from Nearby's centre as a multiple of its norm.
 	nearbyDistance = 0.3
-	// phaseDeviation is the standard deviation of NearbyPhases, as a part of the circle.
+	// phaseDeviation is the standard deviation of NearbyPhases as a fraction of the circle.
 	phaseDeviation = 0.05
 )
 
-// Scatter writes to row, the row of an entity, a random place near centre. It makes the entities of a cluster.
+// Scatter writes a random point near centre to row, the row of an entity. Clustered checkpoints use
+// it to place the entities of a cluster.
 type Scatter func(s *Source, row, centre []float32)
 
-// Nearby takes a vector at a distance of 30% of the centre's norm, in a direction that is uniform on the
-// sphere.
+// Nearby is the Scatter that moves by 30% of the centre's norm, in a direction that is uniform on
+// the sphere.
 func Nearby(s *Source, row, centre []float32) {
 	nearby(s, row, centre, func(int) float64 { return 1 })
 }
 
-// NearbySymmetric is Nearby for the symmetric matrix A + Aᵀ, with the Frobenius norm, where rows are the
-// packed lower triangle of A, row by row.
+// NearbySymmetric is Nearby for symmetric matrices A + Aᵀ with the Frobenius norm. Rows are packed
+// lower triangles of A, row by row.
 func NearbySymmetric(s *Source, row, centre []float32) {
 	nearby(s, row, centre, func(i int) float64 {
-		// Entries on the diagonal are at n(n+3)/2.
+		// Diagonal entries have the indexes n(n+3)/2.
 		if n := math.Sqrt(float64(8*i + 9)); n == math.Trunc(n) {
 			return 4 // (2A_ii)²
 		}
@@ -30,8 +31,8 @@ func NearbySymmetric(s *Source, row, centre []float32) {
 	})
 }
 
-// NearbyPhases takes phases that differ by independent normal deviations of 5% of the circle. The number
-// half stands for the phase π.
+// NearbyPhases returns the Scatter that adds independent normal deviations of 5% of the circle to
+// phases. The value half stands for the phase π.
 func NearbyPhases(half float64) Scatter {
 	return func(s *Source, row, centre []float32) {
 		for i, x := range centre {
@@ -40,7 +41,7 @@ func NearbyPhases(half float64) Scatter {
 	}
 }
 
-// nearby is Nearby with the norm √(Σ weight(i)·x_i²).
+// nearby implements Nearby with the norm √(Σ weight(i)·x_i²).
 func nearby(s *Source, row, centre []float32, weight func(i int) float64) {
 	var norm, length float64
 	for i, x := range centre {

@@ -7,21 +7,21 @@ import (
 	"github.com/mquine/mquine/internal/fmath"
 )
 
-// Source is a stream of random numbers. It uses no elementary function of package math, whose last bits
-// differ from processor to processor.
+// Source is a stream of random numbers. It avoids the elementary functions of package math, whose
+// last bits differ between processors.
 type Source struct {
 	rng   *rand.Rand
 	spare float64
 	ready bool
 }
 
-// NewSource returns the given stream of a seed.
+// NewSource returns a stream of a seed. Different streams are independent.
 func NewSource(seed, stream uint64) *Source { return &Source{rng: rand.New(rand.NewPCG(seed, stream))} }
 
-// Uniform draws from the multiples of 2⁻⁵² in [−1, 1).
+// Uniform returns a uniform multiple of 2⁻⁵² in [−1, 1).
 func (s *Source) Uniform() float64 { return float64(int64(s.rng.Uint64())>>11) / (1 << 52) }
 
-// Normal draws a standard normal variate by Marsaglia's polar method.
+// Normal returns a standard normal variate, by Marsaglia's polar method.
 func (s *Source) Normal() float64 {
 	if s.ready {
 		s.ready = false

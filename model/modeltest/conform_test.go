@@ -12,15 +12,6 @@ func init() {
 	model.Register(TuckER)
 }
 
-// row returns row i of a tensor with the given number of rows as float64.
-func row(tensor []float32, n int, i int32) (out []float64) {
-	width := len(tensor) / n
-	for _, v := range tensor[int(i)*width:][:width] {
-		out = append(out, float64(v))
-	}
-	return out
-}
-
 func TestCP(t *testing.T) {
 	for _, reciprocal := range []float64{0, 1} {
 		t.Run([]string{"plain", "reciprocal"}[int(reciprocal)], func(t *testing.T) {
@@ -34,7 +25,7 @@ func TestCP(t *testing.T) {
 					if side == kg.Head && reciprocal == 1 {
 						head, relation, tail = triple.Tail, x[3], triple.Head
 					}
-					a, r, b := row(x[0], n, head), row(relation, relations, triple.Relation), row(x[1], n, tail)
+					a, r, b := Row(x[0], n, head), Row(relation, relations, triple.Relation), Row(x[1], n, tail)
 					score := 0.0
 					for i := range a {
 						ar := float64(a[i] * r[i])
@@ -54,11 +45,11 @@ func TestTuckER(t *testing.T) {
 		Definition: func(m model.Model, side kg.Side, triple kg.Triple) float64 {
 			n, relations, d := m.Config().Entities, m.Config().Relations, m.Config().Dim
 			x := m.Tensors()
-			a, r, b := row(x[0], n, triple.Head), row(x[1], relations, triple.Relation), row(x[0], n, triple.Tail)
+			a, r, b := Row(x[0], n, triple.Head), Row(x[1], relations, triple.Relation), Row(x[0], n, triple.Tail)
 			if side == kg.Head {
-				a, r, b = b, row(x[2], relations, triple.Relation), a
+				a, r, b = b, Row(x[2], relations, triple.Relation), a
 			}
-			core, mean := row(x[3], 1, 0), row(x[4], 1, 0)
+			core, mean := Row(x[3], 1, 0), Row(x[4], 1, 0)
 			score := 0.0
 			for k := range d {
 				q := 0.0

@@ -10,13 +10,13 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// CP (Hitchcock, 1927; with reciprocal relations, Lacroix et al., 2018): score Σ a_i r_i b_i, where an
-// entity has a row a as a head and a row b as a tail, so that φ depends on the side. With reciprocal
-// relations a query (?, r, t) is (t, r⁻¹, ?), where r⁻¹ has a row of its own: φ is then b on both sides, and
-// the sides score a triple differently.
+// CP (Hitchcock, 1927; with reciprocal relations, Lacroix et al., 2018): score Σ a_i r_i b_i. An
+// entity has a row a as a head and a row b as a tail, so φ depends on the side. With reciprocal
+// relations a query (?, r, t) is (t, r⁻¹, ?), where r⁻¹ has its own row. Then φ is b on both sides,
+// and the sides score a triple differently.
 //
-// Reference, in float64: the chain over i from 0 of (a_i r_i) b_i, where the first product is exact and
-// the second is rounded, as is the sum.
+// Reference, in float64: the chain over i from 0 of (a_i r_i) b_i. The first product is exact; the
+// second and the sum are rounded.
 var CP = &model.Spec{
 	Name: "cp", Score: "Σ a_i r_i b_i", MaxDim: 1 << 10,
 	Hyper: []*model.HyperParameter{reciprocal},
@@ -44,7 +44,7 @@ var reciprocal = &model.HyperParameter{
 	Key: "reciprocal", Help: "`switch`: 1 for reciprocal relations, 0 for none", Least: 0, Most: 1,
 }
 
-// The places of CP's parameters.
+// The indexes of CP's parameters.
 const (
 	cpHead = iota
 	cpTail
@@ -68,7 +68,7 @@ func (m *cp) Tower(kg.Side) model.Tower {
 
 func (m *cp) NewWorker(*kernel.Backend) model.Worker { return model.OneByOne(m) }
 
-// tables returns the places of the anchor's, the relation's and the candidate's rows.
+// tables returns the indexes of the parameters of anchor, relation and candidate.
 func (m *cp) tables(side kg.Side) (anchor, relation, candidate int) {
 	switch {
 	case side == kg.Tail:

@@ -8,12 +8,12 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TuckER (Balažević et al., 2019) in small, with reciprocal relations: score Σ_k (Σ_ij a_i r_j W_ijk − μ_k) b_k
-// with a core tensor W and a mean μ of batch normalisation that all triples share.
+// TuckER (Balažević et al., 2019), reduced, with reciprocal relations: score Σ_k (Σ_ij a_i r_j
+// W_ijk − μ_k) b_k. All triples share the core tensor W and the mean μ of batch normalisation.
 //
-// Reference, in float64, every product and sum rounded: M_ik is the chain over j from 0 of r_j W_jik; q_k is
-// the chain over i from 0 of a_i M_ik, minus μ_k; the score is the chain over k from 0 of q_k b_k. The core
-// is stored as W[j][i][k].
+// Reference, in float64, every product and sum rounded: M_ik is the chain over j from 0 of r_j
+// W_ijk; q_k is the chain over i from 0 of a_i M_ik, minus μ_k; the score is the chain over k from
+// 0 of q_k b_k. The core is stored as W[j][i][k].
 var TuckER = &model.Spec{
 	Name: "tucker", Score: "Σ_k (Σ_ij a_i r_j W_ijk − μ_k) b_k", MaxDim: 24,
 	Tensors: func(c model.Config) []model.Parameter {
@@ -30,7 +30,7 @@ var TuckER = &model.Spec{
 	Sided: func(model.Config) bool { return true },
 }
 
-// The places of TuckER's parameters.
+// The indexes of TuckER's parameters.
 const (
 	tuckEntity = iota
 	tuckRelation
@@ -51,7 +51,7 @@ func (m *tuckER) NewWorker(*kernel.Backend) model.Worker {
 	return &tuckERWorker{tuckER: m, projection: make([]float64, d*d), query: make([]float64, d)}
 }
 
-// tuckERWorker makes queries in batches: all of one relation share its projection.
+// tuckERWorker makes queries in batches, because all queries of a relation share its projection M.
 type tuckERWorker struct {
 	*tuckER
 	projection, query []float64 // M and q
@@ -86,7 +86,7 @@ func (w *tuckERWorker) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// project computes M of a relation.
+// project sets projection to M of a relation.
 func (w *tuckERWorker) project(side kg.Side, relation int32) {
 	table := tuckRelation
 	if side == kg.Head {
@@ -102,7 +102,7 @@ func (w *tuckERWorker) project(side kg.Side, relation int32) {
 	}
 }
 
-// ask computes q of an anchor, by M.
+// ask sets query to q of an anchor, given M.
 func (w *tuckERWorker) ask(anchor int32) {
 	clear(w.query)
 	for i, a := range w.Row(tuckEntity, anchor) {

@@ -73,7 +73,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 // constructs reports whether the devices make the model's φ and ψ from its parameters, and returns
 // κ of the slack. They do if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
-	kappa, ok = model.SquareTowers(m)
+	kappa, ok = model.MatrixTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
 		return 0, false, nil
 	}

@@ -16,8 +16,8 @@ import (
 
 // Test ranks and predicts for a small graph with random parameters, on each GPU and on the backend.
 // The model has m's kind, dimension and hyper-parameters; each such kind is tested once. Test
-// returns an error if any result differs: the GPU then rounds worse than docs/numerics.md, "The
-// screens of GPUs", assumes, and must not rank.
+// returns an error if any result differs: the GPU then rounds worse than docs/numerics.md, "GPU
+// screens", assumes, and must not rank.
 //
 // Most candidates lie around a few rows of parameters, from half a row to a few units in the last
 // place away, so that score differences of all sizes down to rounding errors occur.

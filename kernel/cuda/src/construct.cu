@@ -1,6 +1,6 @@
 // φ and ψ of MQuinE and MQuadE from their stored parameters, with the bits of model/mquine.go: every
 // entry of a product is one chain of fused multiply-adds over k from 0 in float64, and the result is
-// rounded to float32 once. docs/numerics.md, section 4, has the slack.
+// rounded to float32 once. docs/models/mquine.md, "Slack", has the bound.
 #include "device.cuh"
 
 struct Construct {

@@ -1,5 +1,5 @@
 // Rank counting of dot products on tensor cores: fp16 operands with a power of two as the scale of each
-// row, float32 accumulators. docs/numerics.md derives the band.
+// row, float32 accumulators. docs/numerics.md, "GPU screens", derives the band.
 #include "device.cuh"
 
 // A block of 256 threads, 8 warps, goes through tiles of 128 queries × BN candidates, each warp

@@ -1,5 +1,5 @@
 // What the screens leave undecided, and the known answers: pair by pair in float64, from the float32 ψ
-// and φ. The arithmetic and the bands are those of the CPU's pair stage (docs/numerics.md, section 3).
+// and φ. The arithmetic and the bands are those of the CPU's pair stage (docs/numerics.md, "The pair stage").
 #include "device.cuh"
 
 enum { Dot, L1, GroupNorm, Phase };

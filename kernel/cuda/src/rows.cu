@@ -1,5 +1,5 @@
 // What the screens know about a block of queries, from ψ and the intervals of the targets
-// (docs/numerics.md, section 10).
+// (docs/numerics.md, "GPU screens").
 #include "device.cuh"
 
 enum { Dot, L1, GroupNorm, Phase };

@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// header is what a file says about its elements.
+// header describes the elements of a file.
 type header struct {
 	descr   string
 	fortran bool
 	shape   []int
 }
 
-// maxRank is what NumPy allows.
+// maxRank is NumPy's limit.
 const maxRank = 64
 
 // parseHeader reads the dictionary of a header, such as
 //
 //	{'descr': '<f4', 'fortran_order': False, 'shape': (135, 32), }
 //
-// in any order of its three keys and with any spaces. Only what NumPy writes for an array without
-// fields is understood.
+// with its three keys in any order and any spaces. It accepts only headers of arrays without
+// fields.
 func parseHeader(text []byte) (h header, err error) {
 	p := parser{rest: text}
 	if err := p.expect("{"); err != nil {
@@ -78,12 +78,12 @@ func parseHeader(text []byte) (h header, err error) {
 	return h, nil
 }
 
-// parser reads a header from its beginning.
+// parser consumes a header from the front.
 type parser struct{ rest []byte }
 
 func (p *parser) space() { p.rest = bytes.TrimLeft(p.rest, " \t\n") }
 
-// accept skips a token and tells whether it was there.
+// accept reports whether a token comes next, and skips it.
 func (p *parser) accept(token string) bool {
 	p.space()
 	rest, found := bytes.CutPrefix(p.rest, []byte(token))
@@ -102,7 +102,7 @@ func (p *parser) unexpected(want string) error {
 	return fmt.Errorf("damaged: its header has %.20q where %s should be", p.rest, want)
 }
 
-// text reads a string without escapes.
+// text reads a quoted string without escapes.
 func (p *parser) text() (string, error) {
 	p.space()
 	if len(p.rest) > 0 && strings.IndexByte(`'"`, p.rest[0]) >= 0 {
@@ -124,7 +124,7 @@ func (p *parser) boolean() (bool, error) {
 	return false, p.unexpected("True or False")
 }
 
-// tuple reads extents: (), (3,), (3, 4) and so on.
+// tuple reads a shape: (), (3,), (3, 4) and so on.
 func (p *parser) tuple() ([]int, error) {
 	if err := p.expect("("); err != nil {
 		return nil, err

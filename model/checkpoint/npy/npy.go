@@ -1,8 +1,10 @@
-// Package npy reads NumPy's .npy files of float32 numbers: a magic string, the version, the length
-// of a header, the header (element type, order, shape, as a Python dictionary) and the elements.
-// Nothing in a file is ever executed, and everything that it says about itself is checked.
+// Package npy reads NumPy's .npy files of float32 numbers. A file has a magic string, the format
+// version, the length of the header, the header (element type, order and shape, as a Python
+// dictionary) and the elements. Reading never executes anything in a file, and checks everything in
+// its header.
 //
-// The format is described at https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
+// The format is described at
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
 package npy
 
 import (
@@ -13,71 +15,57 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/model/checkpoint/internal/mapped"
 )
 
-// File is an open .npy file, mapped into memory where the system allows and read into memory
-// elsewhere. It is safe for concurrent use, except for Mark and Close. Another program that writes to
-// the file while it is open changes what is read from it: call Mark before and Verify after reading.
+// File is an open .npy file, mapped into memory where the system supports it and read into memory
+// elsewhere. It is safe for concurrent use, except for Mark and Close. A program that writes to the
+// open file changes its elements: call Mark before and Verify after using them.
 type File struct {
 	mapped *mapped.File
 	data   []byte // the file without its header
 	shape  []int
 }
 
-// Open opens a file of little-endian float32 numbers in C order. An error is one sentence that names
-// the file.
-func Open(path string) (_ *File, err error) {
-	m, err := mapped.Open(path)
+// Open opens a file of little-endian float32 numbers in C order. An error names the file.
+func Open(path string) (*File, error) {
+	m, f, err := mapped.Parse(path, parse)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = m.Close()
-		}
-	}()
-	defer fault.Guard().Catch(&err)
-	f, err := parse(m.Contents())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	f.mapped = m
 	return f, nil
 }
 
-// Shape returns the extents, none for a scalar; do not modify it.
+// Shape returns the extents of the array, none for a scalar. Do not modify it.
 func (f *File) Shape() []int { return f.shape }
 
-// Bytes returns the whole file, valid until Close and not to be written to.
+// Bytes returns the whole file. It is read-only and valid until Close.
 func (f *File) Bytes() []byte { return f.mapped.Contents() }
 
-// Mark remembers what is in the file, for Verify.
+// Mark records hashes of the contents for Verify.
 func (f *File) Mark(ctx context.Context) error { return f.mapped.Mark(ctx) }
 
-// Verify returns an error, which names the file, if the file was changed since Mark.
+// Verify returns an error that names the file if the file has changed since Mark.
 func (f *File) Verify(ctx context.Context) error { return f.mapped.Verify(ctx) }
 
-// Float32 returns the elements in row-major order. Where the machine is little-endian and the data
-// is aligned they are the mapped file itself: valid until Close, and to write to them is a fault.
-// Elsewhere they are a converted copy.
+// Float32 returns the elements in row-major order. On a little-endian machine with aligned data
+// they are the mapped file: read-only and valid until Close. Otherwise they are a converted copy.
 func (f *File) Float32() []float32 { return mapped.Float32s(f.data) }
 
-// Close gives the file's memory back; slices of it must not be used afterwards. A second call does
-// nothing.
+// Close releases the file's memory. Do not use slices of it afterwards. A second call does nothing.
 func (f *File) Close() error { return f.mapped.Close() }
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader is far more than a float32 array needs.
+	// maxHeader limits the length of the header, in bytes. A float32 array needs far less.
 	maxHeader = 1 << 16
 )
 
-// parse checks a file with these bytes.
+// parse checks the bytes of a file.
 func parse(file []byte) (*File, error) {
 	if !bytes.HasPrefix(file, []byte(magic)) || len(file) < len(magic)+4 {
-		return nil, errors.New("not a .npy file: it does not begin as one")
+		return nil, errors.New("not a .npy file: its magic string is missing")
 	}
 	major, rest := file[len(magic)], file[len(magic)+2:]
 	var size int
@@ -92,7 +80,7 @@ func parse(file []byte) (*File, error) {
 		return nil, fmt.Errorf("version %d of the .npy format is unknown: save it with numpy.save", major)
 	}
 	if size > maxHeader {
-		return nil, fmt.Errorf("damaged, or no array of numbers: its header has more than %d bytes", maxHeader)
+		return nil, fmt.Errorf("damaged, or not an array of numbers: its header has more than %d bytes", maxHeader)
 	}
 	if size > len(rest) {
 		return nil, fmt.Errorf("truncated: its header has %d bytes, and %d are left", size, len(rest))
@@ -106,7 +94,8 @@ func parse(file []byte) (*File, error) {
 	case h.descr == ">f4":
 		return nil, errors.New("its numbers are big-endian float32 (>f4): save it again after astype('<f4')")
 	default:
-		return nil, fmt.Errorf("its elements have type %.40q, and only float32 (<f4) can be read: save it again after astype('<f4')", h.descr)
+		return nil, fmt.Errorf("its elements have type %.40q, and only float32 (<f4) can be read: "+
+			"save it again after astype('<f4')", h.descr)
 	}
 	if h.fortran {
 		return nil, errors.New("its elements are in Fortran order: save it again after numpy.ascontiguousarray")
@@ -121,7 +110,8 @@ func parse(file []byte) (*File, error) {
 		want = product
 	}
 	if got := uint64(len(f.data)); got != want {
-		return nil, fmt.Errorf("truncated or damaged: float32 of shape %v needs %d bytes, and %d follow the header", h.shape, want, got)
+		return nil, fmt.Errorf("truncated or damaged: float32 of shape %v needs %d bytes, and %d follow the header",
+			h.shape, want, got)
 	}
 	return f, nil
 }

@@ -67,7 +67,8 @@ func TestOpen(t *testing.T) {
 	}
 	for shape, want := range map[string][]int{"()": {}, "(0,)": {0}, "(3, 0, 2)": {3, 0, 2}, "(2,)": {2}} {
 		n := map[string]int{"()": 1, "(2,)": 2}[shape]
-		f, err := Open(writeTemp(t, encode(1, `{'descr': '<f4', 'fortran_order': False, 'shape': `+shape+`}`, values[:n]...)))
+		f, err := Open(writeTemp(t,
+			encode(1, `{'descr': '<f4', 'fortran_order': False, 'shape': `+shape+`}`, values[:n]...)))
 		require.NoError(t, err, shape)
 		assert.Equal(t, want, f.Shape())
 		assert.Equal(t, values[:n], f.Float32())
@@ -80,7 +81,8 @@ func TestOpenRefuses(t *testing.T) {
 		return fmt.Sprintf("{'descr': %s, 'fortran_order': %s, 'shape': %s, }", descr, order, shape)
 	}
 	for _, c := range []struct{ name, header, message string }{
-		{"float64", head("'<f8'", "False", "(2, 3)"), `its elements have type "<f8", and only float32 (<f4) can be read: save it again after astype('<f4')`},
+		{"float64", head("'<f8'", "False", "(2, 3)"),
+			`its elements have type "<f8", and only float32 (<f4) can be read: save it again after astype('<f4')`},
 		{"float16", head("'<f2'", "False", "(2, 3)"), `type "<f2"`},
 		{"integers", head("'<i4'", "False", "(2, 3)"), `type "<i4"`},
 		{"native", head("'=f4'", "False", "(2, 3)"), `type "=f4"`},
@@ -88,10 +90,12 @@ func TestOpenRefuses(t *testing.T) {
 		{"big-endian", head("'>f4'", "False", "(2, 3)"), "big-endian"},
 		{"records", head("[('x', '<f4')]", "False", "(2, 3)"), "records"},
 		{"Fortran", head("'<f4'", "True", "(2, 3)"), "Fortran order"},
-		{"too large", head("'<f4'", "False", "(2, 4)"), "float32 of shape [2 4] needs 32 bytes, and 24 follow the header"},
+		{"too large", head("'<f4'", "False", "(2, 4)"),
+			"float32 of shape [2 4] needs 32 bytes, and 24 follow the header"},
 		{"too small", head("'<f4'", "False", "(2, 2)"), "float32 of shape [2 2] needs 16 bytes, and 24 follow"},
 		{"overflow", head("'<f4'", "False", "(4294967296, 4294967296)"), "impossible"},
-		{"extent beyond int", head("'<f4'", "False", "(9223372036854775808,)"), "an extent of 9223372036854775808, which is impossible"},
+		{"extent beyond int", head("'<f4'", "False", "(9223372036854775808,)"),
+			"an extent of 9223372036854775808, which is impossible"},
 		{"negative extent", head("'<f4'", "False", "(-2, 3)"), "where an extent should be"},
 		{"not a tuple", head("'<f4'", "False", "6"), `where "(" should be`},
 		{"a number in parentheses", head("'<f4'", "False", "(6)"), `where "," should be`},
@@ -149,8 +153,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that whatever is in a file, parse ends with an error or with elements that are
-// those of the shape.
+// FuzzParse checks that for any file parse returns an error or elements that fit the shape.
 func FuzzParse(f *testing.F) {
 	f.Add(encode(1, good, 1, 2, 3, 4, 5, 6))
 	f.Add(encode(3, `{"shape": (2L,), 'fortran_order':False,'descr':'<f4'}`, 1, 2))

@@ -17,19 +17,19 @@ import (
 const (
 	// prefixSize is the size of the header's length, in bytes.
 	prefixSize = 8
-	// maxHeaderSize bounds the memory that reading and showing a header takes. The format allows six
-	// times as much, in bytes, which no checkpoint of a model comes near.
+	// maxHeaderSize limits the header, in bytes, and with it the memory for reading and showing it.
+	// The format allows six times as much, far more than a model needs.
 	maxHeaderSize = 16 << 20
-	// maxEntries bounds the numbers of tensors and of metadata entries, and maxRank that of the
-	// extents of a tensor: far more than any model has, and little enough that a hostile header
-	// cannot fill the memory.
+	// maxEntries limits the number of tensors and of metadata entries, and maxRank the number of
+	// extents of a tensor. They exceed the needs of any model and keep a hostile header from
+	// filling the memory.
 	maxEntries = 1 << 16
 	maxRank    = 32
 
 	metadataKey = "__metadata__"
 )
 
-// elementBits has the size of an element of every type of the format.
+// elementBits maps the element types of the format to their sizes in bits.
 var elementBits = map[string]uint64{
 	"BOOL": 8,
 	"F4":   4, "F6_E2M3": 6, "F6_E3M2": 6, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
@@ -38,17 +38,20 @@ var elementBits = map[string]uint64{
 	"F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
 }
 
-// parse reads and checks the header of a file with these bytes.
+// parse reads and checks the header of a file, given all its bytes.
 func parse(file []byte) (*File, error) {
 	if len(file) < prefixSize {
-		return nil, fmt.Errorf("not a safetensors file: it has %d bytes, and the length of the header alone takes %d", len(file), prefixSize)
+		return nil, fmt.Errorf("not a safetensors file: it has %d bytes, and the length of the header alone needs %d",
+			len(file), prefixSize)
 	}
 	size, rest := binary.LittleEndian.Uint64(file), file[prefixSize:]
 	if size > maxHeaderSize {
-		return nil, fmt.Errorf("not a safetensors file, or one with more metadata than is read: it claims a header of %d bytes, and %d are the most", size, maxHeaderSize)
+		return nil, fmt.Errorf("not a safetensors file, or one with too much metadata: "+
+			"it claims a header of %d bytes, and at most %d are allowed", size, maxHeaderSize)
 	}
 	if size > uint64(len(rest)) {
-		return nil, fmt.Errorf("truncated or not a safetensors file: it claims a header of %d bytes, and has %d after the length", size, len(rest))
+		return nil, fmt.Errorf("truncated or not a safetensors file: "+
+			"it claims a header of %d bytes, and has %d after the length", size, len(rest))
 	}
 	header := rest[:size]
 	if size == 0 || header[0] != '{' {
@@ -57,7 +60,7 @@ func parse(file []byte) (*File, error) {
 	if !utf8.Valid(header) {
 		return nil, errors.New("the header is not valid UTF-8")
 	}
-	// The whole syntax first, because a reader of tokens is not strict about it.
+	// Check the whole syntax first, because json.Decoder.Token is not strict.
 	if err := json.Unmarshal(header, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("the header is not valid JSON: %w", err)
 	}
@@ -78,8 +81,8 @@ func parse(file []byte) (*File, error) {
 	return f, f.checkLayout()
 }
 
-// checkLayout sorts the tensors by the place of their data and checks that they fill the data
-// without overlap, hole or rest.
+// checkLayout sorts the tensors by the position of their data and checks that they cover the data
+// without overlaps or gaps.
 func (f *File) checkLayout() error {
 	slices.SortFunc(f.tensors, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
@@ -90,7 +93,8 @@ func (f *File) checkLayout() error {
 	for i, t := range f.tensors {
 		switch {
 		case t.end > size:
-			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has %d", t.Name, t.end, size)
+			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has %d",
+				t.Name, t.end, size)
 		case t.begin < last:
 			return fmt.Errorf("tensors %.80q and %.80q overlap", f.tensors[i-1].Name, t.Name)
 		case t.begin > last:
@@ -105,7 +109,7 @@ func (f *File) checkLayout() error {
 	return nil
 }
 
-// decoder reads a header whose JSON syntax is known to be valid.
+// decoder reads a header with valid JSON syntax.
 type decoder struct{ *json.Decoder }
 
 func newDecoder(raw []byte) decoder {
@@ -114,7 +118,7 @@ func newDecoder(raw []byte) decoder {
 	return d
 }
 
-// object reads an object and calls field for each of its keys, to read the value.
+// object reads an object. It calls field for each key to read the value.
 func (d decoder) object(what string, field func(key string) error) error {
 	if err := d.delim('{', what, "an object"); err != nil {
 		return err
@@ -153,7 +157,7 @@ func (d decoder) metadata() (map[string]string, error) {
 	return metadata, err
 }
 
-// tensor reads the description of a tensor and checks that its size is what its shape needs.
+// tensor reads the description of a tensor and checks that its size fits its shape.
 func (d decoder) tensor(name string) (Tensor, error) {
 	t := Tensor{Name: name}
 	what := fmt.Sprintf("tensor %.80q", name)
@@ -182,7 +186,7 @@ func (d decoder) tensor(name string) (Tensor, error) {
 		return t, fmt.Errorf("%s has the unknown dtype %.80q", what, t.DType)
 	}
 	if len(offsets) != 2 || offsets[0] > offsets[1] {
-		return t, fmt.Errorf("%s has data_offsets %v: want its begin and its end", what, offsets)
+		return t, fmt.Errorf("%s has data_offsets %v: they must be its begin and its end", what, offsets)
 	}
 	t.begin, t.end = offsets[0], offsets[1]
 	size, ok := byteSize(shape, perElement)
@@ -199,8 +203,8 @@ func (d decoder) tensor(name string) (Tensor, error) {
 	return t, nil
 }
 
-// byteSize returns the bytes that a tensor takes; ok is false if the number of its elements
-// overflows, or if its elements do not fill whole bytes.
+// byteSize returns the size of a tensor in bytes. ok is false if the size overflows or is not a
+// whole number of bytes.
 func byteSize(shape []int64, perElement uint64) (size int64, ok bool) {
 	total := perElement
 	for _, extent := range shape {
@@ -213,7 +217,8 @@ func byteSize(shape []int64, perElement uint64) (size int64, ok bool) {
 	return int64(total / 8), total%8 == 0
 }
 
-// integers reads a list of at most maxRank integers from 0 to the largest int; it is never nil.
+// integers reads a list of at most maxRank integers from 0 to math.MaxInt. It never returns a nil
+// list without an error.
 func (d decoder) integers(what string) ([]int64, error) {
 	const want = "a list of integers"
 	if err := d.delim('[', what, want); err != nil {
@@ -254,7 +259,7 @@ func (d decoder) text(what string) (string, error) {
 	return s, nil
 }
 
-// delim reads one delimiter.
+// delim reads a delimiter.
 func (d decoder) delim(delim json.Delim, what, want string) error {
 	token, err := d.Token()
 	if err == nil && token != delim {

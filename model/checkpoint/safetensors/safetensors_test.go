@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encode makes a file by hand: the header's length, the header as it is, the data.
+// encode makes a file by hand: the header's length, the header unchanged, the data.
 func encode(header string, data ...float32) []byte {
 	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	file = append(file, header...)
@@ -43,7 +43,8 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		"a":{"data_offsets":[0,4],"shape":[],"dtype":"F32"},
 		"half":{"dtype":"BF16","shape":[2],"data_offsets":[20,24]}}  `
 	values := []float32{7, 1.5, -2, float32(math.Inf(1)), math.SmallestNonzeroFloat32, 0}
-	// One header after the other puts the data at every remainder of 4: aligned, and to be copied.
+	// The headers put the data at every remainder modulo 4, so that it is aligned once and copied
+	// otherwise.
 	for pad := range 4 {
 		f, err := Open(writeTemp(t, encode(header+strings.Repeat(" ", pad), values...)))
 		require.NoError(t, err)
@@ -52,7 +53,8 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		for _, tensor := range f.Tensors() {
 			names = append(names, fmt.Sprint(tensor.Name, tensor.DType, tensor.Shape))
 		}
-		assert.Equal(t, []string{"aF32[]", "bF32[2 2]", "noneF32[3 0]", "halfBF16[2]"}, names, "in the order of their data")
+		assert.Equal(t, []string{"aF32[]", "bF32[2 2]", "noneF32[3 0]", "halfBF16[2]"}, names,
+			"in the order of their data")
 		for name, want := range map[string][]float32{"a": values[:1], "b": values[1:5], "none": {}} {
 			got, err := f.Float32(name)
 			require.NoError(t, err)
@@ -61,7 +63,7 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 		_, err = f.Float32("half")
 		assert.ErrorContains(t, err, `tensor "half" is BF16, and only F32 can be read: convert it to float32`)
 		_, err = f.Float32("c")
-		assert.ErrorContains(t, err, `there is no tensor "c" in it`)
+		assert.ErrorContains(t, err, `has no tensor "c"`)
 		require.NoError(t, f.Close())
 		require.NoError(t, f.Close(), "a second time")
 	}
@@ -108,12 +110,14 @@ func TestHostileHeaders(t *testing.T) {
 		{"duplicate through an escape", `{` + a + `,"\u0061":1}`, `the header has "a" twice`},
 		{"duplicate metadata", `{"__metadata__":{},"__metadata__":{},` + a + `}`, `has "__metadata__" twice`},
 		{"duplicate metadata key", `{"__metadata__":{"x":"1","x":"2"},` + a + `}`, `the metadata has "x" twice`},
-		{"duplicate property", `{"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, `tensor "a" has "dtype" twice`},
+		{"duplicate property", `{"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}}`,
+			`tensor "a" has "dtype" twice`},
 		{"metadata not text", `{"__metadata__":{"x":1},` + a + `}`, `metadata entry "x" must be a string, not 1`},
 		{"metadata nested", `{"__metadata__":{"x":{}},` + a + `}`, `metadata entry "x" must be a string, not {`},
 		{"metadata null", `{"__metadata__":null,` + a + `}`, `the metadata must be an object, not null`},
 		{"tensor not an object", `{"a":[]}`, `tensor "a" must be an object, not [`},
-		{"unknown property", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"Shape":[2]}}`, `unknown property "Shape"`},
+		{"unknown property", `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"Shape":[2]}}`,
+			`unknown property "Shape"`},
 		{"no dtype", `{"a":{"shape":[2],"data_offsets":[0,8]}}`, "lacks dtype"},
 		{"no shape", `{"a":{"dtype":"F32","data_offsets":[0,8]}}`, "lacks dtype, shape"},
 		{"no offsets", `{"a":{"dtype":"F32","shape":[2]}}`, "lacks dtype, shape or data_offsets"},
@@ -133,26 +137,32 @@ func TestHostileHeaders(t *testing.T) {
 		{"extent of a thousand digits", tensor(`"F32"`, `[`+strings.Repeat("9", 1000)+`]`, `[0,8]`), "not 999"},
 		{"overflowing product", tensor(`"F32"`, `[4294967296,4294967296]`, `[0,8]`), "is impossible"},
 		{"product that wraps to 8", tensor(`"F32"`, `[2305843009213693953,2]`, `[0,8]`), "is impossible"},
-		{"overflow before a zero", tensor(`"F32"`, `[4611686018427387904,4611686018427387904,0]`, `[0,0]`), "is impossible"},
+		{"overflow before a zero", tensor(`"F32"`, `[4611686018427387904,4611686018427387904,0]`, `[0,0]`),
+			"is impossible"},
 		{"half a byte", tensor(`"F4"`, `[3]`, `[0,1]`), "is impossible"},
 		{"many extents", tensor(`"F32"`, `[`+strings.Repeat("1,", 32)+`2]`, `[0,8]`), "more than 32 numbers"},
 		{"shape too small", tensor(`"F32"`, `[1]`, `[0,8]`), "has 8 bytes, and F32 of shape [1] needs 4"},
 		{"shape too large", tensor(`"F32"`, `[3]`, `[0,8]`), "has 8 bytes, and F32 of shape [3] needs 12"},
-		{"one offset", tensor(`"F32"`, `[2]`, `[8]`), "want its begin and its end"},
-		{"three offsets", tensor(`"F32"`, `[2]`, `[0,8,8]`), "want its begin and its end"},
-		{"offsets reversed", tensor(`"F32"`, `[2]`, `[8,0]`), "want its begin and its end"},
+		{"one offset", tensor(`"F32"`, `[2]`, `[8]`), "they must be its begin and its end"},
+		{"three offsets", tensor(`"F32"`, `[2]`, `[0,8,8]`), "they must be its begin and its end"},
+		{"offsets reversed", tensor(`"F32"`, `[2]`, `[8,0]`), "they must be its begin and its end"},
 		{"negative offset", tensor(`"F32"`, `[2]`, `[-8,0]`), "not -8"},
 		{"end beyond the file", tensor(`"F32"`, `[3]`, `[0,12]`), "ends at byte 12 of the data, which has 8"},
 		{"far beyond the file", tensor(`"U8"`, `[9223372036854775807]`, `[0,9223372036854775807]`), "impossible"},
-		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`), "not 9223372036854775808"},
-		{"hole at the start", tensor(`"F32"`, `[1]`, `[4,8]`), `4 bytes of the data before tensor "a" belong to no tensor`},
+		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`),
+			"not 9223372036854775808"},
+		{"hole at the start", tensor(`"F32"`, `[1]`, `[4,8]`),
+			`4 bytes of the data before tensor "a" belong to no tensor`},
 		{"bytes at the end", tensor(`"F32"`, `[1]`, `[0,4]`), "4 bytes at the end of the file"},
 		{"no tensor for the bytes", `{}`, "8 bytes at the end of the file"},
 		{"overlap", `{` + a + `,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, `tensors "a" and "b" overlap`},
-		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, `tensors "a" and "b" overlap`},
+		{"same place", `{` + a + `,"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`,
+			`tensors "a" and "b" overlap`},
 		{"hole", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[6],"data_offsets":[2,8]}}`, `1 bytes of the data before tensor "b"`},
-		{"many tensors", `{` + many(70_000, `"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`) + `}`, "more than 65536 entries"},
-		{"much metadata", `{"__metadata__":{` + many(70_000, `"%d":""`) + `}}`, "the metadata has more than 65536 entries"},
+		{"many tensors", `{` + many(70_000, `"%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`) + `}`,
+			"more than 65536 entries"},
+		{"much metadata", `{"__metadata__":{` + many(70_000, `"%d":""`) + `}}`,
+			"the metadata has more than 65536 entries"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := writeTemp(t, encode(c.header, 1, 2))
@@ -169,10 +179,10 @@ func TestHostileHeaders(t *testing.T) {
 func TestHostileLengths(t *testing.T) {
 	good := encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  `, 1, 2)
 	for length, message := range map[uint64]string{
-		16<<20 + 1:            "header of 16777217 bytes, and 16777216 are the most",
+		16<<20 + 1:            "header of 16777217 bytes, and at most 16777216 are allowed",
 		16 << 20:              fmt.Sprintf("header of 16777216 bytes, and has %d after the length", len(good)-8),
-		math.MaxUint64:        "are the most",
-		math.MaxInt64 + 1:     "are the most",
+		math.MaxUint64:        "are allowed",
+		math.MaxInt64 + 1:     "are allowed",
 		uint64(len(good)) - 7: "after the length",
 		uint64(len(good)) - 8: "not valid",
 		0:                     "does not begin with {",
@@ -218,7 +228,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrPermission)
 }
 
-// drawTensors draws tensors of all small shapes, scalars and empty ones included.
+// drawTensors draws tensors of all small shapes, including scalars and empty tensors.
 func drawTensors(t *rapid.T) []Float32 {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z.<é"\\]{0,6}`), 0, 5, rapid.ID).Draw(t, "names")
 	tensors := make([]Float32, len(names))
@@ -246,8 +256,8 @@ func bitsOf(values []float32) []uint32 {
 	return bits
 }
 
-// TestWriteAgainstIndependentDecoder reads what Write wrote with encoding/json and
-// encoding/binary alone.
+// TestWriteAgainstIndependentDecoder reads the output of Write with encoding/json and
+// encoding/binary only.
 func TestWriteAgainstIndependentDecoder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tensors := drawTensors(t)
@@ -281,7 +291,8 @@ func TestWriteAgainstIndependentDecoder(t *testing.T) {
 			require.Equal(t, append([]int{}, want.Shape...), got.Shape)
 			require.Equal(t, []int{end, end + 4*len(want.Values)}, got.Offsets, "in the order given")
 			bits := make([]uint32, len(want.Values))
-			require.NoError(t, binary.Read(bytes.NewReader(data[got.Offsets[0]:got.Offsets[1]]), binary.LittleEndian, bits))
+			require.NoError(t, binary.Read(bytes.NewReader(data[got.Offsets[0]:got.Offsets[1]]), binary.LittleEndian,
+				bits))
 			require.Equal(t, bitsOf(want.Values), bits)
 			end = got.Offsets[1]
 		}
@@ -314,7 +325,8 @@ func TestRoundTripOfSeveralChunks(t *testing.T) {
 		values[i] = float32(i) * 1.25
 	}
 	path := filepath.Join(t.TempDir(), "file.safetensors")
-	require.NoError(t, WriteFile(t.Context(), path, nil, Float32{"a", []int{200_001}, values}, Float32{"b", nil, []float32{3}}))
+	require.NoError(t, WriteFile(t.Context(), path, nil, Float32{"a", []int{200_001}, values},
+		Float32{"b", nil, []float32{3}}))
 	f, err := Open(path)
 	require.NoError(t, err)
 	defer f.Close()
@@ -330,9 +342,10 @@ func TestWriteRefuses(t *testing.T) {
 		tensors  []Float32
 		message  string
 	}{
-		"too few values":   {nil, []Float32{{"a", []int{2}, one}}, `tensor "a" has 1 values, which do not make the shape [2]`},
-		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not make the shape"},
-		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not make the shape"},
+		"too few values": {nil, []Float32{{"a", []int{2}, one}},
+			`tensor "a" has 1 values, which do not fit the shape [2]`},
+		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not fit the shape"},
+		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not fit the shape"},
 		"name twice":       {nil, []Float32{{"a", nil, one}, {"a", nil, one}}, `no tensor can be named "a"`},
 		"reserved name":    {nil, []Float32{{"__metadata__", nil, one}}, "no tensor can be named"},
 		"name not UTF-8":   {nil, []Float32{{"\xff", nil, one}}, "not valid UTF-8"},
@@ -348,7 +361,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// assertOnly asserts that the file is alone in its folder and holds the contents.
+// assertOnly asserts that the file is the only one in its folder and has the contents.
 func assertOnly(t *testing.T, path, contents string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(path))
@@ -359,7 +372,7 @@ func assertOnly(t *testing.T, path, contents string) {
 	assert.Equal(t, contents, string(got))
 }
 
-// limited is a disk with room for so many bytes.
+// limited is a writer with room for a number of bytes.
 type limited struct{ room int }
 
 func (d *limited) Write(p []byte) (int, error) {
@@ -400,8 +413,8 @@ func TestWriteFileLeavesReadersAlone(t *testing.T) {
 	assert.Equal(t, []float32{1, 2}, got, "an open file is the old one")
 }
 
-// FuzzSafetensors holds that whatever the bytes, parsing ends with an error, or with tensors that
-// lie in the data and can be read and written again.
+// FuzzSafetensors checks that for any bytes parse returns an error, or tensors that lie within the
+// data and survive being written and read.
 func FuzzSafetensors(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(encode(`{}`))

@@ -14,23 +14,22 @@ import (
 	"github.com/mquine/mquine/internal/fault"
 )
 
-// Float32 is a tensor to be written: its values in row-major order.
+// Float32 is a tensor to write. Values are in row-major order.
 type Float32 struct {
 	Name   string
 	Shape  []int
 	Values []float32
 }
 
-// WriteFile writes a file through Write. The file appears under its name, in the place of one
-// that is there, only when all of it is safely on the disk; after an error or a cancelled context
-// the name is as it was.
+// WriteFile writes a file atomically, replacing an existing one, with the contents of Write. After
+// an error or a cancelled context, path is unchanged.
 func WriteFile(ctx context.Context, path string, metadata map[string]string, tensors ...Float32) error {
 	return atomicfile.Write(path, func(w io.Writer) error {
 		return Write(stoppable{ctx, w}, metadata, tensors...)
 	})
 }
 
-// stoppable is a writer that ends when the context does.
+// stoppable is a writer that fails once its context is cancelled.
 type stoppable struct {
 	ctx context.Context
 	w   io.Writer
@@ -43,8 +42,8 @@ func (s stoppable) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// Write writes the contents of a file: the same bytes for the same arguments. The tensors' data
-// follow in the order given; the header is padded so that they begin at a multiple of 8 bytes.
+// Write writes the contents of a file, the same bytes for the same arguments. The tensors' data
+// follow in the given order. The header is padded so that the data begins at a multiple of 8 bytes.
 func Write(w io.Writer, metadata map[string]string, tensors ...Float32) (err error) {
 	defer fault.Guard().Catch(&err) // tensors may be mapped
 	header, err := encodeHeader(metadata, tensors)
@@ -72,10 +71,11 @@ func Write(w io.Writer, metadata map[string]string, tensors ...Float32) (err err
 	return nil
 }
 
-// encodeHeader returns the first bytes of a file: everything before the data.
+// encodeHeader returns the beginning of a file: everything before the data.
 func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error) {
 	if len(metadata) >= maxEntries || len(tensors) >= maxEntries {
-		return nil, fmt.Errorf("%d tensors and %d metadata entries are too many for one file: at most %d of each", len(tensors), len(metadata), maxEntries-1)
+		return nil, fmt.Errorf("%d tensors and %d metadata entries are too many for one file: "+
+			"at most %d of each are allowed", len(tensors), len(metadata), maxEntries-1)
 	}
 	for key, value := range metadata {
 		if !utf8.ValidString(key) || !utf8.ValidString(value) {
@@ -95,7 +95,8 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 		}
 		names[t.Name] = true
 		if !fits(t) {
-			return nil, fmt.Errorf("tensor %.80q has %d values, which do not make the shape %v", t.Name, len(t.Values), t.Shape)
+			return nil, fmt.Errorf("tensor %.80q has %d values, which do not fit the shape %v",
+				t.Name, len(t.Values), t.Shape)
 		}
 		end := begin + 4*int64(len(t.Values))
 		writeMember(b, t.Name, struct {
@@ -111,13 +112,14 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 	}
 	size := b.Len() - prefixSize
 	if size > maxHeaderSize {
-		return nil, fmt.Errorf("the names and the metadata make a header of %d bytes, and %d are the most", size, maxHeaderSize)
+		return nil, fmt.Errorf("names and metadata make a header of %d bytes, and at most %d are allowed",
+			size, maxHeaderSize)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(size))
 	return b.Bytes(), nil
 }
 
-// writeMember appends a member to the object that b ends in.
+// writeMember appends a member to the JSON object at the end of b.
 func writeMember(b *bytes.Buffer, key string, value any) {
 	object, err := json.Marshal(map[string]any{key: value})
 	if err != nil {
@@ -129,7 +131,7 @@ func writeMember(b *bytes.Buffer, key string, value any) {
 	b.Write(object[1 : len(object)-1])
 }
 
-// fits tells whether the values are as many as the shape says.
+// fits reports whether the number of values fits the shape.
 func fits(t Float32) bool {
 	if len(t.Shape) > maxRank {
 		return false

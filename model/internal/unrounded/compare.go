@@ -1,4 +1,4 @@
-// Package unrounded has the comparisons of towers without rounding, for tests.
+// Package unrounded computes the comparisons of ψ and φ without rounding, for tests.
 package unrounded
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Compare is a comparison by its definition, exactly; magnitude is the sum of the magnitudes of the terms
-// of a dot product.
+// Compare returns the exact score of a comparison, from its definition. For a dot product,
+// magnitude is the sum of the absolute values of its terms.
 func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitude float64) {
 	sum := exactly.Of(0)
 	difference := func(i int) *big.Float {

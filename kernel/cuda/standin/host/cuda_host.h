@@ -160,7 +160,7 @@ inline void load_matrices(unsigned (&r)[4], const void* row) {
 	standin::warp_barrier(0xffffffffu);
 }
 
-// The least that docs/numerics.md assumes of a tensor core: the 16 products join in fours, each
+// The least that docs/numerics.md, "GPU screens", assumes of a tensor core: the 16 products join in fours, each
 // time aligned to the largest of them and of the accumulator, cut off after 24 bits, and so is the sum.
 // Of a number that is not 0, the power of two that is the last of its first 24 bits.
 inline double last_bit(double x) {

@@ -1,38 +1,41 @@
-// Package mapped gives the contents of files as memory: mapped where the system allows, read
-// elsewhere.
+// Package mapped provides the contents of files as memory: mapped where the system supports it,
+// read into memory elsewhere.
 package mapped
 
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"unsafe"
+
+	"github.com/mquine/mquine/internal/fault"
 )
 
-// File is the contents of an open file. Where they are mapped, another program that writes to the file
-// changes them, which Verify tells, and one that truncates it makes reading them a fault, which package
-// fault turns into an error. One that puts another file under the name does neither.
+// File holds the contents of an open file. If they are mapped, a program that writes to the file
+// changes them; Verify detects that. A program that truncates the file makes reads fault, which
+// package fault turns into errors. Replacing the file by another of the same name changes nothing.
 type File struct {
 	path     string
 	contents []byte
-	unmap    func() error // nil if nothing is mapped
-	// file stays open to tell whether what is mapped has changed, even if another file has the name by now.
-	// It is nil if the contents are a copy. opened has its size and its time before the first read.
+	unmap    func() error // nil if the contents are not mapped
+	// file stays open, so that Verify can check it even after another file has taken its name. It
+	// is nil if the contents are a copy. opened describes file before the first read.
 	file   *os.File
 	opened fs.FileInfo
-	hashes []uint64 // by Mark
+	hashes []uint64 // set by Mark
 }
 
-// Open opens a regular file. An error does not name it.
+// Open opens a regular file. Errors do not name it.
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	return f, Reason(err)
 }
 
 func open(path string) (*File, error) {
-	// Before opening: to open a named pipe would wait for its writer.
+	// Opening a named pipe would wait for its writer, so check first.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a regular file")
@@ -55,21 +58,39 @@ func open(path string) (*File, error) {
 	return f, nil
 }
 
+// Parse opens a regular file and parses its contents. Errors name the file.
+func Parse[T any](path string, parse func(contents []byte) (T, error)) (_ *File, parsed T, err error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, parsed, fmt.Errorf("reading %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	defer fault.Guard().Catch(&err)
+	if parsed, err = parse(f.Contents()); err != nil {
+		return nil, parsed, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, parsed, nil
+}
+
 // load makes the first size bytes of the file the contents.
 func (f *File) load(size int64) error {
 	switch {
 	case size > math.MaxInt:
 		return errors.New("it is too large for the address space of this system")
-	case size == 0: // cannot be mapped
+	case size == 0: // an empty file cannot be mapped
 		return nil
 	}
 	return f.loadBytes(int(size))
 }
 
-// Contents returns the whole file, valid until Close and not to be written to.
+// Contents returns the whole file. It is read-only and valid until Close.
 func (f *File) Contents() []byte { return f.contents }
 
-// Close gives the memory back. A second call does nothing.
+// Close releases the memory. A second call does nothing.
 func (f *File) Close() error {
 	unmap, file := f.unmap, f.file
 	f.contents, f.unmap, f.file = nil, nil, nil
@@ -83,8 +104,8 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// Reason returns what went wrong without the system call and the name, which the message has
-// already.
+// Reason returns the cause of err without the system call and the path, for messages that name the
+// file themselves.
 func Reason(err error) error {
 	var named *fs.PathError
 	if errors.As(err, &named) {
@@ -95,8 +116,8 @@ func Reason(err error) error {
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// Float32s returns little-endian elements as numbers: the memory itself where the machine is
-// little-endian and the data is aligned, a converted copy elsewhere.
+// Float32s returns little-endian data as float32 numbers: the same memory on a little-endian
+// machine if the data is aligned, otherwise a converted copy.
 func Float32s(data []byte) []float32 {
 	n := len(data) / 4
 	if n == 0 {

@@ -10,15 +10,15 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Mark remembers what is in the file, for Verify. It must come before the first use of the contents.
+// Mark records hashes of the contents for Verify. Call it before the first use of the contents.
 func (f *File) Mark(ctx context.Context) (err error) {
 	f.hashes, err = f.hash(ctx)
 	return err
 }
 
-// Verify returns an error if the contents changed since Mark: if their hash did, or the file's size or
-// time of modification, which tell of a change that was undone. It must come after the last use of the
-// contents.
+// Verify returns an error if the contents have changed since Mark: if their hash, the file's size
+// or its modification time differs. The last two also reveal a change that was undone. Call Verify
+// after the last use of the contents.
 func (f *File) Verify(ctx context.Context) error {
 	if f.file == nil { // the contents are a copy
 		return nil
@@ -33,8 +33,8 @@ func (f *File) Verify(ctx context.Context) error {
 	return nil
 }
 
-// modified tells whether the system knows of a change since Open. The time of a change of the inode says
-// nothing: a file that is replaced by another of the same name has one, too.
+// modified reports whether the file's size or modification time has changed since Open. The inode's
+// change time is no evidence: it also changes when another file takes the name.
 func (f *File) modified() bool {
 	now, err := f.file.Stat()
 	return err != nil || now.Size() != f.opened.Size() || !now.ModTime().Equal(f.opened.ModTime())
@@ -42,21 +42,21 @@ func (f *File) modified() bool {
 
 func (f *File) changed() error {
 	return fmt.Errorf("%s was changed while it was in use, so there are no results: "+
-		"try again when no other program writes to it", f.path)
+		"try again when no other program is writing to it", f.path)
 }
 
-// faulted explains a fault in the contents.
+// faulted returns the error for a fault in the contents.
 func (f *File) faulted() error {
 	if f.modified() {
 		return f.changed()
 	}
-	return fmt.Errorf("%s cannot be read any more: its disk, or the network, reports an error", f.path)
+	return fmt.Errorf("%s can no longer be read: its disk or the network reports an error", f.path)
 }
 
-// seed is the same for all hashes that this process compares.
+// seed is shared by all hashes of this process, which makes them comparable.
 var seed = maphash.MakeSeed()
 
-// hash returns the hashes of successive pieces of the contents.
+// hash returns the hashes of consecutive pieces of the contents.
 func (f *File) hash(ctx context.Context) ([]uint64, error) {
 	pieces := slices.Collect(slices.Chunk(f.contents, 1<<20))
 	hashes := make([]uint64, len(pieces))

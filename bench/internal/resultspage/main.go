@@ -1,0 +1,40 @@
+// Resultspage writes docs/results.md from the run records in docs/results:
+//
+//	go run ./bench/internal/resultspage
+//
+// datasets.jsonl lists the data sets, NAME.jsonl the runs on each, a JSON object per line, and
+// page.md.tmpl is the text around the tables. The test fails when the committed page is stale.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	log.SetFlags(0)
+	docs := flag.String("docs", "docs", "`folder` with results/ and the page")
+	flag.Parse()
+	if err := run(*docs); err != nil {
+		log.Fatalf("resultspage: %v", err)
+	}
+}
+
+func run(docs string) error {
+	page, err := render(filepath.Join(docs, "results"))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(docs, "results.md")
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, page) {
+		return nil
+	}
+	if err := os.WriteFile(path, page, 0o666); err != nil {
+		return fmt.Errorf("cannot write the page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+)
+
+// render returns the page for the records in a folder.
+func render(folder string) ([]byte, error) {
+	datasets, err := load(folder)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "page.md.tmpl"))
+	if err != nil {
+		return nil, err
+	}
+	table := func(write func(d *dataset) string) func(name string) (string, error) {
+		return func(name string) (string, error) {
+			for _, d := range datasets {
+				if d.Name == name {
+					return write(d), nil
+				}
+			}
+			return "", fmt.Errorf("datasets.jsonl has no data set %q", name)
+		}
+	}
+	page, err := template.New("page.md.tmpl").Funcs(template.FuncMap{
+		"headline":    func() string { return headline(datasets) },
+		"runs":        table(runs),
+		"defaults":    table(defaults),
+		"differences": table(differences),
+		"commands":    table(commands),
+	}).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := page.Execute(&b, nil); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// headline is the table of the tuned data sets.
+func headline(datasets []*dataset) string {
+	rows := [][]string{{"data set", "best run", fullProtocol, paperProtocol, "paper, " + paperProtocol}}
+	for _, d := range datasets {
+		if d.Best == 0 {
+			continue
+		}
+		r := d.runs[d.Best-1]
+		rows = append(rows, []string{
+			fmt.Sprintf("[%s](#%s)", d.Title, strings.ToLower(d.Title)), name(r),
+			mrr(r, fullProtocol), mrr(r, paperProtocol), fmt.Sprintf("%.3f", d.Paper),
+		})
+	}
+	return markdown(rows)
+}
+
+// runs is the table of the runs with figures for all protocols, and their notes.
+func runs(d *dataset) string {
+	header := append([]string{"row", "model, recipe"}, protocols...)
+	rows := [][]string{append(header, "95% interval", "Hits@10", "seed", "epochs", "processor time")}
+	notes := ""
+	for _, r := range d.runs {
+		if len(r.MRR) == 1 {
+			continue
+		}
+		row := []string{fmt.Sprint(r.Row), name(r)}
+		for _, p := range protocols {
+			row = append(row, mrr(r, p))
+		}
+		time := strings.TrimSuffix(r.ProcessorTime+", "+r.Machine, ", ")
+		row = append(row, r.CI.String(), figure(r.Hits10), fmt.Sprint(r.Seed), fmt.Sprint(r.Epochs), time)
+		rows = append(rows, row)
+		if r.Note != "" {
+			notes += fmt.Sprintf("\n\nRow %d: %s", r.Row, r.Note)
+		}
+	}
+	return markdown(rows) + notes
+}
+
+// defaults is the table of the runs with the defaults of their models, which have both/all only.
+func defaults(d *dataset) string {
+	rows := [][]string{{"row", "model, recipe", fullProtocol, "95% interval", "Hits@1", "Hits@10", "time"}}
+	for _, r := range d.runs {
+		if len(r.MRR) == 1 {
+			rows = append(rows, []string{
+				fmt.Sprint(r.Row), name(r), mrr(r, fullProtocol), r.CI.String(), figure(r.Hits1), figure(r.Hits10),
+				cmp.Or(r.Time, "–"),
+			})
+		}
+	}
+	return markdown(rows)
+}
+
+// differences is the table of the paired comparisons.
+func differences(d *dataset) string {
+	rows := [][]string{{"rows", "protocol", "difference of MRR", "95% interval", "p"}}
+	for _, r := range d.runs {
+		for _, p := range r.Paired {
+			between, chance := "–", "–"
+			if p.Low != nil {
+				between = signed(*p.Low) + " to " + signed(*p.High)
+			}
+			if p.P != nil {
+				chance = fmt.Sprint(*p.P)
+			}
+			rows = append(rows, []string{
+				fmt.Sprintf("%d − %d", r.Row, p.Less), p.Protocol, signed(p.Difference), between, chance,
+			})
+		}
+	}
+	return markdown(rows)
+}
+
+// commands lists the commands that repeat the runs.
+func commands(d *dataset) string {
+	var b strings.Builder
+	b.WriteString("```sh\n")
+	for _, r := range d.runs {
+		fmt.Fprintf(&b, "mquine train --data %s %s --out ./%d\n", d.Name, r.Options, r.Row)
+	}
+	fmt.Fprintf(&b, "mquine eval --model ./1/best --data %s\n```", d.Name)
+	return b.String()
+}
+
+func name(r record) string { return fmt.Sprintf("`%s`, %s", r.Model, r.Recipe) }
+
+// mrr writes the MRR of a protocol, in bold where it is the full protocol.
+func mrr(r record, protocol string) string {
+	if protocol == fullProtocol {
+		return "**" + figure(r.MRR[protocol]) + "**"
+	}
+	return figure(r.MRR[protocol])
+}
+
+func figure(v float64) string { return fmt.Sprintf("%.4f", v) }
+
+// signed writes a difference with its sign, which is the typographic minus.
+func signed(v float64) string { return strings.Replace(fmt.Sprintf("%+.4f", v), "-", "−", 1) }
+
+func (c *interval) String() string {
+	if c == nil {
+		return "–"
+	}
+	return figure(c.Low) + "–" + figure(c.High)
+}
+
+// markdown writes a table whose first row is the header.
+func markdown(rows [][]string) string {
+	lines := make([]string, 0, len(rows)+1)
+	for i, row := range rows {
+		lines = append(lines, "| "+strings.Join(row, " | ")+" |")
+		if i == 0 {
+			lines = append(lines, strings.Repeat("|---", len(row))+"|")
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPage compares the committed page with the one that the records give.
+func TestPage(t *testing.T) {
+	docs := filepath.Join("..", "..", "..", "docs")
+	want, err := render(filepath.Join(docs, "results"))
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join(docs, "results.md"))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got), "docs/results.md is stale: go run ./bench/internal/resultspage")
+}
+
+// TestBadRecords checks that figures that contradict each other are found.
+func TestBadRecords(t *testing.T) {
+	const (
+		sets = `{"name": "x", "title": "X", "best": 1}`
+		good = `{"dataset": "x", "row": 1, "mrr": {"both/all": 0.5}, "ci": {"by": "query", "low": 0.4, "high": 0.6}}`
+	)
+	for _, test := range []struct{ runs, want string }{
+		{good, ""},
+		{`{"row": 1, "mrr": {"both/all": 0.5}}`, `x.jsonl:1: dataset is ""`},
+		{`{"dataset": "x", "row": 2, "mrr": {"both/all": 0.5}}`, "x.jsonl:1: row is 2"},
+		{`{"dataset": "x", "row": 1, "mrr": {"tail/all": 0.5}}`, "mrr needs both/all"},
+		{`{"dataset": "x", "row": 1, "mrr": {"both/all": 1.5}}`, "mrr both/all is 1.5"},
+		{`{"dataset": "x", "row": 1, "mrr": {"both/all": 0.5}, "ci": {"low": 0.6, "high": 0.7}}`,
+			"outside its interval"},
+		{`{"dataset": "x", "row": 1, "mrr": {"tail/train": 0.1, "head/train": 0.1, "both/train": 0.1,
+			"tail/all": 0.4, "head/all": 0.2, "both/all": 0.4}}`, "mrr both/all is not the mean"},
+		{good + "\n" + `{"dataset": "x", "row": 2, "mrr": {"both/all": 0.6},
+			"paired": [{"less": 1, "protocol": "both/all", "difference": 0.2}]}`, "both/all is not 0.2 above row 1"},
+		{good + "\n" + `{"dataset": "x", "row": 2, "mrr": {"both/all": 0.6},
+			"paired": [{"less": 2, "protocol": "both/all", "difference": 0}]}`, "not an earlier row"},
+		{good + "\n" + `{"typo": 1}`, `x.jsonl:2: json: unknown field "typo"`},
+		{"", "has no row 1"},
+	} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "datasets.jsonl"), []byte(sets), 0o666))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "x.jsonl"), []byte(test.runs), 0o666))
+		_, err := load(dir)
+		if test.want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+// protocols are the pairs side/filter of an MRR, in the order of the tables. tail/train is the
+// paper's.
+var protocols = []string{"tail/train", "head/train", "both/train", "tail/all", "head/all", "both/all"}
+
+// main protocols of the tables.
+const (
+	paperProtocol = "tail/train"
+	fullProtocol  = "both/all"
+)
+
+// dataset is a line of datasets.jsonl, with the runs of its file.
+type dataset struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Best is the row with the best validation MRR, or 0 if the data set has no tuned recipe.
+	Best int `json:"best"`
+	// Paper is the test MRR that the MQuinE paper reports for tail/train, or 0 if it has none.
+	Paper float64 `json:"paper"`
+
+	runs []record
+}
+
+// record is a training run and its figures on the test split.
+type record struct {
+	Dataset string `json:"dataset"`
+	// Row numbers the runs of a data set from 1. Texts refer to it, so it never changes.
+	Row    int    `json:"row"`
+	Model  string `json:"model"`
+	Recipe string `json:"recipe"`
+	// Options follow `mquine train --data NAME`.
+	Options string `json:"options"`
+	Seed    uint64 `json:"seed"`
+	Date    string `json:"date"`
+	Commit  string `json:"commit"`
+	Machine string `json:"machine"`
+	Threads int    `json:"threads"`
+	// ProcessorTime and Time cover training and validation. Time is wall-clock time.
+	ProcessorTime string `json:"processor_time"`
+	Time          string `json:"time"`
+	Epochs        int    `json:"epochs"`
+
+	// MRR is by protocol. Hits1, Hits10 and CI are of both/all.
+	MRR    map[string]float64 `json:"mrr"`
+	Hits1  float64            `json:"hits1"`
+	Hits10 float64            `json:"hits10"`
+	CI     *interval          `json:"ci"`
+	Paired []difference       `json:"paired"`
+	Note   string             `json:"note"`
+}
+
+// interval is a 95% interval, and what its bootstrap resampled (docs/intervals.md).
+type interval struct {
+	By   string  `json:"by"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// difference is the MRR of a run minus the MRR of row Less, as `mquine compare` reports it.
+type difference struct {
+	Less       int      `json:"less"`
+	Protocol   string   `json:"protocol"`
+	Difference float64  `json:"difference"`
+	Low        *float64 `json:"low"`
+	High       *float64 `json:"high"`
+	P          *float64 `json:"p"`
+}
+
+// load reads and checks the records in a folder.
+func load(folder string) ([]*dataset, error) {
+	datasets, err := readLines[*dataset](filepath.Join(folder, "datasets.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range datasets {
+		path := filepath.Join(folder, d.Name+".jsonl")
+		if d.runs, err = readLines[record](path); err != nil {
+			return nil, err
+		}
+		if err := d.check(path); err != nil {
+			return nil, err
+		}
+	}
+	return datasets, nil
+}
+
+// readLines reads a file of JSON objects.
+func readLines[T any](path string) ([]T, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	for {
+		var x T
+		if err := decoder.Decode(&x); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			line := 1 + bytes.Count(text[:decoder.InputOffset()], []byte("\n"))
+			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+		all = append(all, x)
+	}
+}
+
+// rounding is how far a figure of four digits may be from one that is computed from two others.
+const rounding = 1.01e-4
+
+// check finds typing errors: figures that contradict each other.
+func (d *dataset) check(path string) error {
+	for i, r := range d.runs {
+		bad := func(format string, args ...any) error {
+			return fmt.Errorf("%s:%d: %s", path, i+1, fmt.Sprintf(format, args...))
+		}
+		full, ok := r.MRR[fullProtocol]
+		switch {
+		case r.Dataset != d.Name:
+			return bad("dataset is %q", r.Dataset)
+		case r.Row != i+1:
+			return bad("row is %d", r.Row)
+		case !ok || len(r.MRR) != 1 && len(r.MRR) != len(protocols):
+			return bad("mrr needs %s alone or all of %v", fullProtocol, protocols)
+		case r.CI != nil && !(r.CI.Low <= full && full <= r.CI.High):
+			return bad("mrr %s is outside its interval", fullProtocol)
+		}
+		for protocol, mrr := range r.MRR {
+			if !(0 < mrr && mrr <= 1) {
+				return bad("mrr %s is %v", protocol, mrr)
+			}
+		}
+		for _, filter := range []string{"train", "all"} {
+			if len(r.MRR) == 1 {
+				break
+			}
+			mean := (r.MRR["tail/"+filter] + r.MRR["head/"+filter]) / 2
+			if math.Abs(mean-r.MRR["both/"+filter]) > rounding {
+				return bad("mrr both/%s is not the mean of tail and head", filter)
+			}
+		}
+		for _, p := range r.Paired {
+			if p.Less < 1 || p.Less >= r.Row {
+				return bad("paired with row %d, which is not an earlier row", p.Less)
+			}
+			got, ok := r.MRR[p.Protocol]
+			if !ok || math.Abs(got-d.runs[p.Less-1].MRR[p.Protocol]-p.Difference) > rounding {
+				return bad("%s is not %v above row %d", p.Protocol, p.Difference, p.Less)
+			}
+			if (p.Low == nil) != (p.High == nil) {
+				return bad("the interval of the difference to row %d has one end", p.Less)
+			}
+			if p.Low != nil && !(*p.Low <= p.Difference && p.Difference <= *p.High) {
+				return bad("the difference to row %d is outside its interval", p.Less)
+			}
+		}
+	}
+	if d.Best > len(d.runs) || d.Best < 0 {
+		return fmt.Errorf("%s has no row %d", path, d.Best)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+)
+
+// Every command and every flag says what it does.
+func TestEverythingHasHelp(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	commands, flags := 0, 0
+	check = func(cmd *cobra.Command) {
+		commands++
+		path := cmd.CommandPath()
+		assert.NotEmpty(t, cmd.Short, "%s has no short help", path)
+		if cmd.Runnable() {
+			assert.NotEmpty(t, cmd.Long, "%s has no long help", path)
+		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			flags++
+			assert.NotEmpty(t, f.Usage, "%s --%s has no help", path, f.Name)
+			placeholder, _ := pflag.UnquoteUsage(f)
+			if f.Value.Type() != "bool" {
+				assert.NotEmpty(t, placeholder, "%s --%s does not name its value", path, f.Name)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(newRootCommand(time.Now()))
+	assert.Greater(t, commands, 15)
+	assert.Greater(t, flags, 100)
+}

@@ -1,0 +1,90 @@
+package lint
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	goColumns    = 120
+	proseColumns = 100
+	tabColumns   = 4
+)
+
+// columns returns the width of a line on screen.
+func columns(line string) int {
+	return utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
+}
+
+// Go lines that people write stay within 120 columns.
+func TestGoLinesAreShort(t *testing.T) {
+	var found failures
+	for _, f := range sources(t, ".go") {
+		if f.generated() {
+			continue
+		}
+		for i, line := range f.lines() {
+			if n := columns(line); n > goColumns {
+				found.add(f.name, i+1, "%d columns, at most %d", n, goColumns)
+			}
+		}
+	}
+	found.report(t)
+}
+
+// Lines of prose in Markdown stay within 100 columns. Tables, code blocks and lines that have no
+// space to break at may be longer.
+func TestProseLinesAreShort(t *testing.T) {
+	var found failures
+	for _, f := range sources(t, ".md") {
+		if f.generated() {
+			continue
+		}
+		for _, line := range prose(f) {
+			n := columns(line.text)
+			if n <= proseColumns || strings.HasPrefix(strings.TrimSpace(line.text), "|") {
+				continue
+			}
+			if words := strings.TrimLeft(line.text, " -*>0123456789."); strings.Contains(words, " ") {
+				found.add(f.name, line.number, "%d columns, at most %d", n, proseColumns)
+			}
+		}
+	}
+	found.report(t)
+}
+
+// line is a line of a file with its number, from 1.
+type line struct {
+	number int
+	text   string
+}
+
+// prose returns the lines of a Markdown file outside fenced code blocks.
+func prose(f file) []line {
+	var kept []line
+	fence := ""
+	for i, text := range f.lines() {
+		start := strings.TrimSpace(text)
+		if fence != "" {
+			if strings.HasPrefix(start, fence) {
+				fence = ""
+			}
+			continue
+		}
+		if strings.HasPrefix(start, "```") || strings.HasPrefix(start, "~~~") {
+			fence = start[:3]
+			continue
+		}
+		kept = append(kept, line{i + 1, text})
+	}
+	return kept
+}
+
+func TestColumns(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "ab": 2, "\tψ := φ": 10, "a\tb": 6} {
+		if got := columns(text); got != want {
+			t.Errorf("%q has %d columns, want %d", text, got, want)
+		}
+	}
+}
