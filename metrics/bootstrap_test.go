@@ -257,7 +257,8 @@ func TestSummarizeThreads(t *testing.T) {
 	}
 	summarize := func(threads int) ([]Result, []GroupResult) {
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
-			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10}, Keys: keys, Threads: threads,
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10},
+			Keys: keys, Threads: threads,
 		})
 		require.NoError(t, err)
 		return results, groups
@@ -388,7 +389,8 @@ func BenchmarkSummarizeByRelation(b *testing.B) {
 	}
 	for b.Loop() {
 		_, _, err := Summarize(b.Context(), ranks, SummaryOptions{
-			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3, 10}, Keys: keys,
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3, 10},
+			Keys: keys,
 		})
 		require.NoError(b, err)
 	}

@@ -86,7 +86,7 @@ const (
 // Compare compares the ranks of another checkpoint with the ranks of a base. Both have the same
 // queries in the same order. If their identifiers differ, the result has the base's.
 //
-// Intervals are those of Summarize, for differences: each of 1,000 resamples draws clusters with
+// Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with
 // their ranks of both checkpoints. The p-value comes from a permutation test (Noreen,
 // Computer-Intensive Methods for Testing Hypotheses, 1989). Each of 10,000 permutations swaps the
 // two checkpoints' ranks of a cluster with probability ½. The p-value is the share of permutations,

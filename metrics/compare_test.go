@@ -274,7 +274,10 @@ func BenchmarkCompare(b *testing.B) {
 		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}
 	for b.Loop() {
-		if _, err := Compare(b.Context(), base, other, CompareOptions{Sides: rank.BothSides, Filter: rank.All, Hits: []int{1, 3, 10}, Keys: []Key{key}, Changed: 10}); err != nil {
+		o := CompareOptions{
+			Sides: rank.BothSides, Filter: rank.All, Hits: []int{1, 3, 10}, Keys: []Key{key}, Changed: 10,
+		}
+		if _, err := Compare(b.Context(), base, other, o); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyComparison compares the ranks of the family graph with a copy in which one rank improves:
+// familyComparison compares the ranks of the family graph with a copy that improves one rank:
 // ann's spouse, from 2 to 1.
 func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	g := familyGraph()
@@ -39,7 +39,8 @@ func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 		{Name: "base", Path: "./base", Model: "mquine", Dim: 4, SHA256: "0f", Ranks: base[:4]},
 		{Name: otherName, Path: "ranks.tsv", Ranks: other[:4]},
 	}, CompareOptions{
-		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9, CIBy: ByQuery,
+		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9,
+		CIBy: ByQuery,
 	})
 	require.NoError(t, err)
 	return r
@@ -118,7 +119,8 @@ func TestComparisonOfHostileNames(t *testing.T) {
 	assert.Contains(
 		t,
 		out.String(),
-		"\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+"\n\n| side | metric |",
+		"\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+
+			"\n\n| side | metric |",
 	)
 	assert.Contains(t, out.String(), `| \[x\](y)\\n\\input{x}\\x1b\| | tail | 4 |`)
 
@@ -184,7 +186,7 @@ func TestAlign(t *testing.T) {
 		}
 		got, err := Align(ranks, triples, rank.BothSides.List())
 		require.NoError(t, err)
-		require.Equal(t, ranks, append([]rank.Rank(nil), got...), "ranks in order stay as they are")
+		require.Equal(t, ranks, append([]rank.Rank(nil), got...), "ranks in order stay unchanged")
 	})
 }
 

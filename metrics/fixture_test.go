@@ -76,7 +76,8 @@ func TestMetricsOfFixture(t *testing.T) {
 		assert.Equal(t, w.N, r.N, name)
 		for i, pair := range [][2]float64{
 			{w.MR, float64(r.MR)}, {w.MRR, float64(r.MRR)},
-			{w.Hits1, float64(r.Hits[0].Share)}, {w.Hits3, float64(r.Hits[1].Share)}, {w.Hits10, float64(r.Hits[2].Share)},
+			{w.Hits1, float64(r.Hits[0].Share)}, {w.Hits3, float64(r.Hits[1].Share)},
+			{w.Hits10, float64(r.Hits[2].Share)},
 		} {
 			assert.InEpsilon(t, pair[0], pair[1], 1e-12, "%s, metric %d", name, i)
 		}

@@ -99,7 +99,9 @@ func TestUndefinedMetrics(t *testing.T) {
 
 	none := Measure(nil, rank.BothSides, rank.All, rank.Realistic, []int{1})
 	assert.Zero(t, none.N)
-	for _, n := range []Number{none.MRR, none.MR, none.Median, none.GMR, none.AMR, none.AMRI, none.Hits[0].Share, none.MRRCI[0]} {
+	for _, n := range []Number{
+		none.MRR, none.MR, none.Median, none.GMR, none.AMR, none.AMRI, none.Hits[0].Share, none.MRRCI[0],
+	} {
 		isUndefined(n)
 	}
 
@@ -128,7 +130,8 @@ func exactMeasure(
 		}
 		b, e := int64(r.Better[f]), int64(r.Equal[f])
 		value := map[rank.Ties]*big.Rat{
-			rank.Optimistic: big.NewRat(1+b, 1), rank.Pessimistic: big.NewRat(1+b+e, 1), rank.Realistic: big.NewRat(2+2*b+e, 2),
+			rank.Optimistic: big.NewRat(1+b, 1), rank.Pessimistic: big.NewRat(1+b+e, 1),
+			rank.Realistic: big.NewRat(2+2*b+e, 2),
 		}[ties]
 		values = append(values, value)
 		candidates = append(candidates, big.NewRat(int64(r.Candidates[f]), 1))
@@ -186,7 +189,8 @@ func TestMeasureAgainstDefinitions(t *testing.T) {
 					}
 					n, want := exactMeasure(ranks, sides, f, ties, k)
 					got := map[string]Number{
-						"mr": m.MR, "mrr": m.MRR, "hits": m.Hits[0].Share, "amr": m.AMR, "gmr": m.GMR, "median": m.Median, "amri": m.AMRI,
+						"mr": m.MR, "mrr": m.MRR, "hits": m.Hits[0].Share, "amr": m.AMR, "gmr": m.GMR,
+						"median": m.Median, "amri": m.AMRI,
 					}
 					require.Equal(t, n, m.N)
 					for name, w := range want {

@@ -9,7 +9,7 @@ import (
 
 // Protocol selects the queries, the filter and the tie rule of one set of metrics.
 type Protocol struct {
-	// Name is the name of another tool's protocol, or empty.
+	// Name is the name of the tool with this protocol, or empty.
 	Name   string
 	Sides  rank.Sides
 	Filter rank.Filter

@@ -36,8 +36,9 @@ func tinyReport() *Report {
 				Hits:   Hits{{1, 0.5}},
 			},
 			{By: "relation", Group: "unused", Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic,
-				MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},
-				Hits: Hits{{1, undefined}}},
+				MRR: undefined, MRRCI: [2]Number{undefined, undefined},
+				ClusterCount: ClusterCount{Effective: undefined},
+				Hits:         Hits{{1, undefined}}},
 		},
 		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: rank.Rescored{Int8: 5, Float64: 3, Reference: 1},
 		Timing:       Timing{Load: 0.25, Pack: 0.5, Rank: 1.5, Total: 2.5},
@@ -70,7 +71,8 @@ func TestReportSchema(t *testing.T) {
 		return keys
 	}
 	required := []string{
-		"schema", "results", "groups", "timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms", "peak_rss_bytes", "tier", "threads",
+		"schema", "results", "groups", "timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms",
+		"peak_rss_bytes", "tier", "threads",
 		"machine", "model", "dim", "data", "split", "candidates", "protocol", "ci_by", "checkpoint_sha256",
 	}
 	assert.ElementsMatch(t, required, keysOf(top))

@@ -283,10 +283,12 @@ func TestOverflowGuards(t *testing.T) {
 				}
 				if math.IsInf(float64(score), 0) || math.IsNaN(float64(score)) {
 					overflows++
-					assert.True(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.True(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c, query,
+						candidate)
 				}
 				if at < 110 {
-					assert.False(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.False(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c,
+						query, candidate)
 				}
 			}
 			assert.Positive(t, overflows, "%s, %s", b.Tier, c)

@@ -97,7 +97,10 @@ func overwrite(t *testing.T, path string, contents []byte, at int64) {
 var longAgo = time.Date(2020, 1, 2, 3, 4, 5, 6, time.UTC)
 
 var meddlings = []meddling{
-	{name: "cut to nothing", do: func(t *testing.T, path string, _ []byte) { require.NoError(t, os.Truncate(path, 0)) }},
+	{name: "cut to nothing", do: func(t *testing.T, path string,
+		_ []byte) {
+		require.NoError(t, os.Truncate(path, 0))
+	}},
 	{name: "cut to a third", do: func(t *testing.T, path string, other []byte) {
 		require.NoError(t, os.Truncate(path, int64(len(other)/3)))
 	}},
@@ -173,8 +176,12 @@ func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 	for _, part := range []struct {
 		table, labels string
 		vocabulary    *kg.Vocabulary
-	}{{"entity_embedding.npy", "entities.dict", g.Entities}, {"relation_embedding.npy", "relations.dict", g.Relations}} {
-		header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", part.vocabulary.Len(), width)
+	}{
+		{"entity_embedding.npy", "entities.dict", g.Entities},
+		{"relation_embedding.npy", "relations.dict", g.Relations},
+	} {
+		header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }",
+			part.vocabulary.Len(), width)
 		header += strings.Repeat(" ", 117-len(header)) + "\n"
 		table := append([]byte("\x93NUMPY\x01\x00\x76\x00"), header...)
 		for range part.vocabulary.Len() * width {

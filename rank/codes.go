@@ -74,7 +74,7 @@ type codedQuery struct {
 	center, centerError float64
 }
 
-// units are those of the panels' sums: ψ·φ ≈ center + step·(sum − offset).
+// units are the units of the panels' sums: ψ·φ ≈ center + step·(sum − offset).
 type units struct{ center, step, offset float64 }
 
 // sums returns an interval of sums for an interval of ψ·φ, rounded outwards.

@@ -23,7 +23,8 @@ import (
 // codedSlice returns a block of queries with the given ψ, and a slice of candidates with the given
 // φ, of a DistMult model and in a screen of codes. If set is not nil, the coordinates have no
 // weights, and no center unless set gives them one.
-func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32, set func(*coordinates)) testBlock {
+func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32,
+	set func(*coordinates)) testBlock {
 	n, d := len(phi), len(psi[0])
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), n+len(psi), 1, 0, 0, 0)
 	ranks := make([]Rank, len(psi))
@@ -276,11 +277,13 @@ func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB f
 			first, second = second, first
 		}
 		x := kernel.CodeInt8(kernel.Codes(first), kernel.Codes(second), a, stepA, 0)
-		y := kernel.CodeInt8(kernel.Codes(candidate[:layout.len]), kernel.Codes(candidate[layout.fine:][:layout.len]), b, stepB, layout.offset)
+		y := kernel.CodeInt8(kernel.Codes(candidate[:layout.len]),
+			kernel.Codes(candidate[layout.fine:][:layout.len]), b, stepB, layout.offset)
 		offset := float64(layout.offset)
 		s.queries.coded[0] = codedQuery{
-			step: stepA, size: norm64(a), norm: x.Norm, residual: x.Residual, fineNorm: x.FineNorm, fineResidual: x.FineResidual,
-			offset: offset * float64(x.Sum), fineOffset: offset * float64(x.Sum+x.FineSum),
+			step: stepA, size: norm64(a), norm: x.Norm, residual: x.Residual, fineNorm: x.FineNorm,
+			fineResidual: x.FineResidual,
+			offset:       offset * float64(x.Sum), fineOffset: offset * float64(x.Sum+x.FineSum),
 		}
 		codes.groups[0] = codeGroup{
 			step: stepB, norm: norm64(b), residual: y.Residual, fineNorm: y.FineNorm, fineResidual: y.FineResidual,
@@ -376,7 +379,8 @@ func TestCodeEnds(t *testing.T) {
 
 		unit := product(q.step, block.step)
 		at := exactly.Add(exactly.Quo(exactly.Sum(score, -q.center), unit), exactly.Of(q.offset))
-		if lo, hi := (units{q.center, q.step * block.step, q.offset}).sums(score, score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
+		if lo, hi := (units{q.center, q.step * block.step, q.offset}).sums(score,
+			score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
 			outside++
 		}
 
@@ -388,7 +392,8 @@ func TestCodeEnds(t *testing.T) {
 			exactly.Mul(exactly.Sum(q.size, q.fineResidual), exactly.Of(block.fineResidual)), center)
 		band := exactly.Add(product(q.residual, block.norm), product(q.norm, block.residual), center)
 		if format == &int8Format {
-			sum, last := product(q.step, block.step, kernel.U32, 127, 255, width), product(kernel.U64, math.Abs(q.center))
+			sum := product(q.step, block.step, kernel.U32, 127, 255, width)
+			last := product(kernel.U64, math.Abs(q.center))
 			fine.See(exactly.Add(fineBand, sum, last, rest), s.thresholds.fineBands[0])
 		} else {
 			codes := exactly.Sum(block.norm, block.residual)
@@ -399,14 +404,15 @@ func TestCodeEnds(t *testing.T) {
 		}
 		if !math.IsInf(float64(s.thresholds.ends[1]), 0) {
 			half := exactly.Quo(exactly.Add(band, rest), unit)
-			below, above := exactly.Sub(at, exactly.Of(float64(s.thresholds.ends[0]))), exactly.Sub(exactly.Of(float64(s.thresholds.ends[1])), at)
+			below := exactly.Sub(at, exactly.Of(float64(s.thresholds.ends[0])))
+			above := exactly.Sub(exactly.Of(float64(s.thresholds.ends[1])), at)
 			for _, room := range []*big.Float{below, above} {
 				assert.Positive(t, room.Sign())
 				ends.See(exactly.Quo(half, room), 1)
 			}
 		}
 	}
-	assert.Zero(t, outside, "scores outside of their own ends")
+	assert.Zero(t, outside, "scores outside their thresholds")
 	ends.Check(t, 1-1e-5)
 	fine.Check(t, 1-2.1e-9)
 }
@@ -427,6 +433,7 @@ func TestNormLimits(t *testing.T) {
 
 		huge := append(slices.Clone(ordinary), []float32{0x1p60, 0, 0})
 		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, ordinary, huge, nil).f.screen.name(), "candidates")
-		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen.name(), "queries of the sample")
+		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen.name(),
+			"queries of the sample")
 	}
 }

@@ -33,24 +33,25 @@ func TestCodeWidths(t *testing.T) {
 	} {
 		width := 2 * c.d
 		groups := int8Width(width) / spread
-		m := ranktest.Model(t, "complex", c.d, g, 1, ranktest.Kind{Fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
-			for i := range c.d {
-				ts[1][i] = 1
-			}
-			for e := range config.Entities {
-				// One entry in each rotated run makes all coordinates the same size: codes of 126
-				// and 0.49 steps, below a run of 127, all of one sign.
-				scale := 126.49 * (1 - 0.02*rng.Float64())
-				if e%2 == 1 {
-					scale = -scale
+		m := ranktest.Model(t, "complex", c.d, g, 1,
+			ranktest.Kind{Fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
+				for i := range c.d {
+					ts[1][i] = 1
 				}
-				row := ts[0][e*width : (e+1)*width]
-				for at := range groups {
-					row[at] = float32(scale * signOf(at))
+				for e := range config.Entities {
+					// One entry in each rotated run makes all coordinates the same size: codes of 126
+					// and 0.49 steps, below a run of 127, all of one sign.
+					scale := 126.49 * (1 - 0.02*rng.Float64())
+					if e%2 == 1 {
+						scale = -scale
+					}
+					row := ts[0][e*width : (e+1)*width]
+					for at := range groups {
+						row[at] = float32(scale * signOf(at))
+					}
+					row[0] *= 127 / 126.49
 				}
-				row[0] *= 127 / 126.49
-			}
-		}})
+			}})
 		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 		for _, b := range backends {
 			if sameTwin(b, c.asked) {

@@ -18,7 +18,7 @@ import (
 // spread is the number of dimensions that the rotation mixes, with a Hadamard matrix.
 const spread = 16
 
-// coordinates are those of one slice of candidates. Entry t of a vector goes to entry at[t].
+// coordinates belong to one slice of candidates. Entry t of a vector goes to entry at[t].
 type coordinates struct {
 	at      []int32
 	center  []float64 // μ

@@ -81,7 +81,7 @@ func (d *decider) decide(b *engine.Block, f *features, q *packedQueries, fineBan
 	progress.Deciding.Add(int64(time.Since(start)))
 }
 
-// withoutTarget returns the lanes without that of target t itself.
+// withoutTarget returns the lanes without the lane of target t itself.
 func withoutTarget(b *engine.Block, f *features, panel int, t, lanes uint64) uint64 {
 	at := f.Position(b.Targets[t].Answer)
 	if lane := at - panel*f.nr; at >= 0 && lane >= 0 && lane < f.nr {

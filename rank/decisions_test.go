@@ -33,36 +33,37 @@ var decisionKinds = []struct {
 	}}, []string{"transe-l1", "rotate"}},
 	// For H = 3I, B = H Rᶜ − Rᵗ and so ψ are nearly 0. The scores of tails differ by less than
 	// their rounding errors, which grow with the tail.
-	{ranktest.Kind{Name: "rounding errors of large entities", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		for _, x := range ts {
-			ranktest.Normal(rng, x, 0.3)
-		}
-		d, p := c.Dim, model.Triangle(c.Dim)
-		for i := range ts[3] {
-			ts[3][i] = float32(rng.IntN(9) - 4)
-			ts[2][i] = 3 * ts[3][i]
-			if i%(d*d) == 0 {
-				ts[3][i], ts[2][i] = 0, 3e-16
+	{ranktest.Kind{Name: "rounding errors of large entities",
+		Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+			for _, x := range ts {
+				ranktest.Normal(rng, x, 0.3)
 			}
-		}
-		for e := range c.Entities {
-			row := ts[0][e*p : (e+1)*p]
-			if e < 64 && e%2 == 0 {
-				clear(row)
-				for i := range d {
-					row[i*(i+1)/2+i] = 1.5
+			d, p := c.Dim, model.Triangle(c.Dim)
+			for i := range ts[3] {
+				ts[3][i] = float32(rng.IntN(9) - 4)
+				ts[2][i] = 3 * ts[3][i]
+				if i%(d*d) == 0 {
+					ts[3][i], ts[2][i] = 0, 3e-16
 				}
-				continue
 			}
-			scale := float32(1e4)
-			if e >= 64 { // slices of their own
-				scale = 1e-3
+			for e := range c.Entities {
+				row := ts[0][e*p : (e+1)*p]
+				if e < 64 && e%2 == 0 {
+					clear(row)
+					for i := range d {
+						row[i*(i+1)/2+i] = 1.5
+					}
+					continue
+				}
+				scale := float32(1e4)
+				if e >= 64 { // in other slices
+					scale = 1e-3
+				}
+				for i := range row {
+					row[i] *= scale
+				}
 			}
-			for i := range row {
-				row[i] *= scale
-			}
-		}
-	}}, []string{"mquine"}},
+		}}, []string{"mquine"}},
 	{ranktest.Kind{Name: "different rows with one hash", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
 			ranktest.Normal(rng, x, 0.3)
@@ -165,7 +166,8 @@ func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
 				squares += float64(v) * float64(v)
 			}
 			sizes, width := make([]float64, 1), f.Tower.Phi
-			e.workers.Get(0).Features(kg.Tail, 0, []int32{i}, model.Rows{Values: make([]float32, width), Width: width}, sizes)
+			e.workers.Get(0).Features(kg.Tail, 0, []int32{i},
+				model.Rows{Values: make([]float32, width), Width: width}, sizes)
 			assert.LessOrEqual(t, math.Sqrt(squares), f.groupNorms[group])
 			assert.LessOrEqual(t, sizes[0], f.groupSizes[group])
 		}

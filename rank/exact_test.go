@@ -166,8 +166,10 @@ func TestExact(t *testing.T) {
 				for _, b := range backends {
 					for _, o := range []Options{
 						{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 40 * featureBytes(d*(d+1))},
-						{Threads: 2, Screen: Int8Screen}, {Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
-						{Threads: 2, Screen: Int16Screen}, {Threads: 1, Screen: Int16Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: Int8Screen},
+						{Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: Int16Screen},
+						{Threads: 1, Screen: Int16Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
 					} {
 						if sameTwin(b, o.Screen) {
 							continue
@@ -178,7 +180,8 @@ func TestExact(t *testing.T) {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, name, d, b.Tier, o.Threads) {
+						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, name, d,
+							b.Tier, o.Threads) {
 							return
 						}
 					}
@@ -213,7 +216,10 @@ func TestExactVectors(t *testing.T) {
 				want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head},
 					m.NewWorker(backends[len(backends)-1]).Reference)
 				for _, b := range backends {
-					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen}} {
+					for _, o := range []Options{
+						{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)},
+						{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
+					} {
 						if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 							continue
 						}
@@ -223,7 +229,8 @@ func TestExactVectors(t *testing.T) {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, c.Model, d, b.Tier, o.Threads) {
+						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, c.Model, d,
+							b.Tier, o.Threads) {
 							return
 						}
 					}

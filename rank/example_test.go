@@ -44,7 +44,8 @@ func Example() {
 	}
 	for _, r := range ranking.Ranks {
 		fmt.Printf("%v: %d better, %d equal; rank %v, without answers known from train %v\n", r.Side,
-			r.Better[rank.None], r.Equal[rank.None], rank.Realistic.Rank(&r, rank.None), rank.Realistic.Rank(&r, rank.Train))
+			r.Better[rank.None], r.Equal[rank.None],
+			rank.Realistic.Rank(&r, rank.None), rank.Realistic.Rank(&r, rank.Train))
 	}
 	// Output:
 	// tail: 2 better, 0 equal; rank 3, without answers known from train 2

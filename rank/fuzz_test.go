@@ -20,7 +20,8 @@ func FuzzExact(f *testing.F) {
 	kinds := append(append([]ranktest.Kind{}, ranktest.VectorKinds...), ranktest.MatrixKinds...)
 	for i := range model.Names() {
 		for kind := range kinds {
-			f.Add(uint8(i), uint8(kind), uint8(3*i+kind), uint8(20*i+5*kind), uint8(i+kind), uint8(i), uint8(10*kind), uint64(kind))
+			f.Add(uint8(i), uint8(kind), uint8(3*i+kind), uint8(20*i+5*kind), uint8(i+kind), uint8(i),
+				uint8(10*kind), uint64(kind))
 		}
 	}
 	backends, err := kernel.Available()
@@ -53,7 +54,8 @@ func FuzzExact(f *testing.F) {
 		}
 		lists := brutePredictions(g, queries, score)
 		for _, b := range backends {
-			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(engine.WidestTower(m)), Screen: Screen(seed % 4)}
+			o := Options{Backend: b, Threads: int(threads)%3 + 1,
+				FeatureMemory: int64(slice) * featureBytes(engine.WidestTower(m)), Screen: Screen(seed % 4)}
 			got, err := Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
 			require.Equal(t, want, got.Ranks, "%s, %s", how.Name, b.Tier)

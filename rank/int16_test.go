@@ -50,7 +50,10 @@ func TestInt16Band(t *testing.T) {
 			plain(rng, x)
 			x[rng.IntN(len(x))] *= 1e5
 		}, false},
-		{"sizes apart", 20, plain, func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, math.Exp(8*rng.NormFloat64())) }, false},
+		{"sizes apart", 20, plain, func(rng *rand.Rand,
+			x []float32) {
+			ranktest.Normal(rng, x, math.Exp(8*rng.NormFloat64()))
+		}, false},
 		{"far from 0", 8, plain, func(rng *rand.Rand, x []float32) {
 			for i := range x {
 				x[i] = float32(1e4 + rng.NormFloat64()*1e-2)
@@ -65,18 +68,19 @@ func TestInt16Band(t *testing.T) {
 		for i := range ranks {
 			ranks[i] = Rank{Triple: kg.Triple{Head: int32(n + i), Tail: int32(i)}, Side: kg.Tail}
 		}
-		m := ranktest.Model(t, "distmult", c.d, g, 1, ranktest.Kind{Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
-			for e := range n + queries {
-				fill := c.phi
-				if e >= n {
-					fill = c.psi
+		m := ranktest.Model(t, "distmult", c.d, g, 1,
+			ranktest.Kind{Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
+				for e := range n + queries {
+					fill := c.phi
+					if e >= n {
+						fill = c.psi
+					}
+					fill(rng, ts[0][e*c.d:(e+1)*c.d])
 				}
-				fill(rng, ts[0][e*c.d:(e+1)*c.d])
-			}
-			for i := range ts[1] {
-				ts[1][i] = 1
-			}
-		}})
+				for i := range ts[1] {
+					ts[1][i] = 1
+				}
+			}})
 		for _, b := range backends {
 			if sameTwin(b, Int16Screen) {
 				continue
@@ -107,7 +111,8 @@ func TestInt16Band(t *testing.T) {
 						// Only some of the lanes, in turn, because sums of big numbers are slow.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
 							q := s.queries.coded[row]
-							score := exactSum(q.center, q.step, x.groups[block].step, float64(s.panel.Scores[row*f.nr+lane]))
+							score := exactSum(q.center, q.step, x.groups[block].step,
+								float64(s.panel.Scores[row*f.nr+lane]))
 							want := exactDot(s.Row(row)[:c.d], f.Row(f.RowAt[p*f.nr+lane]))
 							miss, _ := score.Sub(score, want).Float64()
 							if !(math.Abs(miss) <= x.band(&q, &x.groups[block])) {

@@ -78,12 +78,13 @@ var largeKinds = []ranktest.Kind{
 
 // newLargeModel is ranktest.Model with relations of ordinary size, unless the kind fills them.
 func newLargeModel(t *testing.T, name string, d int, g *kg.Graph, kind ranktest.Kind) model.Model {
-	return ranktest.Model(t, name, d, g, 3, ranktest.Kind{Name: kind.Name, Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		for _, x := range ts[1:] {
-			ranktest.Normal(rng, x, 0.3)
-		}
-		kind.Fill(rng, c, ts)
-	}})
+	return ranktest.Model(t, name, d, g, 3, ranktest.Kind{Name: kind.Name,
+		Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+			for _, x := range ts[1:] {
+				ranktest.Normal(rng, x, 0.3)
+			}
+			kind.Fill(rng, c, ts)
+		}})
 }
 
 func TestExactLarge(t *testing.T) {
@@ -117,12 +118,14 @@ func TestExactLarge(t *testing.T) {
 					}
 					return wrong
 				}
-				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier, len(want))
+				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier,
+					len(want))
 				for _, o.Screen = range []Screen{Int8Screen, Int16Screen} {
 					if m.Tower(kg.Tail).Compare == kernel.Dot && !sameTwin(b, o.Screen) {
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier, o.Screen, len(want))
+						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.Name,
+							c.name, b.Tier, o.Screen, len(want))
 					}
 				}
 			}

@@ -71,7 +71,8 @@ func TestMemory(t *testing.T) {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
 			}
 			panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
-			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, queries, o.Threads)
+			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, queries,
+				o.Threads)
 			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, k, listed, false)...)
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
 		}
@@ -107,7 +108,7 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, bytes+bytes/8+sliceReserve+1<<20)
 	fitted, err := Fit(t.Context(), m, len(asked), o)
 	require.NoError(t, err)
-	assert.EqualValues(t, DefaultFeatureMemory, fitted.FeatureMemory, "it fits as it is")
+	assert.EqualValues(t, DefaultFeatureMemory, fitted.FeatureMemory, "it fits without a change")
 
 	proctest.Leave(t, bytes+sliceReserve)
 	fitted, err = Fit(t.Context(), m, len(asked), o)
@@ -122,7 +123,8 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 40<<20)
 	_, err = Run(t.Context(), m, x, asked, o)
 	assert.ErrorContains(t, err, "ranking with mquine, d = 20, among 40,000 candidates needs about 6")
-	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): use fewer threads, or give it more memory")
+	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): "+
+		"use fewer threads, or give it more memory")
 	o.FeatureMemory = 33 << 20
 	proctest.Leave(t, 33<<20)
 	_, err = Run(t.Context(), m, x, asked, o)
@@ -134,7 +136,8 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 	proctest.Leave(t, 8<<30)
 	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
-	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates needs about 18 GiB of memory "+
+	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates "+
+		"needs about 18 GiB of memory "+
 		"(answers 18 GiB), and 8.0 GiB are available (a limit of the test): ask for fewer answers or fewer queries, ")
 }
 

@@ -41,7 +41,7 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// withDefaults replaces zero values by what they mean, except those of Candidates and
+// withDefaults replaces zero values by what they mean, except in Candidates and
 // FeatureMemory.
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {

@@ -50,7 +50,8 @@ func TestShards(t *testing.T) {
 				require.NoError(t, err)
 				second, err := Run(t.Context(), m, index, test[half:], o)
 				require.NoError(t, err)
-				part := slices.Concat(first.Ranks[:half], second.Ranks[:len(test)-half], first.Ranks[half:], second.Ranks[len(test)-half:])
+				part := slices.Concat(first.Ranks[:half], second.Ranks[:len(test)-half], first.Ranks[half:],
+					second.Ranks[len(test)-half:])
 				if k == 0 {
 					sum = part
 				} else {
@@ -72,12 +73,14 @@ func TestShardErrors(t *testing.T) {
 	ranks := []Rank{{Triple: kg.Triple{Head: 1}}}
 	assert.ErrorContains(t, Add(ranks, nil), "cannot add a shard of 0 queries to 1")
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 2}}}), "query 0 of a shard is")
-	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}), "rank the same triples and sides")
+	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}),
+		"rank the same triples and sides")
 
 	// Predictions consider only the range.
 	all, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
 	require.NoError(t, err)
-	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{Candidates: Range{4, 11}})
+	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false,
+		Options{Candidates: Range{4, 11}})
 	require.NoError(t, err)
 	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Entity < 4 || p.Entity >= 11 })
 	assert.Equal(t, want, some[0])

@@ -90,14 +90,15 @@ func TestSlicesEndWithTheFirstError(t *testing.T) {
 	assert.True(t, slices.IsSorted(counted) && len(counted) <= 3, "%v", counted)
 
 	broken := errors.New("cannot count")
-	_, _, err = newSession(-1).eachSlice(t.Context(), func(ctx context.Context, _ engine.Pass, _ engine.Candidates) error {
-		return engine.Parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
-			if item == 7 {
-				return broken
-			}
-			return nil
+	_, _, err = newSession(-1).eachSlice(t.Context(),
+		func(ctx context.Context, _ engine.Pass, _ engine.Candidates) error {
+			return engine.Parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
+				if item == 7 {
+					return broken
+				}
+				return nil
+			})
 		})
-	})
 	assert.ErrorIs(t, err, broken)
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -32,7 +32,8 @@ func TestDevicesPredict(t *testing.T) {
 	index := kg.NewIndex(g)
 	var queries []kg.Query
 	for i := range 20 {
-		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(i + 1))})
+		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)),
+			Anchor: int32(rng.IntN(i + 1))})
 	}
 	const roomy = listRoom
 	for i, c := range []struct {
@@ -84,7 +85,8 @@ func TestDevicesPredictFaults(t *testing.T) {
 	failures := 0
 	for n := int64(1); ; n++ {
 		driver.Set("fail_launch", n)
-		_, err := rank.Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 3, false, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
+		_, err := rank.Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 3, false,
+			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
 		driver.Reset("fail_launch")
 		bytes, _, streams := driver.Held()
 		require.Zero(t, bytes, n)

@@ -53,7 +53,8 @@ func TestDevicesExact(t *testing.T) {
 	checked := 0
 	check := func(m model.Model, kind, name string, d int) {
 		checked++
-		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 2})
+		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test],
+			rank.Options{Backend: backends[0], Threads: 2})
 		require.NoError(t, err)
 		for i, o := range []rank.Options{
 			{Threads: 2, Engine: trusted(devices[:1]...)},
@@ -112,7 +113,8 @@ func TestSelfTest(t *testing.T) {
 		}
 		driver.Set("careless", 13)
 		err = New(device).Test(t.Context(), ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0]), best[0], 2)
-		assert.ErrorContains(t, err, "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by "+c.model+" differ")
+		want := "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by " + c.model + " differ"
+		assert.ErrorContains(t, err, want)
 		driver.Reset("careless")
 	}
 	driver.Set("fail_launch", 1)
@@ -213,7 +215,10 @@ func TestConstructs(t *testing.T) {
 		model string
 		d     int
 		want  bool
-	}{{"mquine", tooLarge - 1, true}, {"mquade", 6, true}, {"mquine", tooLarge, false}, {"distmult", 7, false}, {"mquine", cuda.MaxTowerDim + 1, false}} {
+	}{
+		{"mquine", tooLarge - 1, true}, {"mquade", 6, true}, {"mquine", tooLarge, false},
+		{"distmult", 7, false}, {"mquine", cuda.MaxTowerDim + 1, false},
+	} {
 		m := ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0])
 		driver.Reset("memory")
 		if c.d == tooLarge { // one byte less than twice its parameters
@@ -245,7 +250,10 @@ func TestDevicesStream(t *testing.T) {
 		d       int
 		kind    ranktest.Kind
 		devices int
-	}{{"mquine", 4, ranktest.MatrixKinds[0], 1}, {"complex", 5, ranktest.VectorKinds[0], 1}, {"rotate", 5, ranktest.VectorKinds[0], 2}} {
+	}{
+		{"mquine", 4, ranktest.MatrixKinds[0], 1}, {"complex", 5, ranktest.VectorKinds[0], 1},
+		{"rotate", 5, ranktest.VectorKinds[0], 2},
+	} {
 		m := ranktest.Model(t, c.model, c.d, g, 7, c.kind)
 		k := pad(engine.WidestTower(m))
 		o := rank.Options{Backend: backends[0], Threads: 2}
@@ -334,7 +342,8 @@ func TestDeviceListOverflow(t *testing.T) {
 	g := ranktest.Graph(rng, 700, 2, 300, 10, 30)
 	e := trusted(devices...)
 	e.listRoom = cuda.CandidateTile * 60
-	for _, kind := range []ranktest.Kind{ranktest.MatrixKinds[2], ranktest.MatrixKinds[len(ranktest.MatrixKinds)-1]} { // one ulp apart, collapsed
+	oneULPApart, collapsed := ranktest.MatrixKinds[2], ranktest.MatrixKinds[len(ranktest.MatrixKinds)-1]
+	for _, kind := range []ranktest.Kind{oneULPApart, collapsed} {
 		m := ranktest.Model(t, "mquine", 3, g, 3, kind)
 		o := rank.Options{Backend: backends[0], Threads: 1}
 		want, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
@@ -343,7 +352,8 @@ func TestDeviceListOverflow(t *testing.T) {
 		got, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		assert.Equal(t, want.Ranks, got.Ranks, kind.Name)
-		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fitted", kind.Name)
+		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fitted",
+			kind.Name)
 	}
 }
 
@@ -358,7 +368,8 @@ func TestDeviceFaults(t *testing.T) {
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
 	memory := int64(0) // all candidates at once, or three slices through two buffers
 	run := func(devices []*cuda.Device) error {
-		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test],
+			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
@@ -369,7 +380,8 @@ func TestDeviceFaults(t *testing.T) {
 	} {
 		if i == 2 {
 			memory = 40 * candidateBytes(pad(engine.WidestTower(m)))
-			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...),
+				FeatureMemory: memory})
 			require.Equal(t, 3, slices)
 		}
 		failures := 0
@@ -398,6 +410,7 @@ func TestDeviceFaults(t *testing.T) {
 	fresh, err := cuda.Open(0)
 	require.NoError(t, err)
 	defer fresh.Close()
-	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
+	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test],
+		rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
 	assert.Error(t, err)
 }

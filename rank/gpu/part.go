@@ -42,7 +42,7 @@ type part struct {
 const stagingBytes = 8 << 20
 
 // reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless
-// the part shares those of another buffer.
+// the part uses the ones of another buffer.
 func (p *part) reserve() (err error) {
 	if p.stream, err = newStream(p.device); err != nil {
 		return err

@@ -78,7 +78,7 @@ func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]r
 	return ranking.Ranks, best, err
 }
 
-// newProbe returns a probe for models like that of c.
+// newProbe returns a probe with the kind of model, the dimension and the hyper-parameters of c.
 func newProbe(c model.Config) (*probe, error) {
 	const (
 		entities, relations = 2*cuda.CandidateTile + 44, 3

@@ -58,8 +58,8 @@ type Block struct {
 // stands for all candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
-	// Left is the number of such candidates under each filter. It is negative if they are to be
-	// subtracted.
+	// Left is the number of such candidates under each filter. It is negative to subtract
+	// them.
 	Left [NumFilters]int8
 }
 

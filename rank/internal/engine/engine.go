@@ -29,7 +29,7 @@ const NumFilters = 3
 // Provider makes an engine for each ranking.
 type Provider interface {
 	// Test returns an error if the engine must not rank models of m's kind and size, because its
-	// ranks differ from those of the backend.
+	// ranks differ from the backend's.
 	Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error
 	// Fallback reports whether the processor should rank in place of an engine that failed with
 	// err. If so, the provider is not used again.
@@ -109,7 +109,7 @@ type Span struct{ First, Last int }
 
 // Known is an answer that some filters remove from the candidates of a row.
 type Known struct {
-	Row, Position int32 // the position is that of Features
+	Row, Position int32 // the position as in Features
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 

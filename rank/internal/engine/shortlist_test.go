@@ -26,7 +26,8 @@ func TestShortlist(t *testing.T) {
 		for _, e := range rng.Perm(n) {
 			// Many scores are equal, and a third of the intervals are points.
 			score := float64(rng.IntN(12))
-			c := Contender{Entity: int32(e), Low: score - float64(rng.IntN(3)), High: score + float64(rng.IntN(3)), Score: score}
+			c := Contender{Entity: int32(e), Low: score - float64(rng.IntN(3)), High: score + float64(rng.IntN(3)),
+				Score: score}
 			if rng.IntN(3) == 0 {
 				c.Low, c.High = score, score
 			}
