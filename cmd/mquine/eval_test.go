@@ -297,7 +297,7 @@ func TestEvalCollapsed(t *testing.T) {
 // standard output of the process.
 func TestEvalToStandardOutput(t *testing.T) {
 	w := newWorkplace(t)
-	for flag, want := range map[string]string{"--json": "{\n \"schema\"", "--ranks": "side\thead\trelation\ttail\t"} {
+	for flag, want := range map[string]string{"--json": "{\n  \"schema\"", "--ranks": "side\thead\trelation\ttail\t"} {
 		var stdout, stderr strings.Builder
 		cmd := command(t, "eval", "--model", w.model, "--data", w.data, flag, "-")
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr

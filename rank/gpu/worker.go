@@ -284,10 +284,9 @@ func (w *worker) prepareRows() {
 	p, c := w.part, w.f.Tower.Compare
 	a := cuda.Prepare{
 		Psi: w.psi.At(0), Queries: w.pairRows.At(0), First: w.targetStart.At(0), Interval: w.interval.At(0),
-		Rows: w.rows.At(0),
-		Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)), Padded: int32(padded(len(w.block.Queries))),
-		K:       int32(p.k),
-		Compare: int32(c.Kind()), Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
+		Rows: w.rows.At(0), Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)),
+		Padded: int32(padded(len(w.block.Queries))), K: int32(p.k), Compare: int32(c.Kind()),
+		Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
 	}
 	a.Rounding, a.Subnormal = c.InputError(w.f.Tower.Phi)
 	if w.single {
@@ -307,8 +306,7 @@ func (w *worker) decide(from int) cuda.Decide {
 	a := cuda.Decide{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.pairRows.At(0), Norms: at(p.norms, 8), Sizes: at(p.sizes, 8),
 		Entity: at(p.entity, 4), Same: at(p.representative, 4), First: w.targetStart.At(0),
-		Row: w.targetRow.At(0), Interval: w.interval.At(0),
-		Answer: w.answer.At(0), AnswerSame: w.representative.At(0),
+		Row: w.targetRow.At(0), Interval: w.interval.At(0), Answer: w.answer.At(0), AnswerSame: w.representative.At(0),
 		Better: w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
 		Rest: w.unresolved.At(0), Rested: w.counts.At(4 * int64(unresolvedAt)),
