@@ -74,7 +74,8 @@ func TestWhatIsMissing(t *testing.T) {
 		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test wants it)"},
 		{"init", 34, "is a stub for linking, not a driver"},
 		{"init", 12345, "cuda: cuInit failed: unknown error (12345)"},
-		{"capability", 75, "cuda: GPU 0 (Stand-in) is too old: it has compute capability 7.5 and mquine needs 8.0 (Ampere) or later"},
+		{"capability", 75, "cuda: GPU 0 (Stand-in) is too old: it has compute capability 7.5 " +
+			"and mquine needs 8.0 (Ampere) or later"},
 	} {
 		f.Set(c.setting, c.value)
 		_, err := Open(0)

@@ -188,8 +188,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 	}
 }
 
-// TestProductAgainstFloat64 checks that the error of a float32 product is that of chains of
-// ProductChunk terms.
+// TestProductAgainstFloat64 checks the error of a float32 product: chains of ProductChunk terms bound
+// it.
 func TestProductAgainstFloat64(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))
