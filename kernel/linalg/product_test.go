@@ -147,7 +147,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 									want = plus(before.Data[at])
 								}
 							}
-							if got := c.Data[at]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+							got := c.Data[at]
+							if math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
 								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m,
 									n, k, add, i, j, want, got))
 							}
