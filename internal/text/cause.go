@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Cause returns the cause of a failed file operation without the system call and the path, for messages that
-// name the path themselves.
+// Cause returns the cause of a failed file operation without the system call and the path, for
+// messages that name the path themselves.
 func Cause(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err
