@@ -2195,7 +2195,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -2381,7 +2381,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -3441,7 +3441,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -3588,7 +3588,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -5415,7 +5415,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -5580,7 +5580,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -6544,7 +6544,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
@@ -6681,7 +6681,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
@@ -7891,7 +7891,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -8891,7 +8891,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10248,7 +10248,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10752,7 +10752,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a is in the next strip, at the rows of the last part: go back to its first row.
+	// a is in the next strip, at the rows of the last part: return to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip

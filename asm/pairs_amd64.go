@@ -59,8 +59,8 @@ func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count
 // PairNormAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
-//	pair contribute it, so that out is twice the sum over pairs.
+//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
+//	entries of a pair contribute it, so that out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -73,8 +73,8 @@ func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, c
 // PairNormAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
-//	pair contribute it, so that out is twice the sum over pairs.
+//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
+//	entries of a pair contribute it, so that out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -88,8 +88,8 @@ func PairNormAVX2(x *float32, n int, table *float32, stride int, ids *int32, cou
 // entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
-//	it, so that out is twice the sum over pairs.
+//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
+//	contribute it, so that out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -102,8 +102,8 @@ func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, 
 // PairPhaseAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
-//	it, so that out is twice the sum over pairs.
+//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
+//	contribute it, so that out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].

@@ -1,4 +1,4 @@
-// Package bench measures kernels and whole jobs, and how close they come to the machine's limits.
+// Package bench measures kernels and whole jobs, as a share of the machine's limits.
 // `go test -bench . ./bench` and `mquine bench run` run the same benchmarks, which All lists; Run
 // runs them and writes the results. Package compare compares results, and package report draws
 // them. docs/benchmarks.md explains the names and metrics.

@@ -64,7 +64,7 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// Class returns the folder name for machines whose results can be compared. It has the tier,
+// Class returns the name of the folder for results of comparable machines. It has the tier,
 // because virtual machines often hide the processor's exact name.
 func (m Machine) Class() string {
 	var slug strings.Builder

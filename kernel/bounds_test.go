@@ -162,7 +162,8 @@ func TestCodeInt8Bounds(t *testing.T) {
 		step := 1 + rng.Float64()
 		fineStep := step / Fine
 		c := float64(1 + rng.IntN(127))
-		code(&plain, step, func() float64 { return 40 * step * rng.NormFloat64() }) // some exceed the range of the codes
+		// Some values exceed the range of the codes.
+		code(&plain, step, func() float64 { return 40 * step * rng.NormFloat64() })
 		code(&coarse, step, func() float64 { return c * step })
 		code(&fine, step, func() float64 { return c * fineStep })
 	}

@@ -53,8 +53,8 @@ func parseFeature(name string) (Features, error) {
 	return 0, fmt.Errorf("unknown feature %q: the features are %s", name, strings.Join(names, ", "))
 }
 
-// Names returns the names of the features in the set. Each name comes after those of the features
-// that it needs.
+// Names returns the names of the features in the set. A feature comes after all features that it
+// needs.
 func (f Features) Names() []string {
 	names := make([]string, 0, len(features))
 	for i, feature := range features {

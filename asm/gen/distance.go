@@ -76,8 +76,8 @@ type distance struct {
 	// score and gradient are the terms of the sums, for the documentation.
 	score, scoreChain      string
 	gradient, gradientNote string
-	// scoreTile has the rows and the vectors of columns of a microtile of scores. gradientTile has
-	// those of gradients; their strips have gradientStrip rows.
+	// scoreTile has the rows and the vectors of columns of a microtile of scores, gradientTile of a
+	// microtile of gradients. The strips of gradients have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
 	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of
 	// an addition. If scoreChains is 0, the scores share the ceiling of a panel kernel.
@@ -146,8 +146,8 @@ var distanceKinds = []distance{
 		score:      "−√((q − e)² + (q' − e')²)",
 		scoreChain: " = 0, 2, …, with q' and e' at t+1; the\nroot is t·p of linalg's inverseRoot, fused with the sum",
 		gradient:   "(g·ρ)·(y − x)",
-		gradientNote: "\n\nρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns\n" +
-			"2⌊u/2⌋ and 2⌊u/2⌋ + 1.",
+		gradientNote: "\n\nρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y'\n" +
+			"are the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1.",
 		addScore: func(c vectors, k constants) addTerm {
 			root := c.root(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
@@ -370,7 +370,7 @@ func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int
 	c.ADDQ(operand.Imm(uint64(4*rows)), strip)
 	c.DECQ(part)
 	c.JNE(operand.LabelRef("part"))
-	c.Comment("a is in the next strip, at the rows of the last part: go back to its first row.")
+	c.Comment("a is in the next strip, at the rows of the last part: return to its first row.")
 	c.LEAQ(operand.Mem{Base: a, Disp: -4 * (mr - rows)}, strip)
 	c.DECQ(strips)
 	c.JNE(operand.LabelRef("strip"))

@@ -61,8 +61,8 @@ func (c vectors) whole() access {
 	}
 }
 
-// masked returns an access to those of n values whose words of masks are −1. It loads zeros for the
-// others, whose addresses need not be valid.
+// masked returns an access to n values, of which masks selects some: their words are −1. It loads
+// zeros for the others, whose addresses need not be valid.
 func (c vectors) masked(masks reg.Register, n int) access {
 	if c.lanes == 8 { // all registers are taken
 		return access{

@@ -128,8 +128,8 @@ func doc(c *build.Context, text string) {
 	c.Comment(lines...)
 }
 
-// wrap splits a text into lines and wraps its paragraphs. Lines that begin with a tab stay as they
-// are.
+// wrap splits a text into lines and wraps its paragraphs. It does not change lines that begin with a
+// tab.
 func wrap(text string) (lines []string) {
 	const columns = 97
 	var line string

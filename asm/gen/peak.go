@@ -9,8 +9,8 @@ import (
 )
 
 // This file generates the ceilings: loops of nothing but arithmetic on registers. DotPeak, L1Peak,
-// NormPeak and PhasePeak do the arithmetic of the panel kernels, FMA64Peak, MulAdd64Peak and
-// Int8Peak that of other kernels, for AVX512 and AVX2 (Int8Peak also for AVX512VNNI).
+// NormPeak and PhasePeak have the arithmetic of the panel kernels, and FMA64Peak, MulAdd64Peak and
+// Int8Peak the arithmetic of other kernels, for AVX512 and AVX2 (Int8Peak also for AVX512VNNI).
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.

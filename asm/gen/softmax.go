@@ -126,8 +126,8 @@ func (c vectors) maximum() {
 
 func (c vectors) exp(k constants) {
 	c.begin("Exp"+c.set, "func(x *float32, n int, a, shift float32, lanes *[32]float32)",
-		`replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one chain
-from 0 with i ascending. Every operation is rounded.`+requires32)
+		`replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one
+chain from 0 with i ascending. Every operation is rounded.`+requires32)
 	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
 	a, shift := c.argument("a"), c.argument("shift")
 	most, least := c.load(k.number(89)), c.load(k.number(-104))

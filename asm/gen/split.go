@@ -131,8 +131,8 @@ The high part of a value beyond the range of bfloat16 is infinite. A NaN must no
 // splitColumns emits the packing of a block whose vectors are columns of a matrix.
 func (c vectors) splitColumns() {
 	c.begin(fmt.Sprintf("SplitColumns%dAVX512", splitVectors), "func(dst, src *float32, stride int)", fmt.Sprintf(
-		`splits a block of %[2]d rows of %[1]d float32 values as SplitRows%[1]dAVX512 does. dst gets all high parts, then
-all low parts. A word holds two values of one column: row 2p in its low half, row 2p+1 in its high half. It is word
+		`splits a block of %[2]d rows of %[1]d float32 values as SplitRows%[1]dAVX512 does. dst gets all high parts,
+then all low parts. A word holds two values of one column: row 2p in its low half, row 2p+1 in its high half. It is word
 16·p + j for a column j < 16, otherwise word 256 + 16·p + j − 16.`, splitVectors, splitTerms))
 	dst, src, stride := c.param("dst"), c.param("src"), c.bytes("stride")
 	s := c.splitter()

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -17,6 +18,9 @@ func columns(line string) int {
 	return utf8.RuneCountInString(line) + (tabColumns-1)*strings.Count(line, "\t")
 }
 
+// rawString matches a long raw string on one line, such as a JSON document, which cannot be wrapped.
+var rawString = regexp.MustCompile("`[^`]{60,}`")
+
 // Go lines that people write stay within 120 columns.
 func TestGoLinesAreShort(t *testing.T) {
 	var found failures
@@ -25,7 +29,7 @@ func TestGoLinesAreShort(t *testing.T) {
 			continue
 		}
 		for i, line := range f.lines() {
-			if n := columns(line); n > goColumns {
+			if n := columns(line); n > goColumns && !rawString.MatchString(line) {
 				found.add(f.name, i+1, "%d columns, at most %d", n, goColumns)
 			}
 		}

@@ -53,7 +53,7 @@ func (l Level) Reading(threads int) int {
 }
 
 const (
-	// readingRound is the number of bytes of a round, a multiple of those of the kernels' loops.
+	// readingRound is the number of bytes of a round, a multiple of a round of every kernel.
 	// readingMost is the number of bytes that a call of a kernel reads.
 	readingRound = 4096
 	readingMost  = 1 << 18

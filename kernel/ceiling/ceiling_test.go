@@ -86,7 +86,8 @@ func TestCeilings(t *testing.T) {
 				break
 			}
 		}
-		t.Logf("10⁹ a second: float32 terms %.1f, float64 operations fused %.1f, apart %.1f, on bytes %.1f, bytes read %.1f",
+		t.Logf("10⁹ per second: float32 terms %.1f, float64 operations fused %.1f, separate %.1f, "+
+			"operations on bytes %.1f, bytes read %.1f",
 			best[0]/1e9, best[1]/1e9, best[2]/1e9, best[3]/1e9, best[4]/1e9)
 		require.Empty(t, wrong)
 		require.Positive(t, slices.Min(best))

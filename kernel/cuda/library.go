@@ -36,39 +36,52 @@ type deviceptr uint64
 type library struct {
 	path string
 
-	Init             func(flags uint32) result                                                                               `cuda:"cuInit"`
-	DriverGetVersion func(version *int32) result                                                                             `cuda:"cuDriverGetVersion"`
-	GetErrorName     func(r result, name **byte) result                                                                      `cuda:"cuGetErrorName"`
-	GetErrorString   func(r result, text **byte) result                                                                      `cuda:"cuGetErrorString"`
-	DeviceGetCount   func(n *int32) result                                                                                   `cuda:"cuDeviceGetCount"`
-	DeviceGet        func(device *int32, ordinal int32) result                                                               `cuda:"cuDeviceGet"`
-	DeviceGetName    func(name *byte, size, device int32) result                                                             `cuda:"cuDeviceGetName"`
-	DeviceAttribute  func(value *int32, attribute, device int32) result                                                      `cuda:"cuDeviceGetAttribute"`
-	DeviceTotalMem   func(bytes *uint64, device int32) result                                                                `cuda:"cuDeviceTotalMem_v2"`
-	PrimaryRetain    func(context *uintptr, device int32) result                                                             `cuda:"cuDevicePrimaryCtxRetain"`
-	PrimaryRelease   func(device int32) result                                                                               `cuda:"cuDevicePrimaryCtxRelease_v2"`
-	SetCurrent       func(context uintptr) result                                                                            `cuda:"cuCtxSetCurrent"`
-	MemGetInfo       func(free, total *uint64) result                                                                        `cuda:"cuMemGetInfo_v2"`
-	MemAlloc         func(p *deviceptr, bytes uint64) result                                                                 `cuda:"cuMemAlloc_v2"`
-	MemFree          func(p deviceptr) result                                                                                `cuda:"cuMemFree_v2"`
-	HostAlloc        func(p *unsafe.Pointer, bytes uint64, flags uint32) result                                              `cuda:"cuMemHostAlloc"`
-	HostFree         func(p unsafe.Pointer) result                                                                           `cuda:"cuMemFreeHost"`
-	CopyTo           func(dst deviceptr, src unsafe.Pointer, n uint64, s uintptr) result                                     `cuda:"cuMemcpyHtoDAsync_v2"`
-	CopyFrom         func(dst unsafe.Pointer, src deviceptr, n uint64, s uintptr) result                                     `cuda:"cuMemcpyDtoHAsync_v2"`
-	Set8             func(dst deviceptr, v byte, n uint64, s uintptr) result                                                 `cuda:"cuMemsetD8Async"`
-	StreamCreate     func(s *uintptr, flags uint32) result                                                                   `cuda:"cuStreamCreate"`
-	StreamDestroy    func(s uintptr) result                                                                                  `cuda:"cuStreamDestroy_v2"`
-	StreamWaitEvent  func(s, event uintptr, flags uint32) result                                                             `cuda:"cuStreamWaitEvent"`
-	EventCreate      func(event *uintptr, flags uint32) result                                                               `cuda:"cuEventCreate"`
-	EventDestroy     func(event uintptr) result                                                                              `cuda:"cuEventDestroy_v2"`
-	EventRecord      func(event, s uintptr) result                                                                           `cuda:"cuEventRecord"`
-	EventQuery       func(event uintptr) result                                                                              `cuda:"cuEventQuery"`
-	EventElapsed     func(ms *float32, from, to uintptr) result                                                              `cuda:"cuEventElapsedTime"`
-	ModuleLoad       func(m *uintptr, image *byte, n uint32, keys *int32, values *uintptr) result                            `cuda:"cuModuleLoadDataEx"`
-	ModuleFunction   func(f *uintptr, m uintptr, name *byte) result                                                          `cuda:"cuModuleGetFunction"`
-	FuncAttribute    func(value *int32, attribute int32, f uintptr) result                                                   `cuda:"cuFuncGetAttribute"`
-	FuncSetAttribute func(f uintptr, attribute, value int32) result                                                          `cuda:"cuFuncSetAttribute"`
-	LaunchKernel     func(f uintptr, gx, gy, gz, bx, by, bz, shared uint32, s uintptr, params, extra *unsafe.Pointer) result `cuda:"cuLaunchKernel"`
+	Init             func(flags uint32) result          `cuda:"cuInit"`
+	DriverGetVersion func(version *int32) result        `cuda:"cuDriverGetVersion"`
+	GetErrorName     func(r result, name **byte) result `cuda:"cuGetErrorName"`
+	GetErrorString   func(r result, text **byte) result `cuda:"cuGetErrorString"`
+
+	DeviceGetCount  func(n *int32) result                              `cuda:"cuDeviceGetCount"`
+	DeviceGet       func(device *int32, ordinal int32) result          `cuda:"cuDeviceGet"`
+	DeviceGetName   func(name *byte, size, device int32) result        `cuda:"cuDeviceGetName"`
+	DeviceAttribute func(value *int32, attribute, device int32) result `cuda:"cuDeviceGetAttribute"`
+	DeviceTotalMem  func(bytes *uint64, device int32) result           `cuda:"cuDeviceTotalMem_v2"`
+
+	PrimaryRetain  func(context *uintptr, device int32) result `cuda:"cuDevicePrimaryCtxRetain"`
+	PrimaryRelease func(device int32) result                   `cuda:"cuDevicePrimaryCtxRelease_v2"`
+	SetCurrent     func(context uintptr) result                `cuda:"cuCtxSetCurrent"`
+
+	MemGetInfo func(free, total *uint64) result                           `cuda:"cuMemGetInfo_v2"`
+	MemAlloc   func(p *deviceptr, bytes uint64) result                    `cuda:"cuMemAlloc_v2"`
+	MemFree    func(p deviceptr) result                                   `cuda:"cuMemFree_v2"`
+	HostAlloc  func(p *unsafe.Pointer, bytes uint64, flags uint32) result `cuda:"cuMemHostAlloc"`
+	HostFree   func(p unsafe.Pointer) result                              `cuda:"cuMemFreeHost"`
+
+	CopyTo   func(dst deviceptr, src unsafe.Pointer, n uint64, s uintptr) result `cuda:"cuMemcpyHtoDAsync_v2"`
+	CopyFrom func(dst unsafe.Pointer, src deviceptr, n uint64, s uintptr) result `cuda:"cuMemcpyDtoHAsync_v2"`
+	Set8     func(dst deviceptr, v byte, n uint64, s uintptr) result             `cuda:"cuMemsetD8Async"`
+
+	StreamCreate    func(s *uintptr, flags uint32) result       `cuda:"cuStreamCreate"`
+	StreamDestroy   func(s uintptr) result                      `cuda:"cuStreamDestroy_v2"`
+	StreamWaitEvent func(s, event uintptr, flags uint32) result `cuda:"cuStreamWaitEvent"`
+
+	EventCreate  func(event *uintptr, flags uint32) result  `cuda:"cuEventCreate"`
+	EventDestroy func(event uintptr) result                 `cuda:"cuEventDestroy_v2"`
+	EventRecord  func(event, s uintptr) result              `cuda:"cuEventRecord"`
+	EventQuery   func(event uintptr) result                 `cuda:"cuEventQuery"`
+	EventElapsed func(ms *float32, from, to uintptr) result `cuda:"cuEventElapsedTime"`
+
+	ModuleLoad func(
+		m *uintptr, image *byte, n uint32, keys *int32, values *uintptr,
+	) result `cuda:"cuModuleLoadDataEx"`
+	ModuleFunction func(f *uintptr, m uintptr, name *byte) result `cuda:"cuModuleGetFunction"`
+
+	FuncAttribute    func(value *int32, attribute int32, f uintptr) result `cuda:"cuFuncGetAttribute"`
+	FuncSetAttribute func(f uintptr, attribute, value int32) result        `cuda:"cuFuncSetAttribute"`
+
+	LaunchKernel func(
+		f uintptr, gx, gy, gz, bx, by, bz, shared uint32, s uintptr, params, extra *unsafe.Pointer,
+	) result `cuda:"cuLaunchKernel"`
 }
 
 // ErrNoDriver is the error if the library of the driver cannot be opened.

@@ -74,7 +74,8 @@ func TestWhatIsMissing(t *testing.T) {
 		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test wants it)"},
 		{"init", 34, "is a stub for linking, not a driver"},
 		{"init", 12345, "cuda: cuInit failed: unknown error (12345)"},
-		{"capability", 75, "cuda: GPU 0 (Stand-in) is too old: it has compute capability 7.5 and mquine needs 8.0 (Ampere) or later"},
+		{"capability", 75, "cuda: GPU 0 (Stand-in) is too old: it has compute capability 7.5 " +
+			"and mquine needs 8.0 (Ampere) or later"},
 	} {
 		f.Set(c.setting, c.value)
 		_, err := Open(0)
@@ -91,7 +92,8 @@ func TestOtherLibraries(t *testing.T) {
 	assert.ErrorContains(t, err, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
 	t.Setenv(LibraryEnv, "libc.so.6")
 	_, err = List()
-	assert.EqualError(t, err, "cuda: libc.so.6 has no function cuInit: it is not an NVIDIA driver or is older than CUDA 11.8")
+	assert.EqualError(t, err,
+		"cuda: libc.so.6 has no function cuInit: it is not an NVIDIA driver or is older than CUDA 11.8")
 }
 
 func openStandin(t *testing.T) (*standin.Driver, *Device) {
@@ -136,7 +138,8 @@ func TestMemory(t *testing.T) {
 	_, err = d.Alloc(1 << 20)
 	var full *MemoryError
 	require.ErrorAs(t, err, &full)
-	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: an allocation needs 1.0 MiB, but only 1023 KiB of 1.0 MiB are free")
+	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: an allocation needs 1.0 MiB, "+
+		"but only 1023 KiB of 1.0 MiB are free")
 	f.Set("memory", 4<<30)
 	f.Set("fail_alloc", 2)
 	for i := range 3 {
@@ -172,7 +175,8 @@ func TestCancelledWait(t *testing.T) {
 func TestModules(t *testing.T) {
 	_, d := openStandin(t)
 	_, err := d.compile("nonsense", []byte("no PTX"))
-	assert.ErrorContains(t, err, "cuda: GPU 0 (Stand-in): kernels nonsense: cuda: cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX")
+	assert.ErrorContains(t, err,
+		"cuda: GPU 0 (Stand-in): kernels nonsense: cuda: cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX")
 	assert.ErrorContains(t, err, "; log of the driver: ptxas fatal: no .version")
 	m, err := d.Load("quantise")
 	require.NoError(t, err)
@@ -192,7 +196,8 @@ func TestLostDevice(t *testing.T) {
 	require.NoError(t, err)
 	f.Set("fail_launch", 1)
 	err = stages.Quantise(s, Quantise{N: 1})
-	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 thread blocks failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test wants it)")
+	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 thread blocks failed: "+
+		"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test wants it)")
 	f.Set("lose", 1)
 	require.NoError(t, stages.Quantise(s, Quantise{N: 1}))
 	require.NoError(t, s.Record(e))

@@ -1,9 +1,10 @@
 // Package linalg has the float32 linear algebra of training. New returns a Backend for a tier of
 // package kernel, which offers:
 //
-//   - GEMM on several threads (Product), also in split bfloat16, and scores and gradients of distances in its place
-//     (Distance, DistanceScores, AddDistanceGradient);
-//   - products of small matrices (NewSmall, MatMul32) and software prefetch between them (Prefetcher);
+//   - GEMM on several threads, also in split bfloat16 (Product);
+//   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient);
+//   - products of small matrices, and software prefetch between them (NewSmall, MatMul32,
+//     Prefetcher);
 //   - operations on rows of parameters: sums and steps of optimisers (Axpy, Dot, Adam, Adagrad);
 //   - softmax and logistic losses over rows of scores (Softmax, Logistic).
 //

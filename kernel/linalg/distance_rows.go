@@ -63,7 +63,7 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 // scores.
 //
 // The gradients of ProductChunk rows form one chain from 0 in the order of rows, which is then
-// added to dX. Hence, if dX is 0, the result equals that of Distance.Gradients for the same scores.
+// added to dX. Hence, if dX is 0, Distance.Gradients gives the same result for the same scores.
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)

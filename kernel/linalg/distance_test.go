@@ -140,7 +140,8 @@ func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 			for j, got := range m.Row(i) {
 				w := want(i, j)
 				if math.Float32bits(got) != math.Float32bits(w) && (got == got || w == w) {
-					require.Fail(t, fmt.Sprintf("%d queries, %d features, %d coordinates: %s: entry %d,%d: want %g, got %g",
+					require.Fail(t, fmt.Sprintf(
+						"%d queries, %d features, %d coordinates: %s: entry %d,%d: want %g, got %g",
 						x.psi.Rows, x.phi.Rows, x.psi.Cols, what, i, j, w, got))
 				}
 			}

@@ -147,7 +147,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 									want = plus(before.Data[at])
 								}
 							}
-							if got := c.Data[at]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+							got := c.Data[at]
+							if math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
 								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m,
 									n, k, add, i, j, want, got))
 							}
@@ -188,8 +189,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 	}
 }
 
-// TestProductAgainstFloat64 checks that the error of a float32 product is that of chains of
-// ProductChunk terms.
+// TestProductAgainstFloat64 checks the error of a float32 product: chains of ProductChunk terms bound
+// it.
 func TestProductAgainstFloat64(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))

@@ -32,7 +32,8 @@ func TestExp(t *testing.T) {
 		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89,
 			0x1p-126, 1e-20} {
 			for i := -20; i < 20; i++ {
-				x = append(x, math.Float32frombits(uint32(int(math.Float32bits(float32(at)))+i)&^(1<<31))*float32(math.Copysign(1, at)))
+				bits := uint32(int(math.Float32bits(float32(at)))+i) &^ (1 << 31)
+				x = append(x, math.Float32frombits(bits)*float32(math.Copysign(1, at)))
 			}
 		}
 		for n := -150; n < 129; n++ {

@@ -30,8 +30,8 @@ type Subject struct {
 	// code with the model: float64, from the stored parameters, in the order of operations that the
 	// model's file states.
 	Definition func(m model.Model, side kg.Side, t kg.Triple) float64
-	// Hyper returns hyper-parameters that suit parameters of the given size. Nil means those of a
-	// new model.
+	// Hyper returns hyper-parameters that suit parameters of the given size. Nil means the
+	// values of a new model.
 	Hyper func(size float64) map[string]float64
 }
 

@@ -1,5 +1,5 @@
 // Decides pairs one by one in float64, from the float32 ψ and φ: pairs that the screens left undecided,
-// and known answers. The arithmetic and the bands are those of the pair stage on the CPU
+// and known answers. The arithmetic and the bands are the same as in the pair stage on the CPU
 // (docs/numerics.md, "The pair stage").
 #include "device.cuh"
 
