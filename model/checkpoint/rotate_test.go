@@ -103,7 +103,8 @@ func TestOpenRotate(t *testing.T) {
 	assert.Equal(t, map[string]string{
 		"model": "RotatE", "hidden_dim": "2", "gamma": "6", "double_entity_embedding": "true",
 		"double_relation_embedding": "false",
-		"nentity":                   "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false", "learning_rate": "0.01",
+		"nentity":                   "3", "nrelation": "1", "data_path": "data/toy", "cuda": "false",
+		"learning_rate": "0.01",
 	}, c.Metadata)
 	sum := sha256Of(t, c)
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(slices.Concat(f.entity, f.relation))), sum)
