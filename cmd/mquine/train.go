@@ -59,6 +59,7 @@ paper:yago3-10 a row by name; --preset best takes the best recipe that has been 
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return t.check(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			writeNotes(cmd.ErrOrStderr(), t.former.notes)
 			return t.run(cmd.Context(), cmd, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -74,8 +75,10 @@ paper:yago3-10 a row by name; --preset best takes the best recipe that has been 
 	flags.StringVar(&t.configFile, "config", "", "YAML `file` of options")
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and end")
 	t.compute.add(cmd)
-	for _, o := range t.given.Options() {
-		flags.Var(o.Value, o.Flag(), o.Help)
+	options := t.given.Options()
+	t.former = newFormerNames(flags, options)
+	for _, o := range options {
+		flags.Var(t.former.value(o), o.Flag(), o.Help)
 		if o.Value.Type() == "bool" {
 			flags.Lookup(o.Flag()).NoOptDefVal = "true"
 		}
@@ -101,7 +104,8 @@ type training struct {
 	data, out, resume, preset, configFile string
 	printConfig                           bool
 	// given has the options of the flags.
-	given recipe.Recipe
+	given  recipe.Recipe
+	former *formerNames
 }
 
 // check refuses flags that do not go together.
@@ -247,7 +251,7 @@ func describeBest(r *trainrun.Run) string {
 	if epoch == 0 {
 		return "nothing was validated"
 	}
-	text := fmt.Sprintf("the best is epoch %d, %v %.4f on the validation split", epoch, r.Recipe.StopMetric, value)
+	text := fmt.Sprintf("the best is epoch %d, %v %.4f on the validation split", epoch, r.Recipe.ValidMetric, value)
 	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
 		text += ", but its checkpoint was removed meanwhile"
 	}

@@ -40,7 +40,7 @@ value, or is left open; one that is not there has the default of the model, or t
   learning_rate: {min: 1e-4, max: 1e-2, scale: log}
   dropout: {min: 0, max: 0.5}
 
-Trials are compared by the option stop_metric. The folder of the search has:
+Trials are compared by the option valid_metric. The folder of the search has:
 
   search.yaml, space.yaml   what is searched
   trials.jsonl, trials.svg  the trials: a line for each rung that one has come to; a plot

@@ -31,7 +31,8 @@ func TestSample(t *testing.T) {
 			text, from := p.text.String(), 0
 			for _, at := range append(sentenceEnd.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
 				sentence := strings.Join(strings.Fields(text[from:at[1]]), " ")
-				if strings.Count(sentence, " ") >= 4 && !strings.ContainsAny(sentence, "|¶") && !strings.Contains(sentence, "``") {
+				prose := strings.Count(sentence, " ") >= 4 && !strings.ContainsAny(sentence, "|¶")
+				if prose && !strings.Contains(sentence, "``") {
 					all = append(all, fmt.Sprintf("%s:%d: %s", f.name, p.line(from), sentence))
 				}
 				from = at[1]

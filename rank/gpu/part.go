@@ -30,7 +30,7 @@ type part struct {
 	staging *cuda.Pinned
 	copied  [2]*cuda.Event // for each half of staging: its last copy is done
 	// Device memory of the candidates, of the operands' factors, and of the bounds for each
-	// cuda.Block of candidates.
+	// cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, representative                    *cuda.Memory
 	centre, factor, inverse                   *cuda.Memory
@@ -56,7 +56,7 @@ func (p *part) reserve() (err error) {
 	if p.staging, err = p.device.Pin(max(stagingBytes, 24*room)); err != nil {
 		return err
 	}
-	blocks := int64(unsafe.Sizeof(cuda.Block{})) * (room / cuda.BlockCandidates)
+	blocks := int64(unsafe.Sizeof(cuda.CandidateBlock{})) * (room / cuda.BlockCandidates)
 	for _, m := range []piece{
 		{&p.phi, 4 * room * k}, {&p.halves, 2 * room * k}, {&p.scales, 4 * room}, {&p.sizes3, 24 * room},
 		{&p.norms, 8 * room}, {&p.sizes, 8 * room}, {&p.entity, 4 * room}, {&p.representative, 4 * room},
@@ -168,13 +168,13 @@ func (p *part) upload(ctx context.Context, f *engine.Features, b operands, i, n 
 	if err != nil {
 		return err
 	}
-	blocks := make([]cuda.Block, p.room/cuda.BlockCandidates)
+	blocks := make([]cuda.CandidateBlock, p.room/cuda.BlockCandidates)
 	for i := range norms {
 		b := &blocks[i/cuda.BlockCandidates]
 		n := kernel.RoundUp32(norms[i])
 		b.B[3], b.Norm, b.Size = max(b.B[3], n), max(b.Norm, n), max(b.Size, kernel.RoundUp32(sizes[i]))
 	}
-	send(p.stream, p.blocksSingle, p.staging, 0, len(blocks), func(v []cuda.Block) { copy(v, blocks) })
+	send(p.stream, p.blocksSingle, p.staging, 0, len(blocks), func(v []cuda.CandidateBlock) { copy(v, blocks) })
 	if err := p.sync(); err != nil || !p.half {
 		return err
 	}
@@ -234,7 +234,7 @@ func permute(dst, row []float32, terms []int32) {
 
 // quantise makes the operands of the tensor cores from φ, centred and balanced, and the blocks'
 // bounds for them.
-func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b operands) error {
+func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {
 		to   *cuda.Memory
@@ -265,6 +265,6 @@ func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b operands) err
 		}
 		b.Norm = b.B[0]
 	}
-	send(p.stream, p.blocksHalf, p.staging, 0, len(blocks), func(v []cuda.Block) { copy(v, blocks) })
+	send(p.stream, p.blocksHalf, p.staging, 0, len(blocks), func(v []cuda.CandidateBlock) { copy(v, blocks) })
 	return p.sync()
 }
