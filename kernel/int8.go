@@ -17,8 +17,8 @@ const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 // Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
 // are signed, with offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word
 // of four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32.
-// The kernel is in assembly with FeatureVNNI. Without it, a portable kernel gives the same scores but
-// is slower than Dot.
+// The kernel is in assembly with FeatureVNNI. The portable kernel gives the same scores but is slower
+// than Dot.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
 		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,

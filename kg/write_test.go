@@ -95,7 +95,7 @@ func TestWriteLeavesNothingBehind(t *testing.T) {
 	empty()
 
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	assert.ErrorContains(t, Write(t.Context(), dir, g), "exists already")
+	assert.ErrorContains(t, Write(t.Context(), dir, g), "already exists")
 	require.NoError(t, os.Remove(dir))
 
 	file := filepath.Join(parent, "file")

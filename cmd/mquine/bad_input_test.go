@@ -15,8 +15,8 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// copyFolder copies the files of a folder but for those that change says otherwise of: it gets their
-// bytes and returns the new ones, nil for none.
+// copyFolder copies a folder. change gets the name and the contents of each file and returns the
+// new contents, or nil to leave the file out.
 func copyFolder(t *testing.T, from string, change func(name string, contents []byte) []byte) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(from))
@@ -33,7 +33,7 @@ func copyFolder(t *testing.T, from string, change func(name string, contents []b
 	return to
 }
 
-// replacing changes one file of a folder.
+// replacing returns a change for copyFolder that changes one file.
 func replacing(file string, change func([]byte) []byte) func(string, []byte) []byte {
 	return func(name string, contents []byte) []byte {
 		if name == file {
@@ -56,10 +56,11 @@ func TestEvalBadInput(t *testing.T) {
 		lines[2] = "one\ttwo\n"
 		return []byte(strings.Join(lines, ""))
 	}
-	// An entity that the checkpoint has a label for, but no row.
-	longer := func(b []byte) []byte { return append(b, "60\tnobody\n"...) }
+	// longer adds an entity that has a label but no row in the checkpoint.
+	longer := func(b []byte) []byte { return append(b, "60\textra\n"...) }
 	noHashes := func(b []byte) []byte {
-		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256", "relations_sha000").Replace(string(b)))
+		return []byte(strings.NewReplacer("entities_sha256", "entities_sha000", "relations_sha256",
+			"relations_sha000").Replace(string(b)))
 	}
 	longerVocabulary := copyFolder(t, w.model, func(name string, b []byte) []byte {
 		switch name {
@@ -76,26 +77,42 @@ func TestEvalBadInput(t *testing.T) {
 		more        []string
 		sentence    string
 	}{
-		"no such checkpoint":    {model: w.path("none"), sentence: "there is no checkpoint " + w.path("none")},
-		"a file for a folder":   {model: filepath.Join(w.model, "entities.tsv"), sentence: "entities.tsv is not a folder"},
-		"not a checkpoint":      {model: w.data, sentence: "is not a checkpoint: it has no model.safetensors"},
-		"truncated parameters":  {model: copyFolder(t, w.model, replacing("model.safetensors", truncated)), sentence: "model.safetensors"},
-		"empty parameters":      {model: copyFolder(t, w.model, replacing("model.safetensors", emptied)), sentence: "model.safetensors"},
-		"no vocabulary":         {model: copyFolder(t, w.model, without("relations.tsv")), sentence: "relations.tsv is missing"},
-		"another vocabulary":    {model: copyFolder(t, w.model, replacing("entities.tsv", longer)), sentence: "is not the file that model.safetensors was saved with"},
-		"wrong shapes":          {model: longerVocabulary, sentence: `tensor "entity" has shape [60 21], and mquine with d = 6, 61 entities`},
-		"unknown data set":      {data: "no-such-set", sentence: `no data set "no-such-set" in`},
-		"no such folder":        {data: w.path("none/"), sentence: "no such file"},
-		"not a data set":        {data: w.model, sentence: "is not a data set"},
-		"no test split":         {data: copyFolder(t, w.data, without("test.txt")), sentence: "has no test split: put test.txt"},
-		"no valid split":        {data: copyFolder(t, w.data, without("valid.txt")), more: []string{"--split", "valid"}, sentence: "has no valid split: put valid.txt"},
-		"no train split to use": {data: copyFolder(t, w.data, without("train.txt")), sentence: "filter train needs the train split, which data set families does not have: put train.txt into"},
-		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")), sentence: "filter all needs the valid split"},
-		"no train for groups":   {data: copyFolder(t, w.data, without("train.txt")), more: []string{"--filters", "none", "--by", "category"}, sentence: "groups by category: data set families has no train split"},
-		"empty split":           {data: copyFolder(t, w.data, replacing("test.txt", emptied)), sentence: "test.txt has no triples: remove the file if the data set has no test split"},
-		"empty filter":          {data: copyFolder(t, w.data, replacing("valid.txt", emptied)), sentence: "valid.txt has no triples"},
-		"empty training":        {data: copyFolder(t, w.data, replacing("train.txt", emptied)), sentence: "train.txt has no triples"},
-		"malformed line":        {data: copyFolder(t, w.data, replacing("test.txt", malformed)), sentence: "test.txt:3: 2 fields instead of 3"},
+		"no such checkpoint": {model: w.path("none"), sentence: "there is no checkpoint " + w.path("none")},
+		"a file for a folder": {model: filepath.Join(w.model, "entities.tsv"),
+			sentence: "entities.tsv is not a folder"},
+		"not a checkpoint": {model: w.data, sentence: "is not a checkpoint: it has no model.safetensors"},
+		"truncated parameters": {model: copyFolder(t, w.model, replacing("model.safetensors", truncated)),
+			sentence: "model.safetensors"},
+		"empty parameters": {model: copyFolder(t, w.model, replacing("model.safetensors", emptied)),
+			sentence: "model.safetensors"},
+		"no vocabulary": {model: copyFolder(t, w.model, without("relations.tsv")),
+			sentence: "relations.tsv is missing"},
+		"another vocabulary": {model: copyFolder(t, w.model, replacing("entities.tsv", longer)),
+			sentence: "is not the file that model.safetensors was saved with"},
+		"wrong shapes": {model: longerVocabulary,
+			sentence: `tensor "entity" has shape [60 21], and mquine with d = 6, 61 entities`},
+		"unknown data set": {data: "no-such-set", sentence: `no data set "no-such-set" in`},
+		"no such folder":   {data: w.path("none/"), sentence: "no such file"},
+		"not a data set":   {data: w.model, sentence: "is not a data set"},
+		"no test split": {data: copyFolder(t, w.data, without("test.txt")),
+			sentence: "has no test split: put test.txt"},
+		"no valid split": {data: copyFolder(t, w.data, without("valid.txt")),
+			more: []string{"--split", "valid"}, sentence: "has no valid split: put valid.txt"},
+		"no train split to use": {data: copyFolder(t, w.data, without("train.txt")),
+			sentence: "filter train needs the train split, which data set families does not have: put train.txt into"},
+		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")),
+			sentence: "filter all needs the valid split"},
+		"no train for groups": {data: copyFolder(t, w.data, without("train.txt")),
+			more:     []string{"--filters", "none", "--by", "category"},
+			sentence: "groups by category: data set families has no train split"},
+		"empty split": {data: copyFolder(t, w.data, replacing("test.txt", emptied)),
+			sentence: "test.txt has no triples: remove the file if the data set has no test split"},
+		"empty filter": {data: copyFolder(t, w.data, replacing("valid.txt", emptied)),
+			sentence: "valid.txt has no triples"},
+		"empty training": {data: copyFolder(t, w.data, replacing("train.txt", emptied)),
+			sentence: "train.txt has no triples"},
+		"malformed line": {data: copyFolder(t, w.data, replacing("test.txt", malformed)),
+			sentence: "test.txt:3: 2 fields instead of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -183,7 +200,7 @@ func TestEvalCannotWrite(t *testing.T) {
 	w := newWorkplace(t)
 	eval := []string{"eval", "--model", w.model, "--data", w.data}
 	for _, flag := range []string{"--ranks", "--json"} {
-		// Found before the ranking.
+		// An error before the ranking.
 		for path, reason := range map[string]string{
 			w.path("none", "file"):              "no such file or directory",
 			w.dir:                               "it is a folder",
@@ -194,7 +211,7 @@ func TestEvalCannotWrite(t *testing.T) {
 			assert.Empty(t, o.stdout)
 			assert.NotContains(t, o.stderr, "ranking")
 		}
-		// Found after it, when the table is worth showing all the same.
+		// An error after the ranking: the table is still printed.
 		if _, err := os.Stat("/dev/full"); err == nil {
 			o := mquine(t, append(eval, flag, "/dev/full")...)
 			o.requireSentence(t, exitFailed, "cannot write /dev/full: no space left on device")
@@ -229,7 +246,8 @@ func TestFullStandardOutput(t *testing.T) {
 		cmd := command(t, args...)
 		cmd.Stdout, cmd.Stderr = full, &stderr
 		require.Error(t, cmd.Run())
-		outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}.requireSentence(t, exitFailed, "no space left on device")
+		outcome{cmd.ProcessState.ExitCode(), "", stderr.String()}.requireSentence(t, exitFailed,
+			"no space left on device")
 	}
 	info, err := os.Stat("/dev/full")
 	require.NoError(t, err)
@@ -242,7 +260,7 @@ func TestTierCap(t *testing.T) {
 	t.Setenv("MQUINE_TIER", "generic")
 	mquine(t, append(eval, "--backend", "avx2")...).requireSentence(t, exitFailed, "backend avx2: ")
 	assert.Contains(t, succeed(t, eval...).stderr, "on generic with")
-	assert.Contains(t, succeed(t, "info").stdout, "generic: MQUINE_TIER=generic allows no other above it")
+	assert.Contains(t, succeed(t, "info").stdout, "generic (the best that MQUINE_TIER=generic allows)")
 	t.Setenv("MQUINE_TIER", "sse")
 	mquine(t, eval...).requireSentence(t, exitFailed, `environment variable MQUINE_TIER: unknown tier "sse"`)
 	mquine(t, "info").requireSentence(t, exitFailed, `environment variable MQUINE_TIER: unknown tier "sse"`)
@@ -250,8 +268,8 @@ func TestTierCap(t *testing.T) {
 	t.Setenv("MQUINE_CPU", "-avx2")
 	mquine(t, append(eval, "--backend", "avx2")...).requireSentence(t, exitFailed, "backend avx2: ")
 	info := succeed(t, "info").stdout
-	assert.Contains(t, info, "generic: the best that MQUINE_CPU=-avx2 allows")
-	assert.Regexp(t, `(?m)^kernels use +no extensions$`, info)
+	assert.Contains(t, info, "generic (the best that MQUINE_CPU=-avx2 allows)")
+	assert.Regexp(t, `(?m)^used features +none$`, info)
 	t.Setenv("MQUINE_CPU", "-sse")
 	mquine(t, eval...).requireSentence(t, exitFailed,
 		`environment variable MQUINE_CPU: unknown feature "sse": the features are avx2, avx512, vnni, amx, bf16`)

@@ -17,19 +17,24 @@ import (
 func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the speed, compare it and report it",
-		Long: `Measure the speed of the kernels and of whole jobs, compare it and report it.
+		Short: "Run, compare and report benchmarks",
+		Long: `Run, compare and report benchmarks of kernels and whole jobs.
 
-Results are in the Go benchmark format, which benchstat and other tools read too. Names are
-key=value pairs; rates are set against limits of this machine, measured in between: pct-peak is the
-share of the rate at which the same operations run on registers alone, pct-bandwidth that of reading
-memory and doing nothing else. docs/benchmarks.md tells how to read and to compare.`,
+Results have the Go benchmark format, which benchstat and other tools also read.
+Names consist of key=value pairs. Two units relate a rate to a ceiling of this
+machine, measured in the same run:
+
+  pct-peak       percent of the rate of the same operations on registers alone
+  pct-bandwidth  percent of the rate of reading memory
+
+docs/benchmarks.md explains how to read and compare results.`,
 	}
-	cmd.AddCommand(newBenchListCommand(), newBenchRunCommand(), newBenchCompareCommand(), newBenchPairCommand(), newBenchReportCommand())
+	cmd.AddCommand(newBenchListCommand(), newBenchRunCommand(), newBenchCompareCommand(), newBenchPairCommand(),
+		newBenchReportCommand())
 	return cmd
 }
 
-// pattern is a flag that takes a regular expression.
+// pattern is a flag whose value is a regular expression.
 type pattern struct{ *regexp.Regexp }
 
 func (p *pattern) String() string {
@@ -48,21 +53,21 @@ func (p *pattern) Set(s string) (err error) {
 	return nil
 }
 
-// span is a flag that takes a time.
+// span is a flag whose value is a duration above 0.
 type span struct{ d *time.Duration }
 
 func (s span) String() string { return s.d.String() }
 func (s span) Type() string   { return "time" }
 
 func (s span) Set(text string) error {
-	d, err := parseTime(text, "must be a time such as 200ms or 2s")
+	d, err := parseTime(text, "must be a time above 0, such as 200ms or 2s")
 	if err == nil {
 		*s.d = d
 	}
 	return err
 }
 
-// percent is a flag that takes a share in percent.
+// percent is a flag whose value is a percentage. It stores the share, from 0 to 1.
 type percent struct{ share *float64 }
 
 func (p percent) String() string { return fmt.Sprintf("%g%%", 100**p.share) }
@@ -81,7 +86,7 @@ func newBenchListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the benchmarks",
-		Long:    `List the names of the benchmarks of this machine, those of the quick subset marked.`,
+		Long:    `List the benchmarks of this machine. The quick subset is marked "quick".`,
 		Example: `  mquine bench list`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,7 +107,7 @@ func newBenchListCommand() *cobra.Command {
 	}
 }
 
-// benchProgress shows how far benchmarks have come, where somebody reads it.
+// benchProgress shows the progress of benchmarks.
 type benchProgress struct {
 	meter *meter
 	start time.Time
@@ -112,6 +117,8 @@ func newBenchProgress(w io.Writer) *benchProgress {
 	return &benchProgress{newMeter(w), time.Now()}
 }
 
+// show shows that done of total benchmarks are finished, and that the one with the given name is
+// running.
 func (p *benchProgress) show(done, total int, name string) {
 	t := time.Since(p.start)
 	left := ""

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// comparing is how two sets of results are compared.
+// comparing holds the flags that say how to compare two sets of results.
 type comparing struct {
 	metric    string
 	minEffect float64
@@ -25,16 +25,21 @@ type comparing struct {
 
 func (c *comparing) add(cmd *cobra.Command) {
 	c.minEffect = compare.DefaultMinEffect
-	cmd.Flags().StringVar(&c.metric, "metric", "", "`unit` to compare, such as sec/op or GFLOP/s (default: what the machine disturbs least)")
-	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest change that matters, in `percent`")
+	cmd.Flags().StringVar(&c.metric, "metric", "",
+		"compare this `unit`, such as sec/op or GFLOP/s (default: the least noisy one, see above)")
+	cmd.Flags().Var(percent{&c.minEffect}, "min-effect", "smallest relevant change in `percent`")
 }
 
-const verdictHelp = `A benchmark is slower or faster if the whole 95% interval of its ratio lies beyond the minimum
-effect, and beyond what the control shows as noise; it is the same if the whole interval lies
-within the minimum effect, and the control's ratio does too; else the comparison is inconclusive.
-The control is the base measured a second time. Kernels on one thread are compared by their share
-of the ceiling that was measured in between (pct-peak), or by processor time (cpu-sec/op), all
-others by the time on the clock (sec/op). The ratio is always that of times: more is slower.`
+const verdictHelp = `Verdicts:
+  slower, faster  the 95% interval of the ratio lies beyond the minimum effect
+                  and beyond the noise that the control shows
+  same            the interval and the ratio of the control lie within the
+                  minimum effect
+  inconclusive    anything else
+The control is a second measurement of the base. Ratios are ratios of times: a
+larger one is slower. By default, kernels on one thread are compared by their
+share of the ceiling (pct-peak) or by processor time (cpu-sec/op), and other
+benchmarks by wall time (sec/op).`
 
 func newBenchCompareCommand() *cobra.Command {
 	var (
@@ -44,18 +49,20 @@ func newBenchCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Compare two files of results",
-		Long: `Compare two files of results, with medians, their 95% intervals and a verdict for each benchmark.
+		Long: `Compare two files of results. For each benchmark, the table shows medians with
+their 95% intervals, and a verdict.
 
 ` + verdictHelp + `
 
-Results that were measured in turn (mquine bench pair) are compared round by round; of others, the
-medians are, and at least seven results of each benchmark are needed (mquine bench run --count).
-What changed on the machine between the two runs is then part of the difference.`,
+Results from "mquine bench pair" are compared round by round. Other results are
+compared by their medians, and need at least seven results per benchmark (mquine
+bench run --count 7). Their difference includes changes of the machine between
+the two runs.`,
 		Example: `  mquine bench compare old.txt new.txt
   mquine bench compare base.txt head.txt --control control.txt --min-effect 1%`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return errors.New("which results? give two files: mquine bench compare OLD NEW")
+				return errors.New("give two files of results, as in: mquine bench compare OLD NEW")
 			}
 			return nil
 		},
@@ -75,14 +82,14 @@ What changed on the machine between the two runs is then part of the difference.
 	}
 	cmd.Flags().SortFlags = false
 	c.add(cmd)
-	cmd.Flags().StringVar(&control, "control", "", "`file` with the old revision measured a second time")
+	cmd.Flags().StringVar(&control, "control", "", "`file` with a second measurement of OLD")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return cmd
 }
 
-// print writes the table of verdicts.
+// print prints the table of verdicts.
 func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result) error {
 	rows, missing := compare.Compare(base, head, control, c.metric, c.minEffect)
 	if len(rows) == 0 {
@@ -90,7 +97,7 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 		if c.metric != "" {
 			what = "no benchmark with the metric " + c.metric
 		}
-		return fmt.Errorf("there is nothing to compare: the two have %s in common", what)
+		return fmt.Errorf("nothing to compare: the two sets of results have %s in common", what)
 	}
 	var out bytes.Buffer
 	table := text.NewTable(2, 3, 5, 6)
@@ -107,23 +114,27 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 		if r.Control.Center > 0 {
 			ctrl = change(r.Control)
 		}
-		table.AppendRow([]any{r.Name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), r.Unit, change(r.Ratio), ctrl, verdict})
+		table.AppendRow([]any{
+			r.Name, inUnit(r.Base, r.Unit), inUnit(r.Head, r.Unit), r.Unit, change(r.Ratio), ctrl, verdict,
+		})
 	}
 	fmt.Fprintln(&out, table.Render())
 	for _, name := range missing {
-		printLine(&out, "%s is only in one of the two", name)
+		printLine(&out, "%s has results on one side only", name)
 	}
 	first := rows[0]
 	how := "medians of unpaired results"
 	if first.Rounds > 0 {
 		how = fmt.Sprintf("medians over %d rounds", first.Rounds)
 	}
-	fmt.Fprintf(&out, "\n%d faster, %d slower, %d same, %d inconclusive. Ratios: %s with 95%% intervals, as changes of the time; minimum effect %s.\n",
-		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive], how, percent{&c.minEffect})
+	fmt.Fprintf(&out, "\n%d faster, %d slower, %d same, %d inconclusive\n",
+		count[compare.Faster], count[compare.Slower], count[compare.Same], count[compare.Inconclusive])
+	fmt.Fprintf(&out, "Ratios: change of the time, %s, with 95%% intervals. Minimum effect: %s.\n",
+		how, percent{&c.minEffect})
 	return writeOutput(cmd, out.Bytes())
 }
 
-// inUnit writes a median and half of its interval.
+// inUnit returns a median and half the width of its interval.
 func inUnit(s benchmath.Summary, unit string) string {
 	var value string
 	if strings.HasSuffix(unit, "sec/op") {
@@ -137,7 +148,7 @@ func inUnit(s benchmath.Summary, unit string) string {
 	return value
 }
 
-// clock writes seconds with four digits.
+// clock returns a time in seconds with four digits and a suitable unit.
 func clock(seconds float64) string {
 	d := time.Duration(seconds * 1e9)
 	switch {
@@ -151,7 +162,7 @@ func clock(seconds float64) string {
 	return fmt.Sprintf("%.4gns", 1e9*seconds)
 }
 
-// change writes a ratio and its interval as changes in percent.
+// change returns a ratio and its interval as changes in percent.
 func change(s benchmath.Summary) string {
 	of := func(r float64) string {
 		if math.IsInf(r, 0) {

@@ -25,20 +25,22 @@ func newBenchPairCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "pair --base REVISION",
-		Short: "Build two revisions and run their benchmarks in turn",
-		Long: `Build the benchmarks of two revisions of the repository, run them in turn and compare.
+		Short: "Run the benchmarks of two revisions in turn and compare them",
+		Long: `Build the benchmarks of two revisions of the repository, run them in turn and
+compare the results.
 
-The base revision is built in a temporary git worktree, which is removed afterwards, also after
-Ctrl-C. In each round every benchmark runs for the base, for the head and for the base once more
-(the control), in short passes in changing order.
+The command builds the base in a temporary git worktree, and removes it at the
+end or after Ctrl-C. In each round, every benchmark runs for the base, the head
+and the base again (the control), in short passes and in changing order.
 
 ` + verdictHelp,
 		Example: `  mquine bench pair --base HEAD~1 --bench Panel
-  mquine bench pair --base main --head my-branch --bench Evaluate/.*small --rounds 40 --out results`,
+  mquine bench pair --base main --head my-branch --bench Evaluate/.*small
+  mquine bench pair --base main --rounds 40 --out results`,
 		Args: noArgs,
 		PreRunE: func(*cobra.Command, []string) error {
-			if o.Rounds < leastRounds {
-				return fmt.Errorf("--rounds %d: fewer than %d rounds tell too little", o.Rounds, leastRounds)
+			if o.Rounds < minRounds {
+				return fmt.Errorf("--rounds %d: must be at least %d for a useful interval", o.Rounds, minRounds)
 			}
 			return nil
 		},
@@ -47,7 +49,8 @@ Ctrl-C. In each round every benchmark runs for the base, for the head and for th
 			if err != nil {
 				return err
 			}
-			// What took long to measure is written even if the table cannot be printed, and the other way round.
+			// Do not lose results that took long to measure: write them even if the table cannot be
+			// printed, and the other way round.
 			if out != "" {
 				err = keepRuns(cmd, out, runs)
 			}
@@ -57,27 +60,28 @@ Ctrl-C. In each round every benchmark runs for the base, for the head and for th
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&base, "base", "", "git `revision` to compare with")
-	flags.StringVar(&head, "head", "", "git `revision` that is compared (default: the working tree as it is)")
-	flags.StringVar(&o.Bench, "bench", ".", "benchmarks to run, a `pattern` as for go test -bench")
-	flags.BoolVar(&o.Short, "quick", false, "only the quick subset")
-	flags.Var(positive{&o.Rounds, 0}, "rounds", fmt.Sprintf("`number` of rounds, at least %d", leastRounds))
-	flags.Var(positive{&o.Passes, 100}, "passes", "`number` of runs that make the measurement of a round")
-	flags.Var(span{&o.Time}, "benchtime", "`time` that a benchmark runs in each round and series")
-	flags.StringVar(&pkg, "pkg", pkg, "`folder` of the package whose benchmarks run")
+	flags.StringVar(&head, "head", "", "git `revision` to compare (default: the working tree)")
+	flags.StringVar(&o.Bench, "bench", ".", "run benchmarks that match this `pattern`, as in go test -bench")
+	flags.BoolVar(&o.Short, "quick", false, "run only the quick subset")
+	flags.Var(positive{&o.Rounds, 0}, "rounds", fmt.Sprintf("`number` of rounds, at least %d", minRounds))
+	flags.Var(positive{&o.Passes, 100}, "passes", "`number` of passes per round")
+	flags.Var(span{&o.Time}, "benchtime", "`time` per benchmark, round and series")
+	flags.StringVar(&pkg, "pkg", pkg, "run the benchmarks of the package in this `folder`")
 	c.add(cmd)
-	flags.StringVar(&out, "out", "", "`folder` for the results: base.txt, head.txt and control.txt")
+	flags.StringVar(&out, "out", "", "write base.txt, head.txt and control.txt to this `folder`")
 	markRequired(cmd, "base")
 	return cmd
 }
 
-// leastRounds is the least number of rounds that give an interval worth its name.
-const leastRounds = 10
+// minRounds is the minimum number of rounds for a useful interval.
+const minRounds = 10
 
+// pairRevisions builds the benchmarks of base and head and runs them in turn.
 func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOptions) (runs *compare.Runs, err error) {
 	ctx, log := cmd.Context(), cmd.ErrOrStderr()
 	temporary, err := atomicfile.TemporaryFolder(os.TempDir(), "mquine-bench")
 	if err != nil {
-		return nil, fmt.Errorf("no place to build in: %w", err)
+		return nil, fmt.Errorf("cannot build the benchmarks: %w", err)
 	}
 	defer func() { err = errors.Join(err, temporary.Remove()) }()
 	dir := temporary.Path
@@ -85,7 +89,8 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 		b, remove, err := compare.Build(ctx, revision, pkg, dir, label)
 		return b, func() {
 			if problem := remove(); problem != nil {
-				printLine(log, "note: a temporary worktree could not be removed (git worktree prune does): %s", oneLine(problem))
+				printLine(log, "note: cannot remove a temporary worktree (run git worktree prune): %s",
+					oneLine(problem))
 			}
 		}, err
 	}
@@ -107,6 +112,8 @@ func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOpt
 	return runs, err
 }
 
+// buildError returns the error of ctx if it is cancelled, which made the build fail, and err
+// otherwise.
 func buildError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -114,6 +121,7 @@ func buildError(ctx context.Context, err error) error {
 	return err
 }
 
+// headName returns the name of the head revision for messages.
 func headName(head string) string {
 	if head == "" {
 		return "the working tree"
@@ -121,6 +129,7 @@ func headName(head string) string {
 	return head
 }
 
+// keepRuns writes the results to the folder out.
 func keepRuns(cmd *cobra.Command, out string, runs *compare.Runs) error {
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return fmt.Errorf("cannot keep the results: %w", err)

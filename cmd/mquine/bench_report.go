@@ -13,14 +13,15 @@ func newBenchReportCommand() *cobra.Command {
 	results, out := filepath.Join("bench", "results"), "bench.html"
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Draw the results as a web page",
-		Long: `Draw the results as one web page: a roofline of the kernels, tables of the kernels by tier and of
-whole jobs with their shares of the limits, rivals where there are results of them, and the trend of
-every benchmark by commit.
+		Short: "Write an HTML report of benchmark results",
+		Long: `Write an HTML report of benchmark results. It has a roofline of the kernels,
+tables of kernels by tier and of whole jobs with their shares of the ceilings,
+comparisons with rivals if there are results, and the trend of every benchmark
+by commit.
 
-The page needs nothing else: no network, no scripts, no fonts. It follows the reader's choice of
-light or dark and fits a phone. Every class of machine has a part of its own, since their results do
-not compare.`,
+The page is one file without scripts, fonts or network access. It supports light
+and dark mode and small screens. Each class of machine has its own section,
+because results of different machines are not comparable.`,
 		Example: `  mquine bench report
   mquine bench report --results bench/results --out report.html`,
 		Args: noArgs,
@@ -33,8 +34,9 @@ not compare.`,
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&results, "results", results, "`folder` of the results, a folder in it for each class of machine")
+	cmd.Flags().StringVar(&results, "results", results,
+		"read results from this `folder`, with a subfolder for each class of machine")
 	markInput(cmd, "results")
-	addOutput(cmd, &out, "out", "`file` for the page, or \"-\" for standard output")
+	addOutput(cmd, &out, "out", "write the page to `file` (- is standard output)")
 	return cmd
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,15 +23,16 @@ func newBenchRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the benchmarks",
-		Long: `Run the benchmarks that go test -bench . ./bench runs, and print their results in the Go benchmark
-format, below lines that tell the machine, the tier, the features, the threads, the commit and the
-ceiling.
+		Long: `Run the benchmarks of "go test -bench . ./bench" and print the results in the Go
+benchmark format. Header lines describe the machine, the tier, the features, the
+threads, the commit and the ceiling.
 
---results also keeps them: in a file of their own under a folder that is named for the class of
-the machine, where mquine bench report finds them. The file appears when all have run.
+--results also writes the results to a file in a subfolder for the class of the
+machine, where "mquine bench report" finds them. The file is written once all
+benchmarks have run.
 
-Graphs and checkpoints to measure on are made when they are needed, which takes up to a minute; the
-checkpoints are kept in your cache.`,
+The command makes the graphs and checkpoints that the benchmarks need, which
+takes up to a minute. It keeps the checkpoints in your cache.`,
 		Example: `  mquine bench run --quick
   mquine bench run --bench Panel.*compare=dot --count 10 --results bench/results`,
 		Args: noArgs,
@@ -41,14 +43,16 @@ checkpoints are kept in your cache.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Var(&match, "bench", "only benchmarks whose name matches this `regexp`")
-	flags.BoolVar(&o.Quick, "quick", false, "only the quick subset, which takes less than a minute")
-	flags.Var(positive{&o.Count, 1000}, "count", "`number` of results of each benchmark")
-	flags.Var(span{&o.Time}, "benchtime", "least `time` that a benchmark runs for each result")
-	flags.StringVar(&results, "results", "", "`folder` to keep the results in, by class of machine")
+	flags.Var(&match, "bench", "run only benchmarks whose names match this `regexp`")
+	flags.BoolVar(&o.Quick, "quick", false, "run only the quick subset, which takes about a minute")
+	flags.Var(positive{&o.Count, 1000}, "count", "`number` of results per benchmark")
+	flags.Var(span{&o.Time}, "benchtime", "minimum `time` for each result")
+	flags.StringVar(&results, "results", "", "also write the results below this `folder`")
 	return cmd
 }
 
+// runBenchmarks runs the benchmarks, prints the results, and writes them below the folder results
+// unless it is empty.
 func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	machine, err := bench.ThisMachine()
 	if err != nil {
@@ -56,10 +60,12 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	}
 	var path string
 	if results != "" {
-		path = filepath.Join(results, machine.Class(), fmt.Sprintf("%s-%.12s.txt", time.Now().UTC().Format("20060102T150405Z"), machine.Commit))
 		if machine.Commit == "" {
-			return fmt.Errorf("the results cannot be kept: this build does not know its commit; build with go build ./cmd/mquine in the repository")
+			return errors.New("cannot keep the results: this build does not know its commit; " +
+				"run go build ./cmd/mquine in the repository")
 		}
+		name := fmt.Sprintf("%s-%.12s.txt", time.Now().UTC().Format("20060102T150405Z"), machine.Commit)
+		path = filepath.Join(results, machine.Class(), name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return fmt.Errorf("cannot keep the results: %w", err)
 		}
@@ -79,11 +85,11 @@ func runBenchmarks(cmd *cobra.Command, o bench.Options, results string) error {
 	if err := writeFile(cmd, path, kept.Bytes()); err != nil {
 		return err
 	}
-	printLine(cmd.ErrOrStderr(), "kept in %s", path)
+	printLine(cmd.ErrOrStderr(), "wrote %s", path)
 	return nil
 }
 
-// clearing takes a progress bar away before it writes.
+// clearing removes the progress bar before it writes to w.
 type clearing struct {
 	meter *meter
 	w     io.Writer

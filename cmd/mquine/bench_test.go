@@ -13,7 +13,7 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// benchFile writes ten rounds of results that take the given times in turn.
+// benchFile writes ten rounds of results that cycle through the given times.
 func benchFile(t *testing.T, times ...float64) string {
 	t.Helper()
 	var text strings.Builder
@@ -41,12 +41,14 @@ func TestBenchCompare(t *testing.T) {
 		assert.Contains(t, o.stdout, "Job/data=small  1ms ± 0%")
 		assert.Contains(t, o.stdout, "medians over 10 rounds")
 	}
-	assert.Contains(t, succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--min-effect", "10%").stdout, "  same")
+	assert.Contains(t, succeed(t, "bench", "compare", base, benchFile(t, 1.05e6), "--min-effect", "10%").stdout,
+		"  same")
 	assert.Contains(t, succeed(t, "bench", "compare", base, base, "--metric", "queries/s").stdout, "queries/s")
 
-	mquine(t, "bench", "compare", base, base, "--metric", "GB/s").requireSentence(t, exitFailed, "no benchmark with the metric GB/s in common")
+	mquine(t, "bench", "compare", base, base, "--metric", "GB/s").requireSentence(t, exitFailed,
+		"no benchmark with the metric GB/s in common")
 	mquine(t, "bench", "compare", base, base+"x").requireSentence(t, exitFailed, "cannot read results")
-	mquine(t, "bench", "compare", base).requireSentence(t, exitUsage, "give two files")
+	mquine(t, "bench", "compare", base).requireSentence(t, exitUsage, "give two files of results")
 	mquine(t, "bench", "compare", base, base, "--min-effect", "0").requireSentence(t, exitUsage, "must be a percentage")
 }
 
@@ -59,7 +61,8 @@ func TestBenchRun(t *testing.T) {
 	assert.Contains(t, succeed(t, "bench", "list").stdout, "MatMul/tier=generic/d=18\n")
 	mquine(t, "bench", "run", "--bench", "(").requireSentence(t, exitUsage, `--bench "(": not a regular expression`)
 	mquine(t, "bench", "run", "--benchtime", "1").requireSentence(t, exitUsage, "must be a time")
-	mquine(t, "bench", "run", "--bench", "nothing").requireSentence(t, exitFailed, "no benchmark has a name that matches")
+	mquine(t, "bench", "run", "--bench", "nothing").requireSentence(t, exitFailed,
+		"no benchmark has a name that matches")
 
 	results := t.TempDir()
 	o = mquine(t, "bench", "run", "--bench", "^MatMul/tier=generic/d=18$", "--benchtime", "1ms", "--results", results)
@@ -67,7 +70,7 @@ func TestBenchRun(t *testing.T) {
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(results, machine.Class(), "*.txt"))
 	require.NoError(t, err)
-	if machine.Commit == "" { // without which results have no place in a trend
+	if machine.Commit == "" { // a trend needs the commit
 		o.requireSentence(t, exitFailed, "does not know its commit")
 		assert.Empty(t, files)
 		return
@@ -91,11 +94,14 @@ func TestBenchReport(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "</html>")
 	assert.Equal(t, string(html), succeed(t, "bench", "report", "--results", results, "--out", "-").stdout)
-	mquine(t, "bench", "report", "--results", filepath.Join(results, "none")).requireSentence(t, exitFailed, "there are no results in")
+	mquine(t, "bench", "report", "--results", filepath.Join(results, "none")).requireSentence(t, exitFailed,
+		"there are no results in")
 }
 
 func TestBenchPair(t *testing.T) {
 	mquine(t, "bench", "pair").requireSentence(t, exitUsage, "--base is missing")
-	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage, "fewer than 10 rounds")
-	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed, `"no-such-revision" is not a revision`)
+	mquine(t, "bench", "pair", "--base", "HEAD", "--rounds", "9").requireSentence(t, exitUsage,
+		"must be at least 10 for a useful interval")
+	mquine(t, "bench", "pair", "--base", "no-such-revision").requireSentence(t, exitFailed,
+		`"no-such-revision" is not a revision`)
 }

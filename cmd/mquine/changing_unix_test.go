@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trigger is a reader and a writer that calls act once, at the first text that is read, or at the first
-// written that has the mark.
+// trigger is a reader and a writer that calls act once: at the first read, or at the first write
+// that contains mark.
 type trigger struct {
 	io.Reader
 	io.Writer
@@ -38,8 +38,8 @@ func (g *trigger) Write(p []byte) (int, error) {
 	return g.Writer.Write(p)
 }
 
-// TestChangingCheckpoint changes the checkpoint's file between its opening and the results, at a moment
-// that the command's own messages, or its reading of standard input, tell.
+// TestChangingCheckpoint changes the checkpoint after the command has opened it and before it
+// prints results. A message of the command, or its reading of standard input, marks the moment.
 func TestChangingCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)
@@ -52,9 +52,10 @@ func TestChangingCheckpoint(t *testing.T) {
 	json, ranks := w.path("report.json"), w.path("ranks.tsv")
 	commands := map[string]struct {
 		args []string
-		mark string // of a message after the opening and before the results; none: when queries are read
+		mark string // in a message between opening and results
 	}{
-		"eval":           {[]string{"eval", "--model", opened, "--data", w.data, "--json", json, "--ranks", ranks}, "with mquine,"},
+		"eval": {[]string{"eval", "--model", opened, "--data", w.data, "--json", json, "--ranks", ranks},
+			"with mquine,"},
 		"predict":        {[]string{"predict", "--model", opened, "--data", w.data, "--in", "-"}, "never"},
 		"compare, base":  {[]string{"compare", opened, w.model, "--data", w.data, "--json", json}, "with opened in"},
 		"compare, other": {[]string{"compare", w.model, opened, "--data", w.data, "--json", json}, "with opened in"},
@@ -90,7 +91,7 @@ func TestChangingCheckpoint(t *testing.T) {
 					changed = true
 					assert.NoError(t, change())
 				}}
-				status := run(t.Context(), time.Now(), c.args, g, &stdout, g)
+				status := execute(t.Context(), time.Now(), c.args, g, &stdout, g)
 				require.True(t, changed)
 				got := outcome{status, stdout.String(), stderr.String()}
 				if how == "replaced" {

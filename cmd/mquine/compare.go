@@ -16,64 +16,59 @@ import (
 	"github.com/mquine/mquine/internal/input"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/kg/zpattern"
+
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
-// comparison asks for the rankings of several checkpoints side by side.
+// comparison ranks several checkpoints and compares them, as the flags of compare say.
 type comparison struct {
 	compute
-	models     []string
-	data       string
-	split      kg.Split
-	sides      rank.Sides
-	filter     rank.Filter
-	ties       rank.Ties
-	hits       []int
-	by         []string
-	convention zpattern.Convention
-	ciBy       metrics.Clustering
-	changed    int
-	format     metrics.TableFormat
-	jsonFile   string
+	setup
+	models   []string
+	data     string
+	filter   rank.Filter
+	changed  int
+	format   metrics.TableFormat
+	jsonFile string
 }
 
 func newCompareCommand() *cobra.Command {
-	c := comparison{
-		split: kg.Test, sides: rank.BothSides, filter: rank.All, ties: rank.Realistic, hits: []int{1, 3, 10},
-		ciBy: metrics.ByQuery, changed: 10,
-	}
+	c := comparison{setup: newSetup(), filter: rank.All, changed: 10}
 	c.compute.setDefaults()
 	cmd := &cobra.Command{
 		Use:   "compare CKPT CKPT... --data NAME",
 		Short: "Rank several checkpoints and compare them",
-		Long: `Rank several checkpoints on the same queries, exactly and in full, and compare each of them with
-the first, the base, query by query.
+		Long: `Rank several checkpoints on the same queries, and compare each of them with the
+first one, the base, query by query.
 
-Differences are other − base. Their intervals are 95% bootstrap intervals over resamples of the
-triples, in whole clusters with all their ranks; p is that of a two-sided permutation test, which
-exchanges the ranks of a cluster between the two checkpoints by the toss of a coin, and is not
-adjusted for the number of tests. --ci-by says what a cluster is, for both: a triple, or the
-triples of a query, an entity or a relation. [too few: 4.0] in place of an interval says that the
-clusters are worth 4 of equal size; an interval needs 10. Wins are the queries that the other
-checkpoint ranks better than the base, losses the queries that it ranks worse. The list shows the
-queries whose 1/rank changed most.
+Differences are other − base, with 95% bootstrap intervals and p-values of a
+two-sided permutation test. The bootstrap resamples whole clusters of triples,
+as --ci-by says. The test randomly swaps the ranks of the two checkpoints,
+cluster by cluster. The p-values are not corrected for multiple testing. An
+interval needs an effective number of at least 10 clusters. "[too few: 4.0]"
+means that the clusters count like 4 of equal size.
 
-A file that mquine eval --ranks wrote can stand in for its checkpoint: its ranks are read, not
-computed again. It must hold the queries of the split, and --filter must be one of its filters.
+Wins are the queries that the other checkpoint ranks better than the base,
+losses the queries that it ranks worse. --changed lists the queries whose 1/rank
+changed most.
 
-See mquine eval for queries, filters, ties, --by and --ci-by. --format csv has a line for each
-difference and no changed queries, with names as they are: import them into a spreadsheet as text.
---json has everything. With --json - the JSON goes to standard output, and the tables to standard
-error.`,
+A file that "mquine eval --ranks" wrote can replace its checkpoint: compare
+reads the ranks instead of computing them again. The file must hold the queries
+of the split and the ranks under --filter.
+
+"mquine eval --help" explains queries, filters, ties, --by and --ci-by.
+--format csv writes one line for each difference, without the changed queries.
+Its names are not escaped: import them into a spreadsheet as text. --json writes
+everything. With "--json -", the JSON goes to standard output and the tables go
+to standard error.`,
 		Example: `  mquine compare ./rotate ./mquine --data fb15k-237
   mquine compare ./a ./b ./c --data wn18rr --by z-case,degree --format latex
   mquine compare ./a ./b --data ./my-graph --sides tail --json compare.json
   mquine compare ranks-a.tsv ranks-b.tsv --data fb15k-237`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return errors.New("give two checkpoints or more, or ranks files of them")
+				return errors.New("give at least two checkpoints, or their ranks files")
 			}
 			return nil
 		},
@@ -91,7 +86,8 @@ error.`,
 			if err != nil {
 				return err
 			}
-			// What took long to compute is written even if the tables cannot be printed, and the other way round.
+			// Do not lose results that took long to compute: write the file even if the tables
+			// cannot be printed, and the other way round.
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}
@@ -107,15 +103,9 @@ error.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &c.data)
-	addChoice(cmd, &c.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &c.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
-	addChoice(cmd, &c.filter, "filter", "`filter` to rank under: none, train or all", rank.None, rank.Train, rank.All)
-	addChoice(cmd, &c.ties, "ties", "tie `rule`: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
-	flags.Var(cutoffs{&c.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &c.by, "by", "also by `key`: "+strings.Join(metrics.KeyNames(), ", "), metrics.KeyNames()...)
-	addConvention(cmd, &c.convention)
-	addCIBy(cmd, &c.ciBy)
-	flags.Var(positive{n: &c.changed}, "changed", "`number` of queries to list that changed most")
+	addChoice(cmd, &c.filter, "filter", "rank under this `filter`: none, train or all", rank.None, rank.Train, rank.All)
+	c.setup.add(cmd)
+	flags.Var(positive{n: &c.changed}, "changed", "list this `number` of queries that changed most")
 	addChoice(cmd, &c.format, "format", "`format` of the tables: table, md, latex or csv",
 		metrics.PlainText, metrics.Markdown, metrics.LaTeX, metrics.CSV)
 	jsonFlag(cmd, &c.jsonFile)
@@ -137,15 +127,12 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 		}
 		if i == 0 {
 			first = next
-			keys, err = metrics.NewKeys(ctx, first.graph, c.by, metrics.KeyOptions{
-				Triples: first.graph.Splits[c.split], Sides: c.sides, Convention: c.convention, Threads: c.threads,
-			})
-			if err != nil {
+			if keys, err = c.keys(ctx, first.graph, first.graph.Splits[c.split], c.threads); err != nil {
 				return nil, err
 			}
 		}
 		if a, b := first.candidates, next.candidates; a != b && a > 0 && b > 0 {
-			printLine(log, "note: %s ranks among %s candidates and %s among %s, which is not quite the same task",
+			printLine(log, "note: %s has %s candidates but %s has %s, so their ranks are not strictly comparable",
 				first.Name, text.Comma(a), name, text.Comma(b))
 		}
 		all = append(all, next.ComparedCheckpoint)
@@ -159,13 +146,13 @@ func (c *comparison) run(ctx context.Context, log io.Writer) (*metrics.Compariso
 // competitor is a checkpoint with its ranks.
 type competitor struct {
 	metrics.ComparedCheckpoint
-	// graph is in the identifiers of the ranks.
+	// graph has the same identifiers as the ranks.
 	graph *kg.Graph
-	// candidates counts the entities that compete, 0 if a ranks file does not tell.
+	// candidates is the number of candidates, or 0 for a ranks file, which does not record it.
 	candidates int
 }
 
-// open ranks the checkpoint of the given number, or reads a ranks file in its place.
+// open ranks the checkpoint with the given number, or reads the ranks file that replaces it.
 func (c *comparison) open(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
 	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() {
 		return c.read(ctx, log, number, name)
@@ -173,7 +160,7 @@ func (c *comparison) open(ctx context.Context, log io.Writer, number int, name s
 	return c.rank(ctx, log, number, name)
 }
 
-// read takes the ranks of a file that eval wrote.
+// read reads the ranks from a file that eval wrote.
 func (c *comparison) read(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
 	path := c.models[number]
 	g, err := openData(ctx, c.data, log)
@@ -201,7 +188,7 @@ func (c *comparison) read(ctx context.Context, log io.Writer, number int, name s
 			path, c.filter, strings.Join(names(filters), " or "))
 	}
 	if ranks, err = metrics.Align(ranks, triples, c.sides.List()); err != nil {
-		return nil, fmt.Errorf("%s is not of the %v split of %s: %w", path, c.split, g.Name, err)
+		return nil, fmt.Errorf("%s does not match the %v split of %s: %w", path, c.split, g.Name, err)
 	}
 	printLine(log, "read the ranks of %s from %s", text.Plural(len(ranks), "query"), path)
 	return &competitor{metrics.ComparedCheckpoint{Name: name, Path: path, Ranks: ranks}, g, 0}, nil
@@ -249,7 +236,7 @@ func (c *comparison) rank(ctx context.Context, log io.Writer, number int, name s
 	}, s.graph, config.Entities}, nil
 }
 
-// shortNames returns the last parts of paths, or the paths where these are not all different.
+// shortNames returns the base names of paths, or the paths themselves if two base names are equal.
 func shortNames(paths []string) []string {
 	var short []string
 	for _, p := range paths {

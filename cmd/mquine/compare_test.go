@@ -52,7 +52,7 @@ type compareJSON struct {
 	} `json:"comparisons"`
 }
 
-// another makes a second checkpoint of a workplace, which is bad.
+// another makes a second, bad checkpoint for a workplace.
 func (w workplace) another(t *testing.T) string {
 	t.Helper()
 	path := w.path("other")
@@ -60,7 +60,7 @@ func (w workplace) another(t *testing.T) string {
 	return path
 }
 
-// ranksOf returns the filtered ranks of eval by query.
+// ranksOf returns the filtered ranks from eval, by query.
 func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	t.Helper()
 	path := w.path("ranks.tsv")
@@ -69,19 +69,21 @@ func ranksOf(t *testing.T, w workplace, model string) map[string]float64 {
 	for _, line := range sortedLines(t, path) {
 		f := strings.Split(line, "\t")
 		if f[0] != "side" {
-			ranks[strings.Join(f[:4], "\t")] = 1 + float64(must1(strconv.Atoi(f[4]))) + float64(must1(strconv.Atoi(f[5])))/2
+			ranks[strings.Join(f[:4],
+				"\t")] = 1 + float64(must1(strconv.Atoi(f[4]))) + float64(must1(strconv.Atoi(f[5])))/2
 		}
 	}
 	return ranks
 }
 
-// TestCompare compares with the files of ranks that eval writes.
+// TestCompare checks compare against the ranks files of eval.
 func TestCompare(t *testing.T) {
 	w := newWorkplace(t)
 	other := w.another(t)
 	base, changed := ranksOf(t, w, w.model), ranksOf(t, w, other)
 	require.Len(t, base, 80)
-	o := succeed(t, "compare", w.model, other, "--data", w.data, "--by", "category,z-case,degree", "--json", w.path("c.json"), "--changed", "7")
+	o := succeed(t, "compare", w.model, other, "--data", w.data, "--by", "category,z-case,degree", "--json",
+		w.path("c.json"), "--changed", "7")
 	assert.Contains(t, o.stdout, "other against checkpoint: families test, filter all, realistic ties\n")
 	assert.Contains(t, o.stdout, "by z-case (convention paper), side both")
 
@@ -110,7 +112,8 @@ func TestCompare(t *testing.T) {
 				losses++
 			}
 		}
-		assert.Equal(t, []int{n, wins, losses, n - wins - losses}, []int{whole.N, whole.Wins, whole.Losses, whole.Equal}, whole.Side)
+		assert.Equal(t, []int{n, wins, losses, n - wins - losses},
+			[]int{whole.N, whole.Wins, whole.Losses, whole.Equal}, whole.Side)
 		m := whole.Metrics[0]
 		assert.Equal(t, "MRR", m.Metric)
 		assert.InDelta(t, mrr[0]/float64(n), *m.Base, 1e-12)
@@ -121,7 +124,8 @@ func TestCompare(t *testing.T) {
 	}
 	for i, checkpoint := range r.Checkpoints {
 		require.Len(t, checkpoint.Results, 3)
-		assert.InDelta(t, *checkpoint.Results[2].MRR, *[]*float64{c.Whole[2].Metrics[0].Base, c.Whole[2].Metrics[0].Other}[i], 1e-12)
+		assert.InDelta(t, *checkpoint.Results[2].MRR, *[]*float64{c.Whole[2].Metrics[0].Base,
+			c.Whole[2].Metrics[0].Other}[i], 1e-12)
 	}
 	sizes := map[string]int{}
 	for _, g := range c.Groups {
@@ -154,7 +158,8 @@ func TestCompare(t *testing.T) {
 
 func TestCompareFormats(t *testing.T) {
 	w := newWorkplace(t)
-	compare := []string{"compare", w.model, w.another(t), w.model + "/", "--data", w.data, "--sides", "head", "--by", "degree", "--hits", "1,10"}
+	compare := []string{"compare", w.model, w.another(t), w.model + "/", "--data", w.data, "--sides", "head", "--by",
+		"degree", "--hits", "1,10"}
 	o := succeed(t, append(compare, "--format", "md")...)
 	assert.Contains(t, o.stdout, "| side | metric |")
 	assert.Contains(t, o.stdout, w.model+"/ against "+w.model, "names that are not different stay paths")
@@ -185,7 +190,7 @@ func TestCompareFormats(t *testing.T) {
 	assert.Contains(t, o.stderr, "the queries that changed most")
 }
 
-// Every table says what was resampled, and the intervals and p-values are by it.
+// Every table says what was resampled, and intervals and p-values depend on it.
 func TestCompareCIBy(t *testing.T) {
 	w := newWorkplace(t)
 	compare := []string{"compare", w.model, w.another(t), "--data", w.data, "--sides", "tail", "--by", "category",
@@ -196,7 +201,8 @@ func TestCompareCIBy(t *testing.T) {
 	}
 	o := succeed(t, compare...)
 	assert.Equal(t, "query", read().CIBy)
-	assert.Equal(t, 4, strings.Count(o.stdout, "[95% CI by query]"), "checkpoints, whole, and two metrics of the groups")
+	assert.Equal(t, 4, strings.Count(o.stdout, "[95% CI by query]"),
+		"checkpoints, whole, and two metrics of the groups")
 
 	succeed(t, append(compare, "--ci-by", "triple")...)
 	byTriple := read()
@@ -233,7 +239,7 @@ func TestCompareRanksFiles(t *testing.T) {
 	read := func(args ...string) (r compareJSON) {
 		o := succeed(t, append([]string{"compare", "--data", w.data, "--by", "z-case", "--json", "-"}, args...)...)
 		require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
-		for i := range r.Comparisons { // where they come from
+		for i := range r.Comparisons { // the paths differ
 			r.Comparisons[i].Base, r.Comparisons[i].Other = "", ""
 		}
 		return r
@@ -246,8 +252,10 @@ func TestCompareRanksFiles(t *testing.T) {
 	}
 
 	compare := []string{"compare", base, changed, "--data", w.data}
-	mquine(t, append(compare, "--filter", "none")...).requireSentence(t, exitFailed, "has no ranks under filter none: choose --filter all")
-	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed, "base.tsv is not of the valid split of families: ")
+	mquine(t, append(compare, "--filter", "none")...).requireSentence(t, exitFailed,
+		"has no ranks under filter none: choose --filter all")
+	mquine(t, append(compare, "--split", "valid")...).requireSentence(t, exitFailed,
+		"base.tsv does not match the valid split of families: ")
 	mquine(t, append(compare, "--json", base)...).requireSentence(t, exitFailed, "which the command reads")
 	require.NoError(t, os.WriteFile(base, []byte("side\thead\n"), 0o644))
 	mquine(t, compare...).requireSentence(t, exitFailed, "base.tsv:1: the columns of a ranks file are")
@@ -255,9 +263,11 @@ func TestCompareRanksFiles(t *testing.T) {
 
 func TestCompareBadInput(t *testing.T) {
 	w := newWorkplace(t)
-	mquine(t, "compare", w.model, w.path("none"), "--data", w.data).requireSentence(t, exitFailed, "there is no checkpoint")
+	mquine(t, "compare", w.model, w.path("none"), "--data", w.data).requireSentence(t, exitFailed,
+		"there is no checkpoint")
 	mquine(t, "compare", w.model, w.model, "--data", w.path("none")).requireSentence(t, exitFailed, "none")
-	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give two checkpoints or more")
+	mquine(t, "compare", w.model, "--data", w.data).requireSentence(t, exitUsage, "give at least two checkpoints")
 	mquine(t, "compare", w.model, w.model).requireSentence(t, exitUsage, "--data is missing")
-	mquine(t, "compare", w.model, w.model, "--data", w.data, "--format", "html").requireSentence(t, exitUsage, "choose from table, md, latex and csv")
+	mquine(t, "compare", w.model, w.model, "--data", w.data, "--format", "html").requireSentence(t, exitUsage,
+		"choose from table, md, latex and csv")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// atOnce runs several processes of a command at once and returns how they ended.
+// atOnce runs several processes of a command at once and returns their outcomes.
 func atOnce(t *testing.T, n int, args ...string) []outcome {
 	t.Helper()
 	outcomes := make([]outcome, n)
@@ -25,7 +25,7 @@ func atOnce(t *testing.T, n int, args ...string) []outcome {
 		all.Go(func() {
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			_ = cmd.Run() // the status is what is looked at
+			_ = cmd.Run() // the test checks the status
 			outcomes[i] = outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 		})
 	}
@@ -33,7 +33,7 @@ func atOnce(t *testing.T, n int, args ...string) []outcome {
 	return outcomes
 }
 
-// Of commands that make the same folder at once, one makes it, and the others say why they do not.
+// If several commands make the same folder at once, one succeeds and the others report an error.
 func TestOneMakesTheFolder(t *testing.T) {
 	w := newWorkplace(t)
 	space := spaceFile(t, smallSpace)
@@ -53,7 +53,7 @@ func TestOneMakesTheFolder(t *testing.T) {
 						won++
 						continue
 					}
-					require.Regexp(t, `exists already|another process is using `, o.stderr)
+					require.Regexp(t, `already exists|exists already|another process is using `, o.stderr)
 					o.requireSentence(t, exitFailed, out)
 					assert.NotContains(t, o.stderr, "mquine-tmp")
 				}
@@ -64,7 +64,7 @@ func TestOneMakesTheFolder(t *testing.T) {
 	}
 }
 
-// Evaluations that write the same file at once leave one of theirs, whole.
+// If several evaluations write the same file at once, the file of one of them remains, complete.
 func TestOneFileOfSeveralEvaluations(t *testing.T) {
 	w := newWorkplace(t)
 	path := w.path("o.json")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,17 +19,16 @@ import (
 func newDataCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "List, describe, fetch, import and make data sets",
-		Long: `List, describe, fetch, import and make data sets.
+		Short: "List, describe, download, import and generate data sets",
+		Long: `List, describe, download, import and generate data sets.
 
-A data set is a folder with the splits train, valid and test. The data sets lie in one folder,
-which the environment variable MQUINE_DATA names, and by default in the user's cache. Wherever
-mquine takes a data set, it takes a name from that folder or the path of another folder: a value
-with a slash is a path.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+A data set is a folder with the splits train, valid and test. Installed data
+sets are in the folder that the environment variable MQUINE_DATA names, by
+default in your cache. Other commands accept the name of an installed data set
+or a path. A value with a slash is a path.`,
 	}
-	cmd.AddCommand(newDataListCommand(), newDataInfoCommand(), newDataGetCommand(), newDataImportCommand(), newDataMakeCommand())
+	cmd.AddCommand(newDataListCommand(), newDataInfoCommand(), newDataGetCommand(), newDataImportCommand(),
+		newDataMakeCommand())
 	return cmd
 }
 
@@ -36,27 +36,27 @@ func newDataGetCommand() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "get NAME",
-		Short: "Fetch a public data set",
-		Long: `Fetch a public data set, or what is missing of it, from its public origins.
+		Short: "Download a public data set",
+		Long: `Download a public data set, or its missing files, from its public sources.
 
-Every file is checked against the checksum in the catalogue, which is of the uncompressed text
-with LF line ends, before it is stored; a copy with CRLF line ends is as good. The data set
-appears when it is whole. An interrupted download goes on where it stopped when the same command
-is given again; until then it lies in the hidden folder .NAME.part beside the data sets.
+The command checks the uncompressed text of every file, with LF line ends,
+against the checksum in the catalogue. A copy with CRLF line ends also passes.
+The data set is installed only once it is complete. Run the command again to
+resume an interrupted download, which is kept in the hidden folder .NAME.part.
 
---from takes the files from elsewhere: a folder or a .tar.gz or .tgz archive that holds train.txt,
-valid.txt and test.txt (each may be compressed, as .gz), or one of these files where only that is
-missing. Each may be a path or an http or https address. The checksums must agree all the same.`,
+--from reads the files from another place: a folder, or a .tar.gz or .tgz
+archive, with train.txt, valid.txt and test.txt. Each file may be compressed, as
+.gz. If only one file is missing, --from may name that file. The place is a path
+or an http or https address. The checksums must match here too.`,
 		Example: `  mquine data get fb15k-237
   mquine data get wn18rr --from ~/Downloads/WN18RR.tar.gz
   mquine data get yago3-10 --from https://example.org/mirror/yago3-10/`,
-		Args:              oneArg("which data set? Give a name of the catalogue, as in: mquine data get umls"),
+		Args:              oneArg("give the name of a public data set, as in: mquine data get umls"),
 		ValidArgsFunction: completeCatalogue,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set, known := catalogue.Find(args[0])
 			if !known {
-				return fmt.Errorf("no public data set %q: the catalogue has %s; \"mquine data import\" takes any other",
-					args[0], strings.Join(catalogueNames(), ", "))
+				return unknownDataset(args[0])
 			}
 			dir, err := kg.DataDir()
 			if err != nil {
@@ -80,14 +80,15 @@ missing. Each may be a path or an http or https address. The checksums must agre
 			}
 			writeNotes(stderr, result.Notes)
 			if len(result.Fetched) == 0 {
-				printLine(stderr, "%s is in %s already, and its files are those of the catalogue", set.Name, result.Dir)
+				printLine(stderr, "%s is already in %s, and its files match the catalogue", set.Name, result.Dir)
 			} else {
-				printLine(stderr, "fetched %s into %s: %s", set.Name, result.Dir, strings.Join(result.Fetched, ", "))
+				printLine(stderr, "downloaded %s into %s: %s", set.Name, result.Dir, strings.Join(result.Fetched, ", "))
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "folder, archive or file to take the data set from: a `path` or an address")
+	cmd.Flags().StringVar(&from, "from", "",
+		"read the data set from this folder, archive or file: a `path` or an address")
 	return cmd
 }
 
@@ -95,15 +96,17 @@ func newDataImportCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "import DIR --name NAME",
-		Short: "Add a data set of your own",
-		Long: `Read a folder, check it, and store it among the data sets under a name.
+		Short: "Install your own data set",
+		Long: `Check a folder and install it as a data set.
 
-The folder holds train, valid and test, at least one of them, as tab-separated text (.txt: head,
-relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it holds a vocabulary
-(entities.dict, entity_ids.del or entities.tsv, and the same for relations), the identifiers stay.`,
+The folder must hold at least one of the splits train, valid and test. A split
+is tab-separated text (.txt: head, relation, tail) or N-Triples (.nt), and may
+be compressed (.gz, .zst). If the folder has vocabularies (entities.dict,
+entity_ids.del or entities.tsv, and the same for relations), their identifiers
+are kept.`,
 		Example: `  mquine data import ./my-graph --name my-graph
   mquine eval --model ./checkpoint --data my-graph`,
-		Args: oneArg("which folder? Give the one to read, as in: mquine data import ./my-graph --name my-graph"),
+		Args: oneArg("give the folder to read, as in: mquine data import ./my-graph --name my-graph"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -120,17 +123,33 @@ relation, tail) or N-Triples (.nt), each also compressed (.gz, .zst). Where it h
 				return err
 			}
 			writeNotes(stderr, g.Notes)
-			printLine(stderr, "imported %s into %s: %s, %s training, %s validation and %s test triples",
-				g.Name, g.Dir, sizes(g.Entities.Len(), g.Relations.Len()),
-				text.Comma(len(g.Splits[kg.Train])), text.Comma(len(g.Splits[kg.Valid])), text.Comma(len(g.Splits[kg.Test])))
+			printLine(stderr, "imported %s into %s: %s", g.Name, g.Dir, graphSizes(g))
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "`name` of the data set from now on")
-	_ = cmd.MarkFlagRequired("name") // its error is for a flag that does not exist
+	cmd.Flags().StringVar(&name, "name", "", "install the data set under this `name`")
+	markRequired(cmd, "name")
 	return cmd
 }
 
+// graphSizes returns the numbers of entities, relations and triples as text.
+func graphSizes(g *kg.Graph) string {
+	return fmt.Sprintf("%s, %s training, %s validation and %s test triples", sizes(g.Entities.Len(), g.Relations.Len()),
+		text.Comma(len(g.Splits[kg.Train])), text.Comma(len(g.Splits[kg.Valid])), text.Comma(len(g.Splits[kg.Test])))
+}
+
+// unknownDataset returns the error for a data set that is not in the catalogue.
+func unknownDataset(name string) error {
+	names := catalogueNames()
+	hint := "choose from " + strings.Join(names, ", ")
+	if similar := text.Similar(name, names, 1); len(similar) > 0 {
+		hint = "did you mean " + similar[0] + "? The others are " +
+			strings.Join(slices.DeleteFunc(names, func(n string) bool { return n == similar[0] }), ", ")
+	}
+	return fmt.Errorf("no public data set %q: %s; \"mquine data import\" installs any other", name, hint)
+}
+
+// catalogueNames returns the names of the public data sets.
 func catalogueNames() []string {
 	var names []string
 	for _, d := range catalogue.All() {
@@ -139,7 +158,7 @@ func catalogueNames() []string {
 	return names
 }
 
-// completeCatalogue offers the names of the catalogue to the shell.
+// completeCatalogue completes the names of public data sets.
 func completeCatalogue(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -147,13 +166,15 @@ func completeCatalogue(_ *cobra.Command, args []string, _ string) ([]string, cob
 	return catalogueNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// transferBar shows one download after another on a terminal.
+// transferBar shows the progress of downloads, one after another, on a terminal.
 type transferBar struct {
 	w       io.Writer
 	address string
 	bar     *progressbar.ProgressBar
 }
 
+// show shows that done of total bytes have been downloaded from an address. total is −1 if it is
+// unknown.
 func (b *transferBar) show(address string, done, total int64) {
 	if b.bar == nil || b.address != address {
 		b.clear()
@@ -165,14 +186,14 @@ func (b *transferBar) show(address string, done, total int64) {
 			progressbar.OptionShowTotalBytes(true),
 			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionSetSpinnerChangeInterval(0), // no drawing from another goroutine
+			progressbar.OptionSetSpinnerChangeInterval(0), // do not draw from another goroutine
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	_ = b.bar.Set64(done) // a bar that cannot be drawn must not end a download
+	_ = b.bar.Set64(done) // an error here must not end the download
 }
 
-// clear makes room for other lines.
+// clear removes the bar, so that other lines can be printed.
 func (b *transferBar) clear() {
 	if b.bar != nil {
 		_ = b.bar.Clear()

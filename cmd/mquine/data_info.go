@@ -19,18 +19,18 @@ import (
 	"github.com/mquine/mquine/kg/catalogue"
 )
 
-// dataInfo is the result of `mquine data info` for machines.
+// dataInfo is the JSON result of `mquine data info`.
 type dataInfo struct {
 	Schema string `json:"schema"`
 	Name   string `json:"name"`
-	// Dir is empty if the data set is not present.
+	// Dir is empty if the data set is not installed.
 	Dir string `json:"dir,omitempty"`
-	// Public is what the catalogue knows of the data set, if it does.
+	// Public is the entry in the catalogue, or nil if there is none.
 	Public *publicInfo `json:"public,omitempty"`
-	// Statistics and Notes describe what is present.
+	// Statistics and Notes describe the installed files.
 	Statistics *kg.Statistics `json:"statistics,omitempty"`
 	Notes      []string       `json:"notes,omitempty"`
-	// Problem says why a public data set that is present cannot be used; empty if it can.
+	// Problem says why an installed public data set cannot be used. It is empty if it can.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -48,9 +48,9 @@ type fileInfo struct {
 	Name  string          `json:"name"`
 	Lines int             `json:"lines"`
 	Sums  []catalogue.Sum `json:"sums"`
-	// State is "matches", "differs", "absent", or "unchecked" where no sum is known.
+	// State is "matches", "differs", "absent", or "unchecked" if the catalogue has no checksum.
 	State string `json:"state"`
-	// Difference says how a file that differs does.
+	// Difference describes how the file differs from the catalogue.
 	Difference string `json:"difference,omitempty"`
 }
 
@@ -59,16 +59,23 @@ func newDataInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info NAME",
 		Short: "Describe a data set and check it",
-		Long: `Describe a data set, by name or folder: sizes, queries, relation categories, degrees, and
-whatever is odd about it. The files of a public data set are compared with the catalogue's
-checksums; where one differs, the exit status is 1.
+		Long: `Describe a data set, by name or path: sizes, queries, relation categories,
+degrees and anomalies. The command compares the files of a public data set with
+the checksums in the catalogue. If one differs, the exit status is 1.
 
-Categories are 1-1, 1-N, N-1 and N-N, heads first: N where a relation has more than 1.5 heads for
-a tail, or tails for a head, on average in the training split. Unseen are triples with an entity
-that no training triple has.`,
+The columns of the table of splits:
+  repeats    triples that repeat an earlier one
+  loops      triples whose head and tail are equal
+  (h, r, ?)  distinct tail queries
+  (?, r, t)  distinct head queries
+  unseen     triples with an entity that is in no training triple
+  1-1, 1-N, N-1, N-N
+             triples by the category of their relation, heads first. N means
+             more than 1.5 heads for a tail, or tails for a head, on average in
+             the train split`,
 		Example: `  mquine data info fb15k-237
   mquine data info ./my-graph --json -`,
-		Args:              oneArg("which data set? Give a name or a folder (with a slash), as in: mquine data info umls"),
+		Args:              oneArg("give the name or the path of a data set, as in: mquine data info umls"),
 		ValidArgsFunction: completeDatasets,
 		Annotations:       map[string]string{dataArgs: ""},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,17 +93,19 @@ that no training triple has.`,
 	return cmd
 }
 
-// completeDatasets offers the data sets that are present, the catalogue and folders to the shell.
+// completeDatasets completes the names of installed and public data sets, and folders.
 func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	present, _ := kg.Installed() // without them there is still the catalogue to offer
+	present, _ := kg.Installed() // on an error, offer the catalogue alone
 	names := append(present, catalogueNames()...)
 	slices.Sort(names)
 	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
 }
 
+// describeData describes a data set. It returns no error for an installed public data set that
+// cannot be read, but sets Problem.
 func describeData(ctx context.Context, name string, log io.Writer) (dataInfo, error) {
 	info := dataInfo{Schema: "mquine.data-info/1", Name: name}
 	if set, public := catalogue.Find(name); public {
@@ -125,7 +134,7 @@ func describeData(ctx context.Context, name string, log io.Writer) (dataInfo, er
 	return info, nil
 }
 
-// verdict returns an error for a public data set that is not what its name says.
+// verdict returns an error for a public data set that does not match the catalogue.
 func (d dataInfo) verdict() error {
 	if d.Problem != "" {
 		return errors.New(d.Problem)
@@ -142,10 +151,11 @@ func (d dataInfo) verdict() error {
 	if len(differ) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s; \"mquine data get %s\" fetches a file again once it is removed", strings.Join(differ, "; "), d.Name)
+	return fmt.Errorf("%s; to download a file again, remove it and run \"mquine data get %s\"",
+		strings.Join(differ, "; "), d.Name)
 }
 
-// describePublic compares the files in dir with the catalogue.
+// describePublic compares the files in dir with the catalogue entry of set.
 func describePublic(ctx context.Context, set catalogue.Dataset, dir string) (*publicInfo, error) {
 	info := &publicInfo{
 		Title: set.Title, Source: set.Source, Licence: set.Licence, Origins: set.Origins,
@@ -186,7 +196,7 @@ func (d dataInfo) print(w *bytes.Buffer) {
 	}
 	writeNotes(w, d.Notes)
 	if d.Public != nil && slices.ContainsFunc(d.Public.Files, func(f fileInfo) bool { return f.State == "absent" }) {
-		fmt.Fprintf(w, "\"mquine data get %s\" fetches what is absent.\n", d.Name)
+		fmt.Fprintf(w, "Run \"mquine data get %s\" to download the missing files.\n", d.Name)
 	}
 }
 
@@ -263,16 +273,18 @@ func (d dataInfo) printTraining(w *bytes.Buffer) {
 	degrees := training.Degrees
 	t := text.NewTable()
 	t.AppendRow(table.Row{"relations", strings.Join(categories, ", ")})
-	t.AppendRow(table.Row{"degree of entities", fmt.Sprintf("mean %.1f, median %s, largest %s; the top 5%% have %.0f%% of all ends",
-		degrees.Mean, strconv.FormatFloat(degrees.Median, 'f', -1, 64), text.Comma(degrees.Max), 100*degrees.TopShare)})
+	t.AppendRow(table.Row{"entity degrees", fmt.Sprintf("mean %.1f, median %s, maximum %s",
+		degrees.Mean, strconv.FormatFloat(degrees.Median, 'f', -1, 64), text.Comma(degrees.Max))})
+	t.AppendRow(table.Row{"", fmt.Sprintf("the top 5%% of entities account for %.0f%% of all heads and tails",
+		100*degrees.TopShare)})
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }
 
 func (p *publicInfo) print(w *bytes.Buffer) {
 	t := text.NewTable(2)
-	t.AppendHeader(table.Row{"file", "triples", "compared with the catalogue"})
+	t.AppendHeader(table.Row{"file", "triples", "state"})
 	for _, f := range p.Files {
-		result := f.State
+		state := f.State
 		switch f.State {
 		case "matches":
 			var algorithms []string
@@ -280,13 +292,15 @@ func (p *publicInfo) print(w *bytes.Buffer) {
 				algorithm, _, _ := strings.Cut(string(sum), ":")
 				algorithms = append(algorithms, algorithm)
 			}
-			result = "matches (" + strings.Join(algorithms, ", ") + ")"
+			state = "matches the catalogue (" + strings.Join(algorithms, ", ") + ")"
 		case "differs":
-			result = "differs: " + f.Difference
+			state = "differs: " + f.Difference
 		case "unchecked":
-			result = "has its number of lines; no checksum is known"
+			state = "has the right number of lines (no checksum is known)"
+		case "absent":
+			state = "not installed"
 		}
-		t.AppendRow(table.Row{f.Name, text.Comma(f.Lines), result})
+		t.AppendRow(table.Row{f.Name, text.Comma(f.Lines), state})
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/mquine/mquine/kg/catalogue"
 )
 
-// dataList is the result of `mquine data list` for machines.
+// dataList is the JSON result of `mquine data list`.
 type dataList struct {
 	Schema   string       `json:"schema"`
 	Dir      string       `json:"dir"`
 	Datasets []listedData `json:"datasets"`
 }
 
-// listedData is one line of it. The sizes are those of the catalogue; a data set that the
-// catalogue does not know has none.
+// listedData is a data set in a dataList. The sizes come from the catalogue. They are 0 for a data
+// set that is not in the catalogue.
 type listedData struct {
 	Name      string `json:"name"`
 	Public    bool   `json:"public"`
@@ -35,9 +35,9 @@ type listedData struct {
 	Valid     int    `json:"valid,omitempty"`
 	Test      int    `json:"test,omitempty"`
 	Present   bool   `json:"present"`
-	// Missing names the files of a public data set that are not there.
+	// Missing lists the files of a public data set that are not installed.
 	Missing []string `json:"missing,omitempty"`
-	// Differing names those with another number of lines than the catalogue has.
+	// Differing lists the files whose number of lines differs from the catalogue.
 	Differing []string `json:"differing,omitempty"`
 }
 
@@ -45,11 +45,13 @@ func newDataListCommand() *cobra.Command {
 	var jsonFile string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the data sets, public and present",
-		Long: `List the public data sets that "mquine data get" fetches, and those that are present.
+		Short: "List public and installed data sets",
+		Long: `List the public data sets that "mquine data get" downloads, and the installed
+data sets.
 
-The sizes are those of the catalogue: numbers of entities, relations and triples. The lines of the
-files of public data sets are counted; "mquine data info NAME" also compares their checksums.`,
+The table shows the numbers of entities, relations and triples in the catalogue.
+The command compares them with the lines of installed files. "mquine data info"
+also compares checksums.`,
 		Args:        noArgs,
 		Annotations: map[string]string{allData: ""},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,8 +102,8 @@ func listData(ctx context.Context) (dataList, error) {
 	return list, nil
 }
 
-// differing names the files of d in the folder of the data sets that cannot be read or have another number
-// of lines than the catalogue says.
+// differing returns the installed files of d that cannot be read or whose number of lines differs
+// from the catalogue. parent is the folder of the installed data sets.
 func differing(ctx context.Context, d catalogue.Dataset, parent string) (names []string, err error) {
 	for _, f := range d.Files {
 		path, err := f.Find(filepath.Join(parent, d.Name))
@@ -132,20 +134,21 @@ func (l dataList) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintln(w, t.Render())
 	fmt.Fprintln(w)
-	printLine(w, "in %s; \"mquine data info NAME\" describes a data set, \"mquine data get NAME\" fetches a public one", l.Dir)
+	printLine(w, "Data sets are installed in %s.", l.Dir)
+	fmt.Fprintln(w, `"mquine data info NAME" describes a data set, "mquine data get NAME" downloads one.`)
 }
 
-// state says in words what is there.
+// state returns the text of the column state.
 func (d listedData) state() string {
 	switch {
 	case !d.Present:
-		return "absent"
+		return "not installed"
 	case !d.Public:
-		return "present, your own"
+		return "installed (local)"
 	case len(d.Differing) > 0:
 		return "differs in " + strings.Join(d.Differing, ", ") + ": see \"mquine data info " + d.Name + "\""
 	case len(d.Missing) > 0:
-		return "without " + strings.Join(d.Missing, ", ")
+		return "missing " + strings.Join(d.Missing, ", ")
 	}
-	return "present"
+	return "installed"
 }

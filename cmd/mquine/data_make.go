@@ -16,15 +16,15 @@ import (
 func newDataMakeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "make families|zipf --out DIR",
-		Short: "Make a data set",
-		Long: `Make a data set of the given size and write it to a new folder.
+		Short: "Generate a data set",
+		Long: `Generate a data set and write it to a new folder.
 
-The same size and seed give the same files, byte by byte, on every machine. Sizes that are
-given are met exactly, or the data set is refused. No triple occurs twice, and every entity
-and relation occurs in a training triple.`,
+The same sizes and seed give the same files, byte by byte, on every machine. The
+data set has exactly the given sizes; sizes that are impossible are an error. No
+triple occurs twice. Every entity and relation occurs in a training triple.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("which data set? Give families or zipf, as in: mquine data make families --out ./families")
+			return errors.New("give families or zipf, as in: mquine data make families --out ./families")
 		},
 	}
 	cmd.AddCommand(newMakeFamiliesCommand(), newMakeZipfCommand())
@@ -36,13 +36,15 @@ func newMakeFamiliesCommand() *cobra.Command {
 	var cfg synth.Config
 	cmd := &cobra.Command{
 		Use:   "families --out DIR",
-		Short: "A small data set with regularities to learn",
-		Long: `Make a small data set of families and films, whose regularities a model can learn.
+		Short: "Generate a small data set with rules that a model can learn",
+		Long: `Generate a small data set of families and films, with rules that a model can
+learn.
 
-It has relations of all categories (1-1, 1-N, N-1, N-N), symmetric, inverse and composed
-relations that hold without exception, and Z-patterns: facts (e1, r, e2), (e3, r, e2) and
-(e3, r, e4) while (e1, r, e4) is false. The report says how many of each, and how many test
-triples follow from training triples.`,
+It has relations of all categories (1-1, 1-N, N-1, N-N). Symmetric, inverse and
+composed relations hold without exception. Z-patterns have the facts
+(e1, r, e2), (e3, r, e2) and (e3, r, e4), while (e1, r, e4) is false. The
+command prints how many of each there are, and how many test triples follow from
+training triples.`,
 		Example: `  mquine data make families --out ./families
   mquine data make families --out ./large --entities 5000 --seed 2`,
 		Args: noArgs,
@@ -67,13 +69,14 @@ func newMakeZipfCommand() *cobra.Command {
 	var cfg synth.Config
 	cmd := &cobra.Command{
 		Use:   "zipf --out DIR",
-		Short: "A data set of any size with the skew of YAGO3-10, to measure speed",
-		Long: `Make a data set of any size with the skew of YAGO3-10, to measure speed.
+		Short: "Generate a data set with the skew of YAGO3-10, for benchmarks",
+		Long: `Generate a data set of any size with the skew of YAGO3-10, for benchmarks.
 
-As in YAGO3-10, the top 5% of the entities have 42% of all places as head or tail, and two
-relations have most of the triples. The entities stand in about as many groups as the square
-root of their number, and each relation leads from a group to one other group and to the few
-largest entities. A label carries its group: g012_e000345 is entity 345, of group 12.`,
+As in YAGO3-10, the top 5% of the entities account for 42% of all heads and
+tails, and two relations have most of the triples. The number of entity groups
+is about the square root of the number of entities. Each relation leads from a
+group to one other group and to the few most frequent entities. A label names
+the group: g012_e000345 is entity 345 in group 12.`,
 		Example: `  mquine data make zipf --out ./yago-shape
   mquine data make zipf --out ./small --entities 10000 --relations 20`,
 		Args: noArgs,
@@ -85,18 +88,17 @@ largest entities. A label carries its group: g012_e000345 is entity 345, of grou
 			return writeMade(cmd, out, g)
 		},
 	}
-	makeFlags(cmd, &out, &cfg, "123182", "37", "1079040, in proportion to the entities", "5000, in proportion to the entities")
+	makeFlags(cmd, &out, &cfg, "123182", "37", "1079040, scaled with the entities", "5000, scaled with the entities")
 	return cmd
 }
 
-// makeFlags adds the flags that all generators have; the strings describe the sizes by default.
+// makeFlags adds the flags that all generators have. The strings describe the default sizes.
 func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, relations, train, heldOut string) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(out, "out", "", "folder to write, which must not exist")
-	// The errors of these two are for flags that do not exist.
-	_ = cmd.MarkFlagRequired("out")
-	_ = cmd.MarkFlagDirname("out")
+	flags.StringVar(out, "out", "", "new `folder` for the data set")
+	markRequired(cmd, "out")
+	must(cmd.MarkFlagDirname("out"))
 
 	sizes := []struct {
 		n               *int
@@ -111,22 +113,20 @@ func makeFlags(cmd *cobra.Command, out *string, cfg *synth.Config, entities, rel
 	for _, s := range sizes {
 		flags.Var(positive{s.n, synth.Largest}, s.flag, fmt.Sprintf("`number` of %s (default %s)", s.of, s.usual))
 	}
-	flags.Uint64Var(&cfg.Seed, "seed", 1, "seed of the random choices")
+	flags.Uint64Var(&cfg.Seed, "seed", 1, "random `seed`")
 }
 
-// writeMade writes g and says so.
+// writeMade writes g to the folder dir and prints its sizes.
 func writeMade(cmd *cobra.Command, dir string, g *kg.Graph) error {
 	g.Name = filepath.Base(dir)
 	if err := kg.Write(cmd.Context(), dir, g); err != nil {
 		return err
 	}
-	printLine(cmd.ErrOrStderr(), "wrote %s: %s, %s training, %s validation and %s test triples",
-		dir, sizes(g.Entities.Len(), g.Relations.Len()),
-		text.Comma(len(g.Splits[kg.Train])), text.Comma(len(g.Splits[kg.Valid])), text.Comma(len(g.Splits[kg.Test])))
+	printLine(cmd.ErrOrStderr(), "wrote %s: %s", dir, graphSizes(g))
 	return nil
 }
 
-// reportPlanted prints what there is to learn.
+// reportPlanted prints the rules that the data set follows.
 func reportPlanted(cmd *cobra.Command, g *kg.Graph, planted *synth.Planted) {
 	w := cmd.ErrOrStderr()
 	for _, p := range planted.Patterns {

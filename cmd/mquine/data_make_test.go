@@ -30,12 +30,14 @@ func dataMake(t *testing.T, args ...string) (string, error) {
 
 func TestDataMakeFamilies(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "clan")
-	report, err := dataMake(t, "families", "--out", dir, "--entities", "100", "--train", "700", "--valid", "30", "--test", "40", "--seed", "9")
+	report, err := dataMake(t, "families", "--out", dir, "--entities", "100", "--train", "700", "--valid", "30",
+		"--test", "40", "--seed", "9")
 	require.NoError(t, err)
 	assert.Contains(t, report, "100 entities, 17 relations, 700 training, 30 validation and 40 test triples")
 	assert.Contains(t, report, "has_parent, lives_in, lives_in")
 
-	want, _, err := synth.Families(context.Background(), synth.Config{Entities: 100, Train: 700, Valid: 30, Test: 40, Seed: 9})
+	want, _, err := synth.Families(context.Background(), synth.Config{Entities: 100, Train: 700, Valid: 30, Test: 40,
+		Seed: 9})
 	require.NoError(t, err)
 	requireWritten(t, dir, want)
 }
@@ -70,10 +72,10 @@ func requireWritten(t *testing.T, dir string, want *kg.Graph) *kg.Graph {
 func TestDataMakeRefuses(t *testing.T) {
 	existing := t.TempDir()
 	for name, args := range map[string][]string{
-		"exists already":                   {"families", "--out", existing},
+		"already exists":                   {"families", "--out", existing},
 		"too few":                          {"families", "--out", filepath.Join(existing, "a"), "--entities", "3"},
 		"must be a whole number":           {"zipf", "--out", filepath.Join(existing, "b"), "--test", "0"},
-		"which data set?":                  {},
+		"give families or zipf":            {},
 		"unknown command \"bogus\"":        {"bogus"},
 		"required flag(s) \"out\"":         {"zipf"},
 		"unexpected argument \"families\"": {"zipf", "families", "--out", filepath.Join(existing, "c")},

@@ -26,7 +26,7 @@ func data(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	return out.String(), log.String(), err
 }
 
-// realDataset returns the folder of a real data set and makes MQUINE_DATA a new folder.
+// realDataset returns the folder of a real data set and sets MQUINE_DATA to a new folder.
 func realDataset(t *testing.T, name string) string {
 	t.Helper()
 	parent := os.Getenv("MQUINE_DATA")
@@ -62,8 +62,8 @@ func TestDataImportListInfo(t *testing.T) {
 
 	stdout, _, err = data(t, "list")
 	require.NoError(t, err)
-	require.Regexp(t, `(?m)^wn18rr +40,943 +11 +86,835 +3,034 +3,134 +absent$`, stdout)
-	require.Regexp(t, `(?m)^mine +present, your own$`, stdout)
+	require.Regexp(t, `(?m)^wn18rr +40,943 +11 +86,835 +3,034 +3,134 +not installed$`, stdout)
+	require.Regexp(t, `(?m)^mine +installed \(local\)$`, stdout)
 
 	stdout, _, err = data(t, "info", "mine")
 	require.NoError(t, err)
@@ -100,8 +100,8 @@ func TestDataInfoOfAbsentPublicSet(t *testing.T) {
 	stdout, _, err := data(t, "info", "yago3-10")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^entities +123,182$`, stdout)
-	require.Regexp(t, `(?m)^train +1,079,040 +absent$`, stdout)
-	require.Contains(t, stdout, `"mquine data get yago3-10" fetches what is absent.`)
+	require.Regexp(t, `(?m)^train +1,079,040 +not installed$`, stdout)
+	require.Contains(t, stdout, `Run "mquine data get yago3-10" to download the missing files.`)
 }
 
 func TestDataGet(t *testing.T) {
@@ -113,25 +113,27 @@ func TestDataGet(t *testing.T) {
 			t.Setenv("MQUINE_DATA", filepath.Join(t.TempDir(), "data"))
 			_, stderr, err := data(t, "get", "umls", "--from", from)
 			require.NoError(t, err)
-			require.Contains(t, stderr, "fetched umls into ")
+			require.Contains(t, stderr, "downloaded umls into ")
 
 			_, stderr, err = data(t, "get", "umls")
 			require.NoError(t, err)
-			require.Contains(t, stderr, "already, and its files are those of the catalogue")
+			require.Contains(t, stderr, ", and its files match the catalogue")
 
 			stdout, _, err := data(t, "info", "umls")
 			require.NoError(t, err)
-			require.Regexp(t, `(?m)^train +5,216 +matches \(sha256\)$`, stdout)
-			require.NotContains(t, stdout, "absent")
+			require.Regexp(t, `(?m)^train +5,216 +matches the catalogue \(sha256\)$`, stdout)
+			require.NotContains(t, stdout, "not installed")
 
 			dir := filepath.Join(os.Getenv("MQUINE_DATA"), "umls")
 			require.NoError(t, os.Remove(filepath.Join(dir, "valid.txt.gz")))
 			require.NoError(t, os.Remove(filepath.Join(dir, "test.txt.gz")))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "test.txt"), []byte("a\tr\tb\n"), 0o644))
 			stdout, _, err = data(t, "info", "umls")
-			require.EqualError(t, err, filepath.Join(dir, "test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
-				`remove the file and run "mquine data get umls", or rename the folder if it is another data set`)
-			require.Regexp(t, `(?m)^valid +652 +absent$`, stdout)
+			require.EqualError(t, err,
+				filepath.Join(dir,
+					"test.txt")+` has 1 triple, and the test split of the public data set umls has 661: `+
+					`remove the file and run "mquine data get umls", or rename the folder if it is another data set`)
+			require.Regexp(t, `(?m)^valid +652 +not installed$`, stdout)
 			require.Regexp(t, `(?m)^test +661 +differs: .*test.txt has 1 lines instead of 661`, stdout)
 			stdout, _, err = data(t, "list")
 			require.NoError(t, err)
@@ -143,12 +145,12 @@ func TestDataGet(t *testing.T) {
 			require.Regexp(t, `(?m)^entities +135$`, stdout)
 			stdout, _, err = data(t, "list")
 			require.NoError(t, err)
-			require.Regexp(t, `(?m)^umls .* without valid, test$`, stdout)
+			require.Regexp(t, `(?m)^umls .* missing valid, test$`, stdout)
 		})
 	}
 }
 
-// A file of the right length and another content is told by data info alone.
+// Only data info detects a file with the right length and the wrong contents.
 func TestDataInfoOfAnotherContent(t *testing.T) {
 	source := realDataset(t, "umls")
 	_, _, err := data(t, "get", "umls", "--from", source)
@@ -156,12 +158,15 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 	dir := filepath.Join(os.Getenv("MQUINE_DATA"), "umls")
 	require.NoError(t, os.Remove(filepath.Join(dir, "valid.txt.gz")))
 	path := filepath.Join(dir, "valid.txt")
-	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("acquired_abnormality\tlocation_of\texperimental_model_of_disease\n", 652)), 0o644))
+	require.NoError(t,
+		os.WriteFile(path, []byte(strings.Repeat("acquired_abnormality\tlocation_of\texperimental_model_of_disease\n",
+			652)), 0o644))
 
 	report := filepath.Join(t.TempDir(), "info.json")
 	stdout, _, err := data(t, "info", "umls", "--json", report)
 	require.ErrorContains(t, err, path+" has the sha256 checksum ")
-	require.ErrorContains(t, err, `it is damaged or another version; "mquine data get umls" fetches a file again once it is removed`)
+	require.ErrorContains(t, err,
+		`it is damaged or another version; to download a file again, remove it and run "mquine data get umls"`)
 	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are there all the same")
 	require.Regexp(t, `(?m)^valid +652 +differs: `, stdout)
 	var info struct {
@@ -169,7 +174,8 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 		Problem string
 	}
 	require.NoError(t, json.Unmarshal(must1(os.ReadFile(report)), &info))
-	require.Equal(t, []string{"matches", "differs", "matches"}, []string{info.Public.Files[0].State, info.Public.Files[1].State, info.Public.Files[2].State})
+	require.Equal(t, []string{"matches", "differs", "matches"},
+		[]string{info.Public.Files[0].State, info.Public.Files[1].State, info.Public.Files[2].State})
 	require.Empty(t, info.Problem)
 
 	require.NoError(t, os.WriteFile(path, nil, 0o644))
@@ -185,12 +191,12 @@ func TestDataRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"get", "umls2"}, `no public data set "umls2": the catalogue has fb15k, `},
+		{[]string{"get", "umls2"}, `no public data set "umls2": did you mean umls? The others are fb15k, `},
 		{[]string{"get", "umls", "--from", filepath.Join(t.TempDir(), "none")}, "umls could not be fetched: "},
-		{[]string{"get"}, "which data set? Give a name of the catalogue"},
-		{[]string{"info"}, "which data set? Give a name or a folder"},
+		{[]string{"get"}, "give the name of a public data set"},
+		{[]string{"info"}, "give the name or the path of a data set"},
 		{[]string{"info", "umls", "wn18rr"}, `unexpected argument "wn18rr"`},
-		{[]string{"import", "--name", "mine"}, "which folder?"},
+		{[]string{"import", "--name", "mine"}, "give the folder to read"},
 		{[]string{"list", "umls"}, `unexpected argument "umls"`},
 		{[]string{"info", "absent"}, `no data set "absent"`},
 		{[]string{"import", t.TempDir()}, `required flag(s) "name" not set`},

@@ -24,26 +24,28 @@ func newDemoCommand(start time.Time) *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Rank a small checkpoint of a small graph, both made on the spot",
-		Long: `Do the main job with nothing to download: make a small graph of families and films, train MQuinE on
-its training split, as mquine train does, and rank its test split exactly, as mquine eval does.
+		Short: "Train and rank a toy graph",
+		Long: `Train and rank a toy graph, without a download. The demo generates a small graph
+of families and films, trains MQuinE on its train split and ranks its test
+split, as "mquine train" and "mquine eval" do.
 
-The graph and the checkpoint are removed afterwards unless --keep names a folder for them, where
-the other commands can go on with them.`,
+The demo removes the graph and the checkpoint at the end. --keep keeps them for
+other commands.`,
 		Example: `  mquine demo
   mquine demo --keep ./try
-  mquine predict --model ./try/checkpoint --data ./try/families --head film_000 --relation has_genre`,
+  mquine predict --model ./try/checkpoint --data ./try/families \
+    --head film_000 --relation has_genre`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), keep, start)
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", "", "`folder` to keep the graph and the checkpoint in")
+	cmd.Flags().StringVar(&keep, "keep", "", "keep the graph and the checkpoint in this `folder`")
 	must(cmd.MarkFlagDirname("keep"))
 	return cmd
 }
 
-// The demonstration's graph and model.
+// The graph and the model of the demo.
 const (
 	demoData = "families"
 	demoDim  = 16
@@ -74,7 +76,7 @@ func demo(ctx context.Context, out, log io.Writer, keep string, start time.Time)
 	return nil
 }
 
-// makeDemo writes the data set and the checkpoint that e ranks.
+// makeDemo makes the data set and the checkpoint that e ranks.
 func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	g, _, err := synth.Families(ctx, synth.Config{Seed: demoSeed})
 	if err != nil {
@@ -91,17 +93,17 @@ func makeDemo(ctx context.Context, log io.Writer, e *evaluation) error {
 	if err != nil {
 		return err
 	}
-	e.backend = backend.Tier.String() // no GPU: it is done before one is ready
+	e.backend = backend.Tier.String() // the processor finishes before a GPU is ready
 	start, c := time.Now(), demoConfig()
 	m, err := trainDemo(ctx, log, c, g, train.Machine{Backend: backend, Threads: e.threads})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(log, "trained %s, d = %d, on them in %.1f s\n", c.Model, c.Dim, time.Since(start).Seconds())
+	fmt.Fprintf(log, "trained %s, d = %d, in %.1f s\n", c.Model, c.Dim, time.Since(start).Seconds())
 	return checkpoint.Save(ctx, e.model, m, g.Entities, g.Relations, map[string]string{"dataset": demoData})
 }
 
-// demoConfig returns options that suit a few thousand triples.
+// demoConfig returns a recipe for a few thousand triples.
 func demoConfig() recipe.Recipe {
 	c := recipe.Default()
 	c.Dim, c.Seed, c.Epochs, c.Batch = demoDim, demoSeed, 12, 512
@@ -116,7 +118,8 @@ func trainDemo(ctx context.Context, log io.Writer, c recipe.Recipe, g *kg.Graph,
 	m.Progress = func(p train.Progress) {
 		done, total := int64((p.Epoch-1)*p.Total+p.Done), int64(p.Epochs*p.Total)
 		t := time.Since(start)
-		meter.show(done, total, t, fmt.Sprintf("training, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+		meter.show(done, total, t,
+			fmt.Sprintf("training, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
 	}
 	t, err := train.NewTrainer(ctx, c, g, m)
 	if err != nil {

@@ -28,21 +28,22 @@ func TestDemo(t *testing.T) {
 	assert.Greater(t, mrr, 0.7, "the training has learnt the rules of the graph")
 	assert.InDelta(t, 0.02, chance, 0.01)
 
-	// The other commands go on with what was kept, and find the same.
+	// Other commands can use the kept files, and get the same result.
 	report := filepath.Join(temporary, "report.json")
-	succeed(t, "eval", "--model", filepath.Join(kept, "checkpoint"), "--data", filepath.Join(kept, "families"), "--json", report)
+	succeed(t, "eval", "--model", filepath.Join(kept, "checkpoint"), "--data", filepath.Join(kept, "families"),
+		"--json", report)
 	for _, m := range readReport(t, must1(os.ReadFile(report))).Results {
 		if m.Side == "both" && m.Filter == "all" && m.Ties == "realistic" {
 			assert.InDelta(t, mrr, *m.MRR, 0.5e-4)
 		}
 	}
 
-	// What is kept is never overwritten.
-	mquine(t, "demo", "--keep", kept).requireSentence(t, exitFailed, "exists already")
+	// The demo never overwrites files.
+	mquine(t, "demo", "--keep", kept).requireSentence(t, exitFailed, "already exists")
 }
 
-// chanceMRR returns the expected MRR of the test split, both sides, filter all, if every order of
-// the candidates were as likely: the mean of H_c/c for c candidates, with the harmonic number H.
+// chanceMRR returns the expected MRR of the test split (both sides, filter all) for a random order
+// of the candidates: the mean of H_c/c for c candidates, where H_c is the harmonic number.
 func chanceMRR(t *testing.T, data string) float64 {
 	t.Helper()
 	g, err := kg.Open(t.Context(), data)

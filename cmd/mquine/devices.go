@@ -18,21 +18,24 @@ import (
 
 const cudaBackend = "cuda"
 
-// gpus are the flags that say whether GPUs compute, and which.
+// gpus holds the flag that chooses GPUs.
 type gpus struct {
 	indices []int
 }
 
-// addWithDevices adds the flags of compute, with GPUs among the backends.
+// addWithDevices adds the flags of a command that computes on the processor or on GPUs.
 func (c *compute) addWithDevices(cmd *cobra.Command, g *gpus) {
 	c.setDefaults()
-	addChoice(cmd, &c.backend, "backend", "`what` computes: auto is the best instruction set, or --devices; cuda requires GPUs",
+	addChoice(cmd, &c.backend, "backend",
+		"compute on this `engine`: auto (--devices if given, else the best instruction set), cuda (GPUs, or fail), "+
+			"avx512, avx2 or generic",
 		autoBackend, cudaBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
-	cmd.Flags().Var(deviceList{&g.indices}, "devices", "`numbers` of the GPUs that share the candidates, as mquine info lists them (default 0)")
+	cmd.Flags().Var(deviceList{&g.indices}, "devices",
+		"share the candidates among the GPUs with these `numbers` (see mquine info; default 0 with --backend cuda)")
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
 }
 
-// deviceList is a flag that takes different numbers from 0, separated by commas.
+// deviceList is a flag whose value is a list of distinct GPU numbers from 0, separated by commas.
 type deviceList struct{ indices *[]int }
 
 func (d deviceList) String() string { return strings.Join(names(*d.indices), ",") }
@@ -54,16 +57,17 @@ func (d deviceList) Set(list string) error {
 	return nil
 }
 
-// check tells what is wrong with the flags together.
+// check refuses --devices with an instruction set.
 func (g *gpus) check(c compute) error {
 	if len(g.indices) > 0 && c.backend != autoBackend && c.backend != cudaBackend {
-		return fmt.Errorf("--devices names GPUs, and --backend %s uses none", c.backend)
+		return fmt.Errorf("--devices needs --backend auto or cuda: --backend %s uses the processor", c.backend)
 	}
 	return nil
 }
 
-// open opens the GPUs that were asked for, if any: by --backend cuda, or by --devices with --backend auto, which computes
-// on the processor if they cannot be used, and says so to log. The caller calls close when done.
+// open opens the GPUs that the flags choose, and returns a nil engine if they choose none. With
+// --backend cuda, a GPU that cannot be used is an error. With --devices alone, the processor
+// computes instead, and open prints a note to log. The caller must call close.
 func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close func(), err error) {
 	none := func() {}
 	indices := g.indices
@@ -75,7 +79,7 @@ func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close fu
 	}
 	note := func(err error) {
 		m.clear()
-		printLine(log, "note: the processor computes: %v", err)
+		printLine(log, "note: using the processor: %v", err)
 	}
 	opened, err := gpu.Open(indices...)
 	switch {
@@ -90,25 +94,28 @@ func (g *gpus) open(c compute, log io.Writer, m *meter) (e rank.Engine, close fu
 	return opened, opened.Close, nil
 }
 
-// gpuInfo is a GPU in the result of `mquine info`.
+// gpuInfo describes a GPU in the result of `mquine info`.
 type gpuInfo struct {
 	Index      int    `json:"index"`
 	Name       string `json:"name"`
 	Capability string `json:"compute_capability"`
 	Memory     int64  `json:"memory_bytes"`
 	Driver     string `json:"driver_cuda"`
-	// Unusable says why rankings cannot use it.
+	// Unusable says why rankings cannot use the GPU. It is empty if they can.
 	Unusable string `json:"unusable,omitempty"`
 }
 
-// describeGPUs lists the GPUs, or says why there are none.
+// describeGPUs returns the GPUs, or the reason why there are none.
 func describeGPUs() (list []gpuInfo, none string) {
 	infos, err := cuda.List()
 	if err != nil {
 		return nil, strings.TrimPrefix(err.Error(), "cuda: ")
 	}
 	for _, d := range infos {
-		g := gpuInfo{Index: d.Index, Name: d.Name, Capability: fmt.Sprintf("%d.%d", d.Capability/10, d.Capability%10), Memory: d.Memory, Driver: d.Driver}
+		g := gpuInfo{
+			Index: d.Index, Name: d.Name, Capability: fmt.Sprintf("%d.%d", d.Capability/10, d.Capability%10),
+			Memory: d.Memory, Driver: d.Driver,
+		}
 		if err := d.Usable(); err != nil {
 			g.Unusable = strings.TrimPrefix(err.Error(), "cuda: ")
 		}

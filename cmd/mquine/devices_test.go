@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// process runs the command as a process of its own, which opens the driver anew.
+// process runs the command in a separate process, which opens the driver again.
 func process(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -31,8 +31,8 @@ func process(t *testing.T, args ...string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// The command on the stand-in for the driver: the processor's ranks on one GPU and on two, and what it
-// says when something is wrong.
+// TestGPUs runs the command on the stand-in driver. One GPU and two GPUs give the ranks of the
+// processor, and errors are reported.
 func TestGPUs(t *testing.T) {
 	library := standin.Library(t)
 	w := newWorkplace(t)
@@ -45,8 +45,10 @@ func TestGPUs(t *testing.T) {
 		return string(text)
 	}
 	t.Setenv("MQUINE_LIBCUDA", "/nowhere/libcuda.so.1")
-	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
-	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "note: the processor computes: cuda: no NVIDIA driver")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
+		"cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
+	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
+		"note: using the processor: cuda: no NVIDIA driver")
 	want := ranks()
 
 	t.Setenv("MQUINE_LIBCUDA", library)
@@ -55,18 +57,24 @@ func TestGPUs(t *testing.T) {
 	assert.Equal(t, want, ranks())
 	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "on GPU 0 (Stand-in) with")
 	assert.Equal(t, want, ranks())
-	assert.Contains(t, process(t, with("--backend", "cuda", "--devices", "1,0")...).stderr, "on GPU 1 (Stand-in) and GPU 0 (Stand-in) with")
+	assert.Contains(t, process(t, with("--backend", "cuda", "--devices", "1,0")...).stderr,
+		"on GPU 1 (Stand-in) and GPU 0 (Stand-in) with")
 	assert.Equal(t, want, ranks())
-	process(t, with("--backend", "cuda", "--devices", "0,2")...).requireSentence(t, exitFailed, "cuda: there is no GPU 2: the driver finds 2, numbered from 0")
-	process(t, with("--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
+	process(t, with("--backend", "cuda", "--devices", "0,2")...).requireSentence(t, exitFailed,
+		"cuda: there is no GPU 2: the driver finds 2, numbered from 0")
+	process(t, with("--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage,
+		"--devices needs --backend auto or cuda: --backend avx2 uses the processor")
 	process(t, with("--devices", "0,0")...).requireSentence(t, exitUsage, "0 is given twice")
-	process(t, with("--devices", "0", "--peak")...).requireSentence(t, exitFailed, "--peak measures the processor, and GPUs have ceilings of their own")
-	process(t, with("--backend", "cuda", "--screen", "int8")...).requireSentence(t, exitFailed, "--screen int8 is for the processor, and GPUs have screens of their own")
+	process(t, with("--devices", "0", "--peak")...).requireSentence(t, exitFailed,
+		"--peak measures the processor: leave it out, or do not use GPUs")
+	process(t, with("--backend", "cuda", "--screen", "int8")...).requireSentence(t, exitFailed,
+		"--screen int8 applies to the processor: leave it out, or do not use GPUs")
 
 	var info struct{ GPUs []gpuInfo }
 	require.NoError(t, json.Unmarshal([]byte(process(t, "info", "--json", "-").stdout), &info))
 	require.Len(t, info.GPUs, 2)
-	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"}, info.GPUs[1])
+	assert.Equal(t, gpuInfo{Index: 1, Name: "Stand-in", Capability: "9.0", Memory: 4 << 30, Driver: "12.4"},
+		info.GPUs[1])
 
 	predict := []string{"predict", "--model", w.model, "--data", w.data, "--head", "", "--relation", "lives_in"}
 	g, err := kg.Open(t.Context(), w.data)
@@ -76,29 +84,35 @@ func TestGPUs(t *testing.T) {
 	o := process(t, append(predict, "--backend", "cuda", "--devices", "0,1")...)
 	assert.Equal(t, predicted, o.stdout)
 	assert.Contains(t, o.stderr, "on GPU 0 (Stand-in) and GPU 1 (Stand-in)")
-	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage, "--devices names GPUs, and --backend avx2 uses none")
+	process(t, append(predict, "--backend", "avx2", "--devices", "0")...).requireSentence(t, exitUsage,
+		"--devices needs --backend auto or cuda: --backend avx2 uses the processor")
 
-	// Tensor cores that round worse than the bands assume are found out, and their ranks not used.
+	// The self-test rejects tensor cores that round worse than the bands assume.
 	t.Setenv("STANDIN_CARELESS", "13")
-	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by mquine differ")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
+		"GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by mquine differ")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
-	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "note: the processor computes: GPU 0 (Stand-in) failed the self-test")
+	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
+		"note: using the processor: GPU 0 (Stand-in) failed the self-test")
 	assert.Equal(t, want, ranks())
 	o = process(t, append(predict, "--devices", "0")...)
 	assert.Equal(t, predicted, o.stdout)
-	assert.Contains(t, o.stderr, "note: the processor computes: GPU 0")
+	assert.Contains(t, o.stderr, "note: using the processor: GPU 0")
 	t.Setenv("STANDIN_CARELESS", "0")
 
 	t.Setenv("STANDIN_LOSE", "3")
-	process(t, append(predict, "--backend", "cuda")...).requireSentence(t, exitFailed, "this process can no longer use the GPU")
+	process(t, append(predict, "--backend", "cuda")...).requireSentence(t, exitFailed,
+		"this process can no longer use the GPU")
 	o = process(t, append(predict, "--devices", "0")...)
 	assert.Equal(t, predicted, o.stdout)
-	assert.Contains(t, o.stderr, "note: the processor computes: cuda: GPU 0 (Stand-in)")
+	assert.Contains(t, o.stderr, "note: using the processor: cuda: GPU 0 (Stand-in)")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "this process can no longer use the GPU")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
-	assert.Contains(t, process(t, with("--devices", "0")...).stderr, "note: the processor computes: cuda: GPU 0 (Stand-in)")
+	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
+		"note: using the processor: cuda: GPU 0 (Stand-in)")
 	assert.Equal(t, want, ranks())
 	t.Setenv("STANDIN_LOSE", "0")
 	t.Setenv("STANDIN_CAPABILITY", "75")
-	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "is too old: it has compute capability 7.5 and mquine needs 8.0")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
+		"is too old: it has compute capability 7.5 and mquine needs 8.0")
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
@@ -16,52 +13,64 @@ func newEvalCommand(start time.Time) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval --model CKPT --data NAME",
 		Short: "Rank a checkpoint on a split of a data set",
-		Long: `Rank a checkpoint on a split of a data set, exactly and in full.
+		Long: `Rank the true answers of a split of a data set among all entities, exactly.
 
-Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail and (?, r, t) on
-side head. All entities of the checkpoint are candidates. The rank of the true answer is 1 + the
-number of candidates that the model prefers to it, and the table has the means over all queries:
-MRR of 1/rank, MR of the rank, GMR geometric, Hits@k the share of ranks up to k, AMR and AMRI the
-mean rank set against chance.
+Every triple (h, r, t) of the split makes two queries: (h, r, ?) on side tail
+and (?, r, t) on side head. All entities of the checkpoint are candidates. The
+rank of the true answer is 1 + the number of candidates with a better score.
+The table shows, over all queries:
 
-  --filters  none   every candidate competes ("raw")
-             train  other known answers do not, if train has them
-             all    other known answers do not, if train, valid or test has them ("filtered")
-  --ties     what becomes of candidates with exactly the score of the true answer: optimistic
-             ranks it before them, pessimistic after them, realistic in their middle
-  --protocol full    what --sides, --filters and --ties say
-             rotate  that of the RotatE repository: both sides in one average, filter all,
-                     optimistic ties; the three flags cannot be given beside it
-  --by       also the metrics of groups of queries, under the last of the filters:
-             relation  by relation
-             category  by relation category (1-1, 1-N, N-1, N-N: N where train has more than 1.5
-                       heads for a tail, or tails for a head, on average)
-             z-case    by exposure to the Z-paradox: easy, neutral or hard (see mquine z stats)
-             degree    by the number of training triples that have the answer: 0, 1, 2-3, 4-7, …
-  --ci-by    what the 95% intervals resample. Triples with a query or an entity in common have
-             similar ranks, so that the interval for other queries or entities like these
-             resamples whole clusters of triples:
-             triple    each triple alone, for other facts drawn from the same graph
-             query     the triples of a query; each goes with the larger of its two queries
-             entity    the triples of an entity; each goes with the one of its two in more triples
-             relation  the triples of a relation
-             [too few: 4.0] in place of an interval says that the clusters are worth 4 of equal
-             size; an interval needs 10.
+  MRR        mean reciprocal rank: the mean of 1/rank
+  MR         mean rank
+  GMR        geometric mean rank
+  AMR, AMRI  mean rank and its index, adjusted for chance
+  Hits@k     share of ranks up to k
 
-Ranks are exact: the order of two candidates is that of their scores in float64, so every
-instruction set and every number of threads gives the same integers.
+--filters: which known answers to leave out of the candidates. The true answer
+itself always stays.
+  none   no answers ("raw")
+  train  answers in the train split
+  all    answers in the train, valid and test splits ("filtered")
 
---ranks writes a line for each query: its side, head, relation and tail, and for each filter how
-many other candidates score better than the true answer and how many the same. --json writes all
-metrics, under every tie rule, with times and the machine. A file appears when it is whole. With
-"-" as the file it goes to standard output, and the table to standard error.
+--ties: the rank of the true answer among candidates with exactly its score.
+  optimistic   best
+  pessimistic  worst
+  realistic    mean of the two
 
---peak measures how fast the processor can multiply and add at all, before and after the ranking,
-and tells what share of that the ranking reached.`,
+--protocol: how to evaluate.
+  full    as --sides, --filters and --ties say
+  rotate  like the RotatE repository: the mean over both sides, filter all,
+          optimistic ties. Do not combine it with the three flags.
+
+--by: also show the metrics of groups of queries, under the last filter.
+  relation  by relation
+  category  by relation category: 1-1, 1-N, N-1 or N-N. N means more than 1.5
+            heads for a tail, or tails for a head, on average in train
+  z-case    by exposure to the Z-paradox: easy, neutral or hard (see
+            "mquine z stats")
+  degree    by the number of training triples of the answer: 0, 1, 2-3, 4-7, …
+
+--ci-by: what the 95% intervals resample. Triples with a common query or entity
+have similar ranks. To generalise to other queries or entities, resample whole
+clusters of triples.
+  triple    each triple alone: for other triples of the same graph
+  query     the triples of a query. Each triple belongs to the larger of its
+            two queries
+  entity    the triples of an entity. Each triple belongs to the more frequent
+            of its two entities
+  relation  the triples of a relation
+An interval needs an effective number of at least 10 clusters. "[too few: 4.0]"
+means that the clusters count like 4 of equal size.
+
+--ranks writes a line for each query: side, head, relation, tail, and for each
+filter the number of other candidates with a better and with an equal score.
+--json writes all metrics under every tie rule, with times and the machine.
+Files are written atomically. If a file is "-", it goes to standard output, and
+the table to standard error.`,
 		Example: `  mquine eval --model ./checkpoint --data fb15k-237
-  mquine eval --model ./checkpoint --data ./my-graph --split valid --filters all --hits 1,10
+  mquine eval --model ./checkpoint --data ./my-graph --split valid --hits 1,10
   mquine eval --model ./checkpoint --data fb15k-237 --by z-case,degree
-  mquine eval --model ./checkpoint --data wn18rr --by relation,category --json report.json --ranks ranks.tsv`,
+  mquine eval --model ./checkpoint --data wn18rr --json e.json --ranks e.tsv`,
 		Args: noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := e.follow(cmd.Flags()); err != nil {
@@ -76,20 +85,19 @@ and tells what share of that the ranking reached.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	e.inputs.add(cmd)
-	addChoice(cmd, &e.split, "split", "`split` whose triples are the queries", kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &e.protocol, "protocol", "`protocol`: full or rotate", protocolNames()...)
-	addChoice(cmd, &e.sides, "sides", "`side` to ask for: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
-	addChoices(cmd, &e.filters, "filters", "`filters` to rank under: none, train, all", rank.None, rank.Train, rank.All)
-	addChoice(cmd, &e.ties, "ties", "tie `rule` of the table: optimistic, pessimistic or realistic", rank.Optimistic, rank.Pessimistic, rank.Realistic)
-	flags.Var(cutoffs{&e.hits}, "hits", "the `k` of Hits@k")
-	addChoices(cmd, &e.by, "by", "also by `key`: "+strings.Join(metrics.KeyNames(), ", "), metrics.KeyNames()...)
-	addConvention(cmd, &e.convention)
-	addCIBy(cmd, &e.ciBy)
+	addChoice(cmd, &e.protocol, "protocol", "evaluation `protocol`: full or rotate", protocolNames()...)
+	addChoices(cmd, &e.filters, "filters", "rank under these `filters`, separated by commas: none, train, all",
+		rank.None, rank.Train, rank.All)
+	e.setup.add(cmd)
 	e.compute.addWithDevices(cmd, &e.gpus)
-	addChoice(cmd, &e.screen, "screen", "arithmetic of the CPU's first stage for dot `products`: auto, float32, int8 or int16; it changes the speed and never a result",
+	addChoice(cmd, &e.screen, "screen",
+		"`format` of the first stage for dot products on the processor: auto, float32, int8 or int16; "+
+			"affects the speed only",
 		rank.AutoScreen, rank.Float32Screen, rank.Int8Screen, rank.Int16Screen)
-	flags.BoolVar(&e.peak, "peak", false, "measure the share of the processor's peak")
-	addOutput(cmd, &e.jsonFile, "json", "`file` for all results as JSON")
-	addOutput(cmd, &e.ranksFile, "ranks", "`file` for the ranks of all queries, tab-separated")
+	flags.BoolVar(&e.peak, "peak", false,
+		"measure the multiply-add rate of the processor and print the share that the ranking reached")
+	addOutput(cmd, &e.jsonFile, "json", "write all results as JSON to `file` (- is standard output)")
+	addOutput(cmd, &e.ranksFile, "ranks",
+		"write the ranks of all queries, tab-separated, to `file` (- is standard output)")
 	return cmd
 }

@@ -14,50 +14,42 @@ import (
 	"github.com/mquine/mquine/internal/proc"
 	"github.com/mquine/mquine/internal/text"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/kg/zpattern"
+
 	"github.com/mquine/mquine/metrics"
 	"github.com/mquine/mquine/rank"
 )
 
-// evaluation is a ranking of a checkpoint as the user asks for it, from the files to the tables.
+// evaluation ranks a checkpoint and reports the metrics, as the flags of eval say.
 type evaluation struct {
 	inputs
 	compute
+	setup
 	gpus     gpus
 	protocol string
-	// fixed is the protocol, unless it is fullProtocol.
-	fixed   *metrics.Protocol
-	split   kg.Split
-	sides   rank.Sides
-	filters []rank.Filter
-	ties    rank.Ties
-	hits    []int
-	by      []string
-	ciBy    metrics.Clustering
-	// convention is that of groups by z-case.
-	convention zpattern.Convention
-	screen     rank.Screen
-	peak       bool
-	jsonFile   string
-	ranksFile  string
-	// start is when the process began.
+	// fixed is the protocol, or nil for fullProtocol.
+	fixed     *metrics.Protocol
+	filters   []rank.Filter
+	screen    rank.Screen
+	peak      bool
+	jsonFile  string
+	ranksFile string
+	// start is the time at which the process began.
 	start time.Time
 }
 
-// newEvaluation returns the main protocol: filtered and raw ranks of the test split on both sides,
+// newEvaluation returns the defaults: both sides of the test split under all filters, with
 // realistic ties.
 func newEvaluation(start time.Time) *evaluation {
 	e := &evaluation{
-		protocol: fullProtocol, split: kg.Test, sides: rank.BothSides,
-		filters: []rank.Filter{rank.None, rank.Train, rank.All}, ties: rank.Realistic,
-		hits: []int{1, 3, 10}, ciBy: metrics.ByQuery, start: start,
+		setup: newSetup(), protocol: fullProtocol,
+		filters: []rank.Filter{rank.None, rank.Train, rank.All}, start: start,
 	}
 	e.compute.setDefaults()
 	return e
 }
 
-// run ranks and reports: the files that were asked for, then the tables to stdout, or to log where a file goes to
-// stdout; all else to log.
+// run ranks the checkpoint and writes the output files, then the tables. The tables go to stdout,
+// or to log if a file goes to stdout. Progress and notes go to log.
 func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	backend, err := e.compute.resolve()
 	if err != nil {
@@ -91,8 +83,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	report.Timing.Load = loaded.Seconds()
 
-	// What took long to compute is written even if the table cannot be printed, and printed even if a file cannot
-	// be written.
+	// Results that took long to compute must not get lost: write the files even if the tables
+	// cannot be printed, and print the tables even if a file cannot be written.
 	err = e.writeFiles(ctx, stdout, t.graph, r.Ranks, report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {
@@ -101,32 +93,32 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	return errors.Join(err, e.print(out, report, r.peak))
 }
 
-// openEngine opens the GPUs to compute with, which have neither the screens nor the ceilings of the processor.
+// openEngine opens the GPUs that the flags choose, or returns a nil engine for the processor. It
+// refuses flags that apply only to the processor.
 func (e *evaluation) openEngine(log io.Writer, meter *meter) (engine rank.Engine, close func(), err error) {
 	if e.backend == cudaBackend || len(e.gpus.indices) > 0 {
 		switch {
 		case e.peak:
-			return nil, nil, errors.New("--peak measures the processor, and GPUs have ceilings of their own: " +
-				"leave it out, or leave out the GPUs")
+			return nil, nil, errors.New("--peak measures the processor: leave it out, or do not use GPUs")
 		case e.screen != rank.AutoScreen:
-			return nil, nil, fmt.Errorf("--screen %s is for the processor, and GPUs have screens of their own: "+
-				"leave it out, or leave out the GPUs", e.screen)
+			return nil, nil, fmt.Errorf("--screen %s applies to the processor: leave it out, or do not use GPUs",
+				e.screen)
 		}
 	}
 	return e.gpus.open(e.compute, log, meter)
 }
 
-// task is what an evaluation ranks.
+// task holds the inputs of an evaluation.
 type task struct {
 	*subject
 	triples []kg.Triple
 	keys    []metrics.Key
 	index   *kg.Index
-	// sha256 is the checksum of the checkpoint's parameters, if a report needs it.
+	// sha256 is the checksum of the checkpoint's parameters, or empty if no report needs it.
 	sha256 string
 }
 
-// load reads and checks what is to be ranked; the caller closes the task.
+// load reads and checks the inputs. The caller closes the task.
 func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err error) {
 	s, err := e.inputs.open(ctx, log)
 	if err != nil {
@@ -141,21 +133,18 @@ func (e *evaluation) load(ctx context.Context, log io.Writer) (_ *task, err erro
 	if t.triples, err = triplesToRank(s.graph, e.split, e.filters...); err != nil {
 		return nil, err
 	}
-	t.keys, err = metrics.NewKeys(ctx, s.graph, e.by, metrics.KeyOptions{
-		Triples: t.triples, Sides: e.sides, Convention: e.convention, Threads: e.threads,
-	})
-	if err != nil {
+	if t.keys, err = e.keys(ctx, s.graph, t.triples, e.threads); err != nil {
 		return nil, err
 	}
 	m := s.checkpoint.Model
 	if compare := m.Tower(kg.Tail).Compare; !e.screen.Fits(compare) {
-		return nil, fmt.Errorf("--screen %s is for dot products, and %s compares by %s: leave it out",
+		return nil, fmt.Errorf("--screen %s is for dot products, but model %s uses comparison %s: leave out --screen",
 			e.screen, m.Config().Model, compare)
 	}
 	return t, t.prepare(ctx, e.jsonFile != "")
 }
 
-// prepare makes the index of known answers and, at the same time, the checksum.
+// prepare builds the index of known answers and, concurrently, computes the checksum if asked for.
 func (t *task) prepare(ctx context.Context, checksum bool) error {
 	var (
 		hashing sync.WaitGroup
@@ -169,14 +158,15 @@ func (t *task) prepare(ctx context.Context, checksum bool) error {
 	return cmp.Or(err, hashErr)
 }
 
-// ranked is the outcome of a ranking, and what computed it.
+// ranked is a ranking with the options that produced it.
 type ranked struct {
 	*rank.Ranking
 	options rank.Options
-	peak    *peakRates // nil if it was not asked for
+	peak    *peakRates // nil without --peak
 }
 
-// rank ranks and checks that the checkpoint did not change meanwhile.
+// rank ranks the triples of the task. It returns an error if the checkpoint changed during the
+// ranking.
 func (e *evaluation) rank(
 	ctx context.Context, log io.Writer, meter *meter, t *task, options rank.Options,
 ) (*ranked, error) {
@@ -205,7 +195,7 @@ func (e *evaluation) rank(
 	return &ranked{ranking, options, c}, c.measure()
 }
 
-// report measures the ranks and says what was ranked, and how.
+// report computes the metrics and describes the ranking.
 func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.Report, error) {
 	c := t.checkpoint.Model.Config()
 	report := &metrics.Report{
@@ -230,7 +220,7 @@ func (e *evaluation) report(ctx context.Context, t *task, r *ranked) (*metrics.R
 	return report, nil
 }
 
-// writeFiles writes the files that were asked for.
+// writeFiles writes the files of --ranks and --json.
 func (e *evaluation) writeFiles(
 	ctx context.Context, stdout io.Writer, g *kg.Graph, ranks []rank.Rank, report *metrics.Report,
 ) (err error) {
@@ -249,12 +239,13 @@ func (e *evaluation) writeFiles(
 	return err
 }
 
-// announce says what will be done.
+// announce prints what the command is about to rank, and with which resources.
 func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
 	t.writeNotes(w)
 	c := t.checkpoint.Model.Config()
 	printLine(w, "ranking %s (%s of %s, side %v) among %s", text.Plural(len(t.triples)*len(o.Sides), "query"),
-		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides, text.Plural(c.Entities, "candidate"))
+		text.Plural(len(t.triples), e.split.String()+" triple"), t.graph.Name, e.sides,
+		text.Plural(c.Entities, "candidate"))
 	bytes, slices := rank.Memory(t.checkpoint.Model, o)
 	memory := humanize.IBytes(uint64(bytes)) + " of candidate features"
 	if slices > 1 {
@@ -265,29 +256,32 @@ func (e *evaluation) announce(w io.Writer, t *task, o rank.Options) {
 	if o.Engine != nil {
 		on = o.Engine.String()
 	}
-	printLine(w, "with %s, d = %d, on %s with %s: %s", c.Model, c.Dim, on, text.Plural(o.Threads, "thread"), memory)
+	printLine(w, "with %s, d = %d, on %s with %s", c.Model, c.Dim, on, text.Plural(o.Threads, "thread"))
+	printLine(w, "memory: %s", memory)
 }
 
-// conclude says what was done.
+// conclude prints how fast the ranking was, and how many pairs each stage left undecided.
 func conclude(w io.Writer, s rank.Stats, candidates int) {
 	pairs := int64(s.UniqueQueries) * int64(candidates)
+	fmt.Fprintf(w, "ranked %s in %s (%s)\n", text.Plural(s.UniqueQueries, "distinct query"),
+		s.Rank.Round(time.Millisecond), pairRate(pairs, s.Rank))
 	stages := s.Screen.String()
 	if s.Rescored.Int8 > 0 {
-		stages = fmt.Sprintf("int8 left %s to pairs of bytes, which", text.Plural(int(s.Rescored.Int8), "pair"))
+		stages = fmt.Sprintf("int8, %s after fine codes", text.Comma(s.Rescored.Float64))
 	}
-	fmt.Fprintf(w, "ranked in %s: %s, %s; %s left %s to float64, which left %s to the reference, in %.1f%% of the time\n",
-		s.Rank.Round(time.Millisecond), text.Plural(s.UniqueQueries, "distinct query"), pairRate(pairs, s.Rank), stages,
-		text.Plural(int(s.Rescored.Float64), "pair"), text.Comma(s.Rescored.Reference),
-		100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
+	undecided := cmp.Or(s.Rescored.Int8, s.Rescored.Float64)
+	fmt.Fprintf(w, "undecided: %s after %s, %s after float64\n",
+		text.Plural(int(undecided), "pair"), stages, text.Comma(s.Rescored.Reference))
+	fmt.Fprintf(w, "deciding them took %.1f%% of the time\n", 100*s.Decide.Seconds()/max(s.Rank.Seconds(), 1e-9))
 	if s.Dropped > 0 {
-		fmt.Fprintf(w, "early exit passed over %.1f%% of the terms\n", 100*s.Dropped)
+		fmt.Fprintf(w, "early exit skipped %.1f%% of the terms\n", 100*s.Dropped)
 	}
 	if collapsed(s.Rescored.Float64, int64(s.Queries)*int64(candidates)) {
 		fmt.Fprintf(w, "note: %s\n", collapsedNote)
 	}
 }
 
-// print writes the tables.
+// print prints the tables.
 func (e *evaluation) print(w io.Writer, r *metrics.Report, c *peakRates) error {
 	if e.fixed != nil {
 		if _, err := fmt.Fprintf(w, "Protocol %v\n", e.fixed); err != nil {

@@ -16,10 +16,9 @@ import (
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
-	"github.com/mquine/mquine/metrics"
 )
 
-// choice is a flag that takes the name of one of a few values.
+// choice is a flag whose value is one of from, by name.
 type choice[T any] struct {
 	value *T
 	from  []T
@@ -33,7 +32,8 @@ func (c choice[T]) Set(name string) (err error) {
 	return err
 }
 
-// choices is a flag that takes different names, separated by commas.
+// choices is a flag whose value is a list of distinct elements of from, by name and separated by
+// commas.
 type choices[T any] struct {
 	values *[]T
 	from   []T
@@ -58,6 +58,7 @@ func (c choices[T]) Set(list string) error {
 	return nil
 }
 
+// pick returns the element of from with the given name.
 func pick[T any](from []T, name string) (T, error) {
 	all := names(from)
 	if i := slices.Index(all, name); i >= 0 {
@@ -79,13 +80,13 @@ func names[T any](values []T) []string {
 	return all
 }
 
-// addChoice adds a flag that sets *value, its default, to one of from.
+// addChoice adds a flag that sets *value to one of from. The current *value is the default.
 func addChoice[T any](cmd *cobra.Command, value *T, flag, usage string, from ...T) {
 	cmd.Flags().Var(choice[T]{value, from}, flag, usage)
 	complete(cmd, flag, cobra.FixedCompletions(names(from), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addChoices adds a flag that sets *values, its default, to some of from.
+// addChoices adds a flag that sets *values to some of from. The current *values are the default.
 func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from ...T) {
 	cmd.Flags().Var(choices[T]{values, from}, flag, usage)
 	complete(cmd, flag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -101,8 +102,8 @@ func addChoices[T any](cmd *cobra.Command, values *[]T, flag, usage string, from
 	})
 }
 
-// positive is a flag that takes a number from 1 to most, or to the largest int32 if that is 0: it counts entities,
-// queries or threads.
+// positive is a flag whose value is a whole number from 1 to most. A most of 0 stands for
+// math.MaxInt32.
 type positive struct {
 	n    *int
 	most int
@@ -122,33 +123,33 @@ func (p positive) Set(s string) error {
 func parsePositive(s string, most int) (int, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
-	case n > int64(most): // which ParseInt also returns for what no int64 holds
-		return 0, fmt.Errorf("must be %d at most", most)
+	case n > int64(most): // also if the number overflows int64: ParseInt then returns the largest one
+		return 0, fmt.Errorf("must be at most %d", most)
 	case err != nil || n < 1:
 		return 0, errors.New("must be a whole number of at least 1")
 	}
 	return int(n), nil
 }
 
-// longestTime is about the longest time.Duration.
+// longestTime is the longest time.Duration in whole hours.
 const longestTime = 2562047 * time.Hour
 
-// timeSyntax is what time.ParseDuration reads as a time above 0, however long.
+// timeSyntax matches the positive durations of time.ParseDuration, including those that overflow.
 var timeSyntax = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
-// parseTime reads a time above 0; wanted says what it must be.
+// parseTime parses a duration above 0. wanted is the error for anything else.
 func parseTime(s, wanted string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case d > longestTime || err != nil && timeSyntax.MatchString(s):
-		return 0, fmt.Errorf("must be %.0fh at most", longestTime.Hours())
+		return 0, fmt.Errorf("must be at most %.0fh", longestTime.Hours())
 	case err != nil || d <= 0:
 		return 0, errors.New(wanted)
 	}
 	return d, nil
 }
 
-// cutoffs is a flag that takes the different k of Hits@k, separated by commas.
+// cutoffs is a flag whose value is a list of distinct k of Hits@k, separated by commas.
 type cutoffs struct{ ks *[]int }
 
 func (c cutoffs) String() string { return strings.Join(names(*c.ks), ",") }
@@ -170,13 +171,13 @@ func (c cutoffs) Set(list string) error {
 	return nil
 }
 
-// inputs are the flags of commands that need a checkpoint and a data set.
+// inputs holds the flags of commands that read a checkpoint and a data set.
 type inputs struct {
 	model, vocabulary, data string
 }
 
 func (in *inputs) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&in.model, "model", "", "`folder` of the checkpoint")
+	cmd.Flags().StringVar(&in.model, "model", "", "checkpoint `folder`")
 	markRequired(cmd, "model")
 	must(cmd.MarkFlagDirname("model"))
 	markInput(cmd, "model")
@@ -188,26 +189,21 @@ const dataFlag = "data"
 
 // addData adds the flag --data.
 func addData(cmd *cobra.Command, data *string) {
-	cmd.Flags().StringVar(data, dataFlag, "", "`name` of the data set, or its folder (with a slash)")
+	cmd.Flags().StringVar(data, dataFlag, "", "`name` of a data set, or a path with a slash")
 	markRequired(cmd, dataFlag)
 	markInput(cmd, dataFlag)
 	complete(cmd, dataFlag, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if strings.Contains(typed, "/") {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		}
-		// A shell has no place for an error.
+		// Ignore an error: a shell cannot show it.
 		installed, _ := kg.Installed()
 		return installed, cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
-// addCIBy adds the flag --ci-by.
-func addCIBy(cmd *cobra.Command, by *metrics.Clustering) {
-	addChoice(cmd, by, "ci-by", "`clusters` that 95% intervals resample: triple, query, entity or relation",
-		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
-}
-
-// compute are the flags that say what computes. They change the speed and never a result.
+// compute holds the flags that choose the instruction set and the number of threads. They affect
+// the speed, never a result.
 type compute struct {
 	backend string
 	threads int
@@ -215,13 +211,14 @@ type compute struct {
 
 const (
 	autoBackend = "auto"
-	// maxThreads is more than any machine has; each takes memory of its own.
+	// maxThreads bounds the memory for threads. It exceeds the threads of any machine.
 	maxThreads = 4096
 )
 
+// add adds the flags of a command that computes on the processor.
 func (c *compute) add(cmd *cobra.Command) {
 	c.setDefaults()
-	addChoice(cmd, &c.backend, "backend", "instruction `set`: auto is the best that this machine has",
+	addChoice(cmd, &c.backend, "backend", "instruction `set`: auto (the best of this machine), avx512, avx2 or generic",
 		autoBackend, kernel.AVX512.String(), kernel.AVX2.String(), kernel.Generic.String())
 	cmd.Flags().Var(positive{&c.threads, maxThreads}, "threads", "`number` of threads")
 }
@@ -230,7 +227,7 @@ func (c *compute) setDefaults() {
 	c.backend, c.threads = autoBackend, min(runtime.GOMAXPROCS(0), maxThreads)
 }
 
-// resolve returns the backend that was asked for.
+// resolve returns the backend that the flags choose.
 func (c *compute) resolve() (*kernel.Backend, error) {
 	tier, err := kernel.Best()
 	if err == nil && c.backend != autoBackend && c.backend != cudaBackend {
@@ -248,7 +245,7 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	must(cmd.RegisterFlagCompletionFunc(flag, f))
 }
 
-// must panics for an error that only a mistake in this package can cause.
+// must panics on an error that only a bug in this package can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

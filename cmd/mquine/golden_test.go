@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// TestGoldenRanks ranks the checkpoints of the project's test data on every tier, with every screen and with
-// several threads. The golden ranks come from a program in Python that shares nothing with this one.
+// TestGoldenRanks ranks the checkpoints in testdata on every tier, with every screen and with
+// several threads. The golden ranks come from an independent Python program.
 func TestGoldenRanks(t *testing.T) {
 	data := filepath.Join("..", "..", "testdata")
 	backends, err := kernel.Available()
@@ -25,7 +25,8 @@ func TestGoldenRanks(t *testing.T) {
 		require.NoError(t, err, "testdata/make.py writes the golden ranks of every model")
 		for _, b := range backends {
 			for i, screen := range []string{"auto", "float32", "int8", "int16"} {
-				o := mquine(t, "eval", "--model", filepath.Join(data, "checkpoints", name), "--data", filepath.Join(data, "graph"),
+				o := mquine(t, "eval", "--model", filepath.Join(data, "checkpoints", name), "--data",
+					filepath.Join(data, "graph"),
 					"--ranks", "-", "--backend", b.Tier.String(), "--screen", screen, "--threads", strconv.Itoa(i+1))
 				if screen != "auto" && strings.Contains(o.stderr, "--screen "+screen+" is for dot products") {
 					continue

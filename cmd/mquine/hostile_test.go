@@ -25,17 +25,19 @@ import (
 )
 
 const (
-	// hostileLabel sets the clipboard and the colour, reverses the reading order, hides characters, and would be a
-	// script, a link, code and two cells.
-	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028<script>alert(1)<-script>|`[x](javascript:alert(1))"
-	// hostileName also begins a line of its own, as labels cannot.
+	// hostileLabel sets the clipboard and the colour, reverses the reading order and hides
+	// characters. In a document, it could become a script, a link, code and two table cells.
+	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028" +
+		"<script>alert(1)<-script>|`[x](javascript:alert(1))"
+	// hostileName also starts a new line, which a label cannot.
 	hostileName = hostileLabel + "\nINJECTED\r\t\x1b[2J"
 )
 
-// hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and folder is hostile.
+// hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and
+// folder is hostile.
 type hostileWorkplace struct {
 	workplace
-	head, relation, tail string // of a training triple
+	head, relation, tail string // a training triple
 	other, odd           string // another checkpoint, and one that eval refuses
 }
 
@@ -43,7 +45,8 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 	t.Helper()
 	plain := newWorkplace(t)
 	dir := plain.path(hostileName)
-	w := hostileWorkplace{workplace: workplace{dir, filepath.Join(dir, "d"+hostileName), filepath.Join(dir, "c"+hostileName)}}
+	w := hostileWorkplace{workplace: workplace{dir, filepath.Join(dir, "d"+hostileName),
+		filepath.Join(dir, "c"+hostileName)}}
 	w.other, w.odd = w.path("o"+hostileName), w.path("odd"+hostileName)
 
 	g, err := kg.Open(t.Context(), plain.data)
@@ -56,7 +59,8 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 		*v = kg.NewVocabulary(labels...)
 	}
 	first := g.Splits[kg.Train][0]
-	w.head, w.relation, w.tail = g.Entities.Label(first.Head), g.Relations.Label(first.Relation), g.Entities.Label(first.Tail)
+	w.head, w.relation, w.tail = g.Entities.Label(first.Head), g.Relations.Label(first.Relation), g.Entities.Label(
+		first.Tail)
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a repeat, for a note
 	require.NoError(t, kg.Write(t.Context(), w.data, g))
 
@@ -74,14 +78,14 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 	return w
 }
 
-// rewriteMetadata copies a checkpoint with other metadata.
+// rewriteMetadata copies a checkpoint and changes its metadata.
 func rewriteMetadata(t *testing.T, from, to string, change func(map[string]string)) {
 	t.Helper()
 	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
 	rewriteSafetensors(t, filepath.Join(from, "model.safetensors"), filepath.Join(to, "model.safetensors"), change)
 }
 
-// rewriteSafetensors copies a file with other metadata and another tensor for each of names.
+// rewriteSafetensors copies a file, changes its metadata and adds a tensor for each of names.
 func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]string), names ...string) {
 	t.Helper()
 	file, err := safetensors.Open(from)
@@ -91,7 +95,8 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	for _, tensor := range file.Tensors() {
 		values, err := file.Float32(tensor.Name)
 		require.NoError(t, err)
-		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: slices.Clone(values)})
+		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape,
+			Values: slices.Clone(values)})
 	}
 	for _, name := range names {
 		tensors = append(tensors, safetensors.Float32{Name: name, Shape: []int{1}, Values: []float32{1}})
@@ -101,8 +106,8 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	require.NoError(t, safetensors.WriteFile(t.Context(), to, metadata, tensors...))
 }
 
-// requireHarmless checks that what is shown has no control characters but line feeds and tabs, no character that nobody sees,
-// and no line that hostileName has begun.
+// requireHarmless checks that shown has no control characters except line feeds and tabs, no
+// invisible characters, and no line that hostileName started.
 func requireHarmless(t *testing.T, shown string) {
 	t.Helper()
 	require.True(t, utf8.ValidString(shown), "%q", shown)
@@ -127,11 +132,13 @@ func TestHostileText(t *testing.T) {
 
 	tensors := w.path("tensors" + hostileName)
 	require.NoError(t, os.CopyFS(tensors, os.DirFS(w.model)))
-	rewriteSafetensors(t, filepath.Join(w.model, "model.safetensors"), filepath.Join(tensors, "model.safetensors"), func(map[string]string) {}, hostileName)
+	rewriteSafetensors(t, filepath.Join(w.model, "model.safetensors"), filepath.Join(tensors, "model.safetensors"),
+		func(map[string]string) {}, hostileName)
 	lacking := w.path("lacking" + hostileName)
 	require.NoError(t, os.MkdirAll(lacking, 0o755))
 	for _, split := range []string{"train", "valid", "test"} {
-		require.NoError(t, os.WriteFile(filepath.Join(lacking, split+".txt"), []byte(w.head+"\t"+w.relation+"\tnew"+hostileLabel+"\n"), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(lacking, split+".txt"),
+			[]byte(w.head+"\t"+w.relation+"\tnew"+hostileLabel+"\n"), 0o644))
 	}
 	plain := workplace{w.dir, w.data, w.model}
 	rotate, vocabulary := plain.writeRotate(t, "DistMult", 6, false, false)
@@ -143,60 +150,81 @@ func TestHostileText(t *testing.T) {
 	search, measured := w.path("search"+hostileName), w.path("measured"+hostileName)
 	space := file("space"+hostileName, "dim: 4\nepochs: 2\nbatch: {choice: [64, 128]}\n")
 	queries := file("queries"+hostileName, "?\t"+hostileLabel+"\t"+w.tail+"\n")
-	benchmark := strings.ReplaceAll(hostileLabel, "\u2028", "") // which would end the name
+	benchmark := strings.ReplaceAll(hostileLabel, "\u2028", "") // it would end the name
 	results := file("results", strings.Repeat("commit: "+hostileLabel+"\nBenchmark"+benchmark+"-2 1 100 ns/op\n", 8))
-	more := file("more", strings.Repeat("Benchmark"+benchmark+"-2 1 110 ns/op\nBenchmarkMore"+benchmark+"-2 1 100 ns/op\n", 8))
+	more := file("more",
+		strings.Repeat("Benchmark"+benchmark+"-2 1 110 ns/op\nBenchmarkMore"+benchmark+"-2 1 100 ns/op\n", 8))
 
 	require.NoError(t, os.MkdirAll(filepath.Join(measured, "class"+hostileName), 0o755))
-	require.NoError(t, os.Rename(file("result", "cpu: "+hostileLabel+"\nBenchmarkPanel-2 1 100 ns/op\n"), filepath.Join(measured, "class"+hostileName, hostileName+".txt")))
+	require.NoError(t, os.Rename(file("result", "cpu: "+hostileLabel+"\nBenchmarkPanel-2 1 100 ns/op\n"),
+		filepath.Join(measured, "class"+hostileName, hostileName+".txt")))
 
 	t.Setenv("MQUINE_DATA", w.dir)
 	for _, test := range []struct {
 		status int
-		want   string // in what is printed
+		want   string // in the output
 		args   []string
 	}{
-		{exitOK, `\x1b]52;c;cm0gLXJmIH4=\x07\x08\x7f\u009b31m\u202e\u2066\u200b\u2028<script>`, []string{"data", "list"}},
+		{exitOK, `\x1b]52;c;cm0gLXJmIH4=\x07\x08\x7f\u009b31m\u202e\u2066\u200b\u2028<script>`,
+			[]string{"data", "list"}},
 		{exitOK, `\nINJECTED\r\t\x1b[2J`, []string{"data", "info", w.data}},
 		{exitFailed, "no data set", []string{"data", "info", "none" + hostileName}},
 		{exitFailed, "no public data set", []string{"data", "get", hostileName}},
 		{exitFailed, "", []string{"data", "get", "umls", "--from", w.path("none" + hostileName)}},
 		{exitFailed, "", []string{"data", "import", w.data, "--name", hostileName}},
 		{exitOK, `imported clan`, []string{"data", "import", w.data, "--name", "clan"}},
-		{exitOK, `wrote`, []string{"data", "make", "families", "--entities", "60", "--out", w.path("families" + hostileName)}},
-		{exitFailed, "exists already", []string{"data", "make", "families", "--entities", "60", "--out", w.data}},
+		{exitOK, `wrote`, []string{"data", "make", "families", "--entities", "60", "--out",
+			w.path("families" + hostileName)}},
+		{exitFailed, "already exists", []string{"data", "make", "families", "--entities", "60", "--out", w.data}},
 		{exitOK, `kept the graph`, []string{"demo", "--keep", w.path("demo" + hostileName)}},
-		{exitOK, `wrote`, []string{"init", "--model", "mquade", "--dim", "4", "--data", w.data, "--out", w.path("init" + hostileName), "--kind", "clustered"}},
-		{exitOK, `The best is trial`, []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "1", "--out", search}},
-		{exitOK, `The best is trial`, []string{"tune", "--resume", search, "--budget", "1h"}},
+		{exitOK, `wrote`, []string{"init", "--model", "mquade", "--dim", "4", "--data", w.data, "--out",
+			w.path("init" + hostileName), "--kind", "clustered"}},
+		{exitOK, `Best trial: `, []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "1",
+			"--out", search}},
+		{exitOK, `Best trial: `, []string{"tune", "--resume", search, "--budget", "1h"}},
 		{exitOK, "dim: 4", []string{"train", "--config", filepath.Join(search, "best.yaml"), "--print-config"}},
-		{exitFailed, "unknown option", []string{"tune", "--data", w.data, "--space", file("bad"+hostileName, "x\u202e: 1\n"), "--trials", "2"}},
-		{exitFailed, "control characters", []string{"train", "--data", w.data, "--config", file("worse"+hostileName, hostileLabel+": 1\n")}},
+		{exitFailed, "unknown option", []string{"tune", "--data", w.data, "--space",
+			file("bad"+hostileName, "x\u202e: 1\n"), "--trials", "2"}},
+		{exitFailed, "control characters", []string{"train", "--data", w.data, "--config",
+			file("worse"+hostileName, hostileLabel+": 1\n")}},
 		{exitFailed, "preset", []string{"train", "--data", w.data, "--preset", hostileName}},
-		{exitOK, `trained on \x1b]52`, []string{"import", "--from", "rotate", rotate, w.path("imported" + hostileName), "--vocab", vocabulary}},
+		{exitOK, `trained on \x1b]52`, []string{"import", "--from", "rotate", rotate,
+			w.path("imported" + hostileName), "--vocab", vocabulary}},
 		{exitFailed, `has no entities.dict`, []string{"import", "--from", "rotate", rotate, w.path("again")}},
-		{exitOK, `By relation`, append([]string{"eval", "--by", "relation,category,z-case", "--json", files("eval.json")}, subject...)},
-		{exitOK, `profile: `, append([]string{"eval", "--profile", "mem", "--profile-dir", w.path("profile" + hostileName)}, subject...)},
+		{exitOK, `By relation`, append([]string{"eval", "--by", "relation,category,z-case", "--json",
+			files("eval.json")}, subject...)},
+		{exitOK, `profile: `, append([]string{"eval", "--profile", "mem", "--profile-dir",
+			w.path("profile" + hostileName)}, subject...)},
 		{exitFailed, `lacks 1 entity of the data (new\x1b]52`, []string{"eval", "--model", w.model, "--data", lacking}},
 		{exitFailed, `\u202e`, []string{"eval", "--model", w.odd, "--data", w.data}},
-		{exitFailed, "there is no checkpoint", []string{"eval", "--model", w.path("none" + hostileName), "--data", w.data}},
-		{exitFailed, "cannot write", append([]string{"eval", "--json", w.path("none"+hostileName, "file")}, subject...)},
-		{exitOK, "base MRR", []string{"compare", w.model, w.other, "--data", w.data, "--by", "relation", "--json", files("compare.json")}},
-		{exitOK, "| base MRR |", []string{"compare", w.model, w.other, "--data", w.data, "--by", "relation", "--format", "md"}},
-		{exitOK, `\begin{tabular}`, []string{"compare", w.model, w.other, "--data", w.data, "--by", "relation", "--format", "latex"}},
-		{exitFailed, "there is no checkpoint", []string{"compare", w.model, w.path("none" + hostileName), "--data", w.data}},
+		{exitFailed, "there is no checkpoint", []string{"eval", "--model", w.path("none" + hostileName), "--data",
+			w.data}},
+		{exitFailed, "cannot write", append([]string{"eval", "--json", w.path("none"+hostileName, "file")},
+			subject...)},
+		{exitOK, "base MRR", []string{"compare", w.model, w.other, "--data", w.data, "--by", "relation", "--json",
+			files("compare.json")}},
+		{exitOK, "| base MRR |", []string{"compare", w.model, w.other, "--data", w.data, "--by", "relation",
+			"--format", "md"}},
+		{exitOK, `\begin{tabular}`, []string{"compare", w.model, w.other, "--data", w.data, "--by", "relation",
+			"--format", "latex"}},
+		{exitFailed, "there is no checkpoint", []string{"compare", w.model, w.path("none" + hostileName), "--data",
+			w.data}},
 		{exitOK, `, ?)`, append([]string{"predict", "--head", w.head, "--relation", w.relation}, subject...)},
-		{exitFailed, "knows no entity", append([]string{"predict", "--head", w.head + "x", "--relation", w.relation}, subject...)},
-		{exitFailed, "knows no relation", append([]string{"predict", "--in", queries}, subject...)},
-		{exitOK, "largest n_Z", []string{"z", "stats", "--data", w.data, "--relations", "--json", files("z.json"), "--plot", files("z.svg")}},
-		{exitOK, "n_Z = ", []string{"z", "show", "--data", w.data, "--head", w.head, "--relation", w.relation, "--tail", w.tail, "--json", files("show.json")}},
-		{exitFailed, "has no entity", []string{"z", "show", "--data", w.data, "--head", w.head + "x", "--relation", w.relation, "--tail", w.tail}},
-		{exitOK, "mquine eval takes the checkpoint", []string{"info", w.model, "--json", files("info.json")}},
+		{exitFailed, "the checkpoint has no entity", append([]string{"predict", "--head", w.head + "x", "--relation",
+			w.relation}, subject...)},
+		{exitFailed, "the checkpoint has no relation", append([]string{"predict", "--in", queries}, subject...)},
+		{exitOK, "largest n_Z", []string{"z", "stats", "--data", w.data, "--relations", "--json", files("z.json"),
+			"--plot", files("z.svg")}},
+		{exitOK, "n_Z = ", []string{"z", "show", "--data", w.data, "--head", w.head, "--relation", w.relation,
+			"--tail", w.tail, "--json", files("show.json")}},
+		{exitFailed, "has no entity", []string{"z", "show", "--data", w.data, "--head", w.head + "x", "--relation",
+			w.relation, "--tail", w.tail}},
+		{exitOK, "mquine eval accepts the checkpoint", []string{"info", w.model, "--json", files("info.json")}},
 		{exitFailed, "entity    F32    60×6", []string{"info", rotate}},
 		{exitFailed, "mquine eval refuses the checkpoint", []string{"info", w.odd}},
 		{exitFailed, `\nINJECTED\r\t\x1b[2J`, []string{"info", tensors}},
 		{exitFailed, "refuses", []string{"info", tensors, "--json", "-"}},
-		{exitOK, "is only in one of the two", []string{"bench", "compare", results, more}},
+		{exitOK, "has results on one side only", []string{"bench", "compare", results, more}},
 		{exitOK, "\\x1b]52", []string{"bench", "report", "--results", measured, "--out", "-"}},
 		{exitFailed, "there are no results", []string{"bench", "report", "--results", w.path("none" + hostileName)}},
 		{exitFailed, "cannot read results", []string{"bench", "compare", results, w.path("none" + hostileName)}},
@@ -243,7 +271,8 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// A training on hostile data is taken up again, from a state that claims an odd end as well.
+// TestHostileTraining trains on hostile data and resumes the run, also from a state with a hostile
+// reason for its end.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)
 	run := w.path("run" + hostileName)
@@ -269,7 +298,7 @@ func TestHostileTraining(t *testing.T) {
 
 	state := filepath.Join(run, "state.safetensors")
 	rewriteSafetensors(t, state, state, func(metadata map[string]string) {
-		metadata["format"] = "mquine-state/2" // which has no checksum
+		metadata["format"] = "mquine-state/2" // this format has no checksum
 		delete(metadata, "sha256")
 		metadata["finished"] = "stopped early" + hostileName
 	})
@@ -278,7 +307,7 @@ func TestHostileTraining(t *testing.T) {
 	harmless("train", "--resume", run, "--epochs", "3")
 }
 
-// TestRealLabels shows that no label of the real data sets changes.
+// TestRealLabels checks that Escape changes no label of the real data sets.
 func TestRealLabels(t *testing.T) {
 	parent := os.Getenv("MQUINE_DATA")
 	if parent == "" {
@@ -298,7 +327,7 @@ func TestRealLabels(t *testing.T) {
 	}
 }
 
-// TestExactForPrograms reads the labels themselves from what is written for programs to a pipe.
+// TestExactForPrograms checks that machine-readable output to a pipe has the exact labels.
 func TestExactForPrograms(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")

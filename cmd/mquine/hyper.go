@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// addHyper adds a flag for every hyper-parameter of a model. The function that it returns collects those
-// that were given.
+// addHyper adds a flag for every hyper-parameter of every model. The returned function collects the
+// values that the user gave.
 func addHyper(cmd *cobra.Command) func() map[string]float64 {
 	values := map[string]*float64{}
 	for _, h := range model.HyperParameters() {
@@ -28,7 +28,7 @@ func addHyper(cmd *cobra.Command) func() map[string]float64 {
 	}
 }
 
-// modelsWith names the models that have a hyper-parameter.
+// modelsWith returns the names of the models that have a hyper-parameter.
 func modelsWith(key string) (names []string) {
 	for _, s := range model.Specs() {
 		for _, h := range s.Hyper {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 
 	"github.com/spf13/cobra"
 )
@@ -18,24 +17,30 @@ func newImportCommand() *cobra.Command {
 	i := &importing{}
 	cmd := &cobra.Command{
 		Use:   "import --from TOOL DIR OUT",
-		Short: "Make a checkpoint of another tool's",
-		Long: `Make a checkpoint of another tool's, with the same numbers and so with the same ranks.
+		Short: "Convert a checkpoint of another tool",
+		Long: `Convert a checkpoint of another tool to mquine's format. The parameters and the
+ranks stay the same.
 
-  --from rotate  a folder that the RotatE repository wrote (config.json, entity_embedding.npy and
-                 relation_embedding.npy), with TransE, DistMult, ComplEx, RotatE or pRotatE. The
-                 labels are in entities.dict and relations.dict: in the folder, else in that of
-                 --vocab, else in the folder of the data that config.json names.
+--from: the tool that wrote the folder.
+  rotate  the RotatE repository: config.json, entity_embedding.npy and
+          relation_embedding.npy of TransE, DistMult, ComplEx, RotatE or pRotatE
 
-The other commands take such a folder as --model as it is; a checkpoint of one's own is one file
-with everything in it. Nothing in the folder is executed, and no pickle is read.`,
+The labels come from entities.dict and relations.dict. The command looks for
+them in the folder, then in the folder of --vocab, then in the data_path of
+config.json.
+
+The other commands read such a folder too, with --model. The converted
+checkpoint is self-contained: it holds the labels. The command does not execute
+anything in the folder and does not read pickles.`,
 		Example: `  mquine import --from rotate ./models/RotatE_FB15k-237 ./rotate
-  mquine import --from rotate ./models/TransE_wn18rr ./transe --vocab ./data/wn18rr`,
+  mquine import --from rotate ./TransE_wn18rr ./transe --vocab ./data/wn18rr`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) < 2:
-				return errors.New("give the folder to read and the folder to write, as in: mquine import --from rotate DIR OUT")
+				return errors.New("give the folder to read and the folder to write, as in: " +
+					"mquine import --from rotate DIR OUT")
 			case len(args) > 2:
-				return fmt.Errorf("unexpected argument %q: the command takes the folder to read and the folder to write", args[2])
+				return fmt.Errorf("unexpected argument %q: the command accepts two folders", args[2])
 			}
 			return nil
 		},
@@ -56,14 +61,14 @@ with everything in it. Nothing in the folder is executed, and no pickle is read.
 	return cmd
 }
 
-// importing makes a checkpoint of another tool's.
+// importing converts a checkpoint, as the flags of import say.
 type importing struct {
 	from, vocabulary string
 }
 
 func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) error {
-	if _, err := os.Lstat(out); err == nil {
-		return fmt.Errorf("%s exists already: remove it or choose another folder", out)
+	if err := checkNew(out); err != nil {
+		return err
 	}
 	c, err := openCheckpoint(ctx, dir, i.vocabulary)
 	if err != nil {
@@ -71,7 +76,7 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 	}
 	defer c.Close()
 	if c.Format != i.from {
-		return fmt.Errorf("%s is no folder of the RotatE repository but a checkpoint %s already", dir, c.Format)
+		return fmt.Errorf("%s is already a checkpoint in the format %s: use it directly", dir, c.Format)
 	}
 	writeVocabularyNote(log, c)
 	metadata := maps.Clone(c.Metadata)
@@ -91,7 +96,8 @@ func (i *importing) run(ctx context.Context, log io.Writer, dir, out string) err
 
 // addVocabulary adds the flag --vocab.
 func addVocabulary(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "vocab", "", "`folder` with entities.dict and relations.dict, for another tool's checkpoint without them")
+	cmd.Flags().StringVar(dir, "vocab", "",
+		"read entities.dict and relations.dict from this `folder`, for a RotatE checkpoint without them")
 	must(cmd.MarkFlagDirname("vocab"))
 	markInput(cmd, "vocab")
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// writeRotate writes a folder of the RotatE repository with random numbers for the workplace's data,
-// and returns it and the folder with its vocabularies.
-func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, doubleRelation bool) (dir, vocabulary string) {
+// writeRotate writes a checkpoint folder of the RotatE repository with random parameters for the
+// data of the workplace. It returns the folder and the folder with the vocabularies.
+func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, doubleRelation bool) (dir,
+	vocabulary string) {
 	t.Helper()
 	g, err := kg.Open(t.Context(), w.data)
 	require.NoError(t, err)
@@ -28,7 +29,8 @@ func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, 
 	require.NoError(t, kg.WriteVocabulary(filepath.Join(vocabulary, "entities.dict"), g.Entities))
 	require.NoError(t, kg.WriteVocabulary(filepath.Join(vocabulary, "relations.dict"), g.Relations))
 	options, err := json.Marshal(map[string]any{
-		"model": model, "hidden_dim": d, "gamma": 9.0, "double_entity_embedding": doubleEntity, "double_relation_embedding": doubleRelation,
+		"model": model, "hidden_dim": d, "gamma": 9.0,
+		"double_entity_embedding": doubleEntity, "double_relation_embedding": doubleRelation,
 		"nentity": g.Entities.Len(), "nrelation": g.Relations.Len(), "data_path": "no/such/families", "regions": nil,
 	})
 	require.NoError(t, err)
@@ -51,19 +53,21 @@ func (w workplace) writeRotate(t *testing.T, model string, d int, doubleEntity, 
 	return dir, vocabulary
 }
 
-// An imported checkpoint gives the same integers as the folder that it came from.
+// An imported checkpoint gives the same ranks as the original folder.
 func TestImport(t *testing.T) {
 	w := newWorkplace(t)
 	for model, c := range map[string]struct {
 		name                         string
 		doubleEntity, doubleRelation bool
 	}{
-		"TransE": {"transe-l1", false, false}, "DistMult": {"distmult", false, false}, "ComplEx": {"complex", true, true},
+		"TransE": {"transe-l1", false, false}, "DistMult": {"distmult", false, false}, "ComplEx": {"complex", true,
+			true},
 		"RotatE": {"rotate", true, false}, "pRotatE": {"protate", false, false},
 	} {
 		dir, vocabulary := w.writeRotate(t, model, 6, c.doubleEntity, c.doubleRelation)
 		out := w.path(model, "imported")
-		mquine(t, "import", "--from", "rotate", dir, out).requireSentence(t, exitFailed, "has no entities.dict and relations.dict")
+		mquine(t, "import", "--from", "rotate", dir, out).requireSentence(t, exitFailed,
+			"has no entities.dict and relations.dict")
 		o := succeed(t, "import", "--from", "rotate", dir, out, "--vocab", vocabulary)
 		assert.Empty(t, o.stdout)
 		assert.Contains(t, o.stderr, "wrote "+out+": "+c.name+", d = 6, 60 entities, 17 relations, trained on families")
@@ -74,11 +78,13 @@ func TestImport(t *testing.T) {
 			succeed(t, append([]string{"eval", "--data", w.data, "--ranks", file}, args...)...)
 			return string(must1(os.ReadFile(file)))
 		}
-		assert.Equal(t, ranks("folder.tsv", "--model", dir, "--vocab", vocabulary), ranks("imported.tsv", "--model", out))
+		assert.Equal(t, ranks("folder.tsv", "--model", dir, "--vocab", vocabulary),
+			ranks("imported.tsv", "--model", out))
 		head := must1(kg.ReadVocabulary(t.Context(), filepath.Join(out, "entities.tsv"))).Label(0)
 		relation := must1(kg.ReadVocabulary(t.Context(), filepath.Join(out, "relations.tsv"))).Label(0)
 		predictions := func(args ...string) string {
-			return succeed(t, append([]string{"predict", "--data", w.data, "--relation", relation, "--head", head}, args...)...).stdout
+			return succeed(t, append([]string{"predict", "--data", w.data, "--relation", relation, "--head", head},
+				args...)...).stdout
 		}
 		assert.Equal(t, predictions("--model", dir, "--vocab", vocabulary), predictions("--model", out))
 
@@ -98,18 +104,24 @@ func TestImport(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("out")
-	mquine(t, "import", "--from", "rotate", w.model, out).requireSentence(t, exitFailed, "is no folder of the RotatE repository but a checkpoint mquine/1 already")
-	mquine(t, "import", "--from", "rotate", w.data, out).requireSentence(t, exitFailed, "it has no model.safetensors and no entity_embedding.npy")
+	mquine(t, "import", "--from", "rotate", w.model, out).requireSentence(t, exitFailed,
+		"is already a checkpoint in the format mquine/1: use it directly")
+	mquine(t, "import", "--from", "rotate", w.data, out).requireSentence(t, exitFailed,
+		"it has no model.safetensors and no entity_embedding.npy")
 	mquine(t, "import", "--from", "rotate", w.path("absent"), out).requireSentence(t, exitFailed, "no such folder")
-	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "exists already")
-	mquine(t, "import", "--from", "libkge", w.model, out).requireSentence(t, exitUsage, `--from "libkge": must be rotate`)
+	mquine(t, "import", "--from", "rotate", w.model, w.data).requireSentence(t, exitFailed, "already exists")
+	mquine(t, "import", "--from", "libkge", w.model, out).requireSentence(t, exitUsage,
+		`--from "libkge": must be rotate`)
 	mquine(t, "import", w.model, out).requireSentence(t, exitUsage, "--from is missing")
-	mquine(t, "import", "--from", "rotate", w.model).requireSentence(t, exitUsage, "give the folder to read and the folder to write")
-	mquine(t, "import", "--from", "rotate", w.model, out, "more").requireSentence(t, exitUsage, `unexpected argument "more"`)
+	mquine(t, "import", "--from", "rotate", w.model).requireSentence(t, exitUsage,
+		"give the folder to read and the folder to write")
+	mquine(t, "import", "--from", "rotate", w.model, out, "more").requireSentence(t, exitUsage,
+		`unexpected argument "more"`)
 	assert.NoFileExists(t, out)
 }
 
-// A folder has no modulus of pRotatE: scores are printed without it, and the user is told.
+// A folder of the RotatE repository lacks the modulus of pRotatE. Scores leave it out, and a note
+// says so.
 func TestPredictWithoutModulus(t *testing.T) {
 	w := newWorkplace(t)
 	dir, vocabulary := w.writeRotate(t, "pRotatE", 3, false, false)
@@ -120,7 +132,7 @@ func TestPredictWithoutModulus(t *testing.T) {
 	o := succeed(t, "predict", "--model", dir, "--vocab", vocabulary, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0))
 	assert.Contains(t, o.stderr, "note: the checkpoint lacks the modulus of pRotatE")
-	assert.Contains(t, o.stderr, "note: the labels of "+dir+" are those in "+vocabulary+"\n")
+	assert.Contains(t, o.stderr, "note: the labels of "+dir+" come from "+vocabulary+"\n")
 	assert.NotContains(t, mquine(t, "predict", "--model", w.model, "--data", w.data,
 		"--head", entities.Label(0), "--relation", relations.Label(0)).stderr, "modulus")
 }

@@ -24,23 +24,25 @@ func newInfoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info [CKPT]",
 		Short: "Describe the machine, or a checkpoint",
-		Long: `Describe the machine, or the checkpoint in a folder.
+		Long: `Describe the machine, or a checkpoint.
 
-Of the machine: the processor, its caches and features, the instruction set and the features that
-the kernels use, and the measured rate of fused multiply-adds of every instruction set, on one
-thread and on all. That rate is the ceiling of a ranking; mquine eval --peak tells how near one is.
+Without an argument, the command shows the processor with its caches and
+features, the instruction set and the features that the kernels use, and the
+GPUs. It also measures the rate of fused multiply-adds (FMA) of each instruction
+set, on one thread and on all threads. "mquine eval --peak" relates a ranking to
+this rate.
 
-Of a checkpoint: its model, its tensors with their shapes and the Euclidean norms of their rows,
-whether any value is NaN or infinite, whether mquine eval takes it, and which folder its labels
-come from. A damaged checkpoint is described as far as it can be read; if mquine eval refuses it,
-the exit status is 1. Long metadata values are shortened and shown with their length; --json has
-them whole.`,
+For a checkpoint, the command shows the metadata, the folder of the labels, and
+the tensors with their shapes, NaN and infinite values, and the Euclidean norms
+of their rows. It describes a damaged checkpoint as far as possible. If "mquine
+eval" refuses the checkpoint, the exit status is 1. Long metadata values are
+shortened, but not in --json.`,
 		Example: `  mquine info
   mquine info ./checkpoint
   mquine info --json machine.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return fmt.Errorf("unexpected argument %q: the command takes one checkpoint", args[1])
+				return fmt.Errorf("unexpected argument %q: the command accepts one checkpoint", args[1])
 			}
 			return nil
 		},
@@ -77,29 +79,32 @@ them whole.`,
 	return cmd
 }
 
-// machineInfo is the result of `mquine info` for machines.
+// machineInfo is the JSON result of `mquine info`.
 type machineInfo struct {
 	Schema  string `json:"schema"`
 	Machine string `json:"machine"`
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
-	// Cores are the physical ones, 0 where they are not known; Threads is what rankings use.
+	// Cores is the number of physical cores, or 0 if it is unknown. Threads is the default of
+	// --threads.
 	Cores   int `json:"cores,omitempty"`
 	Threads int `json:"threads"`
-	// Caches are in bytes, each for one core or for those that share it.
-	Caches   cacheInfo `json:"caches"`
-	Features []string  `json:"features"`
-	// Tier is the instruction set in force, and UsedFeatures are those that the kernels use.
+	// Caches has the size of each cache in bytes. Several cores may share a cache.
+	Caches cacheInfo `json:"caches"`
+	// Features lists all features of the processor.
+	Features []string `json:"features"`
+	// Tier is the instruction set that the kernels use, and UsedFeatures lists the features that
+	// they use.
 	Tier         string     `json:"tier"`
 	TierReason   string     `json:"tier_reason"`
 	UsedFeatures []string   `json:"used_features"`
 	Tiers        []tierInfo `json:"tiers"`
-	// GPUs are all that the NVIDIA driver finds; NoGPU says why it finds none.
+	// GPUs lists the GPUs that the NVIDIA driver finds. NoGPU says why there are none.
 	GPUs  []gpuInfo `json:"gpus"`
 	NoGPU string    `json:"no_gpu,omitempty"`
 }
 
-// cacheInfo has 0 for what is not known.
+// cacheInfo holds the sizes of the caches in bytes, 0 if unknown.
 type cacheInfo struct {
 	L1I int `json:"l1i_bytes"`
 	L1D int `json:"l1d_bytes"`
@@ -107,14 +112,15 @@ type cacheInfo struct {
 	L3  int `json:"l3_bytes"`
 }
 
-// tierInfo has the measured rates of fused multiply-adds in 10⁹ operations a second.
+// tierInfo holds the measured rates of fused multiply-adds in GFLOP/s, on one thread and on all.
 type tierInfo struct {
 	Tier         string  `json:"tier"`
 	FMAGFLOPS1   float64 `json:"fma_gflops_1"`
 	FMAGFLOPSAll float64 `json:"fma_gflops_all"`
 }
 
-// describeMachine measures for some tenths of a second at a time, between which it can be stopped.
+// describeMachine describes the machine. It checks ctx between measurements, each of which takes
+// peakTime.
 func describeMachine(ctx context.Context) (*machineInfo, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -143,7 +149,7 @@ func describeMachine(ctx context.Context) (*machineInfo, error) {
 	return info, nil
 }
 
-// machine names the processor.
+// machine returns the name of the processor.
 func machine() string {
 	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
 		return name
@@ -151,15 +157,15 @@ func machine() string {
 	return "unknown " + runtime.GOARCH + " processor"
 }
 
-// tierReason says why the tier is in force.
+// tierReason says why the kernels use the tier.
 func tierReason(t kernel.Tier) string {
 	if limit := os.Getenv(kernel.TierEnv); limit == t.String() {
-		return fmt.Sprintf("%s=%s allows no other above it", kernel.TierEnv, limit)
+		return fmt.Sprintf("the best that %s=%s allows", kernel.TierEnv, limit)
 	}
 	if set := kernel.Restrictions(); set != "" {
 		return "the best that " + set + " allows"
 	}
-	return "the best that this machine and build have"
+	return "the best available"
 }
 
 func (m *machineInfo) print(w *bytes.Buffer) {
@@ -171,14 +177,15 @@ func (m *machineInfo) print(w *bytes.Buffer) {
 	}
 	t.AppendRow(table.Row{"threads", cores})
 	t.AppendRow(table.Row{"caches", m.Caches.String()})
-	t.AppendRow(table.Row{"features", strings.Join(vectorFeatures(m.Features), " ")})
-	t.AppendRow(table.Row{"in force", m.Tier + ": " + m.TierReason})
-	t.AppendRow(table.Row{"kernels use", cmp.Or(strings.Join(m.UsedFeatures, " "), "no extensions")})
+	t.AppendRow(table.Row{"vector features", strings.Join(vectorFeatures(m.Features), " ")})
+	t.AppendRow(table.Row{"instruction set", m.Tier + " (" + m.TierReason + ")"})
+	t.AppendRow(table.Row{"used features", cmp.Or(strings.Join(m.UsedFeatures, " "), "none")})
 	if m.NoGPU != "" {
 		t.AppendRow(table.Row{"GPUs", "none: " + m.NoGPU})
 	}
 	for _, g := range m.GPUs {
-		text := fmt.Sprintf("%s, compute capability %s, %s, driver for CUDA %s", g.Name, g.Capability, humanize.IBytes(uint64(g.Memory)), g.Driver)
+		text := fmt.Sprintf("%s, compute capability %s, %s, driver for CUDA %s",
+			g.Name, g.Capability, humanize.IBytes(uint64(g.Memory)), g.Driver)
 		if g.Unusable != "" {
 			text += "; not used: " + g.Unusable
 		}
@@ -205,12 +212,12 @@ func (c cacheInfo) String() string {
 		}
 	}
 	if len(known) == 0 {
-		return "not known"
+		return "unknown"
 	}
 	return strings.Join(known, ", ")
 }
 
-// vectorFeatures picks the features that matter to the kernels, present and to come.
+// vectorFeatures returns the features of vector and matrix units.
 func vectorFeatures(all []string) []string {
 	var picked []string
 	for _, f := range all {
@@ -222,7 +229,7 @@ func vectorFeatures(all []string) []string {
 		}
 	}
 	if len(picked) == 0 {
-		return []string{"none that the kernels use"}
+		return []string{"none"}
 	}
 	return picked
 }

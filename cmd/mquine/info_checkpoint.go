@@ -17,20 +17,20 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// checkpointInfo is the result of `mquine info CKPT` for machines.
+// checkpointInfo is the JSON result of `mquine info CKPT`.
 type checkpointInfo struct {
 	Schema string `json:"schema"`
 	*checkpoint.Inspection
-	// VocabularyDir is the folder that the labels come from, if the checkpoint can be evaluated.
+	// VocabularyDir is the folder with the labels, if the checkpoint can be evaluated.
 	VocabularyDir string `json:"vocabulary_dir,omitempty"`
-	// Problem says why the checkpoint cannot be evaluated; empty if it can.
+	// Problem says why the checkpoint cannot be evaluated. It is empty if it can.
 	Problem string `json:"problem,omitempty"`
 }
 
 func describeCheckpoint(ctx context.Context, dir string) (*checkpointInfo, error) {
 	inspection, err := checkpoint.Inspect(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, explainRun(ctx, dir, err)
 	}
 	info := &checkpointInfo{Schema: "mquine.checkpoint-info/1", Inspection: inspection}
 	if c, err := checkpoint.Open(ctx, dir); ctx.Err() != nil {
@@ -61,9 +61,10 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
-	// The columns are of finite values, the norms of finite rows.
+	// Minimum, maximum and rms are over finite values, and the norms are over finite rows.
 	t = text.NewTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
-	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median", "max"})
+	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median",
+		"max"})
 	for _, tensor := range c.Tensors {
 		name, more := beginning(tensor.Name)
 		row := table.Row{name + more, tensor.DType, shapeText(tensor.Shape)}
@@ -77,14 +78,13 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 	if c.Problem == "" {
-		fmt.Fprintln(w, "All values are finite, and mquine eval takes the checkpoint.")
+		fmt.Fprintln(w, "All values are finite, and mquine eval accepts the checkpoint.")
 	} else {
 		printLine(w, "mquine eval refuses the checkpoint: %s", c.Problem)
 	}
 }
 
-// beginning returns the first few hundred bytes of a text of a file, and what to write after them to
-// tell that there is more.
+// beginning returns the first few hundred bytes of s and, if s is longer, a remark with its length.
 func beginning(s string) (start, more string) {
 	const most = 500
 	if len(s) <= most {
@@ -94,7 +94,7 @@ func beginning(s string) (start, more string) {
 	for !utf8.RuneStart(s[n]) { // a header is valid UTF-8
 		n--
 	}
-	return s[:n], fmt.Sprintf(" and more, %s bytes in all", text.Comma(len(s)))
+	return s[:n], fmt.Sprintf(" … (%s bytes in total)", text.Comma(len(s)))
 }
 
 func shapeText(shape []int) string {

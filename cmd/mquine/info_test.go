@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// Metadata of megabytes are cut for people and whole for machines.
+// Long metadata values are shortened in the table and complete in the JSON.
 func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 	w := newWorkplace(t)
 	path := filepath.Join(w.model, "model.safetensors")
@@ -27,18 +27,19 @@ func TestInfoCheckpointWithLongMetadata(t *testing.T) {
 	metadata := maps.Clone(file.Metadata())
 	var tensors []safetensors.Float32
 	for _, tensor := range file.Tensors() {
-		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape, Values: slices.Clone(must1(file.Float32(tensor.Name)))})
+		tensors = append(tensors, safetensors.Float32{Name: tensor.Name, Shape: tensor.Shape,
+			Values: slices.Clone(must1(file.Float32(tensor.Name)))})
 	}
 	require.NoError(t, file.Close())
-	long := strings.Repeat("é", 4<<20) // whose 500 bytes end between two characters
+	long := strings.Repeat("é", 4<<20) // byte 500 is between two characters
 	metadata["note"], metadata["x"+long[:1000]] = "a"+long, "short"
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 
 	report := w.path("info.json")
 	o := succeed(t, "info", w.model, "--json", report)
 	assert.Less(t, len(o.stdout), 10_000)
-	assert.Regexp(t, `(?m)^note +"aé{249}" and more, 8,388,609 bytes in all$`, o.stdout)
-	assert.Regexp(t, `(?m)^xé{249} and more, 1,001 bytes in all +"short"$`, o.stdout)
+	assert.Regexp(t, `(?m)^note +"aé{249}" … \(8,388,609 bytes in total\)$`, o.stdout)
+	assert.Regexp(t, `(?m)^xé{249} … \(1,001 bytes in total\) +"short"$`, o.stdout)
 	assert.Regexp(t, `(?m)^vocabularies +in `+regexp.QuoteMeta(w.model)+`$`, o.stdout)
 	var info struct {
 		Metadata      map[string]string `json:"metadata"`
@@ -94,7 +95,7 @@ func TestInfoMachine(t *testing.T) {
 func TestInfoCheckpoint(t *testing.T) {
 	w := newWorkplace(t)
 	o := succeed(t, "info", w.model)
-	assert.Contains(t, o.stdout, "mquine eval takes the checkpoint")
+	assert.Contains(t, o.stdout, "mquine eval accepts the checkpoint")
 	assert.Regexp(t, `(?m)^model +"mquine"$`, o.stdout)
 	assert.Regexp(t, `(?m)^relation\.cross +F32 +17×6×6 +0 +0 `, o.stdout)
 
@@ -105,7 +106,7 @@ func TestInfoCheckpoint(t *testing.T) {
 	assert.Regexp(t, `(?m)^relation\.tail +F32 +17×6×6 +1 +0 `, o.stdout)
 	assert.Contains(t, o.stdout, "mquine eval refuses the checkpoint: ")
 
-	// The parameters tell their part even if they are all there is.
+	// info describes the parameters even if all other files are missing.
 	require.NoError(t, os.Remove(filepath.Join(broken, "entities.tsv")))
 	path := w.path("info.json")
 	o = mquine(t, "info", broken, "--json", path)

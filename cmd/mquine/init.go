@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -31,23 +30,23 @@ func newInitCommand() *cobra.Command {
 	i := &initialisation{kind: randomKind}
 	cmd := &cobra.Command{
 		Use:   "init --model NAME --dim D --data NAME --out CKPT",
-		Short: "Make a checkpoint to start from, or to measure speed with",
+		Short: "Make an untrained or a synthetic checkpoint",
 		Long: `Make a checkpoint with the entities and relations of a data set.
 
-  --kind random     the parameters with which training begins
-  --kind clustered  for measurements of speed: ranks true answers about as a trained checkpoint
-                    does, well but with many close candidates. Entities lie in groups, fitted to
-                    the triples of all splits, the test split included: its metrics say nothing
-                    about the model.
+--kind: the parameters of the checkpoint.
+  random     initial parameters, as in training
+  clustered  synthetic parameters with the score distribution of a trained
+             model, for benchmarks. They are fitted to all splits, including
+             test, so their metrics say nothing about the model
 
-The same seed makes the same random checkpoint on every machine, and the same clustered one on
-machines of one tier (see mquine info), for any number of threads.
+The same seed gives the same checkpoint for any number of threads: a random one
+on every machine, a clustered one on machines with the same instruction set (see
+"mquine info").
 
-A clustered checkpoint is ranked on the test split when it is made, and the command prints the
-median rank (both sides, filter all, realistic ties) and how many pairs of a true answer and a
-candidate float32 and float64 left undecided.`,
+For a clustered checkpoint, the command also ranks the test split and prints the
+median rank and the number of pairs that float32 and float64 left undecided.`,
 		Example: `  mquine init --model mquine --dim 38 --data fb15k-237 --out ./start
-  mquine init --model mquine --dim 18 --data ./yago-shape --out ./fast --kind clustered`,
+  mquine init --model rotate --dim 500 --data umls --out ./fast --kind clustered`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return i.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -55,22 +54,22 @@ candidate float32 and float64 left undecided.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	addChoice(cmd, &i.model, "model", "`model`: "+strings.Join(model.Names(), ", "), model.Names()...)
+	addChoice(cmd, &i.model, "model", "`name` of the model: "+strings.Join(model.Names(), ", "), model.Names()...)
 	markRequired(cmd, "model")
-	flags.Var(positive{n: &i.dim}, "dim", "`dimension` d of the model; for complex and rotate, of complex numbers")
+	flags.Var(positive{n: &i.dim}, "dim", "embedding `dimension` d (complex numbers for complex and rotate)")
 	markRequired(cmd, "dim")
 	i.hyper = addHyper(cmd)
 	addData(cmd, &i.data)
-	flags.StringVar(&i.out, "out", "", "`folder` to write, which must not exist")
+	flags.StringVar(&i.out, "out", "", "new `folder` for the checkpoint")
 	markRequired(cmd, "out")
 	must(cmd.MarkFlagDirname("out"))
-	flags.Uint64Var(&i.seed, "seed", 1, "`seed` of the random choices")
+	flags.Uint64Var(&i.seed, "seed", 1, "random `seed`")
 	addChoice(cmd, &i.kind, "kind", "`kind` of checkpoint: random or clustered", randomKind, clusteredKind)
 	i.compute.add(cmd)
 	return cmd
 }
 
-// initialisation makes a checkpoint for a data set.
+// initialisation makes a checkpoint, as the flags of init say.
 type initialisation struct {
 	compute
 	model, data, out, kind string
@@ -80,8 +79,8 @@ type initialisation struct {
 }
 
 func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
-	if _, err := os.Lstat(i.out); err == nil {
-		return fmt.Errorf("%s exists already: remove it or choose another folder", i.out)
+	if err := checkNew(i.out); err != nil {
+		return err
 	}
 	backend, err := i.compute.resolve()
 	if err != nil {
@@ -92,7 +91,7 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	var test []kg.Triple
-	if i.kind == clusteredKind { // which is going to be ranked
+	if i.kind == clusteredKind { // run ranks the test split below
 		if test, err = triplesToRank(g, kg.Test, rank.All); err != nil {
 			return err
 		}
@@ -118,10 +117,11 @@ func (i *initialisation) run(ctx context.Context, out, log io.Writer) error {
 	if i.kind != clusteredKind {
 		return nil
 	}
-	fmt.Fprintln(log, "note: it is fitted to all splits, test included: use it to measure speed, never to judge a model")
+	fmt.Fprintln(log, "note: the checkpoint is fitted to all splits, including test: use it for benchmarks only")
 	return i.rank(ctx, out, log, m, g, test, options)
 }
 
+// make returns the model.
 func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b *kernel.Backend) (model.Model, error) {
 	c := model.Config{
 		Model: i.model, Dim: i.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len(), Hyper: i.hyper(),
@@ -135,7 +135,7 @@ func (i *initialisation) make(ctx context.Context, log io.Writer, g *kg.Graph, b
 	return clustered.New(ctx, c, g, i.seed, train.Machine{Backend: b, Threads: i.threads, Progress: meter.fitting()})
 }
 
-// rank prints what ranking the checkpoint on the test split is like.
+// rank ranks the test split and prints the median rank and the undecided pairs.
 func (i *initialisation) rank(
 	ctx context.Context, out, log io.Writer, m model.Model, g *kg.Graph, test []kg.Triple, o rank.Options,
 ) error {
@@ -149,7 +149,7 @@ func (i *initialisation) rank(
 	result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 	left := ranking.Stats.Rescored
 	_, err = fmt.Fprintf(out, `median rank  %s of %s candidates (test split, both sides, filter all, realistic ties)
-undecided    %s pairs after the %s screen, %s after float64, of %s queries
+undecided    %s pairs after %s, %s after float64 (%s queries)
 `, strconv.FormatFloat(float64(result.Median), 'f', -1, 64), text.Comma(m.Config().Entities),
 		text.Comma(left.Float64), ranking.Stats.Screen, text.Comma(left.Reference), text.Comma(ranking.Stats.Queries))
 	return err

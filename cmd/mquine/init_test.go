@@ -32,9 +32,12 @@ func TestInit(t *testing.T) {
 				if kind == "random" {
 					assert.Empty(t, o.stdout)
 				} else {
-					assert.Regexp(t, `median rank +[\d.]+ of 60 candidates \(test split, both sides, filter all, realistic ties\)`, o.stdout)
-					assert.Regexp(t, `undecided +\d+ pairs after the (float32|int8|int16) screen, \d+ after float64, of 80 queries`, o.stdout)
-					assert.Contains(t, o.stderr, "fitted to all splits, test included")
+					assert.Regexp(t,
+						`median rank +[\d.]+ of 60 candidates `+
+							`\(test split, both sides, filter all, realistic ties\)`, o.stdout)
+					assert.Regexp(t,
+						`undecided +\d+ pairs after (float32|int8|int16), \d+ after float64 \(80 queries\)`, o.stdout)
+					assert.Contains(t, o.stderr, "fitted to all splits, including test")
 				}
 				return out
 			}
@@ -46,7 +49,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// Every model can be made, and what it is made with is in the checkpoint.
+// init makes every model, and stores its hyper-parameters in the checkpoint.
 func TestInitEveryModel(t *testing.T) {
 	w := newWorkplace(t)
 	for _, name := range model.Names() {
@@ -64,11 +67,12 @@ func TestInitEveryModel(t *testing.T) {
 	}
 }
 
-// Hyper-parameters are flags, refused for models that lack them.
+// Hyper-parameters are flags. A model that lacks one refuses its flag.
 func TestInitHyperParameters(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("rotate")
-	succeed(t, "init", "--model", "rotate", "--dim", "4", "--data", w.data, "--out", out, "--gamma", "6", "--embedding-range", "0.5")
+	succeed(t, "init", "--model", "rotate", "--dim", "4", "--data", w.data, "--out", out, "--gamma", "6",
+		"--embedding-range", "0.5")
 	c, err := checkpoint.Open(t.Context(), out)
 	require.NoError(t, err)
 	defer c.Close()
@@ -84,7 +88,7 @@ func TestInitHyperParameters(t *testing.T) {
 	}
 }
 
-// TestInitMedian compares the median that init prints with that of eval.
+// TestInitMedian compares the medians of init and eval.
 func TestInitMedian(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("again")
@@ -94,7 +98,8 @@ func TestInitMedian(t *testing.T) {
 	succeed(t, "eval", "--model", out, "--data", w.data, "--json", report)
 	text := string(must1(os.ReadFile(report)))
 	median := strings.Fields(o.stdout)[2]
-	assert.Regexp(t, `(?s)"side": "both",\s+"filter": "all",\s+"ties": "realistic",.{0,300}?"median": `+median+`,`, text)
+	assert.Regexp(t, `(?s)"side": "both",\s+"filter": "all",\s+"ties": "realistic",.{0,300}?"median": `+median+`,`,
+		text)
 }
 
 func TestInitRefuses(t *testing.T) {
@@ -103,18 +108,20 @@ func TestInitRefuses(t *testing.T) {
 		return mquine(t, "init", "--model", "mquine", "--dim", dim, "--data", data, "--out", out, "--kind", kind)
 	}
 	before := parameters(t, w.model)
-	init(w.data, w.model, "4", "random").requireSentence(t, exitFailed, w.model+" exists already: remove it or choose another folder")
+	init(w.data, w.model, "4", "random").requireSentence(t, exitFailed,
+		w.model+" already exists: remove it or choose another folder")
 	assert.Equal(t, before, parameters(t, w.model))
 	init("no-such-set", w.path("out"), "4", "random").requireSentence(t, exitFailed, `no data set "no-such-set"`)
 	init(w.data, w.path("out"), "100000", "random").requireSentence(t, exitFailed, "dimension 100000")
 	untested := copyFolder(t, w.data, without("test.txt"))
 	init(untested, w.path("out"), "4", "clustered").requireSentence(t, exitFailed, "has no test split")
-	init(w.data, filepath.Join(w.data, "test.txt", "out"), "4", "random").requireSentence(t, exitFailed, "not a directory")
+	init(w.data, filepath.Join(w.data, "test.txt", "out"), "4", "random").requireSentence(t, exitFailed,
+		"not a directory")
 	requireFiles(t, w.dir, "families", "checkpoint")
 	require.Zero(t, init(untested, w.path("out"), "4", "random").status, "a random one needs no test split")
 }
 
-// TestInitWithoutTriples asks for a checkpoint of nothing.
+// TestInitWithoutTriples uses an empty data set.
 func TestInitWithoutTriples(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "train.txt"), nil, 0o644))

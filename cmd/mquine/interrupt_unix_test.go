@@ -40,7 +40,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, text string, signal os.Signal) outco
 	require.NoError(t, cmd.Process.Signal(signal))
 	rest, err := io.ReadAll(stderr)
 	require.NoError(t, err)
-	_ = cmd.Wait() // the status is what is looked at
+	_ = cmd.Wait() // the test checks the status
 	assert.Less(t, time.Since(sent), within)
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), string(rest)}
 }
@@ -62,23 +62,27 @@ func TestInterrupt(t *testing.T) {
 	})
 	t.Run("profile", func(t *testing.T) {
 		profiles := t.TempDir()
-		cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic", "--profile", "cpu", "--profile-dir", profiles)
+		cmd := command(t, "eval", "--model", model, "--data", data, "--backend", "generic", "--profile", "cpu",
+			"--profile-dir", profiles)
 		o := interrupt(t, cmd, "candidate features", os.Interrupt)
 		path := filepath.Join(profiles, "cpu.pprof")
-		assert.Equal(t, outcome{exitInterrupted, "", "profile: go tool pprof " + path + "\nmquine eval: interrupted\n"}, o)
+		assert.Equal(t, outcome{exitInterrupted, "", "profile: go tool pprof " + path +
+			"\nmquine eval: interrupted\n"}, o)
 		requireFiles(t, profiles, "cpu.pprof")
 		assert.Regexp(t, `(?s)command: .*mquine eval.*phase: .*(data|features|kernel)`, pprofTags(t, path))
 	})
 	t.Run("init", func(t *testing.T) {
 		out := filepath.Join(dir, "other")
-		cmd := command(t, "init", "--model", "mquine", "--dim", "48", "--data", data, "--out", out, "--kind", "clustered", "--backend", "generic")
+		cmd := command(t, "init", "--model", "mquine", "--dim", "48", "--data", data, "--out", out, "--kind",
+			"clustered", "--backend", "generic")
 		o := interrupt(t, cmd, "fitting", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
 		requireFiles(t, dir, "zipf", "checkpoint")
 	})
 	t.Run("random init", func(t *testing.T) {
-		// 400 MB, which take seconds to draw and to write.
-		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out", filepath.Join(dir, "other")}
+		// 400 MB take seconds to draw and to write.
+		init := []string{"init", "--model", "mquine", "--dim", "128", "--data", data, "--out",
+			filepath.Join(dir, "other")}
 		o := interrupt(t, command(t, init...), "", os.Interrupt)
 		assert.Equal(t, outcome{exitInterrupted, "", "mquine init: interrupted\n"}, o)
 		requireFiles(t, dir, "zipf", "checkpoint")
@@ -93,7 +97,7 @@ func TestInterrupt(t *testing.T) {
 		}, 5*time.Minute, time.Millisecond)
 		sent := time.Now()
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
-		_ = cmd.Wait() // the status is what is looked at
+		_ = cmd.Wait() // the test checks the status
 		assert.Less(t, time.Since(sent), within)
 		assert.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
 		assert.Equal(t, "mquine init: interrupted\n", stderr.String())

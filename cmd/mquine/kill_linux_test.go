@@ -17,24 +17,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longKills is the environment variable with the number of kills of a long test; 50 by default.
+// longKills names the environment variable with the number of kills. The default is 50.
 const longKills = "MQUINE_KILLS"
 
 // victim is a command that is killed and then run to its end.
 type victim struct {
 	name string
-	args []string // makes everything in the working folder
-	// folder, if not empty, is made in several steps: once it is there, again goes on with it.
+	args []string // writes only to the working folder
+	// folder, if not empty, is made in several steps. Once it exists, the command again continues.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
 	prepare func(t *testing.T, dir string)
-	// results are the paths, below the working folder, of files and folders that must end with the same bytes.
+	// results lists files and folders below the working folder that must have the same bytes in the
+	// end.
 	results []string
 }
 
-// A command that is killed at any system call leaves no half-written file at a final name, and one more run
-// ends with the bytes of a run that was left alone, and no litter.
+// A command that is killed at any system call leaves no half-written file under a final name. One
+// more run gives the same bytes as an undisturbed run, and leaves no temporary files.
 func TestKilledAtSystemCalls(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -71,27 +72,35 @@ func newVictims(t *testing.T) []victim {
 			prepare: func(t *testing.T, dir string) { succeedIn(t, dir, trainArgs...) },
 		},
 		{
-			name: "tune", args: []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "2", "--out", "search"},
+			name: "tune", args: []string{"tune", "--data", w.data, "--space", space, "--trials", "2", "--rungs", "2",
+				"--out", "search"},
 			folder: "search", again: []string{"tune", "--resume", "search"},
-			results: []string{"search/best.yaml", "search/search.yaml", "search/trial-001/last", "search/trial-002/best"},
+			results: []string{"search/best.yaml", "search/search.yaml", "search/trial-001/last",
+				"search/trial-002/best"},
 		},
-		{name: "eval", args: []string{"eval", "--model", w.model, "--data", w.data, "--json", "o.json", "--ranks", "o.tsv"}, results: []string{"o.tsv"}},
-		{name: "init", args: []string{"init", "--model", "mquine", "--dim", "8", "--data", w.data, "--out", "checkpoint"}, results: []string{"checkpoint"}},
+		{name: "eval", args: []string{"eval", "--model", w.model, "--data", w.data, "--json", "o.json", "--ranks",
+			"o.tsv"}, results: []string{"o.tsv"}},
+		{name: "init", args: []string{"init", "--model", "mquine", "--dim", "8", "--data", w.data, "--out",
+			"checkpoint"}, results: []string{"checkpoint"}},
 		{
-			name: "import", args: []string{"import", "--from", "rotate", rotate, "checkpoint", "--vocab", vocabulary}, results: []string{"checkpoint"},
+			name: "import", args: []string{"import", "--from", "rotate", rotate, "checkpoint", "--vocab",
+				vocabulary}, results: []string{"checkpoint"},
 		},
-		{name: "data make", args: []string{"data", "make", "families", "--entities", "60", "--out", "graph"}, results: []string{"graph"}},
-		{name: "data import", args: []string{"data", "import", w.data, "--name", "mine"}, results: []string{"data/mine"}},
+		{name: "data make", args: []string{"data", "make", "families", "--entities", "60", "--out", "graph"},
+			results: []string{"graph"}},
+		{name: "data import", args: []string{"data", "import", w.data, "--name", "mine"},
+			results: []string{"data/mine"}},
 	}
 	if shared := os.Getenv("MQUINE_DATA"); shared != "" {
 		victims = append(victims, victim{
-			name: "data get", args: []string{"data", "get", "umls", "--from", filepath.Join(shared, "umls")}, results: []string{"data/umls"},
+			name: "data get", args: []string{"data", "get", "umls", "--from",
+				filepath.Join(shared, "umls")}, results: []string{"data/umls"},
 		})
 	}
 	return victims
 }
 
-// in returns the command in a folder, with the data sets in the folder data below it.
+// in returns the command with dir as working folder and dir/data as MQUINE_DATA.
 func in(t *testing.T, dir string, args ...string) *exec.Cmd {
 	cmd := command(t, args...)
 	cmd.Dir = dir
@@ -105,7 +114,8 @@ func succeedIn(t *testing.T, dir string, args ...string) {
 	require.NoError(t, err, "%v: %s", args, output)
 }
 
-// calls are the system calls at which commands are killed: those that change what is on the disk, and some others.
+// calls lists the system calls at which commands are killed: those that change the disk, and some
+// others.
 const calls = "openat,write,fsync,renameat,renameat2,mkdirat,unlinkat,flock,fchmod,close,newfstatat,getdents64"
 
 func (v victim) workFolder(t *testing.T) string {
@@ -133,7 +143,7 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	killed := 0
 	for try := 0; killed < kills; try++ {
 		require.Less(t, try, 20*kills, "the command is not killed")
-		// strace counts the calls of each thread, of which there are several, so that most counts are small.
+		// strace counts calls per thread. There are several threads, so most counts are small.
 		call := made[rng.IntN(len(made))][1]
 		total := 0
 		for _, m := range made {
@@ -148,7 +158,8 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	}
 }
 
-// killOnce kills the command at a call, if it comes to it, checks what is there, and runs it to its end.
+// killOnce kills the command at a call, if it reaches the call, checks the files and runs the
+// command to its end.
 func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[string]string) bool {
 	dir := v.workFolder(t)
 	defer os.RemoveAll(dir)
@@ -172,7 +183,7 @@ func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[str
 			assert.Equal(t, want[path], text, "%s, killed at %s: %s is half-written", v.name, where, path)
 		}
 		if len(there) == len(want) && v.name != "eval" {
-			return true // killed after its last step; a second run would be told that the folder exists already
+			return true // killed after its last step: a second run would fail because the folder exists
 		}
 	case isFolder(filepath.Join(dir, v.folder)):
 		again = v.again

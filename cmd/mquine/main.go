@@ -1,5 +1,8 @@
-// Command mquine ranks checkpoints of knowledge graph embeddings exactly, and makes, fetches and
-// inspects what that takes. `mquine --help` is its manual.
+// Command mquine evaluates, trains and benchmarks knowledge graph embedding models. `mquine --help`
+// is its manual.
+//
+// Each file defines one command, named after the file, or helpers that several commands share.
+// newRootCommand builds the command tree.
 package main
 
 import (
@@ -22,22 +25,23 @@ const (
 	exitOK          = 0
 	exitFailed      = 1 // bad input, or a file that cannot be read or written
 	exitUsage       = 2
-	exitInterrupted = 130 // as shells report SIGINT
-	exitPipe        = 141 // as shells report SIGPIPE: the reader of standard output is gone
+	exitInterrupted = 130 // the status that shells report for SIGINT
+	exitPipe        = 141 // the status that shells report for SIGPIPE: the reader of standard output is gone
 )
 
 func main() {
 	start := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), interruptions()...)
-	// A reader that is gone must not end the work, nor lose the files that are still to be written: with the signal
-	// caught, writing to it is an error like any other.
+	// Catch SIGPIPE, so that writing to a closed pipe is an ordinary error. Otherwise the process
+	// would end before it has written its other files.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	// The first signal asks the work to end; without this, the second would be ignored as well.
+	// The first signal cancels ctx. Restore the default for the second, so that it ends the
+	// process.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(execute(ctx, start, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interruptions lists the signals that ask the work to end. A hang-up is none under nohup.
+// interruptions returns the signals that cancel the work. It leaves out SIGHUP under nohup.
 func interruptions() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -46,25 +50,26 @@ func interruptions() []os.Signal {
 	return signals
 }
 
-// run executes the command line and returns the exit status. An error is one line on stderr.
-func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// execute executes the command line args and returns the exit status. It reports an error as one
+// line on stderr.
+func execute(ctx context.Context, start time.Time, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(start)
 	out := &checkedWriter{w: stdout}
-	shown, log := text.NewWriter(out), text.NewWriter(stderr) // text.Exact is for what programs read
+	shown, log := text.NewWriter(out), text.NewWriter(stderr)
 	defer log.Flush()
 	stderr = log
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(shown)
 	root.SetErr(stderr)
-	root.InitDefaultCompletionCmd() // it keeps the output that is set by now
+	root.InitDefaultCompletionCmd() // after SetOut, because it keeps the output that is set now
 	markWork(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	_ = shown.Flush() // out keeps its error
+	_ = shown.Flush() // out records the error
 	switch {
 	case errors.Is(out.err, syscall.EPIPE) && (err == nil || onlyPipe(err)):
-		return exitPipe // as with any other command, nobody is there to be told
-	case out.err != nil && !errors.As(err, new(workError)): // cobra's own texts, such as --help
+		return exitPipe // silently, like other commands
+	case out.err != nil && !errors.As(err, new(workError)): // cobra printed the text, such as --help
 		fmt.Fprintf(stderr, "%s: cannot write standard output: %v\n", cmd.CommandPath(), text.Cause(out.err))
 		return exitFailed
 	case err == nil:
@@ -80,7 +85,7 @@ func run(ctx context.Context, start time.Time, args []string, stdin io.Reader, s
 	return exitUsage
 }
 
-// onlyPipe tells whether an error, with all that are joined in it, says that a reader is gone.
+// onlyPipe reports whether err, including every error joined in it, is EPIPE.
 func onlyPipe(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyPipe(e) })
@@ -91,7 +96,7 @@ func onlyPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE)
 }
 
-// checkedWriter keeps the first error of w.
+// checkedWriter writes to w and keeps the first error.
 type checkedWriter struct {
 	w   io.Writer
 	err error
@@ -107,9 +112,9 @@ func (c *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// oneLine joins the lines of an error, such as those of errors.Join, and escapes what foreign text is in it.
+// oneLine joins the lines of an error, such as one from errors.Join, and escapes untrusted text.
 func oneLine(err error) string {
-	message := strings.Replace(err.Error(), "\n\nDid you mean this?\n\t", "; did you mean ", 1) // as cobra asks
+	message := strings.Replace(err.Error(), "\n\nDid you mean this?\n\t", "; did you mean ", 1) // cobra's question
 	var parts []string
 	for part := range strings.Lines(message) {
 		if part = strings.TrimSpace(part); part != "" {

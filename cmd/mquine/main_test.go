@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asCommand makes the test binary be the command.
+// asCommand names the environment variable that makes the test binary run as the command.
 const asCommand = "MQUINE_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command returns the command as a process of its own.
+// command returns the command as a separate process.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -34,19 +34,19 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// outcome is what the command left behind.
+// outcome is the exit status and the output of a command.
 type outcome struct {
 	status         int
 	stdout, stderr string
 }
 
-// mquine runs the command within the test.
+// mquine runs the command in the process of the test.
 func mquine(t *testing.T, args ...string) outcome { return mquineReading(t, "", args...) }
 
 func mquineReading(t *testing.T, stdin string, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), time.Now(), args, strings.NewReader(stdin), &stdout, &stderr)
+	status := execute(t.Context(), time.Now(), args, strings.NewReader(stdin), &stdout, &stderr)
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
@@ -58,7 +58,8 @@ func succeed(t *testing.T, args ...string) outcome {
 	return o
 }
 
-// requireSentence checks that the command failed with one line that holds the text.
+// requireSentence checks that the command failed with a status and one error line that contains the
+// text.
 func (o outcome) requireSentence(t *testing.T, status int, text string) {
 	t.Helper()
 	require.Equal(t, status, o.status, o.stderr)
@@ -75,12 +76,13 @@ func (o outcome) requireSentence(t *testing.T, status int, text string) {
 // workplace is a folder with a small data set and checkpoints of it.
 type workplace struct{ dir, data, model string }
 
-// newWorkplace makes a graph of families and a clustered checkpoint, of which some ranks are good.
+// newWorkplace makes a graph of families and a clustered checkpoint with some good ranks.
 func newWorkplace(t *testing.T) workplace {
 	t.Helper()
 	dir := t.TempDir()
 	w := workplace{dir, filepath.Join(dir, "families"), filepath.Join(dir, "checkpoint")}
-	succeed(t, "data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20", "--test", "40")
+	succeed(t, "data", "make", "families", "--out", w.data, "--entities", "60", "--train", "300", "--valid", "20",
+		"--test", "40")
 	succeed(t, "init", "--model", "mquine", "--dim", "6", "--data", w.data, "--out", w.model, "--kind", "clustered")
 	return w
 }
@@ -90,7 +92,7 @@ func (w workplace) path(name ...string) string {
 	return filepath.Join(append([]string{w.dir}, name...)...)
 }
 
-// requireFiles checks the names of all that is in a folder, hidden files included.
+// requireFiles checks the names of all files in a folder, including hidden ones.
 func requireFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -117,12 +119,12 @@ func TestInterruptBeforeWork(t *testing.T) {
 		{"info", w.model},
 	} {
 		var stdout, stderr bytes.Buffer
-		status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+		status := execute(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
 		assert.Equal(t, exitInterrupted, status, args)
 		assert.Equal(t, "mquine "+args[0]+": interrupted\n", stderr.String())
 		assert.Empty(t, stdout.String())
 	}
-	_ = os.Remove(w.path("demo")) // made for the user, and empty
+	_ = os.Remove(w.path("demo")) // the demo made it before it was interrupted
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/internal/proc/proctest"
 )
 
-// What does not fit into the memory is refused before anything is made.
+// Work that does not fit into memory is refused before it writes anything.
 func TestTooLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	data, ckpt, run := filepath.Join(dir, "data"), filepath.Join(dir, "ckpt"), filepath.Join(dir, "run")
@@ -48,15 +48,17 @@ func TestTooLittleMemory(t *testing.T) {
 	unchanged()
 
 	proctest.Leave(t, 40<<20)
-	ok("train --resume RUN") // it is finished, and so takes nothing
+	ok("train --resume RUN") // a finished run needs no memory
 	for _, c := range []struct{ line, want string }{
 		{"init --model mquine --dim 64 --data DATA --out NEW", "making mquine, d = 64, "},
 		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "making mquine, d = 64, "},
 		{"init --model distmult --dim 256 --data DATA --out NEW --kind clustered", "ranking with distmult, d = 256, "},
 		{"train --data DATA --dim 64 --out NEW", "training mquine, d = 64, on data "},
-		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW", "negatives of a step 640 GiB"},
+		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW",
+			"negatives of a step 640 GiB"},
 		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
-		{"tune --data DATA --space SPACE --trials 2 --out NEW", "recipes that do not fit into the memory: training mquine, d = 128, "},
+		{"tune --data DATA --space SPACE --trials 2 --out NEW",
+			"recipes that do not fit into the memory: training mquine, d = 128, "},
 		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
 		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
 		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
@@ -71,7 +73,7 @@ func TestTooLittleMemory(t *testing.T) {
 		unchanged()
 	}
 
-	// A little more is enough for what is small, and where a ranking can take smaller slices.
+	// A little more memory is enough for small work, and for a ranking in smaller slices.
 	proctest.Leave(t, 80<<20)
 	ok("eval --model CKPT --data DATA --sides tail --threads 2")
 	ok("z stats --data DATA")

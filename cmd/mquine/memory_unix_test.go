@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Under a limit of the address space that the system enforces, there is a sentence where Go would end in a stack trace.
+// Under an address-space limit that the system enforces, the command reports an error. Without the
+// check, Go would crash with a stack trace.
 func TestAddressSpaceLimit(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the limit is not enforced or not known on this system")
@@ -29,7 +30,7 @@ func TestAddressSpaceLimit(t *testing.T) {
 		}
 		return string(text), cmd.ProcessState.ExitCode()
 	}
-	if text, status := limited("--version"); status != 0 { // as under the race detector
+	if text, status := limited("--version"); status != 0 { // for example under the race detector
 		t.Skipf("the command does not start under the limit: %s", text)
 	}
 	for _, args := range [][]string{
@@ -38,11 +39,13 @@ func TestAddressSpaceLimit(t *testing.T) {
 	} {
 		text, status := limited(args...)
 		assert.Equal(t, exitFailed, status, text)
-		assert.Regexp(t, `^mquine (init|train): (mak|train)ing mquine, d = 512, .* needs about \d+(\.\d)? GiB of memory `+
-			`\(parameters 7\.8 GiB.*\), and \d\.\d GiB are available \(limit of the address space, ulimit -v\): lower .*\n$`, text)
+		assert.Regexp(t,
+			`^mquine (init|train): (mak|train)ing mquine, d = 512, .* needs about \d+(\.\d)? GiB of memory `+
+				`\(parameters 7\.8 GiB.*\), and \d\.\d GiB are available `+
+				`\(limit of the address space, ulimit -v\): lower .*\n$`, text)
 		requireFiles(t, dir, "zipf")
 	}
-	// What fits is made under the same limit.
+	// Work that fits succeeds under the same limit.
 	text, status := limited("init", "--model", "mquine", "--dim", "128", "--data", data, "--out", out)
 	assert.Zero(t, status, text)
 }

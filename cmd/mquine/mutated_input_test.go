@@ -15,10 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longMutations is the environment variable with the number of mutations of each file in a long test; 12 by default.
+// longMutations names the environment variable with the number of mutations per file. The default
+// is 12.
 const longMutations = "MQUINE_MUTATIONS"
 
-// Whatever happens to the bytes of an input, the command that reads it ends with a result or with one sentence.
+// For any change to the bytes of an input, the command ends with a result or with one error line.
 func TestMutatedInputs(t *testing.T) {
 	w := newWorkplace(t)
 	rotate, vocabulary := w.writeRotate(t, "RotatE", 4, true, false)
@@ -54,7 +55,8 @@ func TestMutatedInputs(t *testing.T) {
 		{run, "log.jsonl", []string{"train", "--resume", run}},
 		{search, "trials.jsonl", []string{"tune", "--resume", search}},
 		{search, "search.yaml", []string{"tune", "--resume", search}},
-		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out", w.path("other")}},
+		{w.dir, "space.yaml", []string{"tune", "--data", w.data, "--space", space, "--trials", "1", "--out",
+			w.path("other")}},
 		{w.dir, "queries.tsv", []string{"predict", "--model", w.model, "--data", w.data, "--in", queries}},
 	} {
 		t.Run(c.args[0]+" "+c.file, func(t *testing.T) { mutate(t, w, filepath.Join(c.folder, c.file), c.args) })
@@ -91,7 +93,7 @@ func mutate(t *testing.T, w workplace, path string, args []string) {
 	}
 	before := must1(os.ReadFile(path))
 	rng := rand.New(rand.NewPCG(uint64(len(path)), uint64(most)))
-	folder := snapshot(t, filepath.Dir(path)) // the command may write beside the file
+	folder := snapshot(t, filepath.Dir(path)) // the command may write to the same folder
 	for range most {
 		text := mutation(rng, before)
 		require.NoError(t, os.WriteFile(path, text, 0o644))
@@ -109,14 +111,15 @@ func mutate(t *testing.T, w workplace, path string, args []string) {
 	}
 }
 
-// mutation returns the bytes with a few of them changed, or a part repeated, removed, or set to a byte.
+// mutation returns the bytes with a few of them changed, or a part repeated, removed, or set to a
+// byte.
 func mutation(rng *rand.Rand, data []byte) []byte {
 	data = slices.Clone(data)
 	for range 1 + rng.IntN(3) {
 		if len(data) == 0 {
 			return data
 		}
-		// Half of them in the first bytes, where headers are.
+		// Half of the mutations are in the first bytes, in the headers.
 		from := rng.IntN(len(data))
 		if rng.IntN(2) == 0 {
 			from = rng.IntN(min(len(data), 400))
@@ -143,7 +146,7 @@ func mutation(rng *rand.Rand, data []byte) []byte {
 	return data
 }
 
-// folderSnapshot is a copy of a folder from which it can be restored.
+// folderSnapshot is a copy of a folder, for restoring it.
 type folderSnapshot struct{ dir, copied string }
 
 func snapshot(t *testing.T, dir string) folderSnapshot {

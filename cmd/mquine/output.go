@@ -13,13 +13,14 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// printLine writes a line, of a log or of a result: labels, names and paths are data, and cannot end it.
+// printLine writes a line of a log or a result. It escapes untrusted text, so a label, name or path
+// cannot end the line.
 func printLine(w io.Writer, format string, args ...any) error {
 	_, err := fmt.Fprintln(w, text.Escape(fmt.Sprintf(format, args...)))
 	return err
 }
 
-// writeNotes writes what a user should know about the data.
+// writeNotes prints the notes about a data set or a run.
 func writeNotes(w io.Writer, notes []string) {
 	for _, note := range notes {
 		printLine(w, "note: %s", note)
@@ -28,19 +29,20 @@ func writeNotes(w io.Writer, notes []string) {
 
 // jsonFlag adds the flag --json.
 func jsonFlag(cmd *cobra.Command, file *string) {
-	addOutput(cmd, file, "json", "write the result as JSON to this `file`, or to standard output if it is \"-\"")
+	addOutput(cmd, file, "json", "write the result as JSON to `file` (- is standard output)")
 }
 
-// writeJSON writes v to a file, whole or not at all, or to standard output if the file is "-".
+// writeJSON writes v as JSON to a file, atomically, or to standard output if file is "-".
 func writeJSON(cmd *cobra.Command, file string, v any) error {
 	var data bytes.Buffer
 	if err := text.WriteJSON(&data, v); err != nil {
-		return fmt.Errorf("writing the JSON result: %w", err)
+		return fmt.Errorf("cannot write the result as JSON: %w", err)
 	}
 	return writeFile(cmd, file, data.Bytes())
 }
 
-// writeFile writes data for programs to a file, whole or not at all, or to standard output if the file is "-".
+// writeFile writes machine-readable data to a file, atomically, or to standard output if file is
+// "-".
 func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	return writeTo(cmd.OutOrStdout(), file, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -48,7 +50,7 @@ func writeFile(cmd *cobra.Command, file string, data []byte) error {
 	})
 }
 
-// writeTo is writeFile for what write writes.
+// writeTo is like writeFile, but calls write for the data.
 func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file != "-" {
 		return atomicfile.Write(file, write)
@@ -64,7 +66,7 @@ func writeTo(stdout io.Writer, file string, write func(io.Writer) error) error {
 	return nil
 }
 
-// writeOutput writes text for people to standard output.
+// writeOutput writes human-readable text to standard output.
 func writeOutput(cmd *cobra.Command, data []byte) error {
 	if _, err := cmd.OutOrStdout().Write(data); err != nil {
 		return fmt.Errorf("cannot write standard output: %w", text.Cause(err))
@@ -72,8 +74,8 @@ func writeOutput(cmd *cobra.Command, data []byte) error {
 	return nil
 }
 
-// writeResult writes the result of a command: as JSON if a file for it is given, and for people
-// unless the JSON went to standard output.
+// writeResult writes the result of a command: as JSON if jsonFile is set, and as tables unless the
+// JSON went to standard output.
 func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*bytes.Buffer) }) error {
 	if jsonFile != "" {
 		if err := writeJSON(cmd, jsonFile, result); err != nil || jsonFile == "-" {
@@ -85,18 +87,18 @@ func writeResult(cmd *cobra.Command, jsonFile string, result interface{ print(*b
 	return writeOutput(cmd, tables.Bytes())
 }
 
-// sizes writes the numbers of entities and relations.
+// sizes returns a text such as "14,541 entities, 237 relations".
 func sizes(entities, relations int) string {
 	return text.Plural(entities, "entity") + ", " + text.Plural(relations, "relation")
 }
 
-// lineWriter writes lines of fields separated by tabs, and keeps the first error.
+// lineWriter writes lines of tab-separated fields. flush returns the first error.
 type lineWriter struct{ *bufio.Writer }
 
 func newLineWriter(w io.Writer) lineWriter { return lineWriter{bufio.NewWriter(w)} }
 
 func (w lineWriter) write(fields ...string) {
-	_, _ = w.WriteString(strings.Join(fields, "\t")) // flush tells
+	_, _ = w.WriteString(strings.Join(fields, "\t")) // flush returns the error
 	_ = w.WriteByte('\n')
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFullDisk prints to a device that is always full: no command may call that a success.
+// TestFullDisk prints to a device that is always full. Every command must fail.
 func TestFullDisk(t *testing.T) {
 	const device = "/dev/full"
 	if _, err := os.Stat(device); err != nil {
@@ -33,14 +33,14 @@ func TestFullDisk(t *testing.T) {
 		cmd := command(t, args...)
 		var stderr strings.Builder
 		cmd.Stdout, cmd.Stderr = full, &stderr
-		_ = cmd.Run() // the status is what is looked at
+		_ = cmd.Run() // the test checks the status
 		require.NoError(t, full.Close())
 		outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.
 			requireSentence(t, exitFailed, "no space left on device")
 	}
 }
 
-// TestOutputFollowsLinks writes a result through a symbolic link, which must stay one.
+// TestOutputFollowsLinks writes a result through a symbolic link, which must not be replaced.
 func TestOutputFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target.json"), filepath.Join(dir, "link.json")
@@ -55,7 +55,8 @@ func TestOutputFollowsLinks(t *testing.T) {
 
 	none := filepath.Join(dir, "none", "f.json")
 	o := mquine(t, "data", "list", "--json", none)
-	assert.Equal(t, outcome{exitFailed, "", "mquine data list: cannot write " + none + ": no such file or directory\n"}, o)
+	assert.Equal(t, outcome{exitFailed, "", "mquine data list: cannot write " + none +
+		": no such file or directory\n"}, o)
 }
 
 func TestSizes(t *testing.T) {

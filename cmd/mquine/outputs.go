@@ -17,24 +17,26 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Annotations of flags that name files, and of commands whose arguments do: checkpoints, or data sets.
+// Annotations of flags that name files, and of commands whose arguments name checkpoints or data
+// sets.
 const (
 	outputFlag     = "mquine-output"
 	inputFlag      = "mquine-input"
 	checkpointArgs = "mquine-checkpoint-arguments"
 	dataArgs       = "mquine-data-arguments"
-	allData        = "mquine-all-data" // the command reads the folder of all data sets
+	allData        = "mquine-all-data" // the command reads all installed data sets
 )
 
 const forceFlag = "force"
 
-// addOutput adds a flag that names a file to write; "-" is standard output.
+// addOutput adds a flag that names a file to write, and --force. "-" is standard output.
 func addOutput(cmd *cobra.Command, file *string, flag, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(file, flag, *file, usage)
 	must(flags.SetAnnotation(flag, outputFlag, nil))
 	if flags.Lookup(forceFlag) == nil {
-		flags.Bool(forceFlag, false, "replace files that are read-only or look like part of a checkpoint, run or data set")
+		flags.Bool(forceFlag, false,
+			"replace output files that are read-only or look like part of a checkpoint, run or data set")
 	}
 }
 
@@ -43,12 +45,12 @@ func markInput(cmd *cobra.Command, flag string) {
 	must(cmd.Flags().SetAnnotation(flag, inputFlag, nil))
 }
 
-// output is a file that a command is asked to write.
+// output is a file to write, and the flag that names it.
 type output struct {
 	flag, path string
 }
 
-// outputs returns the files that the user asks for, but for standard output.
+// outputs returns the output files that the flags name. The path may be "-".
 func outputs(cmd *cobra.Command) []output {
 	var files []output
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -59,8 +61,8 @@ func outputs(cmd *cobra.Command) []output {
 	return files
 }
 
-// checkPaths refuses what is wrong with paths on any disk: empty ones, as an unset variable of a shell makes them,
-// and one file for two outputs.
+// checkPaths refuses paths that are wrong on any file system: empty ones, such as from an unset
+// shell variable, and the same file for two outputs.
 func checkPaths(cmd *cobra.Command, args []string) error {
 	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -69,34 +71,43 @@ func checkPaths(cmd *cobra.Command, args []string) error {
 		}
 	})
 	if empty != "" {
-		return fmt.Errorf("--%s is given an empty value: give it one, or leave it out", empty)
+		return fmt.Errorf("--%s has an empty value: give it a value, or leave it out", empty)
 	}
-	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") { // a shell that completes an argument
+	// The commands for shell completion, such as __complete, accept empty arguments.
+	if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), "__") {
 		return errors.New("an argument is empty")
 	}
 	files := outputs(cmd)
 	for i, a := range files {
 		for _, b := range files[:i] {
 			if sameOutput(a.path, b.path) {
-				return fmt.Errorf("--%s and --%s cannot go to the same file", b.flag, a.flag)
+				return fmt.Errorf("--%s and --%s name the same file: choose two", b.flag, a.flag)
 			}
 		}
 	}
 	return nil
 }
 
-// sameOutput tells whether two paths lead to one file, which need not exist.
+// checkNew returns an error if a folder to be created exists. Checking early saves the user a wait.
+func checkNew(dir string) error {
+	if _, err := os.Lstat(dir); err == nil {
+		return &atomicfile.ExistsError{Path: dir}
+	}
+	return nil
+}
+
+// sameOutput reports whether two paths lead to the same file, which need not exist.
 func sameOutput(a, b string) bool {
 	if a == "-" || b == "-" {
 		return a == b
 	}
 	if _, inPlace, err := atomicfile.Target(a); err == nil && inPlace {
-		return false // a device or a pipe takes several
+		return false // a device or a pipe accepts several outputs
 	}
 	return place(a) == place(b) || sameFile(place(a), place(b))
 }
 
-// place returns where a file is or will be: without symbolic links, from the root.
+// place returns the absolute path, without symbolic links, at which a file is or will be.
 func place(path string) string {
 	target, _, err := atomicfile.Target(path)
 	if err != nil {
@@ -121,8 +132,9 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// checkOutputs makes sure, before the work begins, that the files can be written, and that none of them replaces
-// what the command reads or, without --force, what nobody wants replaced by a result.
+// checkOutputs checks, before the work begins, that the output files can be written. It refuses to
+// replace a file that the command reads and, without --force, a file that is read-only or part of a
+// checkpoint, run or data set.
 func checkOutputs(cmd *cobra.Command, args []string) error {
 	files := slices.DeleteFunc(outputs(cmd), func(o output) bool { return o.path == "-" })
 	if len(files) == 0 {
@@ -136,7 +148,7 @@ func checkOutputs(cmd *cobra.Command, args []string) error {
 	for _, o := range files {
 		err := o.check(read, force)
 		if errors.As(err, new(guardError)) {
-			err = fmt.Errorf("%w, or replace it with --%s", err, forceFlag)
+			err = fmt.Errorf("%w, or add --%s to replace it", err, forceFlag)
 		}
 		if err != nil {
 			return err
@@ -145,6 +157,7 @@ func checkOutputs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// check is checkOutputs for one file. read lists the files that the command reads.
 func (o output) check(read []string, force bool) error {
 	target, inPlace, err := atomicfile.Target(o.path)
 	if err != nil {
@@ -155,10 +168,11 @@ func (o output) check(read []string, force bool) error {
 	case err == nil && info.IsDir():
 		return fmt.Errorf("cannot write %s: it is a folder; name a file", o.path)
 	case inPlace:
-		return nil // a pipe or a device: opening it might wait
+		return nil // a pipe or a device: opening it might block
 	case err == nil:
 		if i := slices.IndexFunc(read, func(path string) bool { return sameFile(target, path) }); i >= 0 {
-			return fmt.Errorf("--%s %s would replace %s, which the command reads: choose another file", o.flag, o.path, read[i])
+			return fmt.Errorf("--%s %s would replace %s, which the command reads: choose another file",
+				o.flag, o.path, read[i])
 		}
 		if !force {
 			if err := o.guard(target, info); err != nil {
@@ -174,31 +188,33 @@ func (o output) check(read []string, force bool) error {
 	return nil
 }
 
-// projectFiles matches the names of the files that checkpoints, runs, searches and data sets are made of.
+// projectFiles matches the names of files in checkpoints, runs, searches and data sets.
 var projectFiles = regexp.MustCompile(`^((model|state)\.safetensors|.*\.npy|` +
 	`config\.(yaml|json)|(search|space|best)\.yaml|(log|trials)\.jsonl|` +
 	`((entities|relations)\.(tsv|dict|txt)|(entity|relation)_ids\.del|(train|valid|test)\.(txt|nt))(\.gz|\.zst)?)$`)
 
-// guardError says why a file is not replaced without --force.
+// guardError says why a file needs --force to be replaced.
 type guardError struct{ error }
 
-// guard refuses to replace a file that is read-only or part of something larger.
+// guard refuses to replace a file that is read-only or looks like part of a checkpoint, run or data
+// set.
 func (o output) guard(target string, info fs.FileInfo) error {
 	if readOnly(target, info) {
 		return guardError{fmt.Errorf("--%s %s is read-only: choose another file", o.flag, o.path)}
 	}
 	if projectFiles.MatchString(filepath.Base(target)) {
-		return guardError{fmt.Errorf("--%s %s looks like a file of a checkpoint, a run or a data set: choose another file",
+		return guardError{fmt.Errorf("--%s %s looks like part of a checkpoint, run or data set: choose another file",
 			o.flag, o.path)}
 	}
 	return nil
 }
 
-// inputFiles returns the files that the command reads, as far as flags and arguments name them or their folders.
+// inputFiles returns the files that the command reads: those that flags and arguments name, and
+// those in folders that they name.
 func inputFiles(cmd *cobra.Command, args []string) []string {
 	var named []string
 	addData := func(dataset string) {
-		if folder, err := kg.Folder(dataset); err == nil { // otherwise the command says what is wrong
+		if folder, err := kg.Folder(dataset); err == nil { // the command itself reports an error
 			named = append(named, folder)
 		}
 	}
@@ -220,24 +236,25 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 		}
 	}
 	if _, ok := cmd.Annotations[allData]; ok {
-		installed, _ := kg.Installed() // an error is the command's to tell
+		installed, _ := kg.Installed() // the command itself reports an error
 		for _, name := range installed {
 			addData(name)
 		}
 	}
 	var files []string
 	for _, path := range named {
-		const below = 2 // results are in a folder for each class of machine
-		files = appendFiles(files, path, below)
+		const levels = 2 // bench/results has a folder for each class of machine
+		files = appendFiles(files, path, levels)
 	}
 	return files
 }
 
-// appendFiles appends the file at path, or those in the folder at path and in so many levels of folders below it.
+// appendFiles appends the file at path, or the files in the folder at path, down to the given
+// number of levels. It skips hidden files.
 func appendFiles(files []string, path string, levels int) []string {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return append(files, path) // a file, or nothing
+		return append(files, path) // a file, or a path that does not exist
 	}
 	for _, e := range entries {
 		inside := filepath.Join(path, e.Name())

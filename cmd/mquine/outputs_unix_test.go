@@ -17,22 +17,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// commandsWithFiles returns commands that write files as well as a table, each with the files that it writes.
+// commandsWithFiles returns commands that write files as well as a table.
 func commandsWithFiles(w workplace) map[string][]string {
 	json, tsv, svg := w.path("out.json"), w.path("out.tsv"), w.path("out.svg")
-	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0], "\t")
+	triple := strings.Split(strings.SplitN(string(must1(os.ReadFile(filepath.Join(w.data, "test.txt")))), "\n", 2)[0],
+		"\t")
 	return map[string][]string{
-		"eval":      {"eval", "--model", w.model, "--data", w.data, "--by", "relation,degree", "--json", json, "--ranks", tsv},
-		"compare":   {"compare", w.model, w.model, "--data", w.data, "--json", json},
-		"z stats":   {"z", "stats", "--data", w.data, "--json", json, "--tsv", tsv, "--plot", svg},
-		"z show":    {"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail", triple[2], "--json", json},
+		"eval": {"eval", "--model", w.model, "--data", w.data, "--by", "relation,degree", "--json", json,
+			"--ranks", tsv},
+		"compare": {"compare", w.model, w.model, "--data", w.data, "--json", json},
+		"z stats": {"z", "stats", "--data", w.data, "--json", json, "--tsv", tsv, "--plot", svg},
+		"z show": {"z", "show", "--data", w.data, "--head", triple[0], "--relation", triple[1], "--tail",
+			triple[2], "--json", json},
 		"data info": {"data", "info", w.data, "--json", json},
 		"data list": {"data", "list", "--json", json},
 		"info":      {"info", w.model, "--json", json},
 	}
 }
 
-// requireOutputs checks that the files of a command are there and whole, and removes them.
+// requireOutputs checks that the files of a command exist and are complete, and removes them.
 func requireOutputs(t *testing.T, args []string) {
 	t.Helper()
 	for i, flag := range args {
@@ -49,7 +52,7 @@ func requireOutputs(t *testing.T, args []string) {
 	}
 }
 
-// closedPipe returns the writing end of a pipe that nobody reads.
+// closedPipe returns the write end of a pipe without a reader.
 func closedPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -59,7 +62,7 @@ func closedPipe(t *testing.T) *os.File {
 	return w
 }
 
-// A reader of the table that is gone, as after "| head -1", costs no file.
+// If the reader of the table is gone, as after "| head -1", the files are still written.
 func TestFilesOutliveTheTable(t *testing.T) {
 	w := newWorkplace(t)
 	for name, args := range commandsWithFiles(w) {
@@ -74,7 +77,7 @@ func TestFilesOutliveTheTable(t *testing.T) {
 				err := cmd.Run()
 				require.IsType(t, &exec.ExitError{}, err)
 				assert.Equal(t, exitPipe, cmd.ProcessState.ExitCode(), stderr.String())
-				assert.NotContains(t, stderr.String(), "broken pipe", "nobody wants to be told after | head")
+				assert.NotContains(t, stderr.String(), "broken pipe", "no message after | head")
 				requireOutputs(t, args)
 			})
 		}
@@ -88,13 +91,14 @@ func TestFilesOutliveTheTable(t *testing.T) {
 			cmd := command(t, args...)
 			cmd.Stdout, cmd.Stderr = full, &stderr
 			require.Error(t, cmd.Run())
-			outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.requireSentence(t, exitFailed, "no space left on device")
+			outcome{status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}.requireSentence(t, exitFailed,
+				"no space left on device")
 			requireOutputs(t, args)
 		})
 	}
 }
 
-// Standard error that nobody reads does not end a training.
+// A closed standard error does not end a training run.
 func TestTrainingOutlivesItsLog(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "6", "--epochs", "3")
@@ -148,14 +152,15 @@ func TestOutputsNeverReplaceInputs(t *testing.T) {
 		}
 	}
 
-	// Files of the project that the command does not read take --force.
+	// Replacing a file of a run or a checkpoint that the command does not read needs --force.
 	config := w.path("config.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("mine"), 0o644))
 	for _, args := range [][]string{
 		append(eval, "--json", config),
 		{"bench", "report", "--results", "../../bench/results", "--out", parameters},
 	} {
-		mquine(t, args...).requireSentence(t, exitFailed, "looks like a file of a checkpoint, a run or a data set: choose another file, or replace it with --force")
+		mquine(t, args...).requireSentence(t, exitFailed,
+			"looks like part of a checkpoint, run or data set: choose another file, or add --force to replace it")
 	}
 	assert.Equal(t, "mine", string(must1(os.ReadFile(config))))
 	assert.Equal(t, before[parameters], string(must1(os.ReadFile(parameters))))
@@ -172,29 +177,32 @@ func TestOutputsToOneFile(t *testing.T) {
 	require.NoError(t, os.Symlink(w.dir, folder))
 	t.Chdir(w.dir)
 	for _, pair := range [][2]string{
-		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link, there}, {"hard", "there"}, {"-", "-"},
+		{there, "there"}, {there, "./there"}, {"new", filepath.Join(w.dir, "new")}, {"new", "folder/new"}, {link,
+			there}, {"hard", "there"}, {"-", "-"},
 	} {
 		mquine(t, "eval", "--model", w.model, "--data", w.data, "--json", pair[0], "--ranks", pair[1]).
-			requireSentence(t, exitUsage, "--json and --ranks cannot go to the same file")
+			requireSentence(t, exitUsage, "--json and --ranks name the same file")
 	}
 	mquine(t, "z", "stats", "--data", w.data, "--tsv", "new", "--plot", "./new").
-		requireSentence(t, exitUsage, "--tsv and --plot cannot go to the same file")
+		requireSentence(t, exitUsage, "--tsv and --plot name the same file")
 }
 
-// A read-only file is not replaced without --force, also where the user could: root, or the owner of the folder.
+// A read-only file is not replaced without --force, even if root or the owner of the folder could
+// replace it.
 func TestReadOnlyOutput(t *testing.T) {
 	w := newWorkplace(t)
 	path := w.path("o.json")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o444))
 	args := []string{"z", "stats", "--data", w.data, "--json", path}
-	mquine(t, args...).requireSentence(t, exitFailed, "--json "+path+" is read-only: choose another file, or replace it with --force")
+	mquine(t, args...).requireSentence(t, exitFailed,
+		"--json "+path+" is read-only: choose another file, or add --force to replace it")
 	assert.Equal(t, "mine", string(must1(os.ReadFile(path))))
 	succeed(t, append(args, "--force")...)
 	assert.True(t, json.Valid(must1(os.ReadFile(path))))
 	assert.Equal(t, os.FileMode(0o444), must1(os.Stat(path)).Mode())
 }
 
-// An unset variable of a shell is no file and no folder.
+// An empty path, such as from an unset shell variable, is wrong usage.
 func TestEmptyPaths(t *testing.T) {
 	w := newWorkplace(t)
 	t.Chdir(w.dir)
@@ -212,20 +220,22 @@ func TestEmptyPaths(t *testing.T) {
 		{"bench", "report", "--out", ""},
 		{"compare", w.model, w.model, "--data", w.data, "--profile", "cpu", "--profile-dir", ""},
 	} {
-		mquine(t, args...).requireSentence(t, exitUsage, "is given an empty value: give it one, or leave it out")
+		mquine(t, args...).requireSentence(t, exitUsage, "has an empty value: give it a value, or leave it out")
 	}
-	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data}, {"import", "--from", "rotate", w.model, ""}} {
+	for _, args := range [][]string{{"info", ""}, {"compare", w.model, "", "--data", w.data},
+		{"import", "--from", "rotate", w.model, ""}} {
 		mquine(t, args...).requireSentence(t, exitUsage, "an argument is empty")
 	}
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// A terminal that is closed ends the work as SIGTERM does, but for nohup.
+// Closing the terminal ends the work like SIGTERM, except under nohup.
 func TestHangUp(t *testing.T) {
 	data := smallFamilies(t)
 	t.Run("train", func(t *testing.T) {
 		dir := t.TempDir()
-		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs", "1000000")
+		cmd := command(t, "train", "--data", data, "--out", filepath.Join(dir, "run"), "--dim", "8", "--epochs",
+			"1000000")
 		o := interrupt(t, cmd, "epoch 1 ", syscall.SIGHUP)
 		assert.Equal(t, exitInterrupted, o.status, o.stderr)
 		requireFiles(t, dir, "run")
@@ -246,7 +256,7 @@ func TestHangUp(t *testing.T) {
 		}
 		require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 		for range 20 {
-			require.True(t, lines.Scan(), "it goes on")
+			require.True(t, lines.Scan(), "it continues")
 		}
 		require.NoError(t, cmd.Process.Kill())
 		_, _ = io.Copy(io.Discard, pipe)
@@ -254,12 +264,12 @@ func TestHangUp(t *testing.T) {
 	})
 }
 
-// What killed commands leave behind is removed by the next command that writes there.
+// A command removes what killed commands left behind in the folder that it writes to.
 func TestLitterIsSwept(t *testing.T) {
 	w := newWorkplace(t)
 	cmd := command(t, "init", "--model", "mquine", "--dim", "500", "--data", w.data, "--out", w.path("big"))
 	require.NoError(t, cmd.Start())
-	for { // until the folder is being made
+	for { // wait until the command has begun the folder
 		entries := must1(os.ReadDir(w.dir))
 		if len(entries) > 2 {
 			break
@@ -277,7 +287,7 @@ func TestLitterIsSwept(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint", "z.json", ".mine")
 }
 
-// Paths of open descriptors are written to as what they stand for: after what is there, and before the table.
+// Paths of open descriptors, such as /dev/stdout, are appended to, before the table.
 func TestOutputToDescriptors(t *testing.T) {
 	w := newWorkplace(t)
 	for _, device := range []string{"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"} {
@@ -306,7 +316,7 @@ func TestOutputToDescriptors(t *testing.T) {
 	succeed(t, "z", "stats", "--data", w.data, "--json", "/dev/null", "--tsv", "/dev/null")
 }
 
-// A file that cannot be written is said also where the reader of the table is gone.
+// An error about a file is reported even if the reader of the table is gone.
 func TestFailedFileAndBrokenPipe(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full")

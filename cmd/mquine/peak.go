@@ -16,17 +16,19 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// peakTime is how long one measurement of a ceiling takes.
+// peakTime is the duration of one measurement of a ceiling.
 const peakTime = 300 * time.Millisecond
 
-// peakRates holds measurements of the processor's rates, in operations and in terms of a comparison a second.
+// peakRates holds measured ceilings of the processor: floating-point operations per second, and
+// terms of a comparison per second. A nil *peakRates stands for "not requested", and its methods do
+// nothing.
 type peakRates struct {
 	compare    kernel.Comparison
 	tier       kernel.Tier
 	fma, terms []float64
 }
 
-// measure adds a measurement of the best tier; nil peakRates, which nobody asked for, stays nil.
+// measure adds a measurement of the best tier.
 func (c *peakRates) measure() error {
 	if c == nil {
 		return nil
@@ -42,7 +44,7 @@ func (c *peakRates) measure() error {
 	return nil
 }
 
-// report fills in the ceilings and what a ranking with t reached of them.
+// report fills in the ceilings and the shares of them that a ranking with tower t reached.
 func (c *peakRates) report(r *metrics.Report, t model.Tower) {
 	if c == nil {
 		return
@@ -53,23 +55,23 @@ func (c *peakRates) report(r *metrics.Report, t model.Tower) {
 	r.ComparisonShare = gterms / r.GtermsAll
 }
 
-// print writes the ceilings and what the ranking reached of them.
+// print prints the ceilings and the shares of them that the ranking reached.
 func (c *peakRates) print(w io.Writer, r *metrics.Report) error {
 	if c == nil {
 		return nil
 	}
-	line := fmt.Sprintf("\nFMA ceiling: %.0f GFLOP/s (%v, all %s; measured before and after).",
-		r.FMAGFLOPSAll, c.tier, text.Plural(runtime.GOMAXPROCS(0), "core"))
+	line := fmt.Sprintf("\nFMA ceiling: %.0f GFLOP/s (%v, %s, measured before and after).",
+		r.FMAGFLOPSAll, c.tier, text.Plural(runtime.GOMAXPROCS(0), "thread"))
 	if r.Share > 0 {
-		line += fmt.Sprintf(" The ranking reached %.1f%% of it", 100*r.Share)
+		line += fmt.Sprintf(" The ranking reached %.1f%% of it.", 100*r.Share)
 		if r.Screen != rank.Float32Screen.String() {
-			line += ", with a first stage in bytes, which are faster than multiply-adds"
+			line += fmt.Sprintf("\nThe share can exceed 100%%: the %s stage is faster than float32 multiply-adds.",
+				r.Screen)
 		}
-		line += "."
 	}
 	if c.compare != kernel.Dot {
-		line += fmt.Sprintf("\nCeiling of the comparison %v: %.1f·10⁹ terms/s (its operations on registers alone). "+
-			"The ranking reached %.1f%% of it.", c.compare, r.GtermsAll, 100*r.ComparisonShare)
+		line += fmt.Sprintf("\nCeiling of comparison %v: %.1f·10⁹ terms/s. The ranking reached %.1f%% of it.",
+			c.compare, r.GtermsAll, 100*r.ComparisonShare)
 	}
 	_, err := fmt.Fprintln(w, line)
 	return err

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// scoreHelp lists the scores of the models.
+// scoreHelp returns a line for the score of each model.
 func scoreHelp() string {
 	var list strings.Builder
 	for _, s := range model.Specs() {
@@ -32,25 +32,29 @@ func newPredictCommand() *cobra.Command {
 	p := &prediction{k: 10}
 	cmd := &cobra.Command{
 		Use:   "predict --model CKPT --data NAME --head X --relation R",
-		Short: "List the best answers of a query",
-		Long: `List the entities that a checkpoint holds to be the best answers of a query: of (X, R, ?) for
---head X --relation R, and of (?, R, X) for --tail X --relation R.
+		Short: "Predict the best answers of a query",
+		Long: `Predict the best answers of a query: (X, R, ?) for --head X --relation R, or
+(?, R, X) for --tail X --relation R.
 
-The score is the plausibility of the triple; higher is better, and its scale is the model's own:
+The score says how plausible the model finds the triple. Higher is better. The
+scale depends on the model:
 
 ` + scoreHelp() + `
-Entities with the same score are listed in the checkpoint's order. An answer is known if a split of
-the data set has the triple; --filter-known leaves these out, and needs all three splits. Without
-one of them, ? stands for an answer that the others do not know.
+Entities with equal scores appear in the order of the checkpoint.
 
---in takes many queries from a file, or from standard input if it is "-": one a line, its three
-fields separated by tabs, with ? as the head or as the tail. The answers are printed as lines too:
-the query, rank, label, score and known (yes, no or ?), separated by tabs, after a line that names
-the columns. A file or a pipe gets the labels themselves; in tables and on terminals, control
-characters and invisible ones are escaped, as in \x1b.`,
-		Example: `  mquine predict --model ./checkpoint --data umls --head steroid --relation interacts_with
-  mquine predict --model ./checkpoint --data umls --tail steroid --relation isa -k 3 --filter-known
-  printf 'steroid\tisa\t?\n' | mquine predict --model ./checkpoint --data umls --in -`,
+An answer is known if its triple is in the data set. If the data set lacks one
+of the three splits, "?" marks answers that the other splits do not have.
+--filter-known hides known answers and needs all three splits.
+
+--in reads many queries from a file, or from standard input if the file is "-".
+Each line has a head, a relation and a tail, separated by tabs, with ? as the
+head or the tail. The output then has a header and one line for each answer:
+head, relation, tail, rank, label, score and known (yes, no or ?), separated by
+tabs. Files and pipes get the exact labels. Tables and terminals show control
+and invisible characters as escapes, such as \x1b.`,
+		Example: `  mquine predict --model ./ckpt --data umls --head steroid --relation isa
+  mquine predict --model ./ckpt --data umls --tail steroid --relation isa -k 3
+  printf 'steroid\tisa\t?\n' | mquine predict --model ./ckpt --data umls --in -`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return cmp.Or(p.check(cmd), p.gpus.check(p.compute)) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,17 +64,17 @@ characters and invisible ones are escaped, as in \x1b.`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	p.inputs.add(cmd)
-	flags.StringVar(&p.head, "head", "", "`entity` that is the head")
-	flags.StringVar(&p.tail, "tail", "", "`entity` that is the tail")
+	flags.StringVar(&p.head, "head", "", "head `entity` of the query")
+	flags.StringVar(&p.tail, "tail", "", "tail `entity` of the query")
 	flags.StringVar(&p.relation, "relation", "", "`relation` of the query")
-	flags.StringVar(&p.in, "in", "", "`file` of queries, \"-\" for standard input")
-	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers of a query")
-	flags.BoolVar(&p.filterKnown, "filter-known", false, "leave out the answers that the data set has")
+	flags.StringVar(&p.in, "in", "", "read queries from `file` (- is standard input)")
+	flags.VarP(positive{n: &p.k}, "k", "k", "`number` of answers per query")
+	flags.BoolVar(&p.filterKnown, "filter-known", false, "hide known answers")
 	p.compute.addWithDevices(cmd, &p.gpus)
 	return cmd
 }
 
-// prediction asks for the best answers of queries.
+// prediction predicts the best answers of queries, as the flags of predict say.
 type prediction struct {
 	inputs
 	compute
@@ -86,17 +90,18 @@ func (p *prediction) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch single := given("head") || given("tail") || given("relation"); {
 	case given("in") && single:
-		return errors.New("--in has the queries: leave out --head, --tail and --relation")
+		return errors.New("--in already gives the queries: leave out --head, --tail and --relation")
 	case given("in"):
 		return nil
 	case given("head") && given("tail"):
-		return errors.New("give --head or --tail, not both: the other end is what is asked for")
+		return errors.New("give --head or --tail, not both: the query asks for the other one")
 	case !given("head") && !given("tail") || !given("relation"):
-		return errors.New("which query? Give --head and --relation, --tail and --relation, or --in")
+		return errors.New("the query is missing: give --head and --relation, --tail and --relation, or --in")
 	}
 	return nil
 }
 
+// run answers the queries and prints the answers to out. Progress and notes go to log.
 func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
 	backend, err := p.compute.resolve()
 	if err != nil {
@@ -114,16 +119,9 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	}
 	defer s.close()
 	s.writeNotes(log)
-	complete := true
-	for split := range kg.NumSplits {
-		if s.graph.Has(split) {
-			continue
-		}
-		if p.filterKnown {
-			return fmt.Errorf("--filter-known leaves out what the %v split knows, and data set %s has no %[1]v split: put %[1]v.txt into %[3]s, or leave the flag out",
-				split, s.graph.Name, s.graph.Dir)
-		}
-		complete = false
+	complete, err := p.checkSplits(s.graph)
+	if err != nil {
+		return err
 	}
 	queries, err := p.queries(ctx, in, log, s.graph)
 	if err != nil {
@@ -164,7 +162,24 @@ func (p *prediction) run(ctx context.Context, in io.Reader, out, log io.Writer) 
 	return nil
 }
 
-// queries returns what is asked for, in the identifiers of g.
+// checkSplits reports whether g has all three splits. With --filter-known, a missing split is an
+// error.
+func (p *prediction) checkSplits(g *kg.Graph) (complete bool, err error) {
+	complete = true
+	for split := range kg.NumSplits {
+		if g.Has(split) {
+			continue
+		}
+		if p.filterKnown {
+			return false, fmt.Errorf("--filter-known needs the %v split, which data set %s lacks: "+
+				"put %[1]v.txt into %[3]s, or leave out --filter-known", split, g.Name, g.Dir)
+		}
+		complete = false
+	}
+	return complete, nil
+}
+
+// queries returns the queries of the flags or of the file, in the identifiers of g.
 func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g *kg.Graph) ([]kg.Query, error) {
 	if p.in == "" {
 		fields := [3]string{p.head, p.relation, unknown}
@@ -184,25 +199,28 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	}
 	file, err := input.Open(ctx, p.in)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the queries of %s: %w; name a file, or - for standard input", p.in, text.Cause(err))
+		return nil, fmt.Errorf("cannot read queries from %s: %w; name a file, or - for standard input", p.in,
+			text.Cause(err))
 	}
 	defer file.Close()
 	return readQueries(name, file, g)
 }
 
-// writeList prints the answers of one query for people; complete is as for knownText.
+// writeList prints the answers of one query as a table. complete is as for knownText.
 func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, complete bool) error {
 	fields := queryFields(g, q)
 	t := text.NewTable(1, 3)
 	t.AppendHeader(table.Row{"rank", "label", "score", "known"})
 	for i, p := range list {
-		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), strconv.FormatFloat(p.Score, 'g', 7, 64), knownText(p.Known, complete)})
+		score := strconv.FormatFloat(p.Score, 'g', 7, 64)
+		t.AppendRow(table.Row{i + 1, g.Entities.Label(p.Entity), score, knownText(p.Known, complete)})
 	}
 	_, err := fmt.Fprintf(w, "(%s)\n\n%s\n", text.Escape(strings.Join(fields[:], ", ")), t.Render())
 	return err
 }
 
-// writeLists prints the answers of many queries for machines; complete is as for knownText.
+// writeLists writes the answers of many queries as tab-separated lines. complete is as for
+// knownText.
 func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction, complete bool) error {
 	buf := newLineWriter(w)
 	buf.write("head", "relation", "tail", "rank", "label", "score", "known")
@@ -216,8 +234,8 @@ func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Pre
 	return buf.flush()
 }
 
-// knownText is what the column known says. A triple that no split has is not known only if the data
-// set is complete, with all its splits.
+// knownText returns the text of the column known. complete says that the data set has all three
+// splits. Only then is an answer that is in no split certain to be unknown.
 func knownText(known, complete bool) string {
 	switch {
 	case known:

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// TestPredictAgreesWithEval looks for the true answers in the lists of predictions: their places
-// must follow from the ranks.
+// TestPredictAgreesWithEval finds the true answers in the lists of predictions. Their positions
+// must agree with the ranks.
 func TestPredictAgreesWithEval(t *testing.T) {
 	w := newWorkplace(t)
 	ranks := w.path("ranks.tsv")
@@ -72,7 +72,8 @@ func TestPredictAgreesWithEval(t *testing.T) {
 	require.Zero(t, o.status, o.stderr)
 	assert.NotContains(t, o.stdout, "\tyes\n")
 	for _, backend := range []string{"generic", "auto"} {
-		again := mquineReading(t, input.String(), append(predict, "--filter-known", "--backend", backend, "--threads", "3")...)
+		again := mquineReading(t, input.String(), append(predict, "--filter-known", "--backend", backend, "--threads",
+			"3")...)
 		require.Equal(t, o.stdout, again.stdout, backend)
 	}
 }
@@ -95,12 +96,12 @@ func TestPredictOne(t *testing.T) {
 	o = succeed(t, append(predict, "--tail", tail, "--relation", relation)...)
 	assert.Contains(t, o.stdout, "(?, "+relation+", "+tail+")")
 
-	// More than there are.
+	// More answers than candidates.
 	o = succeed(t, append(predict, "--head", head, "--relation", relation, "-k", "1000")...)
 	assert.Equal(t, 3+60, strings.Count(o.stdout, "\n"))
 }
 
-// TestPredictWithoutSplit asks a data set that lacks a split what is known.
+// TestPredictWithoutSplit predicts with a data set that lacks a split.
 func TestPredictWithoutSplit(t *testing.T) {
 	w := newWorkplace(t)
 	g, err := kg.Open(t.Context(), w.data)
@@ -114,9 +115,10 @@ func TestPredictWithoutSplit(t *testing.T) {
 			}
 			return contents
 		})
-		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation, "-k", "100"}
+		predict := []string{"predict", "--model", w.model, "--data", data, "--head", head, "--relation", relation,
+			"-k", "100"}
 		mquine(t, append(predict, "--filter-known")...).requireSentence(t, exitFailed,
-			"--filter-known leaves out what the "+split+" split knows, and data set families has no "+split+" split: put "+split+".txt into "+data)
+			"--filter-known needs the "+split+" split, which data set families lacks: put "+split+".txt into "+data)
 		o := succeed(t, predict...)
 		assert.Regexp(t, `(?m) `+tail+` .* yes$`, o.stdout)
 		assert.Regexp(t, `(?m) \?$`, o.stdout)
@@ -133,34 +135,37 @@ func TestPredictBadInput(t *testing.T) {
 
 	typo := strings.Replace(known, "_", "", 1)
 	mquine(t, append(predict, "--head", typo, "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, `the checkpoint knows no entity "`+typo+`"; it knows `+known)
+		requireSentence(t, exitFailed, `the checkpoint has no entity "`+typo+`"; did you mean `+known)
 	mquine(t, append(predict, "--head", known, "--relation", "lives-in")...).
-		requireSentence(t, exitFailed, `the checkpoint knows no relation "lives-in"; it knows lives_in`)
+		requireSentence(t, exitFailed, `the checkpoint has no relation "lives-in"; did you mean lives_in`)
 	mquine(t, append(predict, "--head", "zzz", "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, `the checkpoint knows no entity "zzz"`)
+		requireSentence(t, exitFailed, `the checkpoint has no entity "zzz"`)
 	mquine(t, append(predict, "--head", "?", "--relation", "lives_in")...).
-		requireSentence(t, exitFailed, "only one of head and tail can be ?")
-	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed, "mquine predict: cannot read the queries of "+w.path("none.tsv")+": no such file or directory; name a file")
-	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed, "cannot read the queries of "+w.dir+": is a directory")
+		requireSentence(t, exitFailed, "put ? in only one of the head and tail columns")
+	mquine(t, append(predict, "--in", w.path("none.tsv"))...).requireSentence(t, exitFailed,
+		"mquine predict: cannot read queries from "+w.path("none.tsv")+": no such file or directory; name a file")
+	mquine(t, append(predict, "--in", w.dir)...).requireSentence(t, exitFailed,
+		"cannot read queries from "+w.dir+": is a directory")
 
 	good := known + "\tlives_in\t?\n"
 	for input, sentence := range map[string]string{
-		"":                           "standard input is empty",
-		good + "one\ttwo\n":          "standard input:2: 2 fields instead of 3",
-		good + "\n":                  "standard input:2: 1 field instead of 3",
-		good + "a\tb\tc\td\n":        "standard input:2: 4 fields instead of 3",
-		"?\tlives_in\t?\n":           "standard input:1: only one of head and tail can be ?",
-		good + good + "a\tb\tc":      "standard input:3: one of head and tail must be ?",
-		good + "nobody\tlives_in\t?": `standard input:2: the checkpoint knows no entity "nobody"`,
-		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: line is longer than",
+		"":                             "standard input is empty",
+		good + "one\ttwo\n":            "standard input:2: 2 fields instead of 3",
+		good + "\n":                    "standard input:2: 1 field instead of 3",
+		good + "a\tb\tc\td\n":          "standard input:2: 4 fields instead of 3",
+		"?\tlives_in\t?\n":             "standard input:1: put ? in only one of the head and tail columns",
+		good + good + "a\tb\tc":        "standard input:3: put ? in the head or the tail column",
+		good + "stranger\tlives_in\t?": `standard input:2: the checkpoint has no entity "stranger"`,
+		good + strings.Repeat("x", maxQueryLine+1): "standard input:2: the line is longer than",
 	} {
 		o := mquineReading(t, input, append(predict, "--in", "-")...)
 		o.requireSentence(t, exitFailed, sentence)
 		assert.Empty(t, o.stdout)
 	}
 
-	// Line ends of other systems, and a byte order mark, do no harm.
-	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known, append(predict, "--in", "-", "-k", "1")...)
+	// CRLF line ends and a byte order mark are accepted.
+	o := mquineReading(t, "\ufeff"+known+"\tlives_in\t?\r\n?\tlives_in\t"+known,
+		append(predict, "--in", "-", "-k", "1")...)
 	require.Zero(t, o.status, o.stderr)
 	assert.Equal(t, 3, strings.Count(o.stdout, "\n"))
 }
@@ -177,7 +182,7 @@ func FuzzReadQueries(f *testing.F) {
 			return
 		}
 		require.NotEmpty(t, queries)
-		// What was read is written and read again.
+		// Writing the queries and reading them again gives the same queries.
 		var lines []string
 		for _, q := range queries {
 			fields := queryFields(g, q)

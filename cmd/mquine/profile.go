@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// profileKind is a kind of profile, by its name on the command line.
+// profileKind describes a kind of profile.
 type profileKind struct {
 	mode func(*profile.Profile)
-	file string // as pkg/profile names it
-	tool string // shows it
+	file string // the name that pkg/profile gives the file
+	tool string // the command that shows the file
 }
 
 var (
@@ -30,16 +30,17 @@ var (
 	profileNames = []string{"cpu", "mem", "block", "trace"}
 )
 
-// addProfiling adds the flags to every command.
+// addProfiling adds the flags --profile and --profile-dir to all commands.
 func addProfiling(root *cobra.Command) {
 	flags := root.PersistentFlags()
-	flags.Var(choice[string]{new(string), profileNames}, "profile", "profile the command: `kind` cpu, mem (all allocations), block or trace")
+	flags.Var(choice[string]{new(string), profileNames}, "profile",
+		"write a profile of this `kind`: cpu, mem (all allocations), block or trace")
 	complete(root, "profile", cobra.FixedCompletions(profileNames, cobra.ShellCompDirectiveNoFileComp))
-	flags.String("profile-dir", ".", "`folder` for the profile")
+	flags.String("profile-dir", ".", "write the profile to this `folder`")
 	must(root.MarkPersistentFlagDirname("profile-dir"))
 }
 
-// profiled does the work of a command, and writes its profile if one is asked for, whether or not the
+// profiled does the work of a command and writes the profile of --profile, if given, even if the
 // work fails.
 func profiled(cmd *cobra.Command, work func() error) (err error) {
 	kind, ok := profileKinds[cmd.Flag("profile").Value.String()]
@@ -47,8 +48,8 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 	if !ok {
 		return work()
 	}
-	// pkg/profile ends the process if it cannot make its file, so it gets a folder that takes one; and
-	// a profile appears when it is whole.
+	// pkg/profile exits if it cannot create its file, so give it a fresh folder. Renaming the file
+	// afterwards makes it appear atomically.
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return fmt.Errorf("cannot write the profile: %w", err)
 	}
@@ -64,7 +65,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 
 	session := profile.Start(kind.mode, profile.ProfilePath(aside.Path), profile.Quiet, profile.NoShutdownHook)
 	before := cmd.Context()
-	// The labels also tell package rank to label its phases.
+	// If the context has labels, package rank labels its phases too.
 	pprof.Do(before, pprof.Labels("command", cmd.CommandPath()), func(ctx context.Context) {
 		cmd.SetContext(ctx)
 		err = work()
@@ -74,7 +75,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 
 	made := filepath.Join(aside.Path, kind.file)
 	if info, wrong := os.Stat(made); wrong != nil || info.Size() == 0 {
-		return errors.Join(err, fmt.Errorf("the profile %s could not be written: is the disk full?", path))
+		return errors.Join(err, fmt.Errorf("cannot write the profile %s: check that the disk is not full", path))
 	}
 	if wrong := os.Rename(made, path); wrong != nil {
 		return errors.Join(err, fmt.Errorf("cannot write the profile: %w", wrong))
@@ -83,7 +84,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 	return err
 }
 
-// phase does a part of a command's work under the label that profiles show for it.
+// phase does a part of a command's work under a label that profiles show.
 func phase(ctx context.Context, name string, work func(context.Context) error) (err error) {
 	pprof.Do(ctx, pprof.Labels("phase", name), func(ctx context.Context) { err = work(ctx) })
 	return err

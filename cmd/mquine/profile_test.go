@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pprofTags returns what go tool pprof tells of a profile's labels.
+// pprofTags returns the labels of a profile, as go tool pprof prints them.
 func pprofTags(t *testing.T, path string) string {
 	t.Helper()
 	out, err := exec.Command("go", "tool", "pprof", "-tags", path).CombinedOutput()
@@ -24,7 +24,8 @@ func TestProfile(t *testing.T) {
 	eval := []string{"eval", "--model", w.model, "--data", w.data}
 	plain := succeed(t, eval...)
 	for kind, tool := range map[string]string{
-		"cpu": "go tool pprof cpu.pprof", "mem": "go tool pprof mem.pprof", "block": "go tool pprof block.pprof", "trace": "go tool trace trace.out",
+		"cpu": "go tool pprof cpu.pprof", "mem": "go tool pprof mem.pprof",
+		"block": "go tool pprof block.pprof", "trace": "go tool trace trace.out",
 	} {
 		dir := w.path("profiles", kind)
 		o := succeed(t, append(eval, "--profile", kind, "--profile-dir", dir)...)
@@ -35,10 +36,11 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// A command that fails leaves its profile, and fails as it does without.
+// A command that fails still writes its profile, and fails in the same way.
 func TestProfileOfAnError(t *testing.T) {
 	dir := t.TempDir()
-	o := mquine(t, "eval", "--model", filepath.Join(dir, "none"), "--data", filepath.Join(dir, "none"), "--profile", "cpu", "--profile-dir", dir)
+	o := mquine(t, "eval", "--model", filepath.Join(dir, "none"), "--data", filepath.Join(dir, "none"), "--profile",
+		"cpu", "--profile-dir", dir)
 	o.requireSentence(t, exitFailed, "mquine eval: ")
 	assert.Contains(t, o.stderr, "profile: go tool pprof ")
 	requireFiles(t, dir, "cpu.pprof")

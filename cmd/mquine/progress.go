@@ -15,19 +15,18 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// lineEvery is the time between two lines of progress where there is no terminal.
+// lineEvery is the time between two lines of progress if standard error is not a terminal.
 const lineEvery = 10 * time.Second
 
-// meter shows how far long work has come: with a bar on a terminal, otherwise with a line now and
-// then.
+// meter shows the progress of long work: a bar on a terminal, and otherwise a line every lineEvery.
 type meter struct {
 	w        io.Writer
 	terminal bool
 	bar      *progressbar.ProgressBar
 	nextLine time.Duration
-	packing  time.Duration // before the first pair, which tells nothing of the pace
-	warned   bool          // of a collapsed checkpoint
-	// slow is how long the reading of a data set takes before it is worth a word.
+	packing  time.Duration // time before the first pair, which does not count towards the rate
+	warned   bool          // about a collapsed checkpoint
+	// slow is the time after which reading a data set shows progress.
 	slow time.Duration
 }
 
@@ -35,7 +34,7 @@ func newMeter(w io.Writer) *meter {
 	return &meter{w: w, terminal: text.OnTerminal(w), nextLine: lineEvery, slow: time.Second}
 }
 
-// ranking is a rank.Options.Progress.
+// ranking shows the progress of a ranking. It is a rank.Options.Progress.
 func (m *meter) ranking(p rank.Progress) {
 	if p.Done == 0 {
 		m.packing = p.Elapsed
@@ -52,16 +51,18 @@ func (m *meter) ranking(p rank.Progress) {
 		quantity(float64(p.Total)), pairRate(p.Done, t), left))
 }
 
-// fitting returns a train.Machine.Progress.
+// fitting returns a train.Machine.Progress that shows the fitting of a clustered checkpoint.
 func (m *meter) fitting() func(train.Progress) {
 	start := time.Now()
 	return func(p train.Progress) {
-		done, total, t := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total), time.Since(start)
-		m.show(done, total, t, fmt.Sprintf("fitting, round %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
+		done, total := int64(p.Epoch-1)*int64(p.Total)+int64(p.Done), int64(p.Epochs)*int64(p.Total)
+		t := time.Since(start)
+		m.show(done, total, t,
+			fmt.Sprintf("fitting, epoch %d of %d, %s left", p.Epoch, p.Epochs, timeLeft(done, total, t)))
 	}
 }
 
-// counting returns a progress function for zpattern.NewSplitValues with some sides.
+// counting returns a progress function for zpattern.NewSplitValues with the given number of sides.
 func (m *meter) counting(sides int) func(side int, done, total int64) {
 	start, at := time.Now(), 0
 	return func(side int, done, total int64) {
@@ -76,7 +77,8 @@ func (m *meter) counting(sides int) func(side int, done, total int64) {
 	}
 }
 
-// reading returns a function for kg.ReportProgress, of one reading or of several in turn.
+// reading returns a function for kg.ReportProgress that shows one reading of a data set, or several
+// in turn.
 func (m *meter) reading(data string) func(kg.OpenProgress) {
 	var start time.Time
 	return func(p kg.OpenProgress) {
@@ -88,13 +90,14 @@ func (m *meter) reading(data string) func(kg.OpenProgress) {
 			return
 		}
 		line := fmt.Sprintf("reading %s, %s lines", data, quantity(float64(p.Lines)))
-		if p.Bytes > 0 && p.Total > 0 { // and not only from pipes
+		if p.Bytes > 0 && p.Total > 0 { // unknown if all files are pipes
 			line += fmt.Sprintf(", %s left", timeLeft(p.Bytes, p.Total, t))
 		}
 		m.show(p.Bytes, max(p.Total, 1), t, line)
 	}
 }
 
+// show shows that done of total items took the time t. line describes the work.
 func (m *meter) show(done, total int64, t time.Duration, line string) {
 	switch {
 	case m.terminal:
@@ -113,15 +116,26 @@ func (m *meter) draw(done, total int64, line string) {
 			progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetWidth(20),
-			progressbar.OptionUseANSICodes(true), // so that clear also removes the ^C of a terminal
+			progressbar.OptionUseANSICodes(true), // clear then also removes the ^C that a terminal prints
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	m.bar.Describe(text.Escape(line))
-	_ = m.bar.Set64(done) // a bar that cannot be drawn must not end the work
+	m.bar.Describe(fit(text.Escape(line), text.Width(m.w)))
+	_ = m.bar.Set64(done) // an error here must not end the work
 }
 
-// clear makes room for other lines.
+// fit shortens the text beside a bar to a terminal of the given width, 0 if it is unknown. A longer
+// line would wrap, and every redraw would add a line.
+func fit(line string, width int) string {
+	const bar, shortest = 34, 10 // columns
+	runes := []rune(line)
+	if most := max(width-bar, shortest); width > 0 && len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return line
+}
+
+// clear removes the bar, so that other lines can be printed.
 func (m *meter) clear() {
 	if m.bar != nil {
 		_ = m.bar.Clear()
@@ -129,19 +143,21 @@ func (m *meter) clear() {
 	}
 }
 
-const collapsedNote = "most candidates score almost the same, as in a collapsed checkpoint, and take the slow exact stages"
+const collapsedNote = "most candidates have almost the same score, as in a collapsed model, and need slow exact scores"
 
-// collapsed tells whether most pairs of a true answer and a candidate stay undecided.
+// collapsed reports whether most pairs of a target and a candidate are undecided after the first
+// stage.
 func collapsed(undecided, pairs int64) bool { return undecided > pairs/2 }
 
-// pairRate writes pairs of a distinct query and a candidate a second.
+// pairRate returns the number of pairs of a distinct query and a candidate per second.
 func pairRate(pairs int64, t time.Duration) string {
 	return quantity(float64(pairs)/max(t.Seconds(), 1e-9)) + " pairs/s"
 }
 
+// timeLeft estimates the remaining time, if done of total items took the time t.
 func timeLeft(done, total int64, t time.Duration) time.Duration {
 	return time.Duration(float64(t) * float64(total-done) / float64(done)).Round(time.Second)
 }
 
-// quantity writes a large number in short.
+// quantity returns a large number with an SI prefix: 18.12 M.
 func quantity(n float64) string { return strings.TrimSpace(humanize.SIWithDigits(n, 2, "")) }

@@ -35,7 +35,8 @@ func TestProgressCollapsed(t *testing.T) {
 	m := newMeter(&log)
 	for s := range 9 {
 		done := int64(s) * 1e6
-		m.ranking(rank.Progress{Done: done, Total: 10e6, Compared: done, Undecided: done/2 + 1, Elapsed: time.Duration(s) * time.Second})
+		m.ranking(rank.Progress{Done: done, Total: 10e6, Compared: done, Undecided: done/2 + 1,
+			Elapsed: time.Duration(s) * time.Second})
 	}
 	assert.Equal(t, "note: "+collapsedNote+"; 8s left\n", log.String(), "once, and with the time left")
 }
@@ -51,6 +52,13 @@ func TestProgressBar(t *testing.T) {
 	assert.Contains(t, log.String(), "ranking 4 G pairs at 1 G pairs/s, 3s left")
 	m.clear()
 	assert.True(t, strings.HasSuffix(log.String(), "\r"), "%q", log.String())
+}
+
+func TestFit(t *testing.T) {
+	assert.Equal(t, "ranking 4 G pairs", fit("ranking 4 G pairs", 0))
+	assert.Equal(t, "ranking 4 G pairs", fit("ranking 4 G pairs", 80))
+	assert.Equal(t, "ranking 4 …", fit("ranking 4 G pairs", 45))
+	assert.Equal(t, "ranking 4…", fit("ranking 4 G pairs", 20))
 }
 
 func TestProgressReading(t *testing.T) {
@@ -71,7 +79,7 @@ func TestProgressReading(t *testing.T) {
 		log.Reset()
 	}
 	m.slow, m.nextLine = 0, 0
-	report(kg.OpenProgress{Lines: 7e6}) // from a pipe, whose end nobody knows
+	report(kg.OpenProgress{Lines: 7e6}) // from a pipe of unknown length
 	assert.Equal(t, "  0% reading umls, 7 M lines\n", log.String())
 
 	log.Reset()

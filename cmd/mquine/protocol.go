@@ -10,7 +10,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// fullProtocol leaves the choice of sides, filters and ties to the flags.
+// fullProtocol leaves sides, filters and ties to the flags.
 const fullProtocol = "full"
 
 // protocolNames returns the values of --protocol.
@@ -22,7 +22,8 @@ func protocolNames() []string {
 	return names
 }
 
-// follow sets the sides, filters and ties of the protocol, which flags must then not set.
+// follow sets the sides, filters and ties of the protocol. It refuses flags that would set them
+// too.
 func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	i := slices.IndexFunc(metrics.Protocols, func(p metrics.Protocol) bool { return p.Name == e.protocol })
 	if i < 0 {
@@ -30,7 +31,7 @@ func (e *evaluation) follow(flags *pflag.FlagSet) error {
 	}
 	for _, name := range []string{"sides", "filters", "ties"} {
 		if flags.Changed(name) {
-			return fmt.Errorf("--protocol %s says which sides, filters and ties: leave out --%s", e.protocol, name)
+			return fmt.Errorf("--protocol %s sets the sides, filters and ties: leave out --%s", e.protocol, name)
 		}
 	}
 	e.fixed = &metrics.Protocols[i]

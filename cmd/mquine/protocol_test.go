@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProtocolRotate compares with what the RotatE repository's own code printed, digit by digit.
+// TestProtocolRotate compares the metrics with the output of the RotatE repository's code, digit by
+// digit.
 func TestProtocolRotate(t *testing.T) {
 	fixtures := os.Getenv("MQUINE_FIXTURES")
 	if fixtures == "" || os.Getenv("MQUINE_DATA") == "" {
-		t.Skip("MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
+		t.Skip(
+			"MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
 	}
 	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
 		dir := filepath.Join(fixtures, "rotate-repo-"+name+"-umls")

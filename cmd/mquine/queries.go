@@ -12,14 +12,14 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// unknown stands for what a query asks for.
+// unknown marks the open side of a query.
 const unknown = "?"
 
-// maxQueryLine is the length of the longest line of queries, in bytes.
+// maxQueryLine is the maximum length of a line of queries in bytes.
 const maxQueryLine = 1 << 18
 
-// readQueries reads queries of g, one a line: head<TAB>relation<TAB>? or ?<TAB>relation<TAB>tail.
-// name is the file's, for messages.
+// readQueries reads queries in the identifiers of g, one per line: head<TAB>relation<TAB>? or
+// ?<TAB>relation<TAB>tail. name is the name of the file in errors.
 func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxQueryLine)
@@ -33,8 +33,8 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 		}
 		fields := strings.Split(string(line), "\t")
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("%s:%d: %s instead of 3: a line is head, relation and ?, or ?, relation and tail, separated by tabs",
-				name, n, text.Plural(len(fields), "field"))
+			return nil, fmt.Errorf("%s:%d: %s instead of 3: write head, relation and ?, or ?, relation and tail, "+
+				"separated by tabs", name, n, text.Plural(len(fields), "field"))
 		}
 		q, err := parseQuery(g, [3]string(fields))
 		if err != nil {
@@ -44,32 +44,34 @@ func readQueries(name string, r io.Reader, g *kg.Graph) ([]kg.Query, error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%s:%d: line is longer than %d bytes", name, n+1, maxQueryLine)
+		return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxQueryLine)
 	case err != nil:
-		return nil, fmt.Errorf("cannot read the queries of %s: %w", name, text.Cause(err))
+		return nil, fmt.Errorf("cannot read queries from %s: %w", name, text.Cause(err))
 	case n == 0:
-		return nil, fmt.Errorf("%s is empty: there are no queries to answer", name)
+		return nil, fmt.Errorf("%s is empty: it must hold at least one query", name)
 	}
 	return queries, nil
 }
 
-// parseQuery returns the query of the fields head, relation and tail, one of which is unknown.
+// parseQuery returns the query with the given head, relation and tail. Exactly one of head and tail
+// must be unknown.
 func parseQuery(g *kg.Graph, fields [3]string) (kg.Query, error) {
 	head, relation, tail := fields[0], fields[1], fields[2]
 	q, anchor := kg.Query{Side: kg.Tail}, head
 	switch {
 	case head == unknown && tail == unknown:
-		return q, errors.New("only one of head and tail can be ?")
+		return q, errors.New("put ? in only one of the head and tail columns: it marks what to predict")
 	case head == unknown:
 		q.Side, anchor = kg.Head, tail
 	case tail != unknown:
-		return q, errors.New("one of head and tail must be ?, which is what is asked for")
+		return q, errors.New("put ? in the head or the tail column: it marks what to predict")
 	}
+	const owner = "the checkpoint"
 	var err error
-	if q.Anchor, err = find(g.Entities, "entity", anchor); err != nil {
+	if q.Anchor, err = find(owner, g.Entities, "entity", anchor); err != nil {
 		return q, err
 	}
-	q.Relation, err = find(g.Relations, "relation", relation)
+	q.Relation, err = find(owner, g.Relations, "relation", relation)
 	return q, err
 }
 
@@ -82,18 +84,18 @@ func queryFields(g *kg.Graph, q kg.Query) [3]string {
 	return [3]string{anchor, relation, unknown}
 }
 
-// similarLabels is the number of labels that the error for an unknown one names.
+// similarLabels is the number of labels that find suggests for an unknown one.
 const similarLabels = 3
 
-// find returns the identifier of a label; the error for one that is not there names a few that
-// look like it.
-func find(v *kg.Vocabulary, what, label string) (int32, error) {
+// find returns the identifier of a label in a vocabulary. The error for an unknown label says that
+// owner has no such kind, an entity or a relation, and suggests similar labels.
+func find(owner string, v *kg.Vocabulary, kind, label string) (int32, error) {
 	if id, ok := v.ID(label); ok {
 		return id, nil
 	}
-	err := fmt.Errorf("the checkpoint knows no %s %q", what, label)
-	if near := text.Similar(label, v.Labels(), similarLabels); len(near) > 0 {
-		err = fmt.Errorf("%w; it knows %s", err, strings.Join(near, ", "))
+	err := fmt.Errorf("%s has no %s %q", owner, kind, label)
+	if similar := text.Similar(label, v.Labels(), similarLabels); len(similar) > 0 {
+		err = fmt.Errorf("%w; did you mean %s", err, strings.Join(similar, ", "))
 	}
 	return 0, err
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A named pipe without a writer, in the place of any file that a command reads, keeps no command from being
-// interrupted. Without that, this test does not end.
+// A command can be interrupted while it waits for a named pipe without a writer, in place of any
+// file that it reads. If not, this test does not end.
 func TestInterruptAtANamedPipe(t *testing.T) {
 	w := newWorkplace(t)
 	pipe := w.path("pipe")
@@ -30,7 +30,8 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 	data := replace(copyFolder(t, w.data, without("valid.txt")), "valid.txt")
 	trained, search, space := w.path("run"), w.path("search"), w.path("space.yaml")
 	succeed(t, "train", "--data", w.data, "--dim", "4", "--epochs", "1", "--out", trained)
-	require.NoError(t, os.WriteFile(space, []byte("dim: 4\nepochs: 1\nlearning_rate: {min: 0.001, max: 0.01}\n"), 0o644))
+	require.NoError(t, os.WriteFile(space, []byte("dim: 4\nepochs: 1\nlearning_rate: {min: 0.001, max: 0.01}\n"),
+		0o644))
 	succeed(t, "tune", "--data", w.data, "--space", space, "--trials", "1", "--out", search)
 	for name, args := range map[string][]string{
 		"eval":            {"eval", "--model", w.model, "--data", data},
@@ -40,22 +41,23 @@ func TestInterruptAtANamedPipe(t *testing.T) {
 		"init":            {"init", "--model", "mquine", "--dim", "4", "--data", data, "--out", w.path("out")},
 		"data info":       {"data", "info", data},
 		"data import":     {"data", "import", data, "--name", "mine"},
-		"data get":        {"data", "get", "nations", "--from", replace(copyFolder(t, w.data, without("train.txt")), "train.txt")},
-		"train data":      {"train", "--data", data, "--out", w.path("out")},
-		"train config":    {"train", "--data", w.data, "--config", pipe, "--out", w.path("out")},
-		"train print":     {"train", "--config", pipe, "--print-config"},
-		"train resume":    {"train", "--resume", replace(trained, "config.yaml")},
-		"tune space":      {"tune", "--data", w.data, "--space", pipe, "--trials", "1", "--out", w.path("out")},
-		"tune resume":     {"tune", "--resume", replace(search, "trials.jsonl")},
-		"z stats":         {"z", "stats", "--data", data},
-		"bench compare":   {"bench", "compare", pipe, pipe},
+		"data get": {"data", "get", "nations", "--from",
+			replace(copyFolder(t, w.data, without("train.txt")), "train.txt")},
+		"train data":    {"train", "--data", data, "--out", w.path("out")},
+		"train config":  {"train", "--data", w.data, "--config", pipe, "--out", w.path("out")},
+		"train print":   {"train", "--config", pipe, "--print-config"},
+		"train resume":  {"train", "--resume", replace(trained, "config.yaml")},
+		"tune space":    {"tune", "--data", w.data, "--space", pipe, "--trials", "1", "--out", w.path("out")},
+		"tune resume":   {"tune", "--resume", replace(search, "trials.jsonl")},
+		"z stats":       {"z", "stats", "--data", data},
+		"bench compare": {"bench", "compare", pipe, pipe},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("MQUINE_DATA", t.TempDir())
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			var stdout, stderr bytes.Buffer
-			status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+			status := execute(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
 			assert.Equal(t, exitInterrupted, status, "%s", stderr.String())
 			assert.Contains(t, stderr.String(), ": interrupted\n")
 			assert.NoFileExists(t, w.path("out"))

@@ -4,5 +4,5 @@ package main
 
 import "io/fs"
 
-// readOnly tells whether a file is not to be written to.
+// readOnly reports whether no user may write to a file.
 func readOnly(_ string, info fs.FileInfo) bool { return info.Mode().Perm()&0o222 == 0 }

@@ -12,34 +12,45 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mquine/mquine/internal/text"
 )
 
-// newRootCommand returns the whole command; start is when the process began.
+// newRootCommand returns the command tree. start is the time at which the process began.
 func newRootCommand(start time.Time) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "mquine",
-		Short: "Rank knowledge graph embeddings exactly",
-		Long: `mquine ranks checkpoints of knowledge graph embeddings: exactly, in full, as fast as the
-processor allows.
+		Short: "Evaluate, train and benchmark knowledge graph embeddings",
+		Long: `mquine evaluates, trains and benchmarks knowledge graph embedding models.
 
-A data set has triples (head, relation, tail) in three splits: train, valid and test. A
-checkpoint is a trained model that gives every triple a score. Each test triple makes two
-queries, (head, relation, ?) and (?, relation, tail); the rank of the true answer among all
-entities says how well the model knows it.
+A data set has triples (head, relation, tail) in three splits: train, valid and
+test. A checkpoint is a trained model, which gives every triple a score. Each
+test triple makes two queries, (head, relation, ?) and (?, relation, tail). The
+rank of the true answer among all entities measures how well the model predicts.
+Ranks are exact: they do not depend on the processor or the number of threads.
 
-  mquine demo                                  the main job on a small graph, nothing to download
-  mquine data get umls                         fetch a data set
-  mquine eval --model CKPT --data umls         rank a checkpoint on its test split
+  mquine demo                           train and rank a toy graph; no download
+  mquine data get umls                  download a data set
+  mquine eval --model CKPT --data umls  rank a checkpoint on the test split
 
-Wherever a command takes --data, give the name of a data set in the folder that MQUINE_DATA
-names (by default one in your cache), or a folder: a value with a slash is a folder. MQUINE_TIER
-(avx512, avx2 or generic) caps the instruction set, and MQUINE_CPU switches features of it off, as
-in -vnni,-amx; they change the speed and never a rank.
+--data accepts the name of an installed data set or a path. A value with a slash
+is a path.
 
-Results go to standard output, all else to standard error. Tables and messages show control
-characters and invisible characters of labels and names as escapes, such as \x1b. The exit status
-is 0 for success, 1 for bad input, failed work and bad news about a checkpoint or data set, 2 for
-wrong usage, 130 when interrupted, 141 when the reader of standard output is gone.`,
+Environment variables:
+  MQUINE_DATA  folder of the installed data sets (default: in your cache)
+  MQUINE_TIER  highest instruction set to use: avx512, avx2 or generic
+  MQUINE_CPU   processor features to switch off, such as -vnni,-amx
+MQUINE_TIER and MQUINE_CPU affect the speed, never a rank.
+
+Results go to standard output, progress and notes to standard error. Tables and
+messages show control and invisible characters as escapes, such as \x1b.
+
+Exit status:
+  0    success
+  1    bad input, failed work, or a checkpoint or data set that fails its checks
+  2    wrong usage
+  130  interrupted
+  141  the reader of standard output is gone`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -48,35 +59,30 @@ wrong usage, 130 when interrupted, 141 when the reader of standard output is gon
 		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetUsageFunc(printUsage)
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.AddCommand(
-		newDemoCommand(start),
-		newDataCommand(),
-		newInitCommand(),
-		newTrainCommand(),
-		newTuneCommand(),
-		newImportCommand(),
-		newEvalCommand(start),
-		newCompareCommand(),
-		newPredictCommand(),
-		newZCommand(),
-		newBenchCommand(),
-		newInfoCommand(),
-	)
+	root.AddGroup(commandGroups...)
+	addInGroup(root, "start", newDemoCommand(start))
+	addInGroup(root, "data", newDataCommand(), newZCommand())
+	addInGroup(root, "models", newTrainCommand(), newTuneCommand(), newInitCommand(), newImportCommand())
+	addInGroup(root, "evaluation", newEvalCommand(start), newCompareCommand(), newPredictCommand())
+	addInGroup(root, "machine", newBenchCommand(), newInfoCommand())
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
 	cobra.EnableCommandSorting = false
 	addProfiling(root)
 	return root
 }
 
-// workError is an error of what a command does. Every other error of a command line is wrong usage.
+// workError is an error of a command's work. Every other error of a command line is wrong usage.
 type workError struct{ error }
 
 func (e workError) Unwrap() error { return e.error }
 
-// markWork marks the errors of all commands' work, which cobra begins when it has found nothing
-// wrong with the arguments, and has it profiled if asked for. A command that only has others says
-// so when it is given an argument.
+// markWork wraps the work of cmd and its subcommands. Cobra calls the work once the arguments are
+// valid. The wrapper checks the output files, profiles the work if requested, and turns its errors
+// into a workError. A command that only groups others prints its help, and refuses arguments.
 func markWork(cmd *cobra.Command) {
 	switch work := cmd.RunE; {
 	case !cmd.HasSubCommands() && work != nil:
@@ -99,8 +105,7 @@ func markWork(cmd *cobra.Command) {
 	}
 }
 
-// version tells the version of the module and the commit that it was built from, as far as the
-// build knows them.
+// version returns the version of the module, its commit if the build recorded it, and the platform.
 func version() string {
 	v := "(unknown version)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -114,28 +119,28 @@ func version() string {
 	return fmt.Sprintf("%s, %s, %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// noArgs refuses arguments, which cobra would call unknown commands.
+// noArgs refuses arguments. Cobra's own check would call them unknown commands.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q: the command takes flags only", args[0])
+		return fmt.Errorf("unexpected argument %q: the command accepts only flags", args[0])
 	}
 	return nil
 }
 
-// oneArg takes one argument; question asks for it where it is missing.
-func oneArg(question string) cobra.PositionalArgs {
+// oneArg requires one argument. missing is the error if there is none.
+func oneArg(missing string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0:
-			return errors.New(question)
+			return errors.New(missing)
 		case len(args) > 1:
-			return fmt.Errorf("unexpected argument %q: the command takes one", args[1])
+			return fmt.Errorf("unexpected argument %q: the command accepts one argument", args[1])
 		}
 		return nil
 	}
 }
 
-// checkRequired names the required flags that are missing.
+// checkRequired returns an error that names the required flags that are missing.
 func checkRequired(cmd *cobra.Command) error {
 	var missing []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -153,8 +158,8 @@ func checkRequired(cmd *cobra.Command) error {
 	}
 }
 
-// flagError says plainly what the flag parser found.
-func flagError(err error) error {
+// flagError rewrites an error of the flag parser as a plain sentence.
+func flagError(cmd *cobra.Command, err error) error {
 	var (
 		unknown *pflag.NotExistError
 		noValue *pflag.ValueRequiredError
@@ -163,7 +168,7 @@ func flagError(err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("unknown flag %s", dashed(unknown.GetSpecifiedName()))
+		return unknownFlag(cmd, unknown.GetSpecifiedName())
 	case errors.As(err, &noValue):
 		return fmt.Errorf("%s needs a value", dashed(noValue.GetSpecifiedName()))
 	case errors.As(err, &bad):
@@ -176,7 +181,18 @@ func flagError(err error) error {
 	return err
 }
 
-// wantedBy says what a flag takes that is a bool or a uint64 of pflag.
+// unknownFlag returns the error for a flag that cmd lacks, with the most similar flag that it has.
+func unknownFlag(cmd *cobra.Command, name string) error {
+	message := "unknown flag " + dashed(name)
+	var flags []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+	if similar := text.Similar(name, flags, 1); len(name) > 1 && len(similar) > 0 {
+		message += "; did you mean --" + similar[0]
+	}
+	return errors.New(message)
+}
+
+// wantedBy says which values a bool or uint64 flag of pflag accepts.
 func wantedBy(flag *pflag.Flag) string {
 	if flag.Value.Type() == "bool" {
 		return "must be true or false"
@@ -184,7 +200,7 @@ func wantedBy(flag *pflag.Flag) string {
 	return "must be a whole number from 0 to 2⁶⁴ − 1"
 }
 
-// dashed writes the name of a flag as on the command line.
+// dashed returns the name of a flag as users type it.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/mquine/mquine/kg"
@@ -10,13 +13,13 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// subject is a checkpoint and a data set in the checkpoint's identifiers.
+// subject is a checkpoint and a data set, relabelled to the identifiers of the checkpoint.
 type subject struct {
 	checkpoint *checkpoint.Checkpoint
 	graph      *kg.Graph
 }
 
-// open reads the checkpoint and the data set side by side, and tells on log how far it has come; the
+// open reads the checkpoint and the data set concurrently, and shows its progress on log. The
 // caller closes the subject.
 func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	var (
@@ -50,40 +53,63 @@ func (in inputs) open(ctx context.Context, log io.Writer) (*subject, error) {
 	return &subject{c, g}, nil
 }
 
-// openData reads a data set, and tells on log how far it has come where that takes long.
+// openData reads a data set, and shows its progress on log if that takes long.
 func openData(ctx context.Context, data string, log io.Writer) (*kg.Graph, error) {
 	meter := newMeter(log)
 	defer meter.clear()
 	return kg.Open(ctx, data, kg.ReportProgress(meter.reading(data)))
 }
 
-// openCheckpoint opens a checkpoint, with the vocabularies of a folder unless that is "".
+// openCheckpoint opens a checkpoint. It reads the vocabularies from the folder vocabulary unless
+// that is empty.
 func openCheckpoint(ctx context.Context, dir, vocabulary string) (*checkpoint.Checkpoint, error) {
-	if vocabulary == "" {
-		return checkpoint.Open(ctx, dir)
+	var options []checkpoint.Option
+	if vocabulary != "" {
+		options = append(options, checkpoint.VocabularyFolder(vocabulary))
 	}
-	return checkpoint.Open(ctx, dir, checkpoint.VocabularyFolder(vocabulary))
+	c, err := checkpoint.Open(ctx, dir, options...)
+	return c, explainRun(ctx, dir, err)
 }
 
-// writeVocabularyNote tells where the labels of a checkpoint come from, if not from its own folder.
+// explainRun returns a better error than err if dir is the folder of a training run, which users
+// may mistake for a checkpoint.
+func explainRun(ctx context.Context, dir string, err error) error {
+	if err == nil || ctx.Err() != nil || exists(filepath.Join(dir, "model.safetensors")) {
+		return err
+	}
+	for _, name := range []string{"best", "last"} {
+		inner := filepath.Join(dir, name)
+		if exists(filepath.Join(inner, "model.safetensors")) {
+			return fmt.Errorf("%s is the folder of a training run: use a checkpoint in it, such as %s", dir, inner)
+		}
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// writeVocabularyNote prints a note if the labels of a checkpoint come from another folder.
 func writeVocabularyNote(w io.Writer, c *checkpoint.Checkpoint) {
 	if c.VocabularyDir != c.Path {
-		printLine(w, "note: the labels of %s are those in %s", c.Path, c.VocabularyDir)
+		printLine(w, "note: the labels of %s come from %s", c.Path, c.VocabularyDir)
 	}
 }
 
 func (s *subject) close() { s.checkpoint.Close() }
 
-// verify returns an error if the checkpoint was changed since open: what was computed with it must then
-// not be shown.
+// verify returns an error if the checkpoint has changed since open. The caller must then discard
+// its results.
 func (s *subject) verify(ctx context.Context) error {
 	return phase(ctx, "verify", s.checkpoint.Verify)
 }
 
-// writeNotes tells what a user should know about the data.
 func (s *subject) writeNotes(w io.Writer) { writeNotes(w, s.graph.Notes) }
 
-// triplesToRank returns the triples of a split, after making sure that g has what the filters remove.
+// triplesToRank returns the triples of a split. It returns an error if g lacks a split that a
+// filter needs.
 func triplesToRank(g *kg.Graph, split kg.Split, filters ...rank.Filter) ([]kg.Triple, error) {
 	triples, err := g.Triples(split)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// openTerminal returns the two ends of a new terminal: of whoever reads it, and of the command.
+// openTerminal opens a new terminal and returns the end of its reader and the end of the command.
 func openTerminal(t *testing.T) (reader, terminal *os.File) {
 	t.Helper()
 	reader, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -31,14 +31,15 @@ func openTerminal(t *testing.T) (reader, terminal *os.File) {
 	return reader, terminal
 }
 
-// showOnTerminal runs the command as a process whose standard output is a terminal, and returns what that shows.
+// showOnTerminal runs the command with a terminal as its standard output, and returns the text on
+// the terminal.
 func showOnTerminal(t *testing.T, args ...string) string {
 	t.Helper()
 	reader, terminal := openTerminal(t)
 	var shown, stderr bytes.Buffer
 	read := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(&shown, reader) // it ends with an error when the terminal is closed
+		_, _ = io.Copy(&shown, reader) // closing the terminal ends it with an error
 		close(read)
 	}()
 	cmd := command(t, args...)
@@ -50,7 +51,7 @@ func showOnTerminal(t *testing.T, args ...string) string {
 	return strings.ReplaceAll(shown.String(), "\r\n", "\n")
 }
 
-// TestExactForProgramsOnTerminal shows on a terminal what is exact for programs that read a pipe.
+// TestExactForProgramsOnTerminal checks that machine-readable output is escaped on a terminal.
 func TestExactForProgramsOnTerminal(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")
@@ -67,7 +68,7 @@ func TestExactForProgramsOnTerminal(t *testing.T) {
 		append([]string{"predict", "--head", w.head, "--relation", w.relation}, subject...),
 	} {
 		shown := showOnTerminal(t, args...)
-		if args[0] == "compare" { // a line feed in the quotes of CSV is part of a name
+		if args[0] == "compare" { // in CSV, a quoted line feed is part of a name
 			shown = strings.ReplaceAll(shown, "\nINJECTED", "")
 		}
 		requireHarmless(t, shown)
@@ -75,7 +76,7 @@ func TestExactForProgramsOnTerminal(t *testing.T) {
 	}
 }
 
-// A progress bar draws with control characters of its own, and not with those of its text.
+// A progress bar uses control characters, but its text is escaped.
 func TestProgressBarOnTerminal(t *testing.T) {
 	reader, terminal := openTerminal(t)
 	m := newMeter(text.NewWriter(terminal))

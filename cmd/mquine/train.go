@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"github.com/mquine/mquine/rank"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
-	trainrun "github.com/mquine/mquine/train/run"
+	"github.com/mquine/mquine/train/run"
 )
 
 func newTrainCommand() *cobra.Command {
@@ -26,29 +27,36 @@ func newTrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train --data NAME",
 		Short: "Train a model on a data set",
-		Long: `Train MQuinE, or the model that --model names, on the training split of a data set, validate it as
-it goes, and keep all of it in a folder:
+		Long: `Train a model on the train split of a data set, with validation. The run is kept
+in one folder:
 
   config.yaml         the data set and all options
-  log.jsonl           an epoch a line: loss and its parts, speed, validation
-  best/, last/        checkpoints, of the best validated epoch and of the last one
-  loss.svg, validation.svg
-  state.safetensors   what --resume needs
+  log.jsonl           one line per epoch: loss and its parts, speed, validation
+  best/, last/        checkpoints of the best validated and of the last epoch
+  loss.svg            plot of the loss
+  validation.svg      plot of the validation MRR
+  state.safetensors   the state that --resume needs
 
-The folder can be taken up again after any interruption: --resume DIR loses at most the epoch
-that was under way, and ends with the same bytes as a training that was not interrupted. Where
-it could not, it does not go on and says why: the data set or an option is not what the training
-began with, or a file of the folder is missing, damaged or from another time. The parameters do
-not depend on the number of threads. --resume DIR --epochs N gives a training another number of
-epochs, unless its learning rate falls, it has stopped early, or it is a trial of mquine tune.
+--resume DIR continues a run after an interruption. It repeats at most one
+epoch, and the result is bit-identical to an uninterrupted run. It refuses to
+continue if the data set or an option has changed, or if a file of the run is
+missing, damaged or out of date. The parameters do not depend on the number of
+threads.
 
-Options come from, in this order: the defaults of the model, or --preset; --config, a YAML file
-with any of the keys that --print-config prints; the flags. The defaults below are those of mquine
-and mquade; --model rotate --print-config prints those of rotate.
+--resume DIR --epochs N extends or shortens a run. It does not work with
+learning-rate decay, after early stopping, or for a trial of "mquine tune".
 
---preset paper takes the row of the data set in the paper's table of hyper-parameters, and
-paper:yago3-10 a row by name; --preset best takes the best recipe that has been measured
-(docs/results.md).`,
+Options come from these sources; later ones override earlier ones:
+  1. the defaults of the model, or --preset
+  2. --config, a YAML file with any of the keys that --print-config prints
+  3. the flags
+The defaults below apply to mquine and mquade. To see the defaults of another
+model, add --print-config, as in "mquine train --model rotate --print-config".
+
+Presets:
+  paper  hyper-parameters from the paper's table for the data set
+  best   the best measured recipe for the data set (docs/results.md)
+Append the name of another data set to use its preset: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
   mquine train --data umls --model rotate
@@ -67,13 +75,14 @@ paper:yago3-10 a row by name; --preset best takes the best recipe that has been 
 	flags.SortFlags = false
 	addData(cmd, &t.data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
-	flags.StringVar(&t.out, "out", "", "`folder` of the training, which must not exist (default: named after the data set and the model)")
+	flags.StringVar(&t.out, "out", "",
+		"new `folder` of the run (default: named after the data set and the model)")
 	must(cmd.MarkFlagDirname("out"))
-	flags.StringVar(&t.resume, "resume", "", "`folder` of a training to go on with")
+	flags.StringVar(&t.resume, "resume", "", "continue the run in this `folder`")
 	must(cmd.MarkFlagDirname("resume"))
-	addPreset(cmd, &t.preset, "")
-	flags.StringVar(&t.configFile, "config", "", "YAML `file` of options")
-	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and end")
+	addPreset(cmd, &t.preset, "start from this preset")
+	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `file`")
+	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and exit")
 	t.compute.add(cmd)
 	options := t.given.Options()
 	t.former = newFormerNames(flags, options)
@@ -89,31 +98,31 @@ paper:yago3-10 a row by name; --preset best takes the best recipe that has been 
 	return cmd
 }
 
-// addPreset adds the flag --preset, whose help begins with prefix.
-func addPreset(cmd *cobra.Command, preset *string, prefix string) {
-	cmd.Flags().StringVar(preset, "preset", "", prefix+"`name`, paper or best, with the data set's row or another one as in paper:yago3-10")
+// addPreset adds the flag --preset. use says what the command does with the preset.
+func addPreset(cmd *cobra.Command, preset *string, use string) {
+	cmd.Flags().StringVar(preset, "preset", "", use+": `name` paper or best, or with a data set, as in paper:yago3-10")
 	complete(cmd, "preset", cobra.FixedCompletions(recipe.Presets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// epochsFlag is the only option that goes with --resume.
+// epochsFlag is the only option that can be combined with --resume.
 const epochsFlag = "epochs"
 
-// training is a training as the user asks for it.
+// training starts or continues a run, as the flags of train say.
 type training struct {
 	compute
 	data, out, resume, preset, configFile string
 	printConfig                           bool
-	// given has the options of the flags.
+	// given holds the options that are set by flags.
 	given  recipe.Recipe
 	former *formerNames
 }
 
-// check refuses flags that do not go together.
+// check refuses flags that contradict each other.
 func (t *training) check(cmd *cobra.Command) error {
 	if t.resume != "" {
 		for _, name := range append([]string{"data", "out", "preset", "config", "print-config"}, t.changed(cmd)...) {
 			if cmd.Flags().Changed(name) && name != epochsFlag {
-				return fmt.Errorf("--%s cannot be given with --resume: a training goes on with the options in its folder", name)
+				return fmt.Errorf("--%s cannot be given with --resume: a run continues with its own options", name)
 			}
 		}
 		return nil
@@ -122,12 +131,12 @@ func (t *training) check(cmd *cobra.Command) error {
 		return nil
 	}
 	if t.data == "" {
-		return errors.New("--data is missing, or --resume")
+		return errors.New("give --data to start a run, or --resume to continue one")
 	}
 	return nil
 }
 
-// changed returns the flags of options that are given.
+// changed returns the names of the option flags that the user gave.
 func (t *training) changed(cmd *cobra.Command) []string {
 	var names []string
 	for _, o := range t.given.Options() {
@@ -138,8 +147,8 @@ func (t *training) changed(cmd *cobra.Command) []string {
 	return names
 }
 
-// config returns the options: the preset's, or else the defaults of the model that the file or the flags name, changed by
-// the file, changed by the flags.
+// config returns the options of a new run. It starts from the preset, or from the defaults of the
+// model that the file or the flags name, and applies the file and then the flags.
 func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	c = recipe.Default()
 	if t.preset != "" {
@@ -150,7 +159,7 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	var file []byte
 	if t.configFile != "" {
 		if file, err = input.ReadFile(cmd.Context(), t.configFile); err != nil {
-			return c, fmt.Errorf("reading %s: %w", t.configFile, text.Cause(err))
+			return c, fmt.Errorf("cannot read %s: %w", t.configFile, text.Cause(err))
 		}
 	}
 	if err := t.change(cmd, &c, file); err != nil {
@@ -167,7 +176,7 @@ func (t *training) config(cmd *cobra.Command) (c recipe.Recipe, err error) {
 	return c, c.Check()
 }
 
-// change sets the options that the file and the flags have.
+// change sets the options of c that the file and the flags set.
 func (t *training) change(cmd *cobra.Command, c *recipe.Recipe, file []byte) error {
 	if _, err := c.Read(bytes.NewReader(file), t.configFile); err != nil {
 		return err
@@ -183,6 +192,7 @@ func (t *training) change(cmd *cobra.Command, c *recipe.Recipe, file []byte) err
 	return nil
 }
 
+// run prints the options, or trains.
 func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writer) error {
 	if t.printConfig {
 		c, err := t.config(cmd)
@@ -195,99 +205,114 @@ func (t *training) run(ctx context.Context, cmd *cobra.Command, out, log io.Writ
 	if err != nil {
 		return err
 	}
-	dir := t.resume
-	if dir != "" && cmd.Flags().Changed(epochsFlag) {
-		if err := trainrun.Extend(ctx, dir, t.given.Epochs); err != nil {
-			return err
-		}
+	machine := train.Machine{Backend: backend, Threads: t.threads}
+	dir, err := t.folder(ctx, cmd, machine, log)
+	if err != nil {
+		return err
 	}
-	if dir == "" {
-		c, err := t.config(cmd)
-		if err != nil {
-			return err
+	return t.train(ctx, dir, machine, out, log)
+}
+
+// folder returns the folder of the run, after creating a new one or changing the epochs of an
+// existing one.
+func (t *training) folder(
+	ctx context.Context, cmd *cobra.Command, machine train.Machine, log io.Writer,
+) (string, error) {
+	if t.resume != "" {
+		if cmd.Flags().Changed(epochsFlag) {
+			return t.resume, run.Extend(ctx, t.resume, t.given.Epochs)
 		}
-		g, err := openData(ctx, t.data, log)
-		if err != nil {
-			return err
-		}
-		if dir = t.out; dir == "" {
-			dir = g.Name + "-" + c.Model
-		}
-		if err := c.CheckBackend(backend); err != nil {
-			return err
-		}
-		if err := train.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}, c); err != nil {
-			return err
-		}
-		if err := trainrun.Create(dir, t.data, g, c); err != nil {
-			return err
-		}
+		return t.resume, nil
 	}
+	c, err := t.config(cmd)
+	if err != nil {
+		return "", err
+	}
+	g, err := openData(ctx, t.data, log)
+	if err != nil {
+		return "", err
+	}
+	if err := c.CheckBackend(machine.Backend); err != nil {
+		return "", err
+	}
+	if err := train.CheckMemory(g, machine, c); err != nil {
+		return "", err
+	}
+	dir := cmp.Or(t.out, g.Name+"-"+c.Model)
+	return dir, run.Create(dir, t.data, g, c)
+}
+
+// train trains the run in dir to its end and prints the result to out.
+func (t *training) train(ctx context.Context, dir string, machine train.Machine, out, log io.Writer) error {
 	meter := newMeter(log)
 	show, reading := &trainingLog{meter: meter, log: log}, newMeter(log)
-	r, err := trainrun.Open(ctx, dir, train.Machine{
-		Backend: backend, Threads: t.threads, Progress: show.step, Reading: reading.reading("the data set"),
-	})
+	machine.Progress, machine.Reading = show.step, reading.reading("the data set")
+	r, err := run.Open(ctx, dir, machine)
 	reading.clear()
 	if err != nil {
 		return err
 	}
-	defer r.Close() // of no consequence: the process ends
+	defer r.Close() // the process ends, so an error does not matter
 	if r.Finished() != "" {
 		return printLine(out, "%s is finished: %s; %s", dir, r.Finished(), describeBest(r))
 	}
 	show.begin(r, dir)
 	err = r.Train(ctx, show.epoch)
 	meter.clear()
+	if ctx.Err() != nil {
+		printLine(log, "to continue: mquine train --resume %s", dir)
+	}
 	if err != nil {
 		return err
 	}
 	return printLine(out, "%s: %s; %s", dir, r.Finished(), describeBest(r))
 }
 
-// describeBest names the best epoch of a run.
-func describeBest(r *trainrun.Run) string {
+// describeBest returns a text about the best epoch of a run.
+func describeBest(r *run.Run) string {
 	epoch, value := r.Best()
 	if epoch == 0 {
-		return "nothing was validated"
+		return "no epoch was validated"
 	}
-	text := fmt.Sprintf("the best is epoch %d, %v %.4f on the validation split", epoch, r.Recipe.ValidMetric, value)
+	text := fmt.Sprintf("best epoch %d, %v %.4f on the valid split", epoch, r.Recipe.ValidMetric, value)
 	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
-		text += ", but its checkpoint was removed meanwhile"
+		text += " (its checkpoint was removed)"
 	}
 	return text
 }
 
-// trainingLog shows how a training goes.
+// trainingLog shows the progress of a run.
 type trainingLog struct {
 	meter  *meter
 	log    io.Writer
-	run    *trainrun.Run
+	run    *run.Run
 	start  time.Time
-	before int // epochs when it began
+	before int // epochs that were done before start
 }
 
-func (l *trainingLog) begin(r *trainrun.Run, dir string) {
+// begin prints what the run trains.
+func (l *trainingLog) begin(r *run.Run, dir string) {
 	l.run, l.start, l.before = r, time.Now(), r.Epoch()
 	c := r.Recipe
 	printLine(l.log, "training %s, d = %d, on %s (%s, %s training triples) in %s", c.Model, c.Dim, r.Graph.Name,
 		sizes(r.Graph.Entities.Len(), r.Graph.Relations.Len()), text.Comma(r.Triples()), dir)
 	writeNotes(l.log, r.Notes)
 	if l.before > 0 {
-		fmt.Fprintf(l.log, "going on after epoch %d of %d\n", l.before, c.Epochs)
+		fmt.Fprintf(l.log, "resuming at epoch %d of %d\n", l.before+1, c.Epochs)
 	}
 }
 
-// step is a train.Machine.Progress.
+// step shows the progress within an epoch. It is a train.Machine.Progress.
 func (l *trainingLog) step(p train.Progress) {
 	rate := float64(p.Done) / p.Elapsed.Seconds()
 	epochs := float64(p.Epoch-1-l.before) + float64(p.Done)/float64(p.Total)
-	left := time.Duration(float64(time.Since(l.start)) / epochs * (float64(p.Epochs-l.before) - epochs)).Round(time.Second)
-	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed, fmt.Sprintf("epoch %d of %d, loss %s, %s triples/s, %s left in all",
-		p.Epoch, p.Epochs, l.parts(p.Loss), quantity(rate), left))
+	left := time.Duration(float64(time.Since(l.start)) / epochs * (float64(p.Epochs-l.before) - epochs))
+	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed,
+		fmt.Sprintf("epoch %d of %d, loss %s, %s triples/s, %s left in total",
+			p.Epoch, p.Epochs, l.parts(p.Loss), quantity(rate), left.Round(time.Second)))
 }
 
-// parts writes a loss, with its parts if it has several.
+// parts returns a loss as text, with its parts if it has several.
 func (l *trainingLog) parts(loss train.Loss) string {
 	text := fmt.Sprintf("%.4f", loss.Total)
 	var parts []string
@@ -304,11 +329,15 @@ func (l *trainingLog) parts(loss train.Loss) string {
 	return text
 }
 
-// epoch prints the line of an epoch.
+// epoch prints the loss, speed and validation of an epoch.
 func (l *trainingLog) epoch(e train.Epoch) {
 	l.meter.clear()
 	l.meter.nextLine = lineEvery
-	text := fmt.Sprintf("epoch %d  loss %s  %s triples/s  %.1f s", e.Epoch, l.parts(e.Loss), quantity(e.TriplesPerSecond), e.Seconds)
+	text := fmt.Sprintf("epoch %d  loss %s  %s triples/s  %.1f s",
+		e.Epoch, l.parts(e.Loss), quantity(e.TriplesPerSecond), e.Seconds)
+	if e.Best {
+		text += "  best"
+	}
 	for _, f := range []rank.Filter{rank.Train, rank.All} {
 		var values []string
 		for _, s := range e.Valid {
@@ -317,11 +346,8 @@ func (l *trainingLog) epoch(e train.Epoch) {
 			}
 		}
 		if values != nil {
-			text += fmt.Sprintf("  valid MRR, filter %v: %s", f, strings.Join(values, " "))
+			text += fmt.Sprintf("\n  valid MRR, filter %-5v  %s", f, strings.Join(values, "  "))
 		}
-	}
-	if e.Best {
-		text += "  best"
 	}
 	fmt.Fprintln(l.log, text)
 }

@@ -16,14 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A training that is killed again and again ends with the same bytes as one that is left alone.
+// A run that is killed repeatedly ends with the same bytes as an undisturbed run.
 func TestTrainKilled(t *testing.T) {
 	data := smallFamilies(t)
 	args := []string{"train", "--data", data, "--dim", "12", "--epochs", "20", "--batch", "64", "--ema", "0.5"}
 	alone, killed := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "killed")
 	succeed(t, append(args, "--out", alone)...)
 
-	// Kills come soon after the start, then soon after the first epoch that a process finishes.
+	// The first kills come soon after the start, the others soon after the first epoch of a
+	// process.
 	kills := 0
 	cmd := command(t, append(args, "--out", killed, "--threads", "1")...)
 	for {
@@ -65,7 +66,7 @@ func TestTrainKilled(t *testing.T) {
 	assert.Equal(t, 20, strings.Count(string(must1(os.ReadFile(filepath.Join(killed, "log.jsonl")))), "\n"))
 }
 
-// A folder in which a process trains is refused to a second one, and free when the first has ended.
+// A second process cannot train in the same folder until the first has ended.
 func TestTrainLocksItsFolder(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	cmd := command(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "1000000")
@@ -75,7 +76,8 @@ func TestTrainLocksItsFolder(t *testing.T) {
 	lines := bufio.NewScanner(pipe)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
 	}
-	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed, "another process is using "+dir+": wait until it ends, or stop it")
+	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed,
+		"another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, cmd.Process.Kill())
 	_, err = io.Copy(io.Discard, pipe)
 	require.NoError(t, err)

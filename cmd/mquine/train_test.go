@@ -10,20 +10,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trainingFiles are the files of the folder of a training with validation.
-var trainingFiles = []string{"config.yaml", "log.jsonl", "state.safetensors", "best", "last", "loss.svg", "validation.svg"}
+// trainingFiles lists the files in the folder of a run with validation.
+var trainingFiles = []string{"config.yaml", "log.jsonl", "state.safetensors", "best", "last", "loss.svg",
+	"validation.svg"}
 
 func smallFamilies(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "families")
-	succeed(t, "data", "make", "families", "--out", data, "--entities", "100", "--train", "400", "--valid", "20", "--test", "40")
+	succeed(t, "data", "make", "families", "--out", data, "--entities", "100", "--train", "400", "--valid", "20",
+		"--test", "40")
 	return data
 }
 
 func TestTrain(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
-	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128", "--valid-every", "3", "--dropout", "0")
-	assert.Contains(t, o.stdout, "all 4 epochs are done; the best is epoch 4, mrr/both/all 0.")
+	o := succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "4", "--batch", "128",
+		"--valid-every", "3", "--dropout", "0")
+	assert.Contains(t, o.stdout, "all 4 epochs are done; best epoch 4, mrr/both/all 0.")
 	assert.Contains(t, o.stderr, "\nepoch 4  loss ")
 	requireFiles(t, dir, trainingFiles...)
 	requireFiles(t, filepath.Join(dir, "last"), "entities.tsv", "relations.tsv", "model.safetensors")
@@ -31,15 +34,21 @@ func TestTrain(t *testing.T) {
 	assert.Contains(t, string(must1(os.ReadFile(filepath.Join(dir, "config.yaml")))), "\nvalid_every: 3\n")
 	succeed(t, "eval", "--model", filepath.Join(dir, "best"), "--data", data)
 
-	// A finished training changes nothing.
+	// The folder of a run is not a checkpoint, but contains some.
+	for _, args := range [][]string{{"eval", "--model", dir, "--data", data}, {"info", dir}} {
+		mquine(t, args...).requireSentence(t, exitFailed,
+			dir+" is the folder of a training run: use a checkpoint in it, such as "+filepath.Join(dir, "best"))
+	}
+
+	// Resuming a finished run changes nothing.
 	before := modified(t, dir)
 	again := succeed(t, "train", "--resume", dir)
-	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; the best is epoch 4")
+	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; best epoch 4")
 	assert.Equal(t, before, modified(t, dir))
 	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "exists already")
 
 	more := succeed(t, "train", "--resume", dir, "--epochs", "6")
-	assert.Contains(t, more.stderr, "going on after epoch 4 of 6")
+	assert.Contains(t, more.stderr, "resuming at epoch 5 of 6")
 	assert.Contains(t, more.stdout, "all 6 epochs are done")
 }
 
@@ -51,7 +60,7 @@ func TestTrainNamesItsFolder(t *testing.T) {
 	requireFiles(t, "families-mquade", trainingFiles...)
 }
 
-// modified tells when each file of a folder changed.
+// modified returns the modification time of each file in a folder.
 func modified(t *testing.T, dir string) map[string]int64 {
 	t.Helper()
 	times := map[string]int64{}
@@ -71,12 +80,14 @@ func TestTrainOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("dim: 5\nepochs: 2\nbatch: 100\n"), 0o600))
 
-	// The flags change the file, which changes the preset.
-	o := succeed(t, "train", "--preset", "paper:wn18", "--config", file, "--epochs", "3", "--filter=false", "--z-samples", "0", "--print-config")
-	for _, line := range []string{"dim: 5", "epochs: 3", "batch: 100", "gamma: 9", "filter: false", "z_samples: 0", "negatives: independent"} {
+	// Flags override the file, which overrides the preset.
+	o := succeed(t, "train", "--preset", "paper:wn18", "--config", file, "--epochs", "3", "--filter=false",
+		"--z-samples", "0", "--print-config")
+	for _, line := range []string{"dim: 5", "epochs: 3", "batch: 100", "gamma: 9", "filter: false", "z_samples: 0",
+		"negatives: independent"} {
 		assert.Contains(t, o.stdout, "\n"+line+"\n")
 	}
-	// What is printed is a configuration.
+	// The printed options are a valid configuration.
 	require.NoError(t, os.WriteFile(file, []byte(o.stdout), 0o600))
 	assert.Equal(t, o.stdout, succeed(t, "train", "--config", file, "--print-config").stdout)
 
@@ -86,17 +97,23 @@ func TestTrainOptions(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{"--out", out}, exitUsage, "--data is missing, or --resume"},
-		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage, `--loss "hinge": choose from softmax, nssa, bce and margin`},
-		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage, `--dim "0": must be a whole number from 1 to 32768`},
-		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed, `x.yaml:2: unknown option "epoch": the nearest is epochs`},
+		{[]string{"--out", out}, exitUsage, "give --data to start a run, or --resume to continue one"},
+		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage,
+			`--loss "hinge": choose from softmax, nssa, bce and margin`},
+		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage,
+			`--dim "0": must be a whole number from 1 to 32768`},
+		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed,
+			`x.yaml:2: unknown option "epoch": the nearest is epochs`},
 		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
 		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "the data sets are codex-l, codex-m,"},
 		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
-		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed, "set filter to true"},
+		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed,
+			"set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
-		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed, "anchor_negatives needs shared negatives, and negatives is 1vsall"},
-		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
+		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed,
+			"anchor_negatives needs shared negatives, and negatives is 1vsall"},
+		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
+			"products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
 		{[]string{"--resume", out}, exitFailed, "is not a run folder"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},
@@ -108,7 +125,7 @@ func TestTrainOptions(t *testing.T) {
 	}
 }
 
-// Each model has defaults of its own, which a file and the flags change, and a preset replaces.
+// Each model has its own defaults. A file and flags change them, and a preset replaces them.
 func TestTrainDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	print := func(args ...string) string {
@@ -153,7 +170,7 @@ note: --negatives all is now --negatives 1vsall
 	mquine(t, "train", "--average").requireSentence(t, exitUsage, "needs a value")
 }
 
-// What is missing or was changed ends a resumed training with a sentence, and changes nothing.
+// A missing or changed file stops --resume with an error, and nothing is changed.
 func TestTrainResumeRefuses(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
 	succeed(t, "train", "--data", data, "--out", dir, "--dim", "8", "--epochs", "2", "--batch", "128")

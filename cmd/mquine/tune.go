@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/train"
 	"github.com/mquine/mquine/train/recipe"
-	trainrun "github.com/mquine/mquine/train/run"
+	"github.com/mquine/mquine/train/run"
 	"github.com/mquine/mquine/train/search"
 )
 
@@ -26,31 +27,34 @@ func newTuneCommand() *cobra.Command {
 	t := &tuning{plan: search.Plan{Seed: 1, Rungs: 3}}
 	cmd := &cobra.Command{
 		Use:   "tune --data NAME --space FILE --budget TIME",
-		Short: "Search for the best options of a training",
-		Long: `Search for the best options of a training, by the validation split alone: random search with
-successive halving (ASHA). Every trial draws its options from the space and trains for a few
-epochs, to the first rung. The best third of the trials at a rung go on to the next, which has
-three times as many epochs; the last has all epochs of the space. One trial trains after another.
+		Short: "Search for the best training options",
+		Long: `Search for the best training options, using the valid split alone: random search
+with successive halving (ASHA). Every trial draws its options from the space and
+trains for a few epochs, up to the first rung. The best third of the trials at a
+rung continue to the next rung, which has three times as many epochs. The last
+rung has all epochs of the space. Trials train one after another.
 
-The space is a YAML file of the options that mquine train --print-config prints. An option has a
-value, or is left open; one that is not there has the default of the model, or the preset's:
+The space is a YAML file with options that "mquine train --print-config" prints.
+Each option has a value, a list of choices or a range. Options that the space
+leaves out have the default of the model or the value of the preset:
 
   epochs: 30
   batch: {choice: [256, 512, 1024]}
   learning_rate: {min: 1e-4, max: 1e-2, scale: log}
   dropout: {min: 0, max: 0.5}
 
-Trials are compared by the option valid_metric. The folder of the search has:
+The option valid_metric compares trials. The search is kept in one folder:
 
-  search.yaml, space.yaml   what is searched
-  trials.jsonl, trials.svg  the trials: a line for each rung that one has come to; a plot
-  best.yaml                 the options of the best trial, for mquine train --config
-  trial-001, …              a training each, which mquine train --resume can take to its end
+  search.yaml, space.yaml   the settings of the search, and the space
+  trials.jsonl, trials.svg  one line per trial and rung, and a plot
+  best.yaml                 options of the best trial, for mquine train --config
+  trial-001, …              the runs, which mquine train --resume can finish
 
-When the budget is spent, or after Ctrl-C, the epoch that is under way is lost and no other;
---resume DIR goes on as if nothing had happened, for another such budget; with another data set
-or another space it is an error. The seed decides which trials there are and what they do, and
-the budget only how many. To give a trial more epochs, copy its folder and extend the copy.`,
+The end of the budget and Ctrl-C lose only the current epoch. --resume DIR
+continues the search with a further budget of the same length. It refuses to
+continue if the data set or the space has changed. The seed fixes the sequence
+of trials; the budget only decides how many are run. To give a trial more
+epochs, copy its folder and extend the copy.`,
 		Example: `  mquine tune --data codex-s --space space.yaml --budget 2h --out ./search
   mquine tune --resume ./search --budget 30m
   mquine tune --data codex-s --space space.yaml --trials 20
@@ -65,22 +69,22 @@ the budget only how many. To give a trial more epochs, copy its folder and exten
 	flags.SortFlags = false
 	addData(cmd, &t.plan.Data)
 	delete(flags.Lookup("data").Annotations, cobra.BashCompOneRequiredFlag)
-	flags.StringVar(&t.space, "space", "", "YAML `file` of options, some left open")
-	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "`time` after which the search stops, such as 90m or 2h")
-	flags.Var(positive{&t.plan.Trials, 0}, "trials", "largest `number` of trials (default: no limit)")
+	flags.StringVar(&t.space, "space", "", "YAML `file` of the search space")
+	flags.Var((*timeSpan)(&t.plan.Budget), "budget", "stop the search after this `time`, such as 90m or 2h")
+	flags.Var(positive{&t.plan.Trials, 0}, "trials", "maximum `number` of trials (default: no limit)")
 	flags.Lookup("trials").DefValue = ""
-	flags.Var(positive{&t.plan.Rungs, 20}, "rungs", "`number` of rungs; 1 for random search alone")
-	flags.Uint64Var(&t.plan.Seed, "seed", t.plan.Seed, "`seed` of the search; that of the trainings is an option of the space")
-	addPreset(cmd, &t.preset, "preset that the space changes: ")
-	flags.StringVar(&t.out, "out", "", "`folder` of the search, which must not exist (default: named after the data set)")
+	flags.Var(positive{&t.plan.Rungs, 20}, "rungs", "`number` of rungs, from 1 (random search alone) to 20")
+	flags.Uint64Var(&t.plan.Seed, "seed", t.plan.Seed, "`seed` of the search (the space sets the seed of the runs)")
+	addPreset(cmd, &t.preset, "start from this preset, and change it by the space")
+	flags.StringVar(&t.out, "out", "", "new `folder` of the search (default: named after the data set)")
 	must(cmd.MarkFlagDirname("out"))
-	flags.StringVar(&t.resume, "resume", "", "`folder` of a search to go on with")
+	flags.StringVar(&t.resume, "resume", "", "continue the search in this `folder`")
 	must(cmd.MarkFlagDirname("resume"))
 	t.compute.add(cmd)
 	return cmd
 }
 
-// timeSpan is a flag that takes a time above 0.
+// timeSpan is a flag whose value is a duration above 0.
 type timeSpan time.Duration
 
 func (s *timeSpan) Type() string { return "time" }
@@ -100,57 +104,62 @@ func (s *timeSpan) Set(text string) error {
 	return err
 }
 
-// tuning is a search as the user asks for it.
+// tuning starts or continues a search, as the flags of tune say.
 type tuning struct {
 	compute
 	plan                       search.Plan
 	space, preset, out, resume string
 }
 
-// check refuses flags that do not go together, and says what is missing.
+// check refuses flags that contradict each other, and requires the flags of a new search.
 func (t *tuning) check(cmd *cobra.Command) error {
 	if t.resume != "" {
 		for _, name := range []string{"data", "space", "trials", "rungs", "seed", "preset", "out"} {
 			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s cannot be given with --resume: a search goes on with what is in its folder", name)
+				return fmt.Errorf("--%s cannot be given with --resume: a search continues with its own settings", name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case t.plan.Data == "":
-		return errors.New("--data is missing, or --resume")
+		return errors.New("give --data to start a search, or --resume to continue one")
 	case t.space == "":
 		return errors.New("--space is missing")
 	case t.plan.Budget == 0 && t.plan.Trials == 0:
-		return errors.New("when does the search end? give --budget, such as 2h, or --trials")
+		return errors.New("give --budget, such as 2h, or --trials, to limit the search")
 	}
 	return nil
 }
 
-// create makes the folder of the search and returns it.
-func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Backend) (dir string, err error) {
-	base := recipe.Default()
-	if t.preset != "" {
-		if base, err = recipe.Preset(t.preset, t.plan.Data); err != nil {
-			return "", err
-		}
-	}
+// readSpace reads the space. Options that it leaves out come from the preset or from the defaults
+// of its model.
+func (t *tuning) readSpace(ctx context.Context) (*search.Space, error) {
 	file, err := input.ReadFile(ctx, t.space)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", t.space, text.Cause(err))
+		return nil, fmt.Errorf("cannot read %s: %w", t.space, text.Cause(err))
 	}
-	space, err := search.ReadSpace(bytes.NewReader(file), t.space, base)
+	read := func(base recipe.Recipe, err error) (*search.Space, error) {
+		if err != nil {
+			return nil, err
+		}
+		return search.ReadSpace(bytes.NewReader(file), t.space, base)
+	}
+	if t.preset != "" {
+		return read(recipe.Preset(t.preset, t.plan.Data))
+	}
+	space, err := read(recipe.Default(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return read(recipe.DefaultFor(space.Model()))
+}
+
+// create creates the folder of a new search and returns it.
+func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Backend) (dir string, err error) {
+	space, err := t.readSpace(ctx)
 	if err != nil {
 		return "", err
-	}
-	if t.preset == "" {
-		if base, err = recipe.DefaultFor(space.Model()); err != nil {
-			return "", err
-		}
-		if space, err = search.ReadSpace(bytes.NewReader(file), t.space, base); err != nil {
-			return "", err
-		}
 	}
 	if err := space.CheckBackend(backend); err != nil {
 		return "", err
@@ -162,12 +171,12 @@ func (t *tuning) create(ctx context.Context, log io.Writer, backend *kernel.Back
 	if err := space.CheckMemory(g, train.Machine{Backend: backend, Threads: t.threads}); err != nil {
 		return "", err
 	}
-	if dir = t.out; dir == "" {
-		dir = g.Name + "-tune"
-	}
+	dir = cmp.Or(t.out, g.Name+"-tune")
 	return dir, search.Create(dir, g, space, t.plan)
 }
 
+// run searches until the budget is spent, all trials are done or ctx is cancelled, and prints the
+// best trials.
 func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (err error) {
 	backend, err := t.compute.resolve()
 	if err != nil {
@@ -187,14 +196,10 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	if err != nil {
 		return err
 	}
-	defer folder.Close() // of no consequence: the process ends
+	defer folder.Close() // the process ends, so an error does not matter
 	folder.Begin, folder.End = show.begin, show.end
-	budget := t.plan.Budget
-	if budget == 0 {
-		budget = folder.Plan.Budget
-	}
 	limited := ctx
-	if budget > 0 {
+	if budget := cmp.Or(t.plan.Budget, folder.Plan.Budget); budget > 0 {
 		show.deadline = time.Now().Add(budget)
 		var cancel context.CancelFunc
 		limited, cancel = context.WithDeadline(ctx, show.deadline)
@@ -214,73 +219,85 @@ func (t *tuning) run(ctx context.Context, cmd *cobra.Command, log io.Writer) (er
 	return ctx.Err()
 }
 
-// shown is the number of trials in the table.
-const shown = 10
+// maxShown is the maximum number of trials in the table.
+const maxShown = 10
 
-// result writes the best trials, and what to do with them.
+// result returns a table of the best trials, and commands to continue with.
 func (t *tuning) result(s *search.Folder, stopped bool) []byte {
 	var out bytes.Buffer
 	trials := s.Ranked()
 	if len(trials) == 0 || trials[0].Failed != "" {
-		fmt.Fprintf(&out, "no trial has come to the first rung of %s\n", text.Plural(s.Rungs[0], "epoch"))
+		fmt.Fprintf(&out, "No trial has reached the first rung, %s.\n", text.Plural(s.Rungs[0], "epoch"))
 	} else {
-		best := trials[0]
-		head := []any{"trial", "epochs", best.Metric, "processor minutes"}
-		for _, key := range s.Space.Open() {
-			head = append(head, key)
+		fmt.Fprintf(&out, "%s\n", trialTable(s, trials[:min(maxShown, len(trials))]))
+		if len(trials) > maxShown {
+			printLine(&out, "and %d more in %s", len(trials)-maxShown, filepath.Join(s.Dir, "trials.jsonl"))
 		}
-		numbers := make([]int, len(head))
-		for i := range numbers {
-			numbers[i] = i + 1
-		}
-		table := text.NewTable(numbers...)
-		table.AppendHeader(head)
-		for _, trial := range trials[:min(shown, len(trials))] {
-			value := fmt.Sprintf("%.4f", trial.Value)
-			if trial.Failed != "" {
-				value = "failed"
-			}
-			row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.3g", trial.ProcessorMinutes)}
-			for _, text := range s.Space.Values(s.Recipe(trial.Trial)) {
-				row = append(row, text)
-			}
-			table.AppendRow(row)
-		}
-		fmt.Fprintf(&out, "%s\n", table.Render())
-		if len(trials) > shown {
-			printLine(&out, "and %d more in %s", len(trials)-shown, filepath.Join(s.Dir, "trials.jsonl"))
-		}
-		dir := s.RunDir(best.Trial)
-		checkpoint := filepath.Join(dir, "best")
 		fmt.Fprintln(&out)
-		if _, err := os.Stat(checkpoint); err != nil {
-			printLine(&out, "The best is trial %d, whose checkpoint %s was removed.", best.Trial, checkpoint)
-		} else {
-			printLine(&out, "The best is trial %d: %s is its checkpoint.", best.Trial, checkpoint)
-			if best.Epochs < s.Rungs[len(s.Rungs)-1] {
-				printLine(&out, "  mquine train --resume %s   trains it to the end", dir)
-			}
-		}
-		printLine(&out, "  mquine train --data %s --config %s   trains it anew", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
+		printBest(&out, s, trials[0])
 	}
 	if stopped {
-		printLine(&out, "  mquine tune --resume %s   goes on with the search", s.Dir)
+		fmt.Fprintln(&out, "To continue the search:")
+		printLine(&out, "  mquine tune --resume %s", s.Dir)
 	}
 	return out.Bytes()
 }
 
-// tuningLog shows how a search goes.
+// trialTable returns a table of trials with the options that the space leaves open.
+func trialTable(s *search.Folder, trials []search.Trial) string {
+	header := []any{"trial", "epochs", trials[0].Metric, "CPU minutes"}
+	for _, key := range s.Space.Open() {
+		header = append(header, key)
+	}
+	numbers := make([]int, len(header))
+	for i := range numbers {
+		numbers[i] = i + 1
+	}
+	table := text.NewTable(numbers...)
+	table.AppendHeader(header)
+	for _, trial := range trials {
+		value := fmt.Sprintf("%.4f", trial.Value)
+		if trial.Failed != "" {
+			value = "failed"
+		}
+		row := []any{trial.Trial, trial.Epochs, value, fmt.Sprintf("%.3g", trial.ProcessorMinutes)}
+		for _, option := range s.Space.Values(s.Recipe(trial.Trial)) {
+			row = append(row, option)
+		}
+		table.AppendRow(row)
+	}
+	return table.Render()
+}
+
+// printBest prints where the best trial is, and commands to train it further.
+func printBest(w io.Writer, s *search.Folder, best search.Trial) {
+	dir := s.RunDir(best.Trial)
+	checkpoint := filepath.Join(dir, "best")
+	if _, err := os.Stat(checkpoint); err != nil {
+		printLine(w, "Best trial: %d. Its checkpoint %s was removed.", best.Trial, checkpoint)
+	} else {
+		printLine(w, "Best trial: %d. Its checkpoint is %s.", best.Trial, checkpoint)
+		if best.Epochs < s.Rungs[len(s.Rungs)-1] {
+			fmt.Fprintln(w, "To finish its run:")
+			printLine(w, "  mquine train --resume %s", dir)
+		}
+	}
+	fmt.Fprintln(w, "To retrain it from the start:")
+	printLine(w, "  mquine train --data %s --config %s", s.Plan.Data, filepath.Join(s.Dir, "best.yaml"))
+}
+
+// tuningLog shows the progress of a search.
 type tuningLog struct {
 	meter    *meter
 	log      io.Writer
 	folder   *search.Folder
-	deadline time.Time // zero without a budget
+	deadline time.Time // the zero time if there is no budget
 	job      search.Job
 	training trainingLog // for the parts of a loss
 }
 
-// begin prints what a trial is.
-func (l *tuningLog) begin(job search.Job, r *trainrun.Run) {
+// begin prints the options of a trial.
+func (l *tuningLog) begin(job search.Job, r *run.Run) {
 	l.job, l.training.run = job, r
 	l.meter.nextLine = lineEvery
 	var options []string
@@ -295,28 +312,28 @@ func (l *tuningLog) begin(job search.Job, r *trainrun.Run) {
 	printLine(l.log, "trial %d%s to epoch %d: %s", job.Trial, from, job.Epochs, strings.Join(options, ", "))
 }
 
-// step is a train.Machine.Progress.
+// step shows the progress within an epoch. It is a train.Machine.Progress.
 func (l *tuningLog) step(p train.Progress) {
 	left := ""
 	if !l.deadline.IsZero() {
 		left = fmt.Sprintf(", %s left of the budget", max(0, time.Until(l.deadline)).Round(time.Second))
 	}
-	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed, fmt.Sprintf("trial %d, epoch %d to %d, loss %s, %s triples/s%s",
-		l.job.Trial, p.Epoch, l.job.Epochs, l.training.parts(p.Loss), quantity(float64(p.Done)/p.Elapsed.Seconds()), left))
+	rate := float64(p.Done) / p.Elapsed.Seconds()
+	l.meter.show(int64(p.Done), int64(p.Total), p.Elapsed,
+		fmt.Sprintf("trial %d, epoch %d of %d, loss %s, %s triples/s%s",
+			l.job.Trial, p.Epoch, l.job.Epochs, l.training.parts(p.Loss), quantity(rate), left))
 }
 
-// end prints how a trial did.
+// end prints the result of a trial at a rung.
 func (l *tuningLog) end(trial search.Trial) {
 	l.meter.clear()
 	if trial.Failed != "" {
 		printLine(l.log, "trial %d failed: %s", trial.Trial, trial.Failed)
 		return
 	}
-	text := ""
-	if best := l.folder.Ranked()[0]; best.Trial == trial.Trial {
-		text = ", the best so far"
-	} else {
-		text = fmt.Sprintf(", the best is %.4f of trial %d", best.Value, best.Trial)
+	text := ", the best so far"
+	if best := l.folder.Ranked()[0]; best.Trial != trial.Trial {
+		text = fmt.Sprintf(" (best: %.4f of trial %d)", best.Value, best.Trial)
 	}
 	printLine(l.log, "trial %d at epoch %d: %s %.4f%s", trial.Trial, trial.Epochs, trial.Metric, trial.Value, text)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A search that is killed again and again ends like one that is left alone.
+// A search that is killed repeatedly ends like an undisturbed one.
 func TestTuneKilled(t *testing.T) {
 	data, space := smallFamilies(t), spaceFile(t, smallSpace)
 	args := []string{"tune", "--data", data, "--space", space, "--trials", "6"}
@@ -21,7 +21,7 @@ func TestTuneKilled(t *testing.T) {
 	succeed(t, append(args, "--out", alone)...)
 
 	kills := 0
-	// Longer waits each time, so that the search comes to its end on any machine.
+	// Wait longer each time, so that the search ends on any machine.
 	for wait := 20 * time.Millisecond; ; wait += 20 * time.Millisecond {
 		cmd := command(t, "tune", "--resume", killed)
 		if _, err := os.Stat(killed); err != nil {
@@ -44,18 +44,22 @@ func TestTuneKilled(t *testing.T) {
 	}
 	assert.Equal(t, trials(alone), trials(killed))
 	for _, file := range []string{"best.yaml", "trial-001/last/model.safetensors", "trial-006/best/model.safetensors"} {
-		assert.Equal(t, must1(os.ReadFile(filepath.Join(alone, file))), must1(os.ReadFile(filepath.Join(killed, file))), file)
+		assert.Equal(t, must1(os.ReadFile(filepath.Join(alone, file))),
+			must1(os.ReadFile(filepath.Join(killed, file))), file)
 	}
-	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001", "trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
+	requireFiles(t, killed, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001",
+		"trial-002", "trial-003", "trial-004", "trial-005", "trial-006")
 }
 
-// Ctrl-C ends a search with its table.
+// After Ctrl-C, a search prints its table.
 func TestTuneInterrupted(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
 	space := spaceFile(t, "dim: 4\nepochs: 1000000\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n")
 	cmd := command(t, "tune", "--data", data, "--space", space, "--rungs", "13", "--budget", "24h", "--out", dir)
 	o := interrupt(t, cmd, "trial 2 at epoch 2", os.Interrupt)
 	assert.Equal(t, exitInterrupted, o.status)
-	assert.Regexp(t, `(?s)^trial  epochs  mrr.*--resume .*trains it to the end\n.*goes on with the search\n$`, o.stdout)
+	assert.Regexp(t,
+		`(?s)^trial  epochs  mrr.*To finish its run:\n  mquine train --resume .*`+
+			`To continue the search:\n  mquine tune --resume .*\n$`, o.stdout)
 	assert.Regexp(t, `mquine tune: interrupted\n$`, o.stderr)
 }

@@ -22,13 +22,18 @@ func spaceFile(t *testing.T, text string) string {
 
 func TestTune(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
-	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--rungs", "2", "--out", dir)
+	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--rungs", "2",
+		"--out", dir)
 	assert.Contains(t, o.stderr, "searching batch, learning_rate on families in "+dir+"\n")
-	assert.Regexp(t, `\ntrial 3 to epoch 2: batch \d+, learning_rate 0\.\d+\ntrial 3 at epoch 2: mrr/both/all 0\.\d{4}, the best `, o.stderr)
-	assert.Regexp(t, `^trial  epochs  mrr/both/all  processor minutes  batch  learning_rate\n +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
-	assert.Contains(t, o.stdout, "best is its checkpoint.\n  mquine train --data "+data+" --config "+filepath.Join(dir, "best.yaml")+"   trains it anew\n")
+	assert.Regexp(t, `\ntrial 3 to epoch 2: batch \d+, learning_rate 0\.\d+\n`+
+		`trial 3 at epoch 2: mrr/both/all 0\.\d{4}(, the best so far| \(best: )`, o.stderr)
+	assert.Regexp(t, `^trial  epochs  mrr/both/all  CPU minutes  batch  learning_rate\n`+
+		` +\d +4 +0\.\d{4} +\S+ +\d+ +0\.\d+\n`, o.stdout)
+	assert.Contains(t, o.stdout, "best.\nTo retrain it from the start:\n"+
+		"  mquine train --data "+data+" --config "+filepath.Join(dir, "best.yaml")+"\n")
 	assert.NotContains(t, o.stdout, "--resume")
-	requireFiles(t, dir, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001", "trial-002", "trial-003")
+	requireFiles(t, dir, "search.yaml", "space.yaml", "trials.jsonl", "trials.svg", "best.yaml", "trial-001",
+		"trial-002", "trial-003")
 	assert.Equal(t, 4, strings.Count(string(must1(os.ReadFile(filepath.Join(dir, "trials.jsonl")))), "\n"))
 
 	// The commands that it prints work.
@@ -42,37 +47,43 @@ func TestTune(t *testing.T) {
 	again := succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Equal(t, o.stdout, again.stdout)
 
-	// It does not name a checkpoint that is not there.
+	// It does not name a checkpoint that was removed.
 	best := regexp.MustCompile(`trial-\d+`).FindString(o.stdout)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, best)))
 	again = succeed(t, "tune", "--resume", dir, "--budget", "1h")
-	assert.Contains(t, again.stdout, "whose checkpoint "+filepath.Join(dir, best, "best")+" was removed.\n")
-	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out", dir).requireSentence(t, exitFailed, "exists already")
+	assert.Contains(t, again.stdout, "Its checkpoint "+filepath.Join(dir, best, "best")+" was removed.\n")
+	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out",
+		dir).requireSentence(t, exitFailed, "exists already")
 }
 
-// What a space leaves out is the default of its model, or the preset's.
+// Options that a space leaves out have the default of the model, or the value of the preset.
 func TestTuneDefaults(t *testing.T) {
 	data := smallFamilies(t)
 	options := func(args ...string) string {
 		dir := filepath.Join(t.TempDir(), "search")
-		space := spaceFile(t, "model: rotate\nepochs: 1\nvalid_every: 1\ndim: {choice: [2, 3]}\ninit_cross: zero\nregulariser: none\n")
-		succeed(t, append([]string{"tune", "--data", data, "--space", space, "--trials", "1", "--rungs", "1", "--out", dir}, args...)...)
+		space := spaceFile(t,
+			"model: rotate\nepochs: 1\nvalid_every: 1\ndim: {choice: [2, 3]}\ninit_cross: zero\nregulariser: none\n")
+		succeed(t, append([]string{"tune", "--data", data, "--space", space, "--trials", "1", "--rungs", "1", "--out",
+			dir}, args...)...)
 		return "\n" + string(must1(os.ReadFile(filepath.Join(dir, "best.yaml"))))
 	}
 	assert.Contains(t, options(), "\ndropout: 0\n")
 	assert.Contains(t, options("--preset", "best:codex-s"), "\ndropout: 0.5\n")
 }
 
-// Whatever the time that a machine takes, a search ends soon after its budget and goes on with the next.
+// On any machine, a search ends soon after its budget, and continues with the next budget.
 func TestTuneBudget(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "search")
 	space := strings.Replace(smallSpace, "epochs: 4", "epochs: 100000", 1)
-	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, space), "--budget", "1s", "--rungs", "1", "--out", dir)
-	assert.Equal(t, "no trial has come to the first rung of 100,000 epochs\n  mquine tune --resume "+dir+"   goes on with the search\n", o.stdout)
+	o := succeed(t, "tune", "--data", data, "--space", spaceFile(t, space), "--budget", "1s", "--rungs", "1", "--out",
+		dir)
+	assert.Equal(t,
+		"No trial has reached the first rung, 100,000 epochs.\n"+
+			"To continue the search:\n  mquine tune --resume "+dir+"\n", o.stdout)
 	o = succeed(t, "tune", "--resume", dir)
 	assert.Regexp(t, `\ntrial 1 (after epoch \d+ )?to epoch 100000: `, o.stderr)
 	o = succeed(t, "tune", "--resume", dir, "--budget", "1ns")
-	assert.Contains(t, o.stdout, "goes on with the search")
+	assert.Contains(t, o.stdout, "To continue the search:")
 	requireFiles(t, dir, "search.yaml", "space.yaml", "trial-001")
 }
 
@@ -85,18 +96,27 @@ func TestTuneUsage(t *testing.T) {
 		status int
 		text   string
 	}{
-		{[]string{"--space", space, "--budget", "1h"}, exitUsage, "--data is missing, or --resume"},
+		{[]string{"--space", space, "--budget", "1h"}, exitUsage,
+			"give --data to start a search, or --resume to continue one"},
 		{[]string{"--data", data, "--budget", "1h"}, exitUsage, "--space is missing"},
-		{[]string{"--data", data, "--space", space}, exitUsage, "when does the search end? give --budget, such as 2h, or --trials"},
-		{[]string{"--data", data, "--space", space, "--budget", "2"}, exitUsage, `--budget "2": must be a time above 0, such as 90m, 2h or 1h30m`},
+		{[]string{"--data", data, "--space", space}, exitUsage,
+			"give --budget, such as 2h, or --trials, to limit the search"},
+		{[]string{"--data", data, "--space", space, "--budget", "2"}, exitUsage,
+			`--budget "2": must be a time above 0, such as 90m, 2h or 1h30m`},
 		{[]string{"--data", data, "--space", space, "--budget", "-1h"}, exitUsage, "must be a time above 0"},
-		{[]string{"--data", data, "--space", space, "--trials", "0"}, exitUsage, "must be a whole number of at least 1"},
-		{[]string{"--data", data, "--space", space, "--trials", "3", "--preset", "best"}, exitFailed, "as in best:codex-m"},
-		{[]string{"--data", data, "--space", "none.yaml", "--budget", "1h"}, exitFailed, "reading none.yaml: no such file"},
+		{[]string{"--data", data, "--space", space, "--trials", "0"}, exitUsage,
+			"must be a whole number of at least 1"},
+		{[]string{"--data", data, "--space", space, "--trials", "3", "--preset", "best"}, exitFailed,
+			"as in best:codex-m"},
+		{[]string{"--data", data, "--space", "none.yaml", "--budget", "1h"}, exitFailed,
+			"cannot read none.yaml: no such file"},
 		{[]string{"--data", "nowhere/at/all", "--space", space, "--budget", "1h"}, exitFailed, "nowhere/at/all"},
-		{[]string{"--data", data, "--space", spaceFile(t, "dim: 3\n\ndropuot: {min: 0, max: 0.5}\n"), "--budget", "1h"}, exitFailed, `space.yaml:3: unknown option "dropuot": the nearest is dropout`},
-		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"valid_every: 0\n"), "--budget", "1h"}, exitFailed, "valid_every is 0"},
-		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"products: bf16x2\n"), "--trials", "3", "--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
+		{[]string{"--data", data, "--space", spaceFile(t, "dim: 3\n\ndropuot: {min: 0, max: 0.5}\n"), "--budget",
+			"1h"}, exitFailed, `space.yaml:3: unknown option "dropuot": the nearest is dropout`},
+		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"valid_every: 0\n"), "--budget", "1h"},
+			exitFailed, "valid_every is 0"},
+		{[]string{"--data", data, "--space", spaceFile(t, smallSpace+"products: bf16x2\n"), "--trials", "3",
+			"--backend", "generic"}, exitFailed, "products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--resume", out}, exitFailed, "is not the folder of a search"},
 		{[]string{"--resume", out, "--seed", "3"}, exitUsage, "--seed cannot be given with --resume"},
 	} {

@@ -9,14 +9,17 @@ import (
 func newZCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "z",
-		Short: "Tell how a data set is exposed to the Z-paradox",
-		Long: `Tell how a data set is exposed to the Z-paradox.
+		Short: "Analyse Z-patterns in a data set",
+		Long: `Analyse Z-patterns in a data set: how exposed its triples are to the Z-paradox.
 
-Three training triples (h, r, e2), (e3, r, e2), (e3, r, t) push many models towards the fourth,
-(h, r, t), true or not. Their number is the Z-value of (h, r, t), and rank_Z is the number of
-candidates t' for which (h, r, t') is not in train and the Z-value is at least as large. A triple
-is easy if few candidates are ahead of it, hard if at least ten are, and neutral otherwise. On side
-head, the candidates are heads.`,
+A Z-pattern of (h, r, t) consists of three training triples (h, r, e2),
+(e3, r, e2) and (e3, r, t). It pushes many models to score (h, r, t) high, true
+or not. The Z-value n_Z of (h, r, t) is its number of Z-patterns. Its rank_Z is
+the number of candidates t' such that (h, r, t') is not in train and has at
+least the same Z-value. On side head, the candidates are heads.
+
+A triple is easy if its rank_Z is small, hard if at least ten candidates have a
+larger Z-value, and neutral otherwise.`,
 	}
 	cmd.AddCommand(newZStatsCommand(), newZShowCommand())
 	return cmd
@@ -24,18 +27,17 @@ head, the candidates are heads.`,
 
 // addConvention adds the flag --convention.
 func addConvention(cmd *cobra.Command, c *zpattern.Convention) {
-	addChoice(cmd, c, "convention", "how to count and divide: `name` is paper or definition", zpattern.Paper, zpattern.Definition)
+	addChoice(cmd, c, "convention", "counting `convention` of Z-patterns: paper or definition (see mquine z stats)",
+		zpattern.Paper, zpattern.Definition)
 }
 
-// casesMeaning says how a convention divides the cases.
+// casesMeaning explains the cases of a convention.
 func casesMeaning(c zpattern.Convention) string {
-	rule := "Easy: rank_Z is at most 8, the triple itself included."
+	easy, pairs := "is at most 8", "count"
 	if c == zpattern.Definition {
-		rule = "Easy: rank_Z is below 10, the triple itself included."
+		easy, pairs = "is below 10", "do not count"
 	}
-	pairs := "Patterns with e2 = e3 count."
-	if c == zpattern.Definition {
-		pairs = "Patterns with e2 = e3 do not count."
-	}
-	return rule + " Hard: at least 10 candidates have a larger n_Z. Neutral: the others.\n" + pairs
+	return "Easy: rank_Z, which includes the triple itself, " + easy + ".\n" +
+		"Hard: at least 10 candidates have a larger n_Z. Neutral: all others.\n" +
+		"Patterns with e2 = e3 " + pairs + "."
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/kg/zpattern"
 )
 
-// plotZ draws the histograms of a report as SVG: n_Z above rank_Z.
+// plotZ draws the histograms of a report as SVG, with n_Z above rank_Z.
 func plotZ(r *zpattern.Report) ([]byte, error) {
 	above, err := barChart(r.Z)
 	if err != nil {
@@ -47,7 +47,7 @@ func barChart(histograms ...zpattern.Histogram) (*plot.Plot, error) {
 	labels := names(longestBins(histograms))
 	p := plot.New()
 	p.Y.Label.Text = "triples"
-	p.Legend.Top, p.Legend.XOffs = true, -300 // where bars are seldom high
+	p.Legend.Top, p.Legend.XOffs = true, -300 // over bars that are rarely high
 	p.NominalX(labels...)
 	const barWidth = vg.Length(12)
 	for i, h := range histograms {

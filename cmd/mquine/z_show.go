@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/kg/zpattern"
 )
 
-// zShow asks for the Z-patterns of a triple.
+// zShow lists the Z-patterns of a triple, as the flags of z show say.
 type zShow struct {
 	data                 string
 	head, relation, tail string
@@ -28,10 +28,11 @@ func newZShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show --data NAME --head H --relation R --tail T",
 		Short: "List the Z-patterns of a triple",
-		Long: `List the Z-patterns of a triple, known or not, by name: the pairs (e2, e3) with the training
-triples (H, R, e2), (e3, R, e2) and (e3, R, T).`,
+		Long: `List the Z-patterns of a triple (H, R, T) by name: the pairs (e2, e3) with the
+training triples (H, R, e2), (e3, R, e2) and (e3, R, T). The triple itself need
+not be in the data set.`,
 		Example: `  mquine z show --data umls --head steroid --relation affects --tail fungus
-  mquine z show --data ./my-graph --head a --relation r --tail b --limit 1000 --json z.json`,
+  mquine z show --data ./my-graph --head a --relation r --tail b --json z.json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := z.describe(cmd.Context(), cmd.ErrOrStderr())
@@ -49,14 +50,14 @@ triples (H, R, e2), (e3, R, e2) and (e3, R, T).`,
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &z.data)
-	flags.StringVar(&z.head, "head", "", "`entity` that is the head")
+	flags.StringVar(&z.head, "head", "", "head `entity` of the triple")
 	flags.StringVar(&z.relation, "relation", "", "`relation` of the triple")
-	flags.StringVar(&z.tail, "tail", "", "`entity` that is the tail")
+	flags.StringVar(&z.tail, "tail", "", "tail `entity` of the triple")
 	for _, name := range []string{"head", "relation", "tail"} {
 		markRequired(cmd, name)
 	}
 	addConvention(cmd, &z.convention)
-	flags.Var(positive{n: &z.limit}, "limit", "most `patterns` to list")
+	flags.Var(positive{n: &z.limit}, "limit", "list at most this `number` of patterns")
 	jsonFlag(cmd, &z.jsonFile)
 	return cmd
 }
@@ -70,27 +71,21 @@ func (z *zShow) describe(ctx context.Context, log io.Writer) (*zpattern.TripleRe
 	for _, part := range []struct {
 		id    *int32
 		v     *kg.Vocabulary
-		what  string
+		kind  string
 		label string
 	}{
 		{&triple.Head, g.Entities, "entity", z.head},
 		{&triple.Relation, g.Relations, "relation", z.relation},
 		{&triple.Tail, g.Entities, "entity", z.tail},
 	} {
-		id, known := part.v.ID(part.label)
-		if !known {
-			err := fmt.Errorf("data set %s has no %s %q", g.Name, part.what, part.label)
-			if near := text.Similar(part.label, part.v.Labels(), similarLabels); len(near) > 0 {
-				err = fmt.Errorf("%w; it has %s", err, strings.Join(near, ", "))
-			}
+		if *part.id, err = find("data set "+g.Name, part.v, part.kind, part.label); err != nil {
 			return nil, err
 		}
-		*part.id = id
 	}
 	return zpattern.NewTripleReport(ctx, g, triple, z.convention, z.limit)
 }
 
-// printTriple writes what the report says, in words and as a table of patterns.
+// printTriple prints the Z-value, rank and case of a triple, and a table of its patterns.
 func printTriple(w io.Writer, r *zpattern.TripleReport) error {
 	where := "is in no split"
 	if len(r.Splits) > 0 {
@@ -110,7 +105,7 @@ func printTriple(w io.Writer, r *zpattern.TripleReport) error {
 		out += "\n" + t.Render() + "\n"
 	}
 	if more := r.Z - uint64(len(r.Patterns)); more > 0 {
-		out += fmt.Sprintf("… and %s more; --limit lists them.\n", text.Comma(more))
+		out += fmt.Sprintf("… and %s more: raise --limit to list them.\n", text.Comma(more))
 	}
 	if _, err := io.WriteString(w, out); err != nil {
 		return fmt.Errorf("cannot print the patterns: %w", text.Cause(err))

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// zStats asks for the Z-values of a split.
+// zStats counts the Z-values of a split, as the flags of z stats say.
 type zStats struct {
 	data       string
 	split      kg.Split
@@ -34,34 +34,39 @@ func newZStatsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats --data NAME",
 		Short: "Count the easy, neutral and hard triples of a split",
-		Long: `Count the Z-values of all triples of a split, exactly, and divide the triples into easy, neutral
-and hard ones.
+		Long: `Count the Z-values of all triples of a split, exactly, and classify the triples
+as easy, neutral or hard. "mquine z --help" explains the terms.
 
-  --convention  paper       reproduces the table of the MQuinE paper, which is side tail: easy is a
-                            rank_Z of at most 8, and patterns with e2 = e3 count
-                definition  follows the definitions in the paper's text: easy is a rank_Z below 10,
-                            and patterns with e2 = e3 do not count
+--convention: how to count and classify.
+  paper       reproduces the table of the MQuinE paper, which is for side tail:
+              easy means that rank_Z is at most 8, and patterns with e2 = e3
+              count
+  definition  follows the definitions in the text of the paper: easy means that
+              rank_Z is below 10, and patterns with e2 = e3 do not count
 
---json writes the cases, the histograms and the cases of every relation. --tsv writes a line for
-each triple and side: side, head, relation, tail, z, rank_z and case. --plot draws the histograms
-as SVG. With "-" as the file of --json or --tsv it goes to standard output, and the tables to
-standard error.`,
+--json writes the cases, the histograms and the cases of every relation. --tsv
+writes a line for each triple and side: side, head, relation, tail, z, rank_z
+and case. --plot draws the histograms as SVG. If a file is "-", it goes to
+standard output, and the tables go to standard error.`,
 		Example: `  mquine z stats --data fb15k-237
   mquine z stats --data wn18rr --sides tail --convention definition --relations
-  mquine z stats --data ./my-graph --split valid --json z.json --tsv z.tsv --plot z.svg`,
+  mquine z stats --data ./my-graph --json z.json --tsv z.tsv --plot z.svg`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return z.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	addData(cmd, &z.data)
-	addChoice(cmd, &z.split, "split", "`split` whose triples are counted", kg.Train, kg.Valid, kg.Test)
-	addChoice(cmd, &z.sides, "sides", "`side` of the candidates: tail, head or both", rank.TailSide, rank.HeadSide, rank.BothSides)
+	addChoice(cmd, &z.split, "split", "count the triples of this `split`: train, valid or test",
+		kg.Train, kg.Valid, kg.Test)
+	addChoice(cmd, &z.sides, "sides", "`side` of the candidates: tail, head or both",
+		rank.TailSide, rank.HeadSide, rank.BothSides)
 	addConvention(cmd, &z.convention)
-	flags.BoolVar(&z.relations, "relations", false, "also a line for every relation")
+	flags.BoolVar(&z.relations, "relations", false, "also show a line for every relation")
 	jsonFlag(cmd, &z.jsonFile)
-	addOutput(cmd, &z.tsvFile, "tsv", "`file` for the values of all triples, tab-separated")
-	addOutput(cmd, &z.plotFile, "plot", "`file` for the histograms as SVG")
+	addOutput(cmd, &z.tsvFile, "tsv",
+		"write the values of all triples, tab-separated, to `file` (- is standard output)")
+	addOutput(cmd, &z.plotFile, "plot", "draw the histograms as SVG to `file`")
 	return cmd
 }
 
@@ -77,13 +82,15 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	writeNotes(cmd.ErrOrStderr(), g.Notes)
 	meter := newMeter(cmd.ErrOrStderr())
 	sides := z.sides.List()
-	values, err := zpattern.NewSplitValues(cmd.Context(), g, z.split, sides, z.convention, 0, meter.counting(len(sides)))
+	values, err := zpattern.NewSplitValues(cmd.Context(), g, z.split, sides, z.convention, 0,
+		meter.counting(len(sides)))
 	meter.clear()
 	if err != nil {
 		return err
 	}
 	report := values.Report()
-	// What took long to compute is written even if the tables cannot be printed, and the other way round.
+	// Do not lose results that took long to compute: write the files even if the tables cannot be
+	// printed, and the other way round.
 	if z.tsvFile != "" {
 		err = writeTo(cmd.OutOrStdout(), z.tsvFile, values.Write)
 	}
@@ -103,6 +110,7 @@ func (z *zStats) run(cmd *cobra.Command) error {
 	return err
 }
 
+// print prints the cases, the histograms and, with --relations, the cases of every relation.
 func (z *zStats) print(w io.Writer, g *kg.Graph, r *zpattern.Report) error {
 	t := text.NewTable(2, 3, 4, 5)
 	t.AppendHeader(table.Row{"side", "triples", "easy", "neutral", "hard"})
@@ -120,7 +128,7 @@ func (z *zStats) print(w io.Writer, g *kg.Graph, r *zpattern.Report) error {
 	return err
 }
 
-// share writes a part of a whole with its percentage.
+// share returns part as text, with its percentage of whole.
 func share(part, whole int) string {
 	if whole == 0 {
 		return text.Comma(part)
@@ -128,7 +136,7 @@ func share(part, whole int) string {
 	return fmt.Sprintf("%s (%.0f%%)", text.Comma(part), 100*float64(part)/float64(whole))
 }
 
-// histogramTable draws histograms of the same number side by side.
+// histogramTable draws histograms of the same quantity side by side.
 func histogramTable(number string, histograms ...zpattern.Histogram) string {
 	const widest = 30
 	longest, most := longestBins(histograms), 1
@@ -148,7 +156,7 @@ func histogramTable(number string, histograms ...zpattern.Histogram) string {
 			if at < len(h.Bins) {
 				n = h.Bins[at].N
 			}
-			length := (n*widest + most - 1) / most // at least 1 for what is there
+			length := (n*widest + most - 1) / most // rounded up, so that a small count remains visible
 			row = append(row, text.Comma(n), strings.Repeat("█", length))
 		}
 		t.AppendRow(row)
@@ -156,13 +164,13 @@ func histogramTable(number string, histograms ...zpattern.Histogram) string {
 	return t.Render()
 }
 
-// longestBins returns the bins of the histogram that has the most.
+// longestBins returns the bins of the histogram with the most bins.
 func longestBins(histograms []zpattern.Histogram) []zpattern.Bin {
 	byLength := func(a, b zpattern.Histogram) int { return len(a.Bins) - len(b.Bins) }
 	return slices.MaxFunc(histograms, byLength).Bins
 }
 
-// relationTable lists the relations from the most triples to the fewest, side by side.
+// relationTable returns a table of relations, those with the most triples first.
 func relationTable(r *zpattern.Report) string {
 	relations := slices.Clone(r.Relations)
 	slices.SortStableFunc(relations, func(a, b zpattern.RelationCounts) int { return b.N - a.N })

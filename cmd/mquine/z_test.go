@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// zCasesJSON is an item of the list of cases, read as its users read it.
+// zCasesJSON reads an item of the list of cases as users do.
 type zCasesJSON struct {
 	Side       string `json:"side"`
 	Convention string `json:"convention"`
@@ -50,15 +50,17 @@ func TestZStatsOfRealData(t *testing.T) {
 	o := succeed(t, "z", "stats", "--data", dir, "--sides", "tail", "--json", "-")
 	var r zReportJSON
 	require.NoError(t, json.Unmarshal([]byte(o.stdout), &r))
-	assert.Equal(t, []zCasesJSON{{Side: "tail", Convention: "paper", N: 3134, Easy: 314, Neutral: 2697, Hard: 123}}, r.Cases)
+	assert.Equal(t, []zCasesJSON{{Side: "tail", Convention: "paper", N: 3134, Easy: 314, Neutral: 2697, Hard: 123}},
+		r.Cases)
 	assert.Regexp(t, `tail +3,134 +314 \(10%\) +2,697 \(86%\) +123 \(4%\)`, o.stderr)
 }
 
-// The JSON, the lines of the triples and the tables are of one mind.
+// The JSON, the lines of the triples and the tables agree.
 func TestZStatsFiles(t *testing.T) {
 	w := newWorkplace(t)
 	jsonFile, tsvFile, plotFile := w.path("z.json"), w.path("z.tsv"), w.path("z.svg")
-	o := succeed(t, "z", "stats", "--data", w.data, "--relations", "--json", jsonFile, "--tsv", tsvFile, "--plot", plotFile)
+	o := succeed(t, "z", "stats", "--data", w.data, "--relations", "--json", jsonFile, "--tsv", tsvFile, "--plot",
+		plotFile)
 	assert.Contains(t, o.stdout, "families test: Z-patterns of 40 triples in 300 training triples, convention paper")
 
 	var r zReportJSON
@@ -81,7 +83,8 @@ func TestZStatsFiles(t *testing.T) {
 		if c.Relation != "" {
 			of += c.Relation + " "
 		}
-		assert.Equal(t, []int{counts[of+"easy"], counts[of+"neutral"], counts[of+"hard"]}, []int{c.Easy, c.Neutral, c.Hard}, of)
+		assert.Equal(t, []int{counts[of+"easy"], counts[of+"neutral"], counts[of+"hard"]},
+			[]int{c.Easy, c.Neutral, c.Hard}, of)
 		assert.Equal(t, c.N, c.Easy+c.Neutral+c.Hard)
 	}
 	for _, h := range append(r.RankZ, r.Z) {
@@ -116,15 +119,17 @@ func TestZStatsFiles(t *testing.T) {
 	assert.Contains(t, o.stderr, "rank_Z")
 }
 
-// The figure of the paper: e1 → e2 ← e3 → e4 pushes towards e1 → e4.
+// TestZShow uses the pattern in the paper's figure: e1 → e2 ← e3 → e4 suggests e1 → e4.
 func TestZShow(t *testing.T) {
 	dir := writeDataset(t, map[string]string{
-		"train.txt": "e1\tr\te2\ne3\tr\te2\ne3\tr\te4\ne3\tr\te3\ne1\tr\te3\n", "valid.txt": "e3\tother\te2\n", "test.txt": "e1\tr\te4\n",
+		"train.txt": "e1\tr\te2\ne3\tr\te2\ne3\tr\te4\ne3\tr\te3\ne1\tr\te3\n",
+		"valid.txt": "e3\tother\te2\n", "test.txt": "e1\tr\te4\n",
 	})
 	show := []string{"z", "show", "--data", dir, "--head", "e1", "--relation", "r"}
 	o := succeed(t, append(show, "--tail", "e4")...)
 	assert.Contains(t, o.stdout, "(e1, r, e4) is in test of ")
-	assert.Contains(t, o.stdout, "n_Z = 2, convention paper\nside tail: rank_Z = 1, easy\nside head: rank_Z = 1, easy\n")
+	assert.Contains(t, o.stdout,
+		"n_Z = 2, convention paper\nside tail: rank_Z = 1, easy\nside head: rank_Z = 1, easy\n")
 	assert.Regexp(t, `(?m)^e1 +→ +e2 +← +e3 +→ +e4$\n^e1 +→ +e3 +← +e3 +→ +e4$`, o.stdout)
 
 	o = succeed(t, append(show, "--tail", "e4", "--convention", "definition", "--json", "-")...)
@@ -139,13 +144,14 @@ func TestZShow(t *testing.T) {
 	assert.Equal(t, []struct{ E2, E3 string }{{"e2", "e3"}}, r.Patterns)
 
 	o = succeed(t, append(show, "--tail", "e4", "--limit", "1")...)
-	assert.Contains(t, o.stdout, "… and 1 more; --limit lists them.")
+	assert.Contains(t, o.stdout, "… and 1 more: raise --limit to list them.")
 	o = succeed(t, append(show, "--tail", "e1")...)
 	assert.Contains(t, o.stdout, "is in no split")
 	assert.NotContains(t, o.stdout, "←")
 
 	mquine(t, append(show, "--tail", "e5")...).requireSentence(t, exitFailed, `has no entity "e5"`)
-	mquine(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "R2", "--tail", "e1").requireSentence(t, exitFailed, `has no relation "R2"`)
+	mquine(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "R2", "--tail", "e1").requireSentence(t,
+		exitFailed, `has no relation "R2"`)
 	o = succeed(t, "z", "show", "--data", dir, "--head", "e1", "--relation", "other", "--tail", "e1")
 	assert.Contains(t, o.stdout, "n_Z = 0", "a relation without training triples")
 }
@@ -156,12 +162,17 @@ func TestZBadInput(t *testing.T) {
 	mquine(t, "z", "stats", "--data", noTrain).requireSentence(t, exitFailed, "has no train split")
 	mquine(t, "z", "stats", "--data", emptyTest).requireSentence(t, exitFailed, "test.txt has no triples")
 	onlyTrain := writeDataset(t, map[string]string{"train.txt": "a\tr\tb\n"})
-	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "valid").requireSentence(t, exitFailed, "has no valid split")
-	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "train", "--json", noTrain).requireSentence(t, exitFailed, "it is a folder")
-	mquine(t, "z", "show", "--data", noTrain, "--head", "a", "--relation", "r", "--tail", "b").requireSentence(t, exitFailed, "has no train split")
+	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "valid").requireSentence(t, exitFailed,
+		"has no valid split")
+	mquine(t, "z", "stats", "--data", onlyTrain, "--split", "train", "--json", noTrain).requireSentence(t, exitFailed,
+		"it is a folder")
+	mquine(t, "z", "show", "--data", noTrain, "--head", "a", "--relation", "r", "--tail", "b").requireSentence(t,
+		exitFailed, "has no train split")
 	mquine(t, "z", "stats").requireSentence(t, exitUsage, "--data is missing")
-	mquine(t, "z", "stats", "--data", "d", "--convention", "mine").requireSentence(t, exitUsage, "choose from paper and definition")
-	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage, "cannot go to the same file")
+	mquine(t, "z", "stats", "--data", "d", "--convention", "mine").requireSentence(t, exitUsage,
+		"choose from paper and definition")
+	mquine(t, "z", "stats", "--data", "d", "--tsv", "a", "--plot", "./a").requireSentence(t, exitUsage,
+		"name the same file")
 	mquine(t, "z", "show", "--data", "d").requireSentence(t, exitUsage, "--head, --relation and --tail are missing")
 }
 
@@ -170,12 +181,13 @@ func TestZAndCompareInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, args := range [][]string{
-		{"z", "stats", "--data", w.data, "--json", w.path("z.json"), "--tsv", w.path("z.tsv"), "--plot", w.path("z.svg")},
+		{"z", "stats", "--data", w.data, "--json", w.path("z.json"), "--tsv", w.path("z.tsv"), "--plot",
+			w.path("z.svg")},
 		{"z", "show", "--data", w.data, "--head", "a", "--relation", "b", "--tail", "c"},
 		{"compare", w.model, w.model, "--data", w.data, "--json", w.path("c.json")},
 	} {
 		var stdout, stderr bytes.Buffer
-		status := run(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
+		status := execute(ctx, time.Now(), args, strings.NewReader(""), &stdout, &stderr)
 		assert.Equal(t, exitInterrupted, status, args)
 		assert.Contains(t, stderr.String(), ": interrupted\n")
 		assert.Empty(t, stdout.String())
@@ -183,13 +195,14 @@ func TestZAndCompareInterrupted(t *testing.T) {
 	requireFiles(t, w.dir, "families", "checkpoint")
 }
 
-// The groups of an evaluation are the cases of z stats, and lose no query.
+// The groups of an evaluation are the cases of z stats, and contain every query.
 func TestEvalByZCaseAndDegree(t *testing.T) {
 	w := newWorkplace(t)
 	for _, convention := range []string{"paper", "definition"} {
 		zFile, evalFile := w.path("z.json"), w.path("eval.json")
 		succeed(t, "z", "stats", "--data", w.data, "--convention", convention, "--json", zFile)
-		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "z-case,degree", "--convention", convention, "--json", evalFile)
+		o := succeed(t, "eval", "--model", w.model, "--data", w.data, "--by", "z-case,degree", "--convention",
+			convention, "--json", evalFile)
 		assert.Contains(t, o.stdout, "By z-case: filter all, side both, realistic ties, convention "+convention)
 		assert.Contains(t, o.stdout, "By degree: ")
 
@@ -206,7 +219,8 @@ func TestEvalByZCaseAndDegree(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, map[string]int{"z-case tail": 40, "z-case head": 40, "z-case both": 80, "degree tail": 40, "degree head": 40, "degree both": 80}, whole)
+		assert.Equal(t, map[string]int{"z-case tail": 40, "z-case head": 40, "z-case both": 80, "degree tail": 40,
+			"degree head": 40, "degree both": 80}, whole)
 		for _, c := range z.Cases {
 			assert.Equal(t, []int{c.Easy, c.Neutral, c.Hard},
 				[]int{sizes[c.Side+" easy"], sizes[c.Side+" neutral"], sizes[c.Side+" hard"]}, c.Side)

@@ -1,9 +1,11 @@
-// Package atomicfile writes files and folders that appear whole or not at all.
+// Package atomicfile writes files and folders that appear complete or not at all. Begin with Write
+// and Folder.
 //
-// Both are made under a temporary name beside their own, synced, renamed, and the parent folder is synced. An
-// error or a crash leaves what was there before. A temporary name is ".NAME.RANDOM.mquine-tmp", with 16 hexadecimal
-// digits, and its owner holds a lock on it for as long as the owner lives. So Sweep can tell, and remove, what a
-// killed process left; every writer sweeps the folder that it writes to.
+// A writer creates a file or folder under a temporary name in the same folder, syncs it, renames
+// it, and syncs the parent folder. An error or a crash leaves the previous contents in place. A
+// temporary name has the form ".NAME.RANDOM.mquine-tmp" with 16 hexadecimal digits, and the writing
+// process holds a lock on it. The lock lets Sweep recognise and remove what killed processes left
+// behind. Every writer sweeps the folder that it writes to.
 package atomicfile
 
 import (
@@ -19,17 +21,17 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Write replaces or makes the file at path with what write writes, through a buffer. A symbolic link stays
-// one, and the file that it leads to is replaced or made. Write writes directly to a pipe, a terminal or an open
-// descriptor such as /dev/stdout, which cannot be replaced, and escapes control characters on a terminal. A file
-// that is replaced keeps its permissions; the permissions of a new one follow the umask.
+// Write creates or replaces the file at path with the output of write, through a buffer. It follows
+// a symbolic link and replaces the file at its end. It cannot replace a pipe, a terminal or an open
+// descriptor such as /dev/stdout, and writes to it directly, with control characters escaped on a
+// terminal. A replaced file keeps its permissions. The permissions of a new file follow the umask.
 //
-// An error says that path cannot be written and why.
+// The error names path and says why it cannot be written.
 func Write(path string, write func(w io.Writer) error) error {
 	return explain(path, writeTo(path, write))
 }
 
-// WriteBytes is Write for data that is in memory already.
+// WriteBytes is Write for data in memory.
 func WriteBytes(path string, data []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -73,7 +75,7 @@ func buffered(w io.Writer, write func(w io.Writer) error) error {
 	return buffer.Flush()
 }
 
-// File is a file under its temporary name. It is written to and then either committed or discarded.
+// File is a file under its temporary name. Write to it, then call Commit or Discard.
 type File struct {
 	file    *os.File
 	target  string
@@ -84,8 +86,8 @@ type File struct {
 // Name returns the temporary path.
 func (f *File) Name() string { return f.file.Name() }
 
-// Write writes to the file, and to the disk piece by piece: nothing can stop a process while the system flushes a
-// large file at the end.
+// Write writes to the file, and syncs it every 64 MiB. A single sync of a large file at the end
+// would take long, and no signal could interrupt it.
 func (f *File) Write(p []byte) (int, error) {
 	const piece = 1 << 26
 	if f.pending += len(p); f.pending > piece {
@@ -97,8 +99,9 @@ func (f *File) Write(p []byte) (int, error) {
 	return f.file.Write(p)
 }
 
-// Create begins the file at path, in the folder that path names: a symbolic link at path is replaced. The caller
-// ends with Commit; Discard after that does nothing, so that it can be deferred.
+// Create begins a new file at path. Unlike Write, it does not follow a symbolic link at path:
+// Commit replaces the link. The caller ends with Commit. A deferred Discard is safe, because it
+// does nothing after Commit.
 func Create(path string) (*File, error) {
 	file, err := create(path)
 	return file, explain(path, err)
@@ -125,7 +128,7 @@ func create(target string) (*File, error) {
 	return file, nil
 }
 
-// Commit puts the file on the disk under its name, in the place of one that is there.
+// Commit syncs the file and renames it to its final name, replacing an existing file.
 func (f *File) Commit() error {
 	if err := f.commit(); err != nil {
 		f.Discard()
@@ -138,7 +141,7 @@ func (f *File) commit() error {
 	if err := f.file.Sync(); err != nil {
 		return err
 	}
-	// Renamed before it is closed, because its lock ends when it closes.
+	// Rename before closing, because closing releases the lock.
 	if err := os.Rename(f.Name(), f.target); err != nil {
 		return err
 	}
@@ -152,14 +155,14 @@ func (f *File) Discard() {
 		return
 	}
 	f.closed = true
-	_ = os.Remove(f.Name()) // what stays is swept later
+	_ = os.Remove(f.Name()) // if this fails, a later sweep removes the file
 	_ = f.file.Close()
 }
 
-// named replaces the temporary name in an error by the name of the file.
+// named replaces the temporary name in the text of an error by the name of the file.
 func (f *File) named(err error) error { return rename(err, f.Name(), f.target) }
 
-// explain says what could not be written, once, and what to do where that is known.
+// explain wraps an error in a writeError for path, unless it already wraps one.
 func explain(path string, err error) error {
 	if err == nil || errors.As(err, new(*writeError)) {
 		return err
@@ -167,7 +170,7 @@ func explain(path string, err error) error {
 	return &writeError{path, err}
 }
 
-// writeError is an error about a file or folder that could not be written.
+// writeError says which file or folder could not be written, why, and what to do if that is known.
 type writeError struct {
 	path string
 	err  error
@@ -183,7 +186,7 @@ func (e *writeError) Error() string {
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// rename returns err with another name for a path in its text.
+// rename returns err with the path from replaced by to in its text.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

@@ -95,7 +95,7 @@ func TestWriteFollowsLinks(t *testing.T) {
 	assert.EqualError(t, Write(loop, writeText("x")), "cannot write "+loop+": too many levels of symbolic links")
 }
 
-// A device is not replaced, and a real full one gives the same sentence.
+// A device is not replaced, and a full one gives the usual error.
 func TestWriteToFullDevice(t *testing.T) {
 	const device = "/dev/full"
 	before, err := os.Stat(device)
@@ -105,7 +105,8 @@ func TestWriteToFullDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, before.Mode()&fs.ModeDevice)
 	err = Write(device, writeText("x"))
-	assert.EqualError(t, err, "cannot write /dev/full: no space left on device; free some space or choose another place")
+	assert.EqualError(t, err,
+		"cannot write /dev/full: no space left on device; free some space or choose another place")
 	after, err := os.Stat(device)
 	require.NoError(t, err)
 	assert.Equal(t, before.Mode(), after.Mode())
@@ -130,7 +131,7 @@ func TestCreate(t *testing.T) {
 	assert.Equal(t, []string{"f"}, namesIn(t, dir))
 }
 
-// A temporary file or folder has a name that the system takes, however long its own is.
+// The system accepts the temporary name of a file or folder with a long name.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	long := string(make([]byte, 0, 255))

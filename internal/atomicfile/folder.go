@@ -11,21 +11,21 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ExistsError says that a folder to be made is there already. It is an fs.ErrExist.
+// ExistsError says that the folder to be created already exists. It matches fs.ErrExist.
 type ExistsError struct{ Path string }
 
 func (e *ExistsError) Error() string {
-	return e.Path + " exists already: remove it or choose another folder"
+	return e.Path + " already exists: remove it or choose another folder"
 }
 
-// Is makes errors.Is(e, fs.ErrExist) true.
+// Is reports whether target is fs.ErrExist.
 func (e *ExistsError) Is(target error) bool { return target == fs.ErrExist }
 
-// Folder makes the folder dir with what fill puts into the temporary folder that it is given. Folders above dir
-// are made as needed. The folder appears when all of it is on the disk. If dir exists, the error is an ExistsError:
-// nothing is ever replaced. After any error there is no folder.
+// Folder creates the folder dir with the files that fill writes to a temporary folder. It creates
+// parent folders as needed. dir appears once all of its contents are on disk. Folder never replaces
+// anything: if dir exists, the error is an ExistsError. After any error, dir does not exist.
 //
-// fill syncs the files that it writes; Write, File and Folder do.
+// fill must sync the files that it writes, as Write, File and Folder do.
 func Folder(dir string, fill func(temporary string) error) error {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {
@@ -58,7 +58,7 @@ func Folder(dir string, fill func(temporary string) error) error {
 	return SyncFolder(parent)
 }
 
-// makeParents makes a folder and those above it, each on the disk.
+// makeParents creates a folder and its missing parents, and syncs each of them.
 func makeParents(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -75,18 +75,19 @@ func makeParents(dir string) error {
 	return SyncFolder(parent)
 }
 
-// Temporary is a folder for the time of a command.
+// Temporary is a folder that lasts as long as a command.
 type Temporary struct {
 	Path string
 	lock *os.File
 }
 
-// TemporaryFolder makes a folder of this user alone, with a temporary name for base, in the folder parent. If the
-// process dies before Remove, the next writer in parent removes it.
+// TemporaryFolder creates a folder in parent that only this user can read, with a temporary name
+// derived from base. If the process dies before Remove, the next writer in parent removes the
+// folder.
 func TemporaryFolder(parent, base string) (*Temporary, error) {
 	temporary, err := temporaryFolder(parent, base, 0o700)
 	if err != nil {
-		return nil, fmt.Errorf("making a temporary folder in %s: %w", parent, text.Cause(err))
+		return nil, fmt.Errorf("cannot create a temporary folder in %s: %w", parent, text.Cause(err))
 	}
 	return temporary, nil
 }
@@ -113,7 +114,7 @@ func temporaryFolder(parent, base string, mode fs.FileMode) (*Temporary, error) 
 	return &Temporary{path, lock}, nil
 }
 
-// Remove removes the folder and all that it holds.
+// Remove removes the folder and its contents. A second call does nothing.
 func (t *Temporary) Remove() error {
 	if t.lock == nil {
 		return nil
@@ -127,8 +128,9 @@ func (t *Temporary) release() {
 	t.lock = nil
 }
 
-// SyncFolder puts the names that a folder holds on the disk. A folder that this user may write to but not read, or
-// whose file system does not sync folders, is left to the system: what was written is in place all the same.
+// SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not
+// read the folder, or if the file system does not sync folders: the files are in place, and the
+// system syncs the entries later.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {

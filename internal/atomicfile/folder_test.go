@@ -22,7 +22,7 @@ func TestFolder(t *testing.T) {
 	assert.Equal(t, []string{"dir"}, namesIn(t, filepath.Join(parent, "above")))
 
 	err := Folder(dir, func(string) error { panic("not reached") })
-	assert.EqualError(t, err, dir+" exists already: remove it or choose another folder")
+	assert.EqualError(t, err, dir+" already exists: remove it or choose another folder")
 	assert.ErrorIs(t, err, fs.ErrExist)
 }
 
@@ -44,7 +44,7 @@ func TestFolderThatFails(t *testing.T) {
 	assert.EqualError(t, Folder(below, func(string) error { return nil }), "cannot write "+below+": not a directory")
 }
 
-// Of two that make the same folder, the second finds it there, and empties or replaces nothing.
+// If two writers make the same folder, the second fails and changes nothing.
 func TestFolderMadeMeanwhile(t *testing.T) {
 	parent := t.TempDir()
 	for _, files := range [][]string{nil, {"theirs"}} {
@@ -56,7 +56,7 @@ func TestFolderMadeMeanwhile(t *testing.T) {
 			}
 			return Write(filepath.Join(temporary, "mine"), writeText("x"))
 		})
-		assert.EqualError(t, err, dir+" exists already: remove it or choose another folder")
+		assert.EqualError(t, err, dir+" already exists: remove it or choose another folder")
 		assert.ElementsMatch(t, files, namesIn(t, dir))
 		assert.Equal(t, []string{"dir"}, namesIn(t, parent))
 		require.NoError(t, os.RemoveAll(dir))
@@ -69,11 +69,12 @@ func TestTemporaryFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(temporary.Path, "f"), nil, 0o600))
 	Sweep(parent)
-	assert.FileExists(t, filepath.Join(temporary.Path, "f"), "its owner lives")
+	assert.FileExists(t, filepath.Join(temporary.Path, "f"), "its owner is alive")
 	require.NoError(t, temporary.Remove())
 	require.NoError(t, temporary.Remove())
 	assert.Empty(t, namesIn(t, parent))
 
 	_, err = TemporaryFolder(filepath.Join(parent, "none"), "demo")
-	assert.EqualError(t, err, "making a temporary folder in "+filepath.Join(parent, "none")+": no such file or directory")
+	assert.EqualError(t, err, "cannot create a temporary folder in "+filepath.Join(parent,
+		"none")+": no such file or directory")
 }

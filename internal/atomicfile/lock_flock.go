@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks a file or folder until it is closed or the process ends, however it ends.
+// tryLock tries to lock a file or folder, without waiting. The lock lasts until the file is closed
+// or the process ends.
 func tryLock(file *os.File) lockState {
 	for {
 		switch err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); {

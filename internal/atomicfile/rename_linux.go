@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew renames a folder to a name that must be free. Rename alone would replace an empty folder.
+// renameNew renames a folder, and fails if the new name exists. os.Rename would replace an empty
+// folder.
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // an old kernel, or a file system without it

@@ -9,11 +9,13 @@ import (
 	"strconv"
 )
 
-// Target follows the symbolic links at path to the place where the file is or will be, which need not exist. inPlace
-// tells that what is there cannot be replaced, only written to: a pipe, a device, a folder or an open descriptor.
+// Target follows the symbolic links at path and returns the path of the file to replace, which need
+// not exist. inPlace reports that the target cannot be replaced, only written to: a pipe, a device,
+// a folder or an open descriptor.
 //
-// A link that another user put into a folder that everyone can write to, such as /tmp, is an error, as in the
-// kernel's fs.protected_symlinks: a rename would go around that protection.
+// Target returns an error for a link that another user put into a folder that everyone can write
+// to, such as /tmp. Linux forbids following such links with fs.protected_symlinks, and a rename
+// would bypass that protection.
 func Target(path string) (target string, inPlace bool, err error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return path, true, nil
@@ -26,14 +28,14 @@ func Target(path string) (target string, inPlace bool, err error) {
 }
 
 func follow(path string) (string, error) {
-	const most = 40 // as the kernel's limit
+	const most = 40 // Linux has the same limit
 	for range most {
 		if _, isOpen := descriptor(path); isOpen {
-			return path, nil // a link only in name: the file may have none
+			return path, nil // the open file behind it may have no path
 		}
 		info, err := os.Lstat(path)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			return path, nil // whatever is wrong with path, writing it says so
+			return path, nil // if path is wrong, writing to it reports the error
 		}
 		if err := checkLink(path, info); err != nil {
 			return "", err
@@ -43,7 +45,7 @@ func follow(path string) (string, error) {
 			return "", err
 		}
 		if !filepath.IsAbs(link) {
-			// Not joined, which would take "x/.." away even where x is a link itself.
+			// filepath.Join would remove "x/..", which is wrong if x is a link.
 			link = filepath.Dir(path) + string(filepath.Separator) + link
 		}
 		folder, base := filepath.Split(link)
@@ -55,10 +57,11 @@ func follow(path string) (string, error) {
 	return "", errors.New("too many levels of symbolic links")
 }
 
-// openDescriptors matches the paths of a process's open descriptors.
+// openDescriptors matches the paths of the open descriptors of a process.
 var openDescriptors = regexp.MustCompile(`^(?:/dev/fd|/proc/(self|\d+)/fd)/(\d+)$`)
 
-// descriptor returns the number of this process's open descriptor at path, if that is one.
+// descriptor returns the number of the open descriptor that path names, if it names one of this
+// process.
 func descriptor(path string) (int, bool) {
 	m := openDescriptors.FindStringSubmatch(path)
 	if m == nil || m[1] != "" && m[1] != "self" && m[1] != strconv.Itoa(os.Getpid()) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkLink refuses a symbolic link in a sticky folder that everyone can write to, unless it belongs to this user
-// or to the owner of the folder.
+// checkLink refuses a symbolic link in a sticky folder that everyone can write to, unless it
+// belongs to this user or to the owner of the folder.
 func checkLink(path string, link fs.FileInfo) error {
 	parent, err := os.Stat(filepath.Dir(path))
 	if err != nil {
@@ -26,13 +26,13 @@ func checkLink(path string, link fs.FileInfo) error {
 		return nil
 	}
 	if int(owner.Uid) != os.Geteuid() && owner.Uid != folder.Uid {
-		return errors.New("it is a symbolic link that another user put into a folder shared by all")
+		return errors.New("it is a symbolic link that another user put into a folder that everyone can write to")
 	}
 	return nil
 }
 
-// openInPlace opens what cannot be replaced. An open descriptor is shared, so that what is written follows what it was
-// used for before, also in a regular file.
+// openInPlace opens a target that cannot be replaced. It duplicates an open descriptor, so the
+// output follows earlier output even if the descriptor is a regular file.
 func openInPlace(path string) (*os.File, error) {
 	n, isOpen := descriptor(path)
 	if !isOpen {

@@ -10,24 +10,26 @@ import (
 	"regexp"
 )
 
-// temporaryName matches the names that temporaryPath makes and no other.
+// temporaryName matches exactly the names that temporaryPath makes.
 var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.mquine-tmp$`)
 
-// maxBase bounds how much of a name goes into a temporary one: file systems take 255 bytes.
+// maxBase is the number of bytes of a name that go into its temporary name. File systems allow 255
+// in all.
 const maxBase = 200
 
-// temporaryPath returns a temporary name for the file or folder at path, beside it.
+// temporaryPath returns a temporary name for the file or folder at path, in the same folder.
 func temporaryPath(path string) string {
 	base := filepath.Base(path)
 	base = base[:min(len(base), maxBase)]
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%016x.mquine-tmp", base, rand.Uint64()))
 }
 
-// errSwept says that a sweep removed what was just made and not yet locked.
+// errSwept says that another process swept a new file before this one locked it.
 var errSwept = errors.New("swept before it was locked")
 
-// reserve makes a file or folder under a temporary name for path, and locks it for as long as it is open. A sweep that
-// comes between making and locking takes it for the litter of a dead process: then reserve makes another.
+// reserve creates a file or folder under a temporary name for path, and locks it until it is
+// closed. A sweep between creating and locking mistakes it for the remains of a dead process and
+// removes it. reserve then tries again.
 func reserve(path string, make func(temporary string) (*os.File, error)) (temporary string, err error) {
 	for {
 		temporary = temporaryPath(path)
@@ -45,7 +47,7 @@ func reserve(path string, make func(temporary string) (*os.File, error)) (tempor
 	}
 }
 
-// isAt tells whether path itself, not what it links to, is the file that is open.
+// isAt reports whether path is the open file. It does not follow a symbolic link at path.
 func isAt(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {
@@ -55,9 +57,9 @@ func isAt(file *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// Sweep removes from a folder the temporary files and folders that dead processes left there. It removes
-// nothing that has another name, nothing whose owner lives, and nothing where owners cannot be told, as on file
-// systems without locks. It follows no symbolic link below dir. What it cannot remove it leaves: litter is no
+// Sweep removes the temporary files and folders that dead processes left in dir. It recognises them
+// by their names and by their released locks, so it removes nothing on file systems without locks.
+// It does not follow symbolic links in dir. It ignores errors, because a leftover file is not a
 // reason to fail.
 func Sweep(dir string) {
 	folder, err := os.Open(dir)
@@ -83,13 +85,13 @@ func sweepOne(path string) {
 		return
 	}
 	defer file.Close()
-	// The lock is held while the litter goes, so that its maker cannot take it for its own.
+	// Hold the lock while removing, so a writer that has just created the file cannot lock it.
 	if tryLock(file) == taken && isAt(file, path) {
 		_ = os.RemoveAll(path)
 	}
 }
 
-// lockState is what became of an attempt to lock a file.
+// lockState is the result of an attempt to lock a file.
 type lockState int
 
 const (

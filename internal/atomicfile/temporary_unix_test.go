@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childFolder names the folder in which the test binary, run as a child, begins a file and a folder and waits.
+// childFolder names an environment variable. If it is set, the test binary begins a file and a
+// folder in that folder and waits.
 const childFolder = "MQUINE_ATOMICFILE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -52,7 +53,7 @@ func TestSweepAfterKill(t *testing.T) {
 	require.NoError(t, err)
 
 	Sweep(dir)
-	require.Len(t, namesIn(t, dir), 2, "the child lives")
+	require.Len(t, namesIn(t, dir), 2, "the child is alive")
 	require.NoError(t, Write(filepath.Join(dir, "other"), writeText("x")))
 	require.Len(t, namesIn(t, dir), 3)
 
@@ -62,12 +63,13 @@ func TestSweepAfterKill(t *testing.T) {
 	assert.Equal(t, []string{"other"}, namesIn(t, dir), "the next writer removes what the killed one left")
 }
 
-// Only temporary names go, and no symbolic link is followed.
+// Sweep removes only temporary names, and follows no symbolic links.
 func TestSweepLeavesTheRest(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	kept := filepath.Join(elsewhere, "kept")
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
-	names := []string{".git", ".env", ".notes.mquine-tmp", ".last.123", ".a.0123456789abcde.mquine-tmp", "a.0123456789abcdef.mquine-tmp",
+	names := []string{".git", ".env", ".notes.mquine-tmp", ".last.123", ".a.0123456789abcde.mquine-tmp",
+		"a.0123456789abcdef.mquine-tmp",
 		".a.0123456789ABCDEF.mquine-tmp", ".a.0123456789abcdef.mquine-tmp.bak"}
 	for _, name := range names {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
@@ -85,7 +87,7 @@ func TestSweepLeavesTheRest(t *testing.T) {
 	assert.FileExists(t, kept)
 }
 
-// Writers that sweep one folder at once leave each other's work alone.
+// Writers that sweep the same folder at once do not remove each other's files.
 func TestConcurrentWriters(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
@@ -93,7 +95,8 @@ func TestConcurrentWriters(t *testing.T) {
 		all.Go(func() {
 			for i := range 50 {
 				assert.NoError(t, Write(filepath.Join(dir, strconv.Itoa(w)), writeText(strconv.Itoa(i))))
-				assert.NoError(t, Folder(filepath.Join(dir, fmt.Sprintf("folder-%d-%d", w, i)), func(string) error { return nil }))
+				assert.NoError(t, Folder(filepath.Join(dir, fmt.Sprintf("folder-%d-%d", w, i)),
+					func(string) error { return nil }))
 			}
 		})
 	}
@@ -125,7 +128,8 @@ func TestModesFollowUmask(t *testing.T) {
 	}
 }
 
-// A link of another user in a folder like /tmp is not followed. Only root can make one here.
+// A writer does not follow the link of another user in a folder like /tmp. Only root can make such
+// a link here.
 func TestLinkOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a link to another user")
@@ -139,7 +143,7 @@ func TestLinkOfAnotherUser(t *testing.T) {
 
 	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	assert.EqualError(t, Write(link, writeText("x")),
-		"cannot write "+link+": it is a symbolic link that another user put into a folder shared by all")
+		"cannot write "+link+": it is a symbolic link that another user put into a folder that everyone can write to")
 	assert.NoFileExists(t, target)
 	require.NoError(t, os.Chown(dir, 12345, 12345))
 	assert.NoError(t, Write(link, writeText("x")), "the owner of the folder may")

@@ -1,5 +1,5 @@
-// Package exactly helps the tests of error bounds: sums, products and norms without rounding, and the
-// largest ratio of an error to the bound that must hold it.
+// Package exactly supports tests of error bounds. It computes sums, products and norms without
+// rounding, and tracks the largest ratio of an error to its bound.
 package exactly
 
 import (
@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// precision holds sums of products of float32 numbers, and of most float64 numbers, exactly. Quotients
-// and roots have as many digits.
+// precision is the number of mantissa bits. It is enough for exact sums of products of float32
+// values and of most float64 values. Quotients and square roots are rounded to it.
 const precision = 1000
 
-// Of returns x.
+// Of returns x as a big.Float.
 func Of(x float64) *big.Float { return number().SetFloat64(x) }
 
 func number() *big.Float { return new(big.Float).SetPrec(precision) }
@@ -53,7 +53,7 @@ func Dot[X, Y float32 | float64](x []X, y []Y) *big.Float {
 	return sum
 }
 
-// Norm returns ‖x‖.
+// Norm returns ‖x‖₂.
 func Norm(x []*big.Float) *big.Float {
 	sum, square := number(), number()
 	for _, v := range x {
@@ -62,7 +62,7 @@ func Norm(x []*big.Float) *big.Float {
 	return sum.Sqrt(sum)
 }
 
-// All returns the numbers of x.
+// All converts every element of x.
 func All[X float32 | float64](x []X) []*big.Float {
 	all := make([]*big.Float, len(x))
 	for i, v := range x {
@@ -71,10 +71,10 @@ func All[X float32 | float64](x []X) []*big.Float {
 	return all
 }
 
-// Ratio is the largest ratio of an error to its bound that a test has seen.
+// Ratio tracks the largest ratio of an error to its bound. The zero value is ready to use.
 type Ratio struct{ worst float64 }
 
-// See takes note of an error, whose sign does not matter, and of its bound, and returns their ratio.
+// See records an error, of either sign, and its bound. It returns |err| / bound.
 func (r *Ratio) See(err *big.Float, bound float64) float64 {
 	size, ratio := number().Abs(err), math.Inf(1)
 	switch {
@@ -90,8 +90,8 @@ func (r *Ratio) See(err *big.Float, bound float64) float64 {
 	return ratio
 }
 
-// Check fails if an error was larger than its bound, or if the largest ratio is below least. With both, the
-// test notices a bound that is scaled down by more than least.
+// Check fails the test if an error exceeded its bound, or if the largest ratio is below least. With
+// both conditions, the test notices a bound that is multiplied by less than least.
 func (r *Ratio) Check(t testing.TB, least float64) {
 	t.Helper()
 	t.Logf("largest ratio of an error to its bound: %.4f", r.worst)
@@ -99,7 +99,7 @@ func (r *Ratio) Check(t testing.TB, least float64) {
 		t.Errorf("an error is %.4f times its bound", r.worst)
 	}
 	if !(r.worst >= least) {
-		t.Errorf("the largest error is %.4f times its bound, not %.4f: the bound grew, or the inputs no longer reach it",
-			r.worst, least)
+		t.Errorf("the largest error is %.4f times its bound, below %.4f: "+
+			"the bound grew, or the inputs no longer reach it", r.worst, least)
 	}
 }

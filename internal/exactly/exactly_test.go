@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// recorder is a test that records whether it failed.
+// recorder is a testing.TB that records whether it failed.
 type recorder struct {
 	testing.TB
 	failed bool

@@ -1,7 +1,7 @@
-// Package fault turns faults on mapped files into errors.
+// Package fault turns memory faults in mapped files into errors.
 //
-// A page of a mapped file cannot be read once another program has truncated the file, or when its
-// disk fails. By default, such an access ends the process with the stack of every goroutine.
+// Reading a mapped page faults after another program truncates the file, or when the disk fails. By
+// default, a fault crashes the process and prints the stack of every goroutine.
 package fault
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// region is the memory of a mapped file, from first up to but not including last.
+// region is the memory of a mapped file, [first, last).
 type region struct {
 	first, last uintptr
 	explain     func() error
@@ -22,8 +22,8 @@ var (
 	watched []*region
 )
 
-// Watch makes faults in memory errors for Guard, until the caller calls forget, which it must do
-// before it unmaps memory. explain returns the error.
+// Watch tells Guard to turn faults in memory into the error that explain returns. The caller must
+// call forget before it unmaps memory.
 func Watch(memory []byte, explain func() error) (forget func()) {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	r := &region{first, first + uintptr(len(memory)), explain}
@@ -37,17 +37,17 @@ func Watch(memory []byte, explain func() error) (forget func()) {
 	}
 }
 
-// Protection lasts from Guard to Catch.
+// Protection is the state that Guard saves for Catch.
 type Protection struct {
-	before bool // the goroutine's setting before Guard
+	before bool // debug.SetPanicOnFault's previous setting
 }
 
-// Guard protects the rest of the calling function against faults in watched memory:
+// Guard protects the remainder of the calling function against faults in watched memory:
 //
 //	defer fault.Guard().Catch(&err)
 //
-// A fault ends the function and sets err. Other panics pass through. Every goroutine that reads mapped
-// files needs a Guard of its own.
+// A fault ends the function and sets err. Other panics propagate. Every goroutine that reads mapped
+// files needs its own Guard.
 func Guard() Protection { return Protection{debug.SetPanicOnFault(true)} }
 
 // Catch ends the protection. It must be deferred, because it recovers from panics.
@@ -60,9 +60,9 @@ func (p Protection) Catch(err *error) {
 	}
 }
 
-// explain returns the error of a fault in watched memory, and nil for every other panic.
+// explain returns the error for a fault in watched memory, and nil for any other panic.
 func explain(cause any) error {
-	fault, ok := cause.(interface{ Addr() uintptr }) // as the runtime's panics for faults have
+	fault, ok := cause.(interface{ Addr() uintptr }) // the runtime's error for a fault has this method
 	if !ok {
 		return nil
 	}
@@ -72,7 +72,7 @@ func explain(cause any) error {
 	return nil
 }
 
-// find returns the region of an address, or nil.
+// find returns the watched region that holds address, or nil.
 func find(address uintptr) *region {
 	mu.Lock()
 	defer mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// truncated maps four pages of a file that is then cut to one.
+// truncated maps four pages of a file and truncates the file to one.
 func truncated(t *testing.T) []byte {
 	t.Helper()
 	page := unix.Getpagesize()
@@ -65,12 +65,12 @@ func TestGuard(t *testing.T) {
 		for range 100 {
 			require.ErrorIs(t, guarded(read), errCut, name)
 		}
-		assert.NoError(t, guarded(func() { sink = memory[0] }), "the first page is there still")
+		assert.NoError(t, guarded(func() { sink = memory[0] }), "the first page is still there")
 	}
-	assert.False(t, debug.SetPanicOnFault(false), "the goroutine is as it was")
+	assert.False(t, debug.SetPanicOnFault(false), "Catch restores the setting of the goroutine")
 }
 
-// Errors of other work, and panics that are no fault in watched memory, are what they are without Guard.
+// Guard does not change errors, nor panics other than faults in watched memory.
 func TestGuardPassesOn(t *testing.T) {
 	other := errors.New("another")
 	fails := func() (err error) {
@@ -95,7 +95,7 @@ func TestGuardPassesOn(t *testing.T) {
 	assert.Panics(t, func() { _ = guarded(func() { sink = memory[len(memory)-1] }) }, "no longer watched")
 }
 
-// Of several files, the fault is explained by the one that it is in.
+// With several watched files, the error names the file with the fault.
 func TestWatchSeveral(t *testing.T) {
 	first, second := truncated(t), truncated(t)
 	errFirst, errSecond := errors.New("first"), errors.New("second")

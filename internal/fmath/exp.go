@@ -2,14 +2,14 @@ package fmath
 
 import "math"
 
-// Exp returns e to the power of x ≤ 0 to within a few units in the last place, or 0 where that is
-// below 10⁻³⁰⁰.
+// Exp returns eˣ for x ≤ 0 to within a few units in the last place. Below about 10⁻³⁰⁰ it returns
+// 0.
 func Exp(x float64) float64 {
 	k := math.Round(x / math.Ln2)
 	if k < -1000 {
 		return 0
 	}
-	// ln 2 in two parts, the first with so few bits that its product with k is exact.
+	// ln 2 in two parts. The first has few enough bits for an exact product with k.
 	const ln2High, ln2Low = 0x1.62e42feep-1, 0x1.a39ef35793c76p-33
 	r := (x - float64(k*ln2High)) - float64(k*ln2Low)
 	var sum float64
@@ -19,7 +19,7 @@ func Exp(x float64) float64 {
 	return math.Ldexp(sum, int(k))
 }
 
-// inverseFactorials are 1/13!, …, 1/1!, 1/0!, the coefficients of eʳ.
+// inverseFactorials holds 1/13!, …, 1/1!, 1/0!: the Taylor coefficients of eʳ, highest power first.
 var inverseFactorials = func() (c [14]float64) {
 	c[13] = 1
 	factorial := 1.0

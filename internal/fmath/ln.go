@@ -1,10 +1,11 @@
-// Package fmath has elementary functions that give the same bits on every processor. Those of package
-// math differ in their last bits from one architecture to another.
+// Package fmath provides elementary functions and norm bounds that give the same bits on every
+// processor. The functions of package math differ in their last bits between architectures.
 package fmath
 
 import "math"
 
-// Ln returns the natural logarithm of a normal x > 0 to within a few units in the last place.
+// Ln returns the natural logarithm of x to within a few units in the last place. x must be positive
+// and normal.
 func Ln(x float64) float64 {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {

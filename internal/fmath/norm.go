@@ -2,11 +2,11 @@ package fmath
 
 import "math"
 
-// NormSlack makes a computed norm an upper bound: it exceeds the rounding errors of any sum of fewer than
-// 10⁶ numbers of one sign.
+// NormSlack turns a computed norm into an upper bound. As a factor, it exceeds the rounding errors
+// of any sum of fewer than 10⁶ terms of the same sign.
 const NormSlack = 1 + 1e-9
 
-// Norm returns an upper bound of ‖x‖₂.
+// Norm returns an upper bound on ‖x‖₂.
 func Norm[T float32 | float64](x []T) float64 {
 	var a, b, c, d float64
 	for ; len(x) >= 4; x = x[4:] {
@@ -21,7 +21,7 @@ func Norm[T float32 | float64](x []T) float64 {
 	return math.Sqrt(a+b+c+d) * NormSlack
 }
 
-// Norm1 returns an upper bound of Σ|x_i|.
+// Norm1 returns an upper bound on Σ|x_i|.
 func Norm1(x []float32) float64 {
 	var sum float64
 	for _, v := range x {
@@ -30,7 +30,7 @@ func Norm1(x []float32) float64 {
 	return sum * NormSlack
 }
 
-// PairNorm returns an upper bound of Σ√(re_i² + im_i²).
+// PairNorm returns an upper bound on Σ√(re_i² + im_i²). im must be as long as re.
 func PairNorm(re, im []float32) float64 {
 	var sum float64
 	for i, v := range re {

@@ -1,9 +1,8 @@
-// Package input reads files, pipes and whatever else has a name so that a cancelled context ends
-// every wait at once: for the writer of a named pipe, for a terminal, for a server that no longer
-// answers.
+// Package input reads files, pipes and terminals so that cancelling a context ends every wait at
+// once: for the writer of a named pipe, for a keystroke, for a file server that does not answer.
 //
-// The system offers no way to take back an open or a read. Both run in a goroutine of their own,
-// which a cancelled context leaves behind: it ends when the system call does, or with the process.
+// The system cannot cancel an open or a read. Each runs in a separate goroutine, which a cancelled
+// context abandons: it ends with the system call, or with the process.
 package input
 
 import (
@@ -13,13 +12,14 @@ import (
 )
 
 const (
-	// chunkSize is how much is read at a time, in bytes, and chunks how many of them a Reader has:
-	// one is filled while another is used.
+	// chunkSize is the number of bytes per read. A Reader has two chunks: it fills one while the
+	// caller uses the other.
 	chunkSize = 1 << 16
 	chunks    = 2
 )
 
-// Await returns what f returns, or the context's error as soon as that is cancelled.
+// Await calls f and returns its results. If ctx is cancelled first, Await returns the context's
+// error at once and leaves f running.
 func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	var (
 		result, none T
@@ -41,7 +41,7 @@ func Await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// Reader reads ahead in the background. It is for one goroutine.
+// Reader reads ahead in the background. Only one goroutine may use it.
 type Reader struct {
 	outer  context.Context
 	ctx    context.Context // ends with outer or with Close
@@ -50,7 +50,7 @@ type Reader struct {
 	full   chan chunk
 	free   chan []byte
 	closed chan struct{}
-	// chunk is what was received last, and rest what of it is still to be read.
+	// chunk is the last chunk received, and rest its unread part.
 	chunk
 	rest []byte
 }
@@ -61,10 +61,10 @@ type chunk struct {
 	err  error
 }
 
-// Open opens a file for reading. The caller closes it.
+// Open opens the file at path for reading. The caller must close the Reader.
 func Open(ctx context.Context, path string) (*Reader, error) {
 	size := int64(-1)
-	// A file that is opened too late for anybody to want it is closed when it is collected.
+	// If the context is cancelled first, the garbage collector closes the file.
 	file, err := Await(ctx, func() (*os.File, error) {
 		file, err := os.Open(path)
 		if err != nil {
@@ -81,7 +81,7 @@ func Open(ctx context.Context, path string) (*Reader, error) {
 	return newReader(ctx, file, size), nil
 }
 
-// NewReader returns a Reader of r, which nothing else may read. Close does not close r.
+// NewReader returns a Reader of r. Nothing else may read from r. Close does not close r.
 func NewReader(ctx context.Context, r io.Reader) *Reader { return newReader(ctx, io.NopCloser(r), -1) }
 
 func newReader(ctx context.Context, from io.ReadCloser, size int64) *Reader {
@@ -91,13 +91,13 @@ func newReader(ctx context.Context, from io.ReadCloser, size int64) *Reader {
 	}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	for range chunks {
-		r.free <- nil // made when it is used: most files need one
+		r.free <- nil // fill allocates it: most files need only one
 	}
 	go r.fill(from)
 	return r
 }
 
-// fill reads chunk after chunk until there is an error, such as io.EOF, or nobody wants more.
+// fill reads chunks until an error, such as io.EOF, or until the Reader is closed.
 func (r *Reader) fill(from io.ReadCloser) {
 	defer close(r.closed)
 	defer from.Close()
@@ -112,14 +112,14 @@ func (r *Reader) fill(from io.ReadCloser) {
 			buffer = make([]byte, chunkSize)
 		}
 		n, err := from.Read(buffer)
-		r.full <- chunk{buffer[:n], err} // there is room for every buffer
+		r.full <- chunk{buffer[:n], err} // never blocks: the channel has room for every buffer
 		if err != nil {
 			return
 		}
 	}
 }
 
-// Read returns the context's error once that is cancelled.
+// Read implements io.Reader. After the context is cancelled it returns the context's error.
 func (r *Reader) Read(p []byte) (int, error) {
 	if len(r.rest) == 0 && r.err == nil {
 		r.receive()
@@ -132,7 +132,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive gives the last chunk back and waits for the next.
+// receive returns the last chunk to fill and waits for the next.
 func (r *Reader) receive() {
 	if r.data != nil {
 		r.free <- r.data[:chunkSize]
@@ -149,12 +149,12 @@ func (r *Reader) receive() {
 	}
 }
 
-// Size returns the size that a regular file had when it was opened, in bytes; it is negative for
+// Size returns the size in bytes that a regular file had when it was opened. It is negative for
 // everything else.
 func (r *Reader) Size() int64 { return r.size }
 
-// Close ends the reading. A regular file is closed when it returns, unless the context is cancelled;
-// everything else when the system has answered the last read, for which Close does not wait.
+// Close stops reading. It waits until a regular file is closed, unless the context is cancelled.
+// It does not wait for a pipe or a terminal, which is closed once the pending read returns.
 func (r *Reader) Close() error {
 	r.cancel()
 	if r.size >= 0 {
@@ -166,7 +166,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// ReadFile is os.ReadFile under a context.
+// ReadFile is os.ReadFile with a context.
 func ReadFile(ctx context.Context, path string) ([]byte, error) {
 	r, err := Open(ctx, path)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestCancelledBeforehand(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// A read that never returns does not keep the reader.
+// A read that never returns does not block the reader.
 func TestCancelledWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, out := io.Pipe()

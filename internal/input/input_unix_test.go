@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A named pipe keeps the system waiting, in open for a writer and in read for what it writes, but
-// not the caller.
+// Opening a named pipe blocks until there is a writer, and reading it until there is data. Neither
+// blocks the caller.
 func TestCancelledAtANamedPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	require.NoError(t, unix.Mkfifo(path, 0o644))
@@ -24,7 +24,7 @@ func TestCancelledAtANamedPipe(t *testing.T) {
 	_, err := Open(ctx, path)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
-	writer, err := os.OpenFile(path, os.O_RDWR, 0) // which waits for nobody
+	writer, err := os.OpenFile(path, os.O_RDWR, 0) // does not block
 	require.NoError(t, err)
 	defer writer.Close()
 	_, err = writer.WriteString("half a line")

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// group is a control group that may limit memory: the one of the process or one above it.
+// group is a control group that may limit memory: the group of the process or one of its ancestors.
 type group struct {
 	dir     string
 	unified bool // version 2
 }
 
-// groups lists the groups of all mounted hierarchies that may limit the memory of the process.
+// groups returns the groups in all mounted hierarchies that may limit the memory of the process.
 func (s system) groups() (list []group) {
 	mounts := s.mounts()
 	for line := range bytes.Lines(s.read("proc/self/cgroup")) {
-		// hierarchy:controllers:path, where version 2 has no controllers
+		// hierarchy:controllers:path. Version 2 leaves controllers empty.
 		fields := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
 		if len(fields) != 3 {
 			continue
@@ -42,22 +42,24 @@ func (s system) groups() (list []group) {
 	return list
 }
 
-// mount is a hierarchy of groups in the file system: the group root is at the folder point.
+// mount is a mounted hierarchy of groups. The folder point holds the group root.
 type mount struct {
 	root, point string
 	unified     bool
 }
 
-// below returns the path of a group from the mount's root, if it is there.
+// below returns the path of a group relative to the root of the mount, if the mount contains the
+// group.
 func (m mount) below(group string) (string, bool) {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(m.root, "/"))
-	if !ok || rest != "" && rest[0] != '/' || slices.Contains(strings.Split(group, "/"), "..") { // out of our namespace
+	outside := slices.Contains(strings.Split(group, "/"), "..") // this namespace does not contain the group
+	if !ok || rest != "" && rest[0] != '/' || outside {
 		return "", false
 	}
 	return path.Join("/", rest), true
 }
 
-// mounts lists the hierarchies that count memory.
+// mounts returns the mounted hierarchies that account for memory.
 func (s system) mounts() (list []mount) {
 	for line := range bytes.Lines(s.read("proc/self/mountinfo")) {
 		// 35 31 0:32 /root /point options - type source options
@@ -74,7 +76,7 @@ func (s system) mounts() (list []mount) {
 	return list
 }
 
-// room returns what the group's limit leaves, with so much free swap on the machine.
+// room returns the bytes left under the group's limit, if the machine has swap bytes of free swap.
 func (g group) room(s system, swap int64) number {
 	limit, usage := s.number(g.dir+"/memory.limit_in_bytes"), s.number(g.dir+"/memory.usage_in_bytes")
 	if g.unified {
@@ -86,14 +88,15 @@ func (g group) room(s system, swap int64) number {
 	return number{limit.value - usage.value + g.cache(s) + max(swap, 0), limit.known && usage.known}
 }
 
-// roomWithSwap returns what the limit of memory and swap together leaves, which version 1 has.
+// roomWithSwap returns the bytes left under the group's limit on memory plus swap. Only version 1
+// has this limit.
 func (g group) roomWithSwap(s system) number {
 	limit, usage := s.number(g.dir+"/memory.memsw.limit_in_bytes"), s.number(g.dir+"/memory.memsw.usage_in_bytes")
 	return number{limit.value - usage.value + g.cache(s), limit.known && usage.known}
 }
 
-// cache returns what the kernel can drop of the memory that counts as the group's. The names of version 1 that
-// include the groups below begin with total_.
+// cache returns the bytes charged to the group that the kernel can reclaim. In version 1, names
+// with the prefix total_ include the subgroups.
 func (g group) cache(s system) (bytes int64) {
 	stat := s.table(g.dir+"/memory.stat", singleBytes)
 	for _, name := range []string{"active_file", "inactive_file", "slab_reclaimable"} {

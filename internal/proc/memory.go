@@ -1,5 +1,6 @@
-// Package proc knows what the process uses and what it may use: its peak memory, its processor time, and the
-// memory that the machine and the limits of the process leave it.
+// Package proc measures the resources of the process: its peak memory, its processor time, and the
+// memory that the machine and the limits of the process leave it. CheckMemory refuses work that
+// does not fit.
 package proc
 
 import (
@@ -12,17 +13,17 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Room is memory that the process can take beyond what it holds, and what limits it.
+// Room is the number of bytes that the process can still allocate, and the limit that applies.
 type Room struct {
 	Bytes int64
 	Limit string // such as "free memory of the machine"
 }
 
-// Unlimited is the room of a process of which no limit is known.
+// Unlimited is the room of a process without a known limit.
 var Unlimited = Room{Bytes: math.MaxInt64}
 
-// AvailableMemory returns the room under the tightest limit. Limits that the system does not tell are left out.
-// It is a variable for the sake of tests, which replace it.
+// AvailableMemory returns the room under the tightest known limit. It is a variable so that tests
+// can replace it.
 var AvailableMemory = func() Room { return tightest(memoryLimits()) }
 
 func tightest(rooms []Room) Room {
@@ -35,13 +36,13 @@ func tightest(rooms []Room) Room {
 	return least
 }
 
-// Need is memory that some work is going to allocate, and what for.
+// Need is an amount of memory that some work will allocate, and its purpose.
 type Need struct {
-	For   string // such as "parameters"
+	For   string // the purpose, such as "parameters"
 	Bytes int64
 }
 
-// Total adds up needs.
+// Total returns the sum of needs in bytes.
 func Total(needs []Need) (bytes int64) {
 	for _, n := range needs {
 		bytes += n.Bytes
@@ -49,13 +50,14 @@ func Total(needs []Need) (bytes int64) {
 	return bytes
 }
 
-// Negligible is the need below which CheckMemory never refuses, since the Go runtime itself takes as much. It is not worth the
-// reading of limits.
+// Negligible is the number of bytes below which CheckMemory never refuses and does not read the
+// limits. The Go runtime itself uses as much.
 const Negligible = 32 << 20
 
-// CheckMemory returns an error if work needs more memory than there is: Go cannot recover from a failed
-// allocation, so this must be asked before. The needs should be what the work is certain to allocate, so that
-// nothing is refused that would succeed; advice says what the user can do.
+// CheckMemory returns an error if work needs more memory than is available. Call it before the
+// work, because Go cannot recover from a failed allocation. needs should list only what the work is
+// certain to allocate, so that no work is refused that would succeed. advice tells the user what to
+// do.
 func CheckMemory(work, advice string, needs ...Need) error {
 	need := Total(needs)
 	if need < Negligible {
@@ -63,7 +65,7 @@ func CheckMemory(work, advice string, needs ...Need) error {
 	}
 	room := AvailableMemory()
 	if need > room.Bytes {
-		debug.FreeOSMemory() // garbage is no reason to refuse
+		debug.FreeOSMemory() // collect garbage before refusing
 		room = AvailableMemory()
 	}
 	if need <= room.Bytes {
@@ -81,9 +83,12 @@ func CheckMemory(work, advice string, needs ...Need) error {
 
 func size(bytes int64) string { return humanize.IBytes(uint64(bytes)) }
 
-// idleHeap returns the address space that the heap holds and does not use.
+// idleHeap returns the number of bytes of address space that the heap has reserved but does not
+// use.
 func idleHeap() int64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
 	metrics.Read(samples)
 	var idle int64
 	for _, s := range samples {

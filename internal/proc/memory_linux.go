@@ -9,19 +9,22 @@ import (
 	"strings"
 )
 
-// memoryLimits lists what limits the memory of the process, and the room that each leaves.
+// memoryLimits returns the room under each memory limit of the process.
 func memoryLimits() []Room { return system{"/", idleHeap()}.rooms() }
 
-// system is what Linux tells a process about itself in the folders proc and sys below root.
+// system reads the folders proc and sys below root.
 type system struct {
 	root string
-	// idle is address space that the process holds already and can fill.
+	// idle is the number of bytes of address space that the process has reserved and can still
+	// fill.
 	idle int64
 }
 
-// rooms counts for each limit what the limit counts. Address space and data are used up by an allocation even
-// if nobody writes to it, and a part of them is idle in the heap. Of the machine's memory and that of a control group,
-// the page cache is free, mapped checkpoints included, because the kernel drops it for an allocation.
+// rooms returns the room under each known limit. Each limit counts differently. An allocation uses
+// up address space and the data segment even before anything writes to it, but the idle part of the
+// heap is available. The limits of the machine and of control groups count resident memory. There
+// the page cache, including mapped checkpoints, is available, because the kernel drops it when
+// memory is needed.
 func (s system) rooms() []Room {
 	memory := s.table("proc/meminfo", kibibytes)
 	status := s.table("proc/self/status", kibibytes)
@@ -39,7 +42,7 @@ func (s system) rooms() []Room {
 	add("limit of the address space, ulimit -v", s.resource("Max address space"), status["VmSize"].negative(), idle)
 	add("limit of the data segment, ulimit -d", s.resource("Max data size"), status["VmData"].negative(), idle)
 	if mode := s.number("proc/sys/vm/overcommit_memory"); mode == (number{2, true}) {
-		add("limit of what the machine commits to, vm.overcommit_memory = 2",
+		add("commit limit of the machine, vm.overcommit_memory = 2",
 			memory["CommitLimit"], memory["Committed_AS"].negative(), idle)
 	}
 	swap := memory["SwapFree"]
@@ -47,13 +50,13 @@ func (s system) rooms() []Room {
 	for _, g := range s.groups() {
 		add("memory limit of the control group", g.room(s, swap.value))
 		if !g.unified {
-			add("limit of memory and swap of the control group", g.roomWithSwap(s))
+			add("memory and swap limit of the control group", g.roomWithSwap(s))
 		}
 	}
 	return rooms
 }
 
-// number is a number that may not be known.
+// number is a value that may be unknown.
 type number struct {
 	value int64
 	known bool
@@ -61,27 +64,28 @@ type number struct {
 
 func (n number) negative() number { return number{-n.value, n.known} }
 
-// boundless is a limit that limits nothing: version 1 of control groups has 2⁶³ − 4096 for none.
+// boundless is the value from which a limit counts as unlimited. Version 1 of control groups writes
+// 2⁶³ − 4096.
 const boundless = 1 << 60
 
-// parse reads a number; "max" and "unlimited" are not known.
+// parse reads a number. "max" and "unlimited" give an unknown number.
 func parse(text string) number {
 	v, err := strconv.ParseInt(text, 10, 64)
 	return number{v, err == nil && v < boundless}
 }
 
-// number reads the file of a single number, which is not known if there is no such file.
+// number reads a file that holds a single number. It is unknown if the file does not exist.
 func (s system) number(path string) number { return parse(strings.TrimSpace(string(s.read(path)))) }
 
 func (s system) read(path string) []byte {
 	data, err := os.ReadFile(filepath.Join(s.root, path))
 	if err != nil {
-		return nil // as if it were empty
+		return nil // a missing file counts as empty
 	}
 	return data
 }
 
-// The units of tables.
+// The units of the values in a table.
 const (
 	singleBytes = 1
 	kibibytes   = 1 << 10
@@ -99,7 +103,7 @@ func (s system) table(path string, unit int64) map[string]number {
 	return values
 }
 
-// resource returns a soft limit of the process, which is not known if there is none.
+// resource returns a soft limit of the process. It is unknown if the process has no such limit.
 func (s system) resource(name string) number {
 	lines := bufio.NewScanner(bytes.NewReader(s.read("proc/self/limits")))
 	for lines.Scan() {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The files of made-up systems.
+// Files of simulated systems.
 const (
 	meminfo = `MemTotal:       24683520 kB
 MemFree:          900000 kB
@@ -62,7 +62,8 @@ func TestRooms(t *testing.T) {
 	}{
 		"nothing is known": {},
 		"the files are not what they should be": {files: map[string]string{
-			"proc/meminfo": "MemAvailable:\nfoo", "proc/self/status": "VmSize: x kB", "proc/self/limits": "Max address space",
+			"proc/meminfo": "MemAvailable:\nfoo", "proc/self/status": "VmSize: x kB",
+			"proc/self/limits": "Max address space",
 			"proc/self/cgroup": "0\n:\n0::/a\n", "proc/self/mountinfo": "1 2 - cgroup2\n" + v2Mounts,
 			"sys/fs/cgroup/a/memory.max": "none", "sys/fs/cgroup/a/memory.current": "",
 		}},
@@ -77,7 +78,8 @@ func TestRooms(t *testing.T) {
 			files: map[string]string{"proc/meminfo": "MemFree: 5 kB\nSwapFree: 7 kB\n"},
 		},
 		"limits of the process": {
-			files: map[string]string{"proc/self/status": status, "proc/self/limits": limited("4096000000", "1024000000")},
+			files: map[string]string{"proc/self/status": status,
+				"proc/self/limits": limited("4096000000", "1024000000")},
 			want: []Room{
 				{4_096_000_000 - 1_200_000*kib, "limit of the address space, ulimit -v"},
 				{1_024_000_000 - 300_000*kib, "limit of the data segment, ulimit -d"},
@@ -89,7 +91,7 @@ func TestRooms(t *testing.T) {
 		"a machine that does not overcommit": {
 			files: map[string]string{"proc/meminfo": meminfo, "proc/sys/vm/overcommit_memory": "2\n"},
 			want: []Room{
-				{2_500_000 * kib, "limit of what the machine commits to, vm.overcommit_memory = 2"},
+				{2_500_000 * kib, "commit limit of the machine, vm.overcommit_memory = 2"},
 				{4_050_000 * kib, "free memory of the machine"},
 			},
 		},
@@ -100,7 +102,8 @@ func TestRooms(t *testing.T) {
 				"sys/fs/cgroup/user.slice/job/memory.current": "1000\n",
 				"sys/fs/cgroup/user.slice/memory.max":         "1073741824\n",
 				"sys/fs/cgroup/user.slice/memory.current":     "500000000\n",
-				"sys/fs/cgroup/user.slice/memory.stat":        "file 400000000\nactive_file 100000000\ninactive_file 200000000\nslab_reclaimable 7\n",
+				"sys/fs/cgroup/user.slice/memory.stat": "file 400000000\nactive_file 100000000\n" +
+					"inactive_file 200000000\nslab_reclaimable 7\n",
 			},
 			want: []Room{{1_073_741_824 - 500_000_000 + 300_000_007, group}},
 		},
@@ -137,31 +140,36 @@ func TestRooms(t *testing.T) {
 				"sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes":       "700000000\n",
 				"sys/fs/cgroup/memory/docker/abc/memory.memsw.limit_in_bytes": "1000000000\n",
 				"sys/fs/cgroup/memory/docker/abc/memory.memsw.usage_in_bytes": "800000000\n",
-				"sys/fs/cgroup/memory/docker/abc/memory.stat":                 "active_file 1\ninactive_file 2\ntotal_active_file 10\ntotal_inactive_file 20\n",
-				"sys/fs/cgroup/memory/docker/memory.limit_in_bytes":           noLimit,
-				"sys/fs/cgroup/memory/docker/memory.usage_in_bytes":           "1\n",
-				"sys/fs/cgroup/memory/memory.limit_in_bytes":                  noLimit,
-				"sys/fs/cgroup/memory/memory.usage_in_bytes":                  "1\n",
+				"sys/fs/cgroup/memory/docker/abc/memory.stat": "active_file 1\ninactive_file 2\n" +
+					"total_active_file 10\ntotal_inactive_file 20\n",
+				"sys/fs/cgroup/memory/docker/memory.limit_in_bytes": noLimit,
+				"sys/fs/cgroup/memory/docker/memory.usage_in_bytes": "1\n",
+				"sys/fs/cgroup/memory/memory.limit_in_bytes":        noLimit,
+				"sys/fs/cgroup/memory/memory.usage_in_bytes":        "1\n",
 			},
-			want: []Room{{348_576_030, group}, {200_000_030, "limit of memory and swap of the control group"}},
+			want: []Room{{348_576_030, group}, {200_000_030, "memory and swap limit of the control group"}},
 		},
 		"version 1 in a container whose mount begins at its group": {
 			files: map[string]string{
-				"proc/self/cgroup":                           "4:memory:/docker/abc/inner\n",
-				"proc/self/mountinfo":                        "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
+				"proc/self/cgroup": "4:memory:/docker/abc/inner\n",
+				"proc/self/mountinfo": "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - " +
+					"cgroup cgroup rw,memory\n",
 				"sys/fs/cgroup/memory/inner/memory.stat":     "active_file 1\n",
-				"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "1000\n",
+				"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000\n",
+				"sys/fs/cgroup/memory/memory.usage_in_bytes": "1000\n",
 			},
 			want: []Room{{4000, group}},
 		},
 		"a mount of other groups, and a group out of the namespace": {
 			files: map[string]string{
-				"proc/self/cgroup":                           "4:memory:/docker/abcdef\n0::/../a\n",
-				"proc/self/mountinfo":                        "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n" + v2Mounts,
+				"proc/self/cgroup": "4:memory:/docker/abcdef\n0::/../a\n",
+				"proc/self/mountinfo": "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - " +
+					"cgroup cgroup rw,memory\n" + v2Mounts,
 				"sys/fs/cgroup/memory/def/x":                 "",
 				"sys/fs/cgroup/a/memory.max":                 "5000\n",
 				"sys/fs/cgroup/a/memory.current":             "1000\n",
-				"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "1000\n",
+				"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000\n",
+				"sys/fs/cgroup/memory/memory.usage_in_bytes": "1000\n",
 			},
 		},
 		"both versions, memory in the first": {
@@ -170,7 +178,8 @@ func TestRooms(t *testing.T) {
 				"proc/self/mountinfo": "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,cpu,memory\n" +
 					"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 				"sys/fs/cgroup/unified/x/cgroup.procs":         "1\n",
-				"sys/fs/cgroup/memory/x/memory.limit_in_bytes": "3000\n", "sys/fs/cgroup/memory/x/memory.usage_in_bytes": "1000\n",
+				"sys/fs/cgroup/memory/x/memory.limit_in_bytes": "3000\n",
+				"sys/fs/cgroup/memory/x/memory.usage_in_bytes": "1000\n",
 			},
 			want: []Room{{2000, group}},
 		},
@@ -180,13 +189,15 @@ func TestRooms(t *testing.T) {
 		})
 	}
 
-	s := newSystem(t, map[string]string{"proc/self/status": status, "proc/self/limits": limited("4096000000", "unlimited")})
+	s := newSystem(t, map[string]string{"proc/self/status": status,
+		"proc/self/limits": limited("4096000000", "unlimited")})
 	s.idle = 5 * mib
 	assert.Equal(t, []Room{{4_096_000_000 - 1_200_000*kib + 5*mib, "limit of the address space, ulimit -v"}}, s.rooms(),
-		"what the heap holds and does not use is free")
+		"the idle part of the heap is available")
 }
 
-// limitProbe makes the test binary try how much memory it can map, in a process of its own.
+// limitProbe names the environment variable that makes the test binary try how much memory it can
+// map.
 const limitProbe = "MQUINE_TEST_LIMIT"
 
 func TestMain(m *testing.M) {
@@ -197,9 +208,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// probe prints the name of the limit, and whether a mapping succeeds that is a little smaller than the room
-// outside the heap, and one that is a little larger. A thread that the runtime starts meanwhile takes address space
-// of its own, up to 72 MiB with the C library's arenas, so probe tries again until nothing has changed.
+// probe prints the name of the limit, and whether it can map a little more and a little less memory
+// than the room outside the heap. A thread that the runtime starts meanwhile needs up to 72 MiB of
+// address space, including the arenas of the C library, so probe repeats until the room has not
+// changed.
 func probe() {
 	const little = 16 << 20
 	outside := func() (int64, string) {
@@ -223,10 +235,10 @@ func probe() {
 			return
 		}
 	}
-	fmt.Print("the room never stood still")
+	fmt.Print("the room changed in every attempt")
 }
 
-// Limits that the kernel really sets.
+// TestLimitsOfChild compares the room with limits that the kernel enforces.
 func TestLimitsOfChild(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -2,5 +2,5 @@
 
 package proc
 
-// memoryLimits returns none: they are not known on this system.
+// memoryLimits returns nil, because the limits are unknown on this system.
 func memoryLimits() []Room { return nil }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// leave makes the system leave the process so much memory, until the test ends.
+// leave makes AvailableMemory return room until the test ends.
 func leave(t *testing.T, room Room) {
 	before := AvailableMemory
 	t.Cleanup(func() { AvailableMemory = before })
@@ -33,5 +33,5 @@ func TestCheckMemory(t *testing.T) {
 func TestTightest(t *testing.T) {
 	assert.Equal(t, Unlimited, tightest(nil))
 	assert.Equal(t, Room{2, "b"}, tightest([]Room{{3, "a"}, {2, "b"}, {4, "c"}}))
-	assert.Equal(t, Room{0, "b"}, tightest([]Room{{3, "a"}, {-2, "b"}}), "more is used than the limit allows")
+	assert.Equal(t, Room{0, "b"}, tightest([]Room{{3, "a"}, {-2, "b"}}), "the process uses more than the limit allows")
 }

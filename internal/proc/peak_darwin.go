@@ -2,8 +2,7 @@ package proc
 
 import "syscall"
 
-// PeakRSS returns the largest resident memory that the process has had, in bytes, and 0 where
-// the system does not tell.
+// PeakRSS returns the peak resident memory of the process in bytes, or 0 if it is unknown.
 func PeakRSS() int64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// PeakRSS returns the largest resident memory that the process has had, in bytes, and 0 where
-// the system does not tell. Linux's getrusage would count what the parent had before exec.
+// PeakRSS returns the peak resident memory of the process in bytes, or 0 if it is unknown. It does
+// not use getrusage, which on Linux includes the memory of the parent before exec.
 func PeakRSS() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package proc
 
-// PeakRSS returns 0: the largest resident memory of the process is not known on this system.
+// PeakRSS returns 0, because this system does not report the peak resident memory of a process.
 func PeakRSS() int64 { return 0 }

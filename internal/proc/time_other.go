@@ -4,5 +4,5 @@ package proc
 
 import "time"
 
-// ProcessorTime returns 0: the processor time of the process is not known on this system.
+// ProcessorTime returns 0, because this system does not report the processor time of a process.
 func ProcessorTime() time.Duration { return 0 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ProcessorTime returns the processor time that the process has used, on all threads, or 0 where the system does not
-// tell.
+// ProcessorTime returns the processor time that all threads of the process have used, or 0 if it is
+// unknown.
 func ProcessorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// WriteJSON writes v to w as JSON with two spaces of indentation, safe to show on a terminal
-// (JSON). It does not escape HTML.
+// WriteJSON writes v to w as a JSON document, indented by two spaces and safe to show on a terminal
+// (see JSON). It does not escape HTML.
 func WriteJSON(w io.Writer, v any) error {
 	var document bytes.Buffer
 	encoder := json.NewEncoder(&document)
@@ -22,8 +22,8 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// JSON returns a JSON document with the same values in which everything that Escape would escape is
-// an escape of JSON, so that it can be shown on a terminal.
+// JSON returns a JSON document with the same values that is safe to show on a terminal: characters
+// that Escape would escape become JSON escapes.
 func JSON(document []byte) []byte {
 	shown, _ := appendEscaped(nil, string(document), 0, "\n\t\r", jsonEscape)
 	if shown == nil {

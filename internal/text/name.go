@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Name returns the name of value v of an enumeration, or kind(v) for a value that has none.
+// Name returns the name of the enumeration value v, or "kind(v)" if v has no name.
 func Name[T ~uint8](names []string, v T, kind string) string {
 	if int(v) < len(names) {
 		return names[v]
@@ -13,7 +13,8 @@ func Name[T ~uint8](names []string, v T, kind string) string {
 	return fmt.Sprintf("%s(%d)", kind, uint8(v))
 }
 
-// ParseName is the inverse of Name. The error for another name says what kind it is and lists the names.
+// ParseName returns the enumeration value with the given name. The error for an unknown name lists
+// the known ones.
 func ParseName[T ~uint8](names []string, name, kind string) (T, error) {
 	for v, n := range names {
 		if n == name {

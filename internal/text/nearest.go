@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Nearest returns up to n of the words, the nearest to word by edit distance first, for messages such as "did you
-// mean". Words at the same distance keep their order.
+// Nearest returns the n words with the smallest edit distance to word, nearest first, for messages
+// such as "did you mean". Words at the same distance keep their order. If there are fewer than n
+// words, Nearest returns all of them.
 func Nearest(word string, words []string, n int) []string {
 	type candidate struct {
 		word     string
@@ -25,13 +26,14 @@ func Nearest(word string, words []string, n int) []string {
 	return nearest
 }
 
-// Similar is Nearest among the words that differ from word in at most two letters of five.
+// Similar is like Nearest, but leaves out words whose edit distance exceeds two fifths of the
+// longer length.
 func Similar(word string, words []string, n int) []string {
 	var similar []string
 	for _, w := range words {
 		longer := max(len(word), len(w))
 		most := 2 * longer / 5
-		// The lengths alone rule out most of a large vocabulary.
+		// Comparing lengths first skips most of a large vocabulary.
 		if max(len(word)-len(w), len(w)-len(word)) <= most && editDistance(word, w) <= most {
 			similar = append(similar, w)
 		}
@@ -39,8 +41,7 @@ func Similar(word string, words []string, n int) []string {
 	return Nearest(word, similar, n)
 }
 
-// editDistance is the least number of bytes to insert, delete or replace that turn a into b, letter case apart
-// (Levenshtein).
+// editDistance returns the Levenshtein distance of a and b, in bytes and ignoring case.
 func editDistance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)

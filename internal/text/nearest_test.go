@@ -10,7 +10,8 @@ func TestEditDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"FB15k", "fb15k-237", 4}, {"abc", "cab", 2}} {
+	}{{"", "", 0}, {"abc", "", 3}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"FB15k", "fb15k-237", 4}, {"abc", "cab",
+		2}} {
 		assert.Equal(t, c.want, editDistance(c.a, c.b), "%q, %q", c.a, c.b)
 	}
 }

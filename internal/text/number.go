@@ -6,10 +6,10 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Comma returns n with commas between groups of three digits: 14,541.
+// Comma returns n with a comma between groups of three digits: 14,541.
 func Comma[N ~int | ~int64 | ~uint64](n N) string { return humanize.Comma(int64(n)) }
 
-// Count returns n and what it counts: "1 entity occurs" or "2 entities occur".
+// Count returns n followed by one or many, as in "1 entity occurs" and "2 entities occur".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -17,7 +17,7 @@ func Count(n int, one, many string) string {
 	return Comma(n) + " " + many
 }
 
-// Plural is Count for a word with a regular plural: "1 query", "2 queries", "2 triples".
+// Plural is Count for a noun with a regular plural: "1 query", "2 queries", "2 triples".
 func Plural(n int, one string) string {
 	if stem, ok := strings.CutSuffix(one, "y"); ok {
 		return Count(n, one, stem+"ies")

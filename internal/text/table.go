@@ -9,23 +9,25 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Table is a table of text and numbers. Every cell is escaped for the form that it is written in.
+// Table is a table of text and numbers. Each method that writes it escapes the cells for its
+// format.
 type Table struct {
 	numbers []int
 	header  []any
 	rows    [][]any
 }
 
-// NewTable returns a table. Columns are text, aligned to the left, except for the numbered ones, from 1.
+// NewTable returns an empty table. The listed columns, counted from 1, hold numbers and are
+// right-aligned. All others hold text and are left-aligned.
 func NewTable(numbers ...int) *Table { return &Table{numbers: numbers} }
 
-// AppendHeader sets the column names. In Markdown they are taken as they are.
+// AppendHeader sets the column names. Markdown does not escape them.
 func (t *Table) AppendHeader(cells []any) { t.header = cells }
 
-// AppendRow adds a line.
+// AppendRow adds a row.
 func (t *Table) AppendRow(cells []any) { t.rows = append(t.rows, cells) }
 
-// Render returns the table as plain text without lines, and without a line feed at its end.
+// Render returns the table as plain text without rules and without a final newline.
 func (t *Table) Render() string {
 	w := table.NewWriter()
 	style := table.StyleDefault
@@ -48,7 +50,7 @@ func (t *Table) Render() string {
 	return w.Render()
 }
 
-// escapeCells leaves numbers alone, because the layout knows them by their types.
+// escapeCells escapes all cells except numbers, which the table writer recognises by their types.
 func escapeCells(cells []any) table.Row {
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
@@ -62,8 +64,8 @@ func escapeCells(cells []any) table.Row {
 	return row
 }
 
-// Markdown returns the table as GitHub's Markdown has it. The column names and the columns of numbers are the
-// program's own words, with brackets that are not links.
+// Markdown returns the table in GitHub's Markdown. It does not escape the header and the columns of
+// numbers, because the program itself writes them, and their brackets are not links.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	for _, name := range t.header {
@@ -86,7 +88,7 @@ func (t *Table) Markdown() string {
 	return b.String()
 }
 
-// LaTeX returns the table as a tabular with the rules of the package booktabs.
+// LaTeX returns the table as a tabular environment with the rules of the package booktabs.
 func (t *Table) LaTeX() string {
 	var b strings.Builder
 	b.WriteString("\\begin{tabular}{")
@@ -110,10 +112,10 @@ func (t *Table) LaTeX() string {
 	return b.String()
 }
 
-// latexEscaper also protects a cell that starts with a bracket, which would otherwise be read as an argument of the
-// line break before it.
+// latexEscaper also protects brackets: LaTeX would read one at the start of a row as an argument of
+// the preceding \\.
 var latexEscaper = strings.NewReplacer(`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`,
 	`{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `[`, `{[}`, `]`, `{]}`)
 
-// isNumber reports whether column i, from 0, has numbers.
+// isNumber reports whether column i, counted from 0, holds numbers.
 func (t *Table) isNumber(i int) bool { return slices.Contains(t.numbers, i+1) }

@@ -1,14 +1,15 @@
-// Package text shows text of unknown origin safely: labels, names, metadata and messages that come from data
-// sets, checkpoints, folders and servers. Shown as it is, such text can move the cursor, write to the clipboard,
-// reverse the reading order, hide part of itself, end a line of a table, or become a link.
+// Package text shows untrusted text safely: labels, names, metadata and messages from data sets,
+// checkpoints, folders and servers. Unescaped, such text can move the cursor, write to the
+// clipboard, reverse the reading order, hide part of itself, break a table row, or become a link.
 //
-// Escape writes what does that as an escape of Go and leaves everything else alone, so that labels in any script
-// read as before. Escaping twice changes nothing more. The package has a function or type for each place that text
-// goes to: Escape for one line, Table for tables, Markdown, JSON, and Writer for whole streams. CSV and
-// tab-separated text are exact, because programs read them and compare labels: a spreadsheet must import such
-// columns as text, and Exact escapes them on a terminal alone.
+// Escape replaces dangerous characters by Go escapes and leaves everything else alone, so labels in
+// any script stay readable. It is idempotent. The package has one function or type for each
+// destination: Escape for a line, Table, Markdown and JSON for documents, and Writer for streams.
+// CSV and tab-separated output is exact because programs read it and compare labels, so a
+// spreadsheet must import such columns as text. Exact escapes it only on a terminal.
 //
-// It also has the words that all messages share: counts (Comma, Count, Plural) and the names of enumerations (Name).
+// The package also formats counts (Comma, Count, Plural), enumeration names (Name) and suggestions
+// for misspelt names (Nearest, Similar).
 package text
 
 import (
@@ -20,13 +21,15 @@ import (
 
 // Escape returns s for display within a line. It escapes
 //
-//   - control characters, line feeds and tabs included: \n, \t, \r, \x1b, \u009b
+//   - control characters, including line feeds and tabs: \n, \t, \r, \x1b, \u009b
 //   - invalid UTF-8, byte by byte: \xff
-//   - the separators of lines and paragraphs, and marks, overrides and isolates of the direction: \u2028, \u202e
-//   - other characters that nobody sees: zero-width spaces, soft hyphens, fillers, tags: \u200b, \U000e0041
+//   - line and paragraph separators, and directional marks, overrides and isolates: \u2028, \u202e
+//   - other invisible characters, such as zero-width spaces, soft hyphens, fillers and tags:
+//     \u200b, \U000e0041
 //
-// Joiners (U+200C, U+200D) and variation selectors stay where Persian, the scripts of India and emoji have them:
-// one at a time, after a character that is seen and is not ASCII, or a joiner after U+FE0F. A backslash stays one.
+// Persian, the scripts of India and emoji need joiners (U+200C, U+200D) and variation selectors.
+// Escape keeps a single one after a visible character outside ASCII, and a joiner after U+FE0F. It
+// does not escape backslashes.
 func Escape(s string) string {
 	shown, _ := appendEscaped(nil, s, 0, "", goEscape)
 	if shown == nil {
@@ -35,11 +38,14 @@ func Escape(s string) string {
 	return string(shown)
 }
 
-// appendEscaped appends s to b with what is hidden as escape writes it, except for the control characters of keep.
-// previous is the character before s, 0 at the start; the last one is returned. A nil b stays nil if nothing is
-// escaped.
-func appendEscaped(b []byte, s string, previous rune, keep string, escape func(b []byte, r rune) []byte) ([]byte, rune) {
-	done := 0 // s[:done] is in b
+// appendEscaped appends s to b, with hidden characters written by escape, except for the control
+// characters in keep. previous is the character before s, or 0 at the start of the text. It returns
+// the last character of s for the next call. If b is nil and nothing needs escaping, it returns
+// nil.
+func appendEscaped(
+	b []byte, s string, previous rune, keep string, escape func(b []byte, r rune) []byte,
+) ([]byte, rune) {
+	done := 0 // b already holds s[:done]
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		invalid := r == utf8.RuneError && size == 1
@@ -70,7 +76,7 @@ const (
 	emojiSelector      = '\ufe0f'
 )
 
-// hidden tells whether r after previous is a control character or cannot be seen.
+// hidden reports whether r, after previous, is a control character or invisible.
 func hidden(r, previous rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -79,19 +85,19 @@ func hidden(r, previous rune) bool {
 		return !seen(previous) && previous != emojiSelector
 	case unicode.Is(unicode.Variation_Selector, r):
 		return !seen(previous)
-	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // format characters with a shape, such as U+06DD
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // visible format characters, such as U+06DD
 		return false
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// seen tells whether a joiner or a variation selector has its place after r.
+// seen reports whether a joiner or a variation selector may follow r.
 func seen(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S) &&
 		!unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// goEscape appends r as a Go string literal has it.
+// goEscape appends r as Go escapes it in a string literal.
 func goEscape(b []byte, r rune) []byte {
 	switch {
 	case r == '\n':
@@ -108,9 +114,9 @@ func goEscape(b []byte, r rune) []byte {
 	return fmt.Appendf(b, `\U%08x`, r)
 }
 
-// Markdown returns s for a line or a cell of a Markdown table: as Escape does, and so that it is not HTML, an
-// entity, a link, code, mathematics, emphasis or the end of the cell. An address with https:// can still become a
-// link to itself.
+// Markdown returns s for a line or a table cell in Markdown. Beyond Escape, it prevents s from
+// becoming HTML, an entity, a link, code, mathematics or emphasis, and from ending the cell. An
+// https:// address can still become a link to itself.
 func Markdown(s string) string {
 	s = Escape(s)
 	var b strings.Builder
@@ -123,7 +129,7 @@ func Markdown(s string) string {
 		case c == '>':
 			b.WriteString("&gt;")
 		case c == '_' && i > 0 && i+1 < len(s) && isLetterOrDigit(s[i-1]) && isLetterOrDigit(s[i+1]):
-			b.WriteByte(c) // no emphasis within a word
+			b.WriteByte(c) // an underscore within a word does not start emphasis
 		case strings.IndexByte("\\`|[]*_~$#", c) >= 0:
 			b.WriteByte('\\')
 			b.WriteByte(c)

@@ -51,19 +51,23 @@ func TestEscape(t *testing.T) {
 func TestEscapeLeavesOrdinaryText(t *testing.T) {
 	for _, s := range []string{
 		"/film/film/genre", "has_genre", "a b", "Ångström", "e\u0301tude", "non\u00a0breaking", "Straße 〇一二三", "日本語　空白",
-		"قاعدة البيانات", "می\u200cخواهم", "\u06dd١٢", "שלום", "हिन्दी", "क्\u200dष", "ന്\u200d", "ᠮᠣᠩ\u180bᠭᠣᠯ", "葛\U000e0100",
+		"قاعدة البيانات", "می\u200cخواهم", "\u06dd١٢", "שלום", "हिन्दी", "क्\u200dष", "ന്\u200d",
+		"ᠮᠣᠩ\u180bᠭᠣᠯ", "葛\U000e0100",
 		"😀", "👩\u200d💻", "👩🏽\u200d🚒", "🏳\ufe0f\u200d🌈", "❤\ufe0f\u200d🔥", "🇫🇷", "①", "\ue000", "½ ∑ → █",
 	} {
 		assert.Equal(t, s, Escape(s))
 	}
 }
 
-// TestEscapeCharacters goes through all characters: what is escaped reads back as Go reads it, and what is not is
-// neither a control character nor among those that Unicode names for their effect on what is seen.
+// TestEscapeCharacters checks every character. Go reads an escape back as the original character.
+// An unescaped character is neither a control character nor one that Unicode lists for its effect
+// on the display.
 func TestEscapeCharacters(t *testing.T) {
 	misleading := func(r rune) bool {
-		return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Join_Control, unicode.Pattern_White_Space, unicode.Variation_Selector) && r != ' ' ||
-			r >= 0x2060 && r <= 0x206f || r >= 0xe0000 && r <= 0xe0fff || r >= 0xfff9 && r <= 0xfffb || r == 0xfeff || r == 0x200b
+		return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Join_Control, unicode.Pattern_White_Space,
+			unicode.Variation_Selector) && r != ' ' ||
+			r >= 0x2060 && r <= 0x206f || r >= 0xe0000 && r <= 0xe0fff || r >= 0xfff9 && r <= 0xfffb ||
+			r == 0xfeff || r == 0x200b
 	}
 	for r := range rune(unicode.MaxRune + 1) {
 		if !utf8.ValidRune(r) {
@@ -75,24 +79,28 @@ func TestEscapeCharacters(t *testing.T) {
 			require.False(t, misleading(r), "%U", r)
 			continue
 		}
-		require.False(t, unicode.In(r, unicode.Letter, unicode.Number, unicode.Symbol, unicode.Punct) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), "%U", r)
+		require.False(t, unicode.In(r, unicode.Letter, unicode.Number, unicode.Symbol, unicode.Punct) &&
+			!unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), "%U", r)
 		read, err := strconv.Unquote(`"` + shown + `"`)
 		require.NoError(t, err)
 		require.Equal(t, s, read)
 	}
 }
 
-// hostile draws text that is full of what must not come through.
-var hostile = rapid.StringOf(rapid.SampledFrom([]rune("ab1_*|`<>[]()!&;#$~\\:/\n\r\t\x1b\a\x7f\u009b\u200b\u200d\u200c\u202e\u2066\u2028\ufe0fé❤👩\U000e0041 ")))
+// hostile draws text that is full of dangerous characters.
+var hostile = rapid.StringOf(rapid.SampledFrom([]rune("ab1_*|`<>[]()!&;#$~\\:/\n\r\t\x1b\a\x7f" +
+	"\u009b\u200b\u200d\u200c\u202e\u2066\u2028\ufe0fé❤👩\U000e0041 ")))
 
-// requireShown checks that every character is seen, except for line feeds and tabs if they may stay.
+// requireShown checks that every character is visible. If lines is set, it allows line feeds and
+// tabs.
 func requireShown(t require.TestingT, s string, lines bool) {
 	require.True(t, utf8.ValidString(s), "%q", s)
 	for _, r := range s {
 		if lines && (r == '\n' || r == '\t') {
 			continue
 		}
-		require.False(t, unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || r == '\u200b' || r >= 0xe0000, "%q", s)
+		hidden := unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+		require.False(t, hidden || r == '\u200b' || r >= 0xe0000, "%q", s)
 	}
 }
 
@@ -104,10 +112,11 @@ func TestEscapeTwice(t *testing.T) {
 	})
 }
 
-// TestMarkdown lets a Markdown renderer with tables and raw HTML read what Markdown writes: it must show what
-// Escape gives, as text and nothing else.
+// TestMarkdown renders the output of Markdown with tables and raw HTML enabled. The page must show
+// the output of Escape as plain text.
 func TestMarkdown(t *testing.T) {
-	markdown := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough), goldmark.WithRendererOptions(rendering.WithUnsafe()))
+	markdown := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough),
+		goldmark.WithRendererOptions(rendering.WithUnsafe()))
 	check := func(t require.TestingT, s string) {
 		var page bytes.Buffer
 		require.NoError(t, markdown.Convert([]byte("| h | i |\n| --- | --- |\n| "+Markdown(s)+" | end |\n"), &page))
@@ -119,8 +128,9 @@ func TestMarkdown(t *testing.T) {
 		require.Equal(t, strings.Trim(Escape(s), " "), html.UnescapeString(cell))
 	}
 	for _, s := range []string{
-		"<script>alert(1)</script>", "](javascript:alert(1))", "[x](javascript:alert(1))", "![x](http://x/y.png)", "a|b", "`a|b`", `\|`, `\`, "&lt;b&gt;",
-		"*a* _b_ __c__ ~~d~~ $e$", "<!-- x", "<http://x>", "a_b_c", "_a", "a_", "a__b", "\n\n# title", "has_genre", "/film/film/genre", `"quoted" 'too'`,
+		"<script>alert(1)</script>", "](javascript:alert(1))", "[x](javascript:alert(1))", "![x](http://x/y.png)",
+		"a|b", "`a|b`", `\|`, `\`, "&lt;b&gt;", "*a* _b_ __c__ ~~d~~ $e$", "<!-- x", "<http://x>", "a_b_c", "_a", "a_",
+		"a__b", "\n\n# title", "has_genre", "/film/film/genre", `"quoted" 'too'`,
 	} {
 		check(t, s)
 	}
@@ -146,7 +156,7 @@ func TestJSON(t *testing.T) {
 	})
 }
 
-// The columns get their widths from what is shown.
+// Columns are as wide as their escaped cells.
 func TestTable(t *testing.T) {
 	table := NewTable(2)
 	table.AppendHeader([]any{"label\x1b[2J", "n"})
@@ -192,7 +202,8 @@ a\textbackslash{}n\textbackslash{}input\{x\}\textbackslash{}x1b & - \\
 func TestPlural(t *testing.T) {
 	for want, got := range map[string]string{
 		"1 query": Plural(1, "query"), "2 queries": Plural(2, "query"), "0 triples": Plural(0, "triple"),
-		"14,541 test triples": Plural(14541, "test triple"), "1 entity occurs": Count(1, "entity occurs", "entities occur"),
+		"14,541 test triples":  Plural(14541, "test triple"),
+		"1 entity occurs":      Count(1, "entity occurs", "entities occur"),
 		"2,000 entities occur": Count(2000, "entity occurs", "entities occur"),
 	} {
 		assert.Equal(t, want, got)

@@ -9,23 +9,25 @@ import (
 	"golang.org/x/term"
 )
 
-// Writer passes text on to another writer, escaped as Escape does except that line feeds and tabs stay: the last
-// line of defence of a stream of lines and tables. What must not break a line or shift a column has been escaped
-// before. It can be used by several goroutines.
+// Writer escapes text as Escape does, except for line feeds and tabs, and writes it to another
+// writer. It is the last line of defence for a stream of lines and tables. Callers escape text that
+// must not break a line or shift a column themselves. Several goroutines may use a Writer at once.
 type Writer struct {
 	w io.Writer
 
 	mu       sync.Mutex
-	cut      []byte // the beginning of a character that the next Write ends
+	cut      []byte // an incomplete character, which the next Write may complete
 	previous rune
 }
 
-// NewWriter returns a Writer that passes text on to w.
+// NewWriter returns a Writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Unwrap returns the writer that the text is passed on to.
+// Unwrap returns the underlying writer.
 func (w *Writer) Unwrap() io.Writer { return w.w }
 
+// Write writes p, escaped. It keeps an incomplete character at the end of p for the next Write or
+// Flush.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +50,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes what a last Write cut within a character, escaped, since nothing will end it.
+// Flush escapes and writes an incomplete character that the last Write left.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,8 +64,9 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Exact returns the writer for text that programs read, such as tab-separated lines: without the Writer that w may
-// be, so that every byte stays. Where w leads to a terminal, text is escaped all the same.
+// Exact returns a writer for text that programs read, such as tab-separated lines. It removes the
+// escaping if w is a Writer, so every byte reaches the destination unchanged. If w leads to a
+// terminal, the text is escaped all the same.
 func Exact(w io.Writer) io.Writer {
 	w = Unescaped(w)
 	if OnTerminal(w) {
@@ -72,22 +75,42 @@ func Exact(w io.Writer) io.Writer {
 	return w
 }
 
-// OnTerminal tells whether what is written to w, perhaps through writers with a method Unwrap, goes to a terminal.
+// OnTerminal reports whether w writes to a terminal. It looks through writers that have a method
+// Unwrap.
 func OnTerminal(w io.Writer) bool {
+	file := fileOf(w)
+	return file != nil && term.IsTerminal(int(file.Fd()))
+}
+
+// Width returns the number of columns of the terminal that w writes to, or 0 if it is unknown.
+func Width(w io.Writer) int {
+	file := fileOf(w)
+	if file == nil {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
+// fileOf returns the file that w writes to, perhaps through writers with a method Unwrap, or nil.
+func fileOf(w io.Writer) *os.File {
 	for {
 		switch x := w.(type) {
 		case *os.File:
-			return term.IsTerminal(int(x.Fd()))
+			return x
 		case interface{ Unwrap() io.Writer }:
 			w = x.Unwrap()
 		default:
-			return false
+			return nil
 		}
 	}
 }
 
-// Unescaped returns what w passes text on to if w is a Writer, and else w itself: for the control characters of
-// our own, such as those of a progress bar.
+// Unescaped returns the underlying writer if w is a Writer, and otherwise w. A progress bar needs
+// it for its control characters.
 func Unescaped(w io.Writer) io.Writer {
 	if escaping, ok := w.(*Writer); ok {
 		return escaping.w

@@ -11,10 +11,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWriter cuts text anywhere, also within a character.
+// TestWriter splits text anywhere, also within a character.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t, "invalid") + "\n"
+		whole := hostile.Draw(t, "text") + rapid.SampledFrom([]string{"", "\xff", "\xe2\x82", "\xf0\x9f"}).Draw(t,
+			"invalid") + "\n"
 		want := strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(Escape(strings.ReplaceAll(whole, `\`, "/")))
 		var out bytes.Buffer
 		w := NewWriter(&out)
@@ -45,9 +46,10 @@ func TestExact(t *testing.T) {
 	assert.Same(t, &out, Exact(NewWriter(&out)))
 	assert.Same(t, &out, Unescaped(NewWriter(&out)))
 	assert.False(t, OnTerminal(NewWriter(&out)))
+	assert.Zero(t, Width(NewWriter(&out)))
 }
 
-// A character that is never ended is shown as what it is: bytes.
+// Flush writes an incomplete character as escaped bytes.
 func TestWriterFlush(t *testing.T) {
 	var out strings.Builder
 	w := NewWriter(&out)

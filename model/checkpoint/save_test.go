@@ -130,7 +130,7 @@ func TestSaveNeverOverwrites(t *testing.T) {
 			dir := filepath.Join(parent, "ckpt")
 			require.NoError(t, make(dir))
 			before := files(t, parent)
-			assert.EqualError(t, m.save(dir+"/"), dir+" exists already: remove it or choose another folder")
+			assert.EqualError(t, m.save(dir+"/"), dir+" already exists: remove it or choose another folder")
 			assert.Equal(t, before, files(t, parent))
 		})
 	}

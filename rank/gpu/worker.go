@@ -306,9 +306,8 @@ func (w *worker) decide(from int) cuda.Decide {
 	a := cuda.Decide{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.pairRows.At(0), Norms: at(p.norms, 8), Sizes: at(p.sizes, 8),
 		Entity: at(p.entity, 4), Same: at(p.representative, 4), TargetStart: w.targetStart.At(0),
-		TargetRow: w.targetRow.At(0), Interval: w.interval.At(0), Answer: w.answer.At(0),
-		AnswerSame: w.representative.At(0),
-		Better:     w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
+		TargetRow: w.targetRow.At(0), Interval: w.interval.At(0), Answer: w.answer.At(0), AnswerSame: w.representative.At(0),
+		Better: w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
 		Rest: w.unresolved.At(0), Rested: w.counts.At(4 * int64(unresolvedAt)),
 		Room: uint32(w.listRoom), Count: uint32(w.listRoom), K: int32(p.k), Compare: int32(c.Kind()),

@@ -1,4 +1,4 @@
-// Package proctest tests what package proc is for: estimates of memory, and what happens where there is too little.
+// Package proctest supports tests of memory estimates and of the behaviour when memory is short.
 package proctest
 
 import (
@@ -17,26 +17,26 @@ import (
 	"github.com/mquine/mquine/internal/proc"
 )
 
-// Leave makes it seem, until the test ends, as if the system left the process so much memory.
+// Leave makes proc.AvailableMemory report the given number of bytes until the test ends.
 func Leave(t *testing.T, bytes int64) {
 	before := proc.AvailableMemory
 	t.Cleanup(func() { proc.AvailableMemory = before })
 	proc.AvailableMemory = func() proc.Room { return proc.Room{Bytes: bytes, Limit: "a limit of the test"} }
 }
 
-// Job is work whose memory is estimated.
+// Job is some work and an estimate of its memory.
 type Job struct {
 	Name string
-	// Prepare makes what the work begins with. It returns the estimate and the work.
+	// Prepare makes the inputs of the work. It returns the estimate and the work.
 	Prepare func(t *testing.T) ([]proc.Need, func() error)
 }
 
-// jobKey names the environment variable that makes a test do one job, of this number.
+// jobKey names the environment variable that holds the index of the job for a child process.
 const jobKey = "MQUINE_TEST_JOB"
 
-// CompareEstimates does each job in a process of its own, and compares what the process takes at its peak with
-// the estimate: never more than that, so that nothing is refused which would succeed, and at least 70% of it.
-// It must be the only thing that its test does.
+// CompareEstimates runs each job in a separate process and compares the estimate with the peak
+// memory of the process. The estimate must not exceed the peak, so that no work is refused that
+// would succeed, and must reach 70% of it. The test must do nothing else.
 func CompareEstimates(t *testing.T, jobs []Job) {
 	if job, err := strconv.Atoi(os.Getenv(jobKey)); err == nil {
 		needs, work := jobs[job].Prepare(t)
@@ -47,7 +47,7 @@ func CompareEstimates(t *testing.T, jobs []Job) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("takes some hundred MiB of memory")
+		t.Skip("needs several hundred MiB of memory")
 	}
 	residentMemory(t)
 	self, err := os.Executable()
@@ -61,12 +61,12 @@ func CompareEstimates(t *testing.T, jobs []Job) {
 		_, err = fmt.Sscanf(string(out), "took %f of %f", &took, &estimate)
 		require.NoError(t, err, "%s: %s", job.Name, out)
 		t.Logf("%s: estimated %.0f MB, took %.0f MB", job.Name, estimate/1e6, took/1e6)
-		assert.Less(t, estimate, 1.02*took, "%s: %s", job.Name, out) // the heap had a little before
+		assert.Less(t, estimate, 1.02*took, "%s: %s", job.Name, out) // the heap held a little memory before
 		assert.Greater(t, estimate, 0.7*took, "%s: %s", job.Name, out)
 	}
 }
 
-// residentMemory returns the resident memory of now.
+// residentMemory returns the current resident memory of the process in bytes.
 func residentMemory(t *testing.T) int64 {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if errors.Is(err, fs.ErrNotExist) {

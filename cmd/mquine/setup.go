@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/zpattern"
+	"github.com/mquine/mquine/metrics"
+	"github.com/mquine/mquine/rank"
+)
+
+// setup holds the flags that eval and compare share: which queries to rank, and how to summarise
+// the ranks.
+type setup struct {
+	split      kg.Split
+	sides      rank.Sides
+	ties       rank.Ties
+	hits       []int
+	by         []string
+	convention zpattern.Convention // for groups by z-case
+	ciBy       metrics.Clustering
+}
+
+// newSetup returns the defaults: the test split, both sides, realistic ties.
+func newSetup() setup {
+	return setup{
+		split: kg.Test, sides: rank.BothSides, ties: rank.Realistic, hits: []int{1, 3, 10}, ciBy: metrics.ByQuery,
+	}
+}
+
+// add adds the flags to a command.
+func (s *setup) add(cmd *cobra.Command) {
+	addChoice(cmd, &s.split, "split", "rank the triples of this `split`: train, valid or test",
+		kg.Train, kg.Valid, kg.Test)
+	addChoice(cmd, &s.sides, "sides", "ask for this `side`: tail, head or both",
+		rank.TailSide, rank.HeadSide, rank.BothSides)
+	addChoice(cmd, &s.ties, "ties", "tie `rule` of the tables: optimistic, pessimistic or realistic",
+		rank.Optimistic, rank.Pessimistic, rank.Realistic)
+	cmd.Flags().Var(cutoffs{&s.hits}, "hits", "`k` of Hits@k, separated by commas")
+	keys := metrics.KeyNames()
+	addChoices(cmd, &s.by, "by", "also show groups of queries by these `keys`, separated by commas: "+
+		strings.Join(keys, ", "), keys...)
+	addConvention(cmd, &s.convention)
+	addChoice(cmd, &s.ciBy, "ci-by", "resample these `clusters` for 95% intervals: triple, query, entity or relation",
+		metrics.ByTriple, metrics.ByQuery, metrics.ByEntity, metrics.ByRelation)
+}
+
+// keys returns the keys by which to group the queries of triples.
+func (s *setup) keys(ctx context.Context, g *kg.Graph, triples []kg.Triple, threads int) ([]metrics.Key, error) {
+	return metrics.NewKeys(ctx, g, s.by, metrics.KeyOptions{
+		Triples: triples, Sides: s.sides, Convention: s.convention, Threads: threads,
+	})
+}
