@@ -30,7 +30,7 @@ type part struct {
 	staging *cuda.Pinned
 	copied  [2]*cuda.Event // for each half of staging: its last copy is done
 	// Device memory of the candidates, of the operands' factors, and of the bounds for each
-	// cuda.Block of candidates.
+	// cuda.CandidateBlock of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
 	entity, representative                    *cuda.Memory
 	centre, factor, inverse                   *cuda.Memory
