@@ -1,44 +1,47 @@
 package asm
 
-// PanelArgs are the arguments of the panel kernels, which score Strips strips of MR queries against a panel
-// of NR candidates (MR and NR are the numbers in a kernel's name) and count, for every target of every query,
-// the candidates that are certainly better.
+// PanelArgs are the arguments of the panel kernels. A kernel scores Strips strips of MR queries
+// against a panel of NR candidates; its name has MR and NR. For every target of every query it
+// counts the candidates that are certainly better. docs/kernels.md describes the contract with an
+// example.
 //
-// A word is a float32 number or four codes of a byte. A coordinate takes as many words of ψ and of φ as the
-// comparison says (one of each unless a kernel's comment says otherwise). The offsets of the fields are part of
-// the generated code: run `go generate ./asm` after a change.
+// A word is a float32 value or four one-byte codes. The comparison determines how many words of ψ
+// and of φ a coordinate has: one of each unless the comment of a kernel says otherwise. The
+// generated code contains the offsets of the fields: run `go generate ./asm` after a change.
 type PanelArgs struct {
-	// Psi holds the words of the queries by strips, [K][MR]: word t of query i of the first strip is
-	// Psi[t*MR+i]. A strip begins PsiStride words after the one before.
+	// Psi holds the words of the queries, strip by strip, [K][MR]: word t of query i of the first
+	// strip is Psi[t*MR+i]. Each strip begins PsiStride words after the previous one.
 	Psi       *uint32
 	PsiStride int
 	// Phi holds the words of the candidates, [K][NR]: word t of candidate j is Phi[t*NR+j].
 	Phi *uint32
-	// K is the number of coordinates, Strips the number of strips; both are positive.
+	// K is the number of coordinates, Strips the number of strips. Both are positive.
 	K, Strips int
-	// Scores, [Strips*MR][NR], 64-byte aligned, receives the scores. If Add is not 0, they are added to the
-	// scores that are there.
+	// Scores, [Strips*MR][NR], 64-byte aligned, receives the scores. If Add is not 0, the kernel
+	// adds them to the scores that are already there.
 	Scores *float32
 	Add    int
-	// ExitBelow, [Strips*MR] or nil, holds scores below which a final score does not matter to the query.
-	// Active, [Strips], is used with it: a strip with 0 is skipped, and 0 is stored for a strip whose scores
-	// are all below. Only kernels whose scores never rise with more coordinates look at the two.
+	// ExitBelow, [Strips*MR] or nil, holds a score per query; final scores below it do not matter.
+	// The kernel skips a strip whose entry of Active, [Strips], is 0, and stores 0 there if all
+	// scores of the strip are below ExitBelow. Kernels whose scores may rise with more coordinates
+	// ignore both fields.
 	ExitBelow *float32
 	Active    *uint8
-	// TargetStart, [Strips*MR+1]: query i has the targets TargetStart[i] ≤ t < TargetStart[i+1]. If it is nil,
-	// nothing is counted.
+	// TargetStart, [Strips*MR+1], says that query i has the targets TargetStart[i] ≤ t <
+	// TargetStart[i+1]. If it is nil, the kernel does not count.
 	TargetStart *int32
-	// Thresholds, [targets][2], are the bounds lo ≤ hi of the targets. Counts[t] goes up by the number of valid
-	// candidates with score > hi.
+	// Thresholds, [targets][2], holds the interval lo ≤ hi of each target. The kernel adds to
+	// Counts[t] the number of valid candidates with score > hi.
 	Thresholds *float32
 	Counts     *int32
-	// Undecided receives a pair (t, mask) for every target with valid candidates of neither score > hi nor
-	// score < lo (NaN is neither). It has room for one pair more than there are targets.
+	// Undecided receives a pair (t, mask) for every target that has undecided candidates: valid
+	// ones with neither score > hi nor score < lo, which includes NaN. It has room for one pair
+	// more than there are targets.
 	Undecided *uint64
 	// ValidLanes has bit j set if candidate j counts.
 	ValidLanes uint64
-	// Ahead is an address, which need not be valid: every four words of a strip, its cache line is fetched
-	// into L2 and the address goes up by Step bytes.
-	Ahead uintptr
-	Step  int
+	// Ahead is an address to prefetch from, which need not be valid. For every four coordinates of
+	// a strip, the kernel prefetches its cache line into L2 and adds AheadStride bytes to it.
+	Ahead       uintptr
+	AheadStride int
 }

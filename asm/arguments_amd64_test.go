@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// The offsets in the generated code are the compiler's.
+// TestPanelArgs compares the offsets of fields in the generated code with the compiler's.
 func TestPanelArgs(t *testing.T) {
 	var a PanelArgs
 	for _, f := range []struct {
@@ -29,10 +29,11 @@ func TestPanelArgs(t *testing.T) {
 		{"Undecided", 96, unsafe.Offsetof(a.Undecided)},
 		{"ValidLanes", 104, unsafe.Offsetof(a.ValidLanes)},
 		{"Ahead", 112, unsafe.Offsetof(a.Ahead)},
-		{"Step", 120, unsafe.Offsetof(a.Step)},
+		{"AheadStride", 120, unsafe.Offsetof(a.AheadStride)},
 	} {
 		if f.generated != f.real {
-			t.Errorf("kernels read %s at %d, and it lies at %d: run go generate ./asm", f.name, f.generated, f.real)
+			t.Errorf("kernels read %s at offset %d, but it is at %d: run go generate ./asm",
+				f.name, f.generated, f.real)
 		}
 	}
 }

@@ -10,14 +10,20 @@ import (
 	"testing"
 )
 
-// What a suffix promises: the features that the generator may list as required.
+// allowed lists the features that the generator may require for each suffix.
 var allowed = map[string][]string{
 	"AVX2":   {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+"},
 	"AVX512": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
 
-	"AVX512VNNI": {"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI"},
-	"AMX":        {"AVX", "AVX2", "CMOV", "POPCNT", "MMX+", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AMXTILE", "AMXINT8"},
-	"AMXBF16":    {"AVX", "CMOV", "MMX+", "AMXTILE", "AMXBF16"},
+	"AVX512VNNI": {
+		"AVX", "AVX2", "FMA3", "CMOV", "POPCNT", "MMX+",
+		"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX512VNNI",
+	},
+	"AMX": {
+		"AVX", "AVX2", "CMOV", "POPCNT", "MMX+",
+		"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "AMXTILE", "AMXINT8",
+	},
+	"AMXBF16": {"AVX", "CMOV", "MMX+", "AMXTILE", "AMXBF16"},
 }
 
 var (
@@ -27,10 +33,10 @@ var (
 	vector     = regexp.MustCompile(`\b[XYZ]\d+\b`)
 )
 
-// TestInstructions reads the generated assembly: a kernel uses no more than its suffix says,
-// leaves the registers of the Go ABI alone, mixes no legacy SSE into AVX code and ends in
-// VZEROUPPER. Instructions spelt in bytes, each below its comment, are those of AMX alone, whose
-// tiles are configured first and released last.
+// TestInstructions reads the generated assembly. A kernel uses no instruction set beyond its
+// suffix, leaves the registers of the Go ABI alone, mixes no legacy SSE into AVX code and ends in
+// VZEROUPPER. Only AMX instructions are spelt in bytes, each below a comment with its name. A
+// kernel configures the tiles first and releases them last.
 func TestInstructions(t *testing.T) {
 	files, err := filepath.Glob("*_amd64.s")
 	if err != nil || len(files) == 0 {
@@ -44,7 +50,7 @@ func TestInstructions(t *testing.T) {
 		}
 		defer f.Close()
 		var name, suffix, previous string
-		var tiles []string // AMX instructions of the function
+		var tiles []string // the AMX instructions of the function
 		var required []string
 		scanner := bufio.NewScanner(f)
 		for line := 1; scanner.Scan(); line++ {
@@ -74,7 +80,7 @@ func TestInstructions(t *testing.T) {
 				required = nil
 			case amx.MatchString(text):
 				tiles = append(tiles, strings.Fields(text)[1])
-			case text == "" || strings.HasPrefix(text, "//") || strings.HasPrefix(text, "#") || strings.HasSuffix(text, ":"):
+			case text == "", strings.HasPrefix(text, "//"), strings.HasPrefix(text, "#"), strings.HasSuffix(text, ":"):
 			default:
 				mnemonic := strings.Fields(text)[0]
 				if suffix == "AVX2" && avx512Only.MatchString(text) {
@@ -87,13 +93,14 @@ func TestInstructions(t *testing.T) {
 					complain("legacy SSE")
 				}
 				if mnemonic == "BYTE" && !strings.HasPrefix(suffix, "AMX") {
-					complain("an instruction in bytes")
+					complain("an instruction spelt in bytes")
 				}
 				if mnemonic == "RET" && previous != "VZEROUPPER" {
 					complain("no VZEROUPPER before RET")
 				}
-				if mnemonic == "RET" && strings.HasPrefix(suffix, "AMX") && (len(tiles) == 0 || tiles[0] != "LDTILECFG" || tiles[len(tiles)-1] != "TILERELEASE") {
-					complain("tiles that are not configured first and released last")
+				released := len(tiles) > 0 && tiles[0] == "LDTILECFG" && tiles[len(tiles)-1] == "TILERELEASE"
+				if mnemonic == "RET" && strings.HasPrefix(suffix, "AMX") && !released {
+					complain("does not configure the tiles first and release them last")
 				}
 				previous = mnemonic
 			}

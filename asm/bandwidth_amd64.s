@@ -7,8 +7,9 @@
 // func SumWordsAVX512(p *uint64, n int, out *uint64)
 // Requires: AVX, AVX512F
 TEXT ·SumWordsAVX512(SB), NOSPLIT, $0-24
-	// SumWordsAVX512 adds the n words at p to 8 sums, modulo 2⁶⁴: out[i] += Σ_j p[8j + i]. Requires n > 0
-	// and a multiple of 64.
+	// SumWordsAVX512 adds the n words at p to 8 sums, modulo 2⁶⁴: out[i] += Σ_j p[8j + i].
+	//
+	// Requires n > 0, a multiple of 64.
 	//
 	// Registers:
 	//   AX         p
@@ -54,8 +55,9 @@ round:
 // func SumWordsAVX2(p *uint64, n int, out *uint64)
 // Requires: AVX, AVX2
 TEXT ·SumWordsAVX2(SB), NOSPLIT, $0-24
-	// SumWordsAVX2 adds the n words at p to 4 sums, modulo 2⁶⁴: out[i] += Σ_j p[4j + i]. Requires n > 0
-	// and a multiple of 32.
+	// SumWordsAVX2 adds the n words at p to 4 sums, modulo 2⁶⁴: out[i] += Σ_j p[4j + i].
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         p

@@ -4,565 +4,659 @@
 
 package asm
 
-// L1Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
+// L1Scores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L1Scores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 48:
+// L1Scores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 //
-// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
 //go:noescape
-func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L1Scores8x48AVX512 adds up distances of strips of 8 queries and 48 features of a panel of 48:
+// L1Scores8x48AVX512 scores strips of 8 queries against 48 features of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 //
-// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 //
 //go:noescape
-func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L1Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
+// L1Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// sign is −1, 0 or 1, and NaN if its argument is not finite.
+//
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+// L1Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 32, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+// sign is −1, 0 or 1, and NaN if its argument is not finite.
+//
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1GradientPeakAVX512 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
-// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each
+// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func L1GradientPeakAVX512(n int, x *float32)
 
-// L1Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
+// L1Scores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
 //go:noescape
-func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L1Scores6x16AVX2 adds up distances of strips of 6 queries and 16 features of a panel of 16:
+// L1Scores6x16AVX2 scores strips of 6 queries against 16 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 //
-// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L1Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
+// L1Gradient6x8AVX2 adds up gradients for strips of 6 vectors x and 8 coordinates of a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 8, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
+// sign is −1, 0 or 1, and NaN if its argument is not finite.
+//
+// Requires k > 0, strips > 0, cStride ≥ 8 and atStride ≥ 8. c must not overlap the other operands.
 //
 //go:noescape
 func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+// L1Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+// 16:
 //
 //	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// sign is −1, 0 or 1, and NaN if its argument is not finite.
+//
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L1GradientPeakAVX2 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
-// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for
+// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func L1GradientPeakAVX2(n int, x *float32)
 
-// L2Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
+// L2Scores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L2Scores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 48:
+// L2Scores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 //
-// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
 //go:noescape
-func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L2Scores8x48AVX512 adds up distances of strips of 8 queries and 48 features of a panel of 48:
+// L2Scores8x48AVX512 scores strips of 8 queries against 48 features of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 //
-// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 //
 //go:noescape
-func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L2Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
+// L2Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+// L2Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+// 32:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 32, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2ScoresPeakAVX512 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
-// 16 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for
+// 16 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func L2ScoresPeakAVX512(n int, x *float32)
 
-// L2GradientPeakAVX512 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
-// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each
+// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func L2GradientPeakAVX512(n int, x *float32)
 
-// L2Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
+// L2Scores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
 //go:noescape
-func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L2Scores6x16AVX2 adds up distances of strips of 6 queries and 16 features of a panel of 16:
+// L2Scores6x16AVX2 scores strips of 6 queries against 16 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 //
-// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+// is added to the entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// L2Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
+// L2Gradient6x8AVX2 adds up gradients for strips of 6 vectors x and 8 coordinates of a panel of 16:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 8, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
+// Requires k > 0, strips > 0, cStride ≥ 8 and atStride ≥ 8. c must not overlap the other operands.
 //
 //go:noescape
 func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+// L2Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+// 16:
 //
 //	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// L2ScoresPeakAVX2 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
-// 8 columns each, on registers alone that begin as x[0..15]; the values matter as in DotPeak. Requires n > 0.
+// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8
+// columns. It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func L2ScoresPeakAVX2(n int, x *float32)
 
-// L2GradientPeakAVX2 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
-// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for
+// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func L2GradientPeakAVX2(n int, x *float32)
 
-// NormScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 16:
+// NormScores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
-// kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
+// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0 and even, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// NormGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+// NormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+// of 32:
 //
 //	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 8·strips, u < 32, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
-// after it. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
+// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
+//
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// NormScoresPeakAVX512 runs n rounds of the operations that 12 terms of the NormScores kernel take for
-// 16 columns each, on registers alone that begin as x[0..63]; the values matter as in DotPeak. Requires n > 0.
+// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each
+// for 16 columns. It works on registers alone, which begin as x[0..63]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func NormScoresPeakAVX512(n int, x *float32)
 
-// NormGradientPeakAVX512 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
-// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel,
+// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+// in DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func NormGradientPeakAVX512(n int, x *float32)
 
-// NormScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
+// NormScores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 8:
 //
 //	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
-// kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
+// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+// entry of c. q and e are the terms of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][8]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0 and even, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
 //go:noescape
-func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// NormGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+// NormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+// 16:
 //
 //	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 6·strips, u < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
-// after it. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
+// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
+//
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// NormScoresPeakAVX2 runs n rounds of the operations that 12 terms of the NormScores kernel take for
-// 8 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for
+// 8 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func NormScoresPeakAVX2(n int, x *float32)
 
-// NormGradientPeakAVX2 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
-// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each
+// for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as in
+// DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func NormGradientPeakAVX2(n int, x *float32)
 
-// PhaseScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 32:
+// PhaseScores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 32:
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 //
-// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
-// product fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
+// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+// of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][32]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0 and even, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// PhaseScores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 32:
+// PhaseScores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 32:
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 //
-// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
-// product fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
+// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+// of query i and feature j:
 //
 //	q = a[i/8][t][i mod 8] of a [strips][k][8]
 //	e = b[t][j] of b [k][32]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0 and even, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+// Requires k > 0 and even, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
 //go:noescape
-func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// PhaseGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+// PhaseGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+// of 32:
 //
 //	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+//
+// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+// operands.
 //
 //go:noescape
 func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// PhaseGradientPeakAVX512 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
-// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+// in DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func PhaseGradientPeakAVX512(n int, x *float32)
 
-// PhaseScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
+// PhaseScores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 8:
 //
 //	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 //
-// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
-// product fused; if add is not 0, the sum is added to the entry of c that was
-// there. q and e are the terms of query i and feature j:
+// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
+// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+// of query i and feature j:
 //
 //	q = a[i/6][t][i mod 6] of a [strips][k][6]
 //	e = b[t][j] of b [k][8]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0 and even, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
 //go:noescape
-func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// PhaseGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+// PhaseGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel
+// of 16:
 //
 //	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-// entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
-// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+//
+// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+// operands.
 //
 //go:noescape
 func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 
-// PhaseGradientPeakAVX2 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
-// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+// each for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as
+// in DotPeak.
+//
+// Requires n > 0.
 //
 //go:noescape
 func PhaseGradientPeakAVX2(n int, x *float32)
 
-// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
+// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func RootsAVX512(x *float32, n int)
 
-// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
+// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
 
-// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
+// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func RootsAVX2(x *float32, n int)
 
-// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
+// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func QuotientsAVX2(q *float32, x *float32, y *float32, n int)

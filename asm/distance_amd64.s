@@ -4,23 +4,24 @@
 
 #include "textflag.h"
 
-// func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L1Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
-	// L1Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
+	// L1Scores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 16, t < k
 	//
-	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -29,10 +30,10 @@ TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z1–Z8      sums of c[i][j] of the tile
+	//   Z1–Z8      sums of the microtile of c
 	//   Z9         b[t][j]
 	//   Z10        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -42,7 +43,7 @@ TEXT ·L1Scores8x16AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q − e|
 	VMOVUPS constant7fffffff<>+0(SB), Z0
@@ -63,7 +64,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -445,23 +447,24 @@ DATA constant7fffffff<>+48(SB)/8, $0x7fffffff7fffffff
 DATA constant7fffffff<>+56(SB)/8, $0x7fffffff7fffffff
 GLOBL constant7fffffff<>(SB), RODATA|NOPTR, $64
 
-// func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L1Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
-	// L1Scores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 48:
+	// L1Scores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 32, t < k
 	//
-	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -470,10 +473,10 @@ TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z1–Z16     sums of c[i][j] of the tile
+	//   Z1–Z16     sums of the microtile of c
 	//   Z17–Z18    b[t][j]
 	//   Z19        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -483,7 +486,7 @@ TEXT ·L1Scores8x32AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q − e|
 	VMOVUPS constant7fffffff<>+0(SB), Z0
@@ -512,7 +515,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -1126,23 +1130,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
-	// L1Scores8x48AVX512 adds up distances of strips of 8 queries and 48 features of a panel of 48:
+	// L1Scores8x48AVX512 scores strips of 8 queries against 48 features of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 8·strips, j < 48, t < k
 	//
-	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -1151,10 +1156,10 @@ TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z1–Z24     sums of c[i][j] of the tile
+	//   Z1–Z24     sums of the microtile of c
 	//   Z25–Z27    b[t][j]
 	//   Z28        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -1164,7 +1169,7 @@ TEXT ·L1Scores8x48AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q − e|
 	VMOVUPS constant7fffffff<>+0(SB), Z0
@@ -1201,7 +1206,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -2060,18 +2066,22 @@ store:
 // func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
-	// L1Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
+	// L1Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -2096,7 +2106,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -2136,7 +2146,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·sign(y − x), t ascending
+	// Σ g·sign(y − x) with t ascending
 term:
 	VMOVUPS      (R8), Z9
 	VBROADCASTSS (R9), Z10
@@ -2185,7 +2195,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -2205,18 +2215,22 @@ GLOBL constanta933a822<>(SB), RODATA|NOPTR, $64
 // func L1Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
-	// L1Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	// L1Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 8·strips, u < 32, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -2241,7 +2255,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -2297,7 +2311,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·sign(y − x), t ascending
+	// Σ g·sign(y − x) with t ascending
 term:
 	VMOVUPS      (R8), Z17
 	VMOVUPS      64(R8), Z18
@@ -2367,7 +2381,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -2377,8 +2391,11 @@ store:
 // func L1GradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L1GradientPeakAVX512(SB), NOSPLIT, $0-16
-	// L1GradientPeakAVX512 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
-	// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+	// L1GradientPeakAVX512 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each
+	// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -2430,23 +2447,24 @@ round:
 	VZEROUPPER
 	RET
 
-// func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L1Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, MMX+
 TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
-	// L1Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
+	// L1Scores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 8, t < k
 	//
-	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -2455,10 +2473,10 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y0–Y5      sums of the microtile of c
 	//   Y6         b[t][j]
 	//   Y7         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -2468,7 +2486,7 @@ TEXT ·L1Scores6x8AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q − e|
 strip:
@@ -2485,7 +2503,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -2777,23 +2796,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, MMX+
 TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
-	// L1Scores6x16AVX2 adds up distances of strips of 6 queries and 16 features of a panel of 16:
+	// L1Scores6x16AVX2 scores strips of 6 queries against 16 features of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q − e|,  i < 6·strips, j < 16, t < k
 	//
-	// float32, one chain from 0 with ascending t; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -2802,10 +2822,10 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y11     sums of c[i][j] of the tile
+	//   Y0–Y11     sums of the microtile of c
 	//   Y12–Y13    b[t][j]
 	//   Y14        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -2815,7 +2835,7 @@ TEXT ·L1Scores6x16AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q − e|
 strip:
@@ -2838,7 +2858,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -3316,18 +3337,20 @@ store:
 // func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
-	// L1Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
+	// L1Gradient6x8AVX2 adds up gradients for strips of 6 vectors x and 8 coordinates of a panel of 16:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 8, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 8 and atStride ≥ 8. c must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         a
@@ -3353,7 +3376,7 @@ strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 2 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -3379,7 +3402,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·sign(y − x), t ascending
+	// Σ g·sign(y − x) with t ascending
 term:
 	VMOVUPS      (R8), Y6
 	VBROADCASTSS (R9), Y7
@@ -3418,7 +3441,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -3438,18 +3461,22 @@ GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
 // func L1Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
-	// L1Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	// L1Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+	// 16:
 	//
 	// 	c[i*cStride+u] = Σ_t g·sign(y − x),  i < 6·strips, u < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -3475,7 +3502,7 @@ strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 2 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -3505,7 +3532,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·sign(y − x), t ascending
+	// Σ g·sign(y − x) with t ascending
 term:
 	VMOVUPS      (R8), Y10
 	VMOVUPS      32(R8), Y11
@@ -3561,7 +3588,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -3571,8 +3598,11 @@ store:
 // func L1GradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L1GradientPeakAVX2(SB), NOSPLIT, $0-16
-	// L1GradientPeakAVX2 runs n rounds of the operations that 8 terms of the L1Gradient kernel take for
-	// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+	// L1GradientPeakAVX2 runs n rounds of the arithmetic of 8 terms of the L1Gradient kernel, each for
+	// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -3649,23 +3679,24 @@ round:
 	VZEROUPPER
 	RET
 
-// func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L2Scores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
-	// L2Scores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 48:
+	// L2Scores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 16, t < k
 	//
-	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -3674,10 +3705,10 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z0–Z7      sums of c[i][j] of the tile
+	//   Z0–Z7      sums of the microtile of c
 	//   Z8         b[t][j]
 	//   Z9         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -3687,7 +3718,7 @@ TEXT ·L2Scores8x16AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ (q − e)²
 strip:
@@ -3706,7 +3737,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -4006,23 +4038,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L2Scores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
-	// L2Scores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 48:
+	// L2Scores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 32, t < k
 	//
-	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -4031,10 +4064,10 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z0–Z15     sums of c[i][j] of the tile
+	//   Z0–Z15     sums of the microtile of c
 	//   Z16–Z17    b[t][j]
 	//   Z18        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -4044,7 +4077,7 @@ TEXT ·L2Scores8x32AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ (q − e)²
 strip:
@@ -4071,7 +4104,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -4541,23 +4575,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
-	// L2Scores8x48AVX512 adds up distances of strips of 8 queries and 48 features of a panel of 48:
+	// L2Scores8x48AVX512 scores strips of 8 queries against 48 features of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 8·strips, j < 48, t < k
 	//
-	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -4566,10 +4601,10 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z0–Z23     sums of c[i][j] of the tile
+	//   Z0–Z23     sums of the microtile of c
 	//   Z24–Z26    b[t][j]
 	//   Z27        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -4579,7 +4614,7 @@ TEXT ·L2Scores8x48AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ (q − e)²
 strip:
@@ -4614,7 +4649,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -5257,18 +5293,20 @@ store:
 // func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x16AVX512(SB), NOSPLIT, $0-72
-	// L2Gradient8x16AVX512 adds up gradients of strips of 8 vectors x, by 16 coordinates in a panel of 32:
+	// L2Gradient8x16AVX512 adds up gradients for strips of 8 vectors x and 16 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -5292,7 +5330,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -5332,7 +5370,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·(x − y), t ascending
+	// Σ g·(x − y) with t ascending
 term:
 	VMOVUPS      (R8), Z8
 	VBROADCASTSS (R9), Z9
@@ -5377,7 +5415,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -5387,18 +5425,20 @@ store:
 // func L2Gradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·L2Gradient8x32AVX512(SB), NOSPLIT, $0-72
-	// L2Gradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	// L2Gradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel of
+	// 32:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 8·strips, u < 32, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -5422,7 +5462,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -5478,7 +5518,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·(x − y), t ascending
+	// Σ g·(x − y) with t ascending
 term:
 	VMOVUPS      (R8), Z16
 	VMOVUPS      64(R8), Z17
@@ -5540,7 +5580,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -5550,8 +5590,11 @@ store:
 // func L2ScoresPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L2ScoresPeakAVX512(SB), NOSPLIT, $0-16
-	// L2ScoresPeakAVX512 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
-	// 16 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+	// L2ScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for
+	// 16 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -5608,8 +5651,11 @@ round:
 // func L2GradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·L2GradientPeakAVX512(SB), NOSPLIT, $0-16
-	// L2GradientPeakAVX512 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
-	// 16 columns each, on registers alone that begin as x[0..47]; the values matter as in DotPeak. Requires n > 0.
+	// L2GradientPeakAVX512 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each
+	// for 16 columns. It works on registers alone, which begin as x[0..47]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -5664,23 +5710,24 @@ round:
 	VZEROUPPER
 	RET
 
-// func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L2Scores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
-	// L2Scores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 16:
+	// L2Scores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 8, t < k
 	//
-	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -5689,10 +5736,10 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y0–Y5      sums of the microtile of c
 	//   Y6         b[t][j]
 	//   Y7         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -5702,7 +5749,7 @@ TEXT ·L2Scores6x8AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ (q − e)²
 strip:
@@ -5719,7 +5766,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -5957,23 +6005,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
-	// L2Scores6x16AVX2 adds up distances of strips of 6 queries and 16 features of a panel of 16:
+	// L2Scores6x16AVX2 scores strips of 6 queries against 16 features of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t (q − e)²,  i < 6·strips, j < 16, t < k
 	//
-	// float32, one chain from 0 with ascending t, squares fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t, squares fused. If add is not 0, the sum
+	// is added to the entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -5982,10 +6031,10 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y11     sums of c[i][j] of the tile
+	//   Y0–Y11     sums of the microtile of c
 	//   Y12–Y13    b[t][j]
 	//   Y14        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -5995,7 +6044,7 @@ TEXT ·L2Scores6x16AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ (q − e)²
 strip:
@@ -6018,7 +6067,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -6388,18 +6438,18 @@ store:
 // func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x8AVX2(SB), NOSPLIT, $0-72
-	// L2Gradient6x8AVX2 adds up gradients of strips of 6 vectors x, by 8 coordinates in a panel of 16:
+	// L2Gradient6x8AVX2 adds up gradients for strips of 6 vectors x and 8 coordinates of a panel of 16:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 8, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 8, atStride ≥ 8; c overlaps nothing else.
+	// Requires k > 0, strips > 0, cStride ≥ 8 and atStride ≥ 8. c must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         a
@@ -6423,7 +6473,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 3 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x03, DI, R8
@@ -6456,7 +6506,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·(x − y), t ascending
+	// Σ g·(x − y) with t ascending
 term:
 	VMOVUPS      (R8), Y6
 	VBROADCASTSS (R9), Y7
@@ -6494,7 +6544,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
@@ -6504,18 +6554,20 @@ store:
 // func L2Gradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·L2Gradient6x16AVX2(SB), NOSPLIT, $0-72
-	// L2Gradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	// L2Gradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+	// 16:
 	//
 	// 	c[i*cStride+u] = Σ_t g·(x − y),  i < 6·strips, u < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -6539,7 +6591,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 3 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 3 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x03, DI, R8
@@ -6578,7 +6630,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ g·(x − y), t ascending
+	// Σ g·(x − y) with t ascending
 term:
 	VMOVUPS      (R8), Y12
 	VMOVUPS      32(R8), Y13
@@ -6629,7 +6681,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -12(R9), AX
 	DECQ CX
 	JNE  strip
@@ -6639,8 +6691,10 @@ store:
 // func L2ScoresPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L2ScoresPeakAVX2(SB), NOSPLIT, $0-16
-	// L2ScoresPeakAVX2 runs n rounds of the operations that 12 terms of the L2Scores kernel take for
-	// 8 columns each, on registers alone that begin as x[0..15]; the values matter as in DotPeak. Requires n > 0.
+	// L2ScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Scores kernel, each for 8
+	// columns. It works on registers alone, which begin as x[0..15]; their values matter as in DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -6697,8 +6751,11 @@ round:
 // func L2GradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·L2GradientPeakAVX2(SB), NOSPLIT, $0-16
-	// L2GradientPeakAVX2 runs n rounds of the operations that 12 terms of the L2Gradient kernel take for
-	// 8 columns each, on registers alone that begin as x[0..23]; the values matter as in DotPeak. Requires n > 0.
+	// L2GradientPeakAVX2 runs n rounds of the arithmetic of 12 terms of the L2Gradient kernel, each for
+	// 8 columns. It works on registers alone, which begin as x[0..23]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -6753,24 +6810,25 @@ round:
 	VZEROUPPER
 	RET
 
-// func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
-	// NormScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 16:
+	// NormScores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 8·strips, j < 16, t < k
 	//
-	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
-	// kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
+	// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0 and even, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -6779,10 +6837,10 @@ TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z6–Z13     sums of c[i][j] of the tile
+	//   Z6–Z13     sums of the microtile of c
 	//   Z14–Z15    b[t][j]
 	//   Z16–Z17    a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -6792,7 +6850,7 @@ TEXT ·NormScores8x16AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −√((q − e)² + (q' − e')²)
 	VMOVUPS constant5f3759df<>+0(SB), Z0
@@ -6818,7 +6876,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -7596,19 +7655,23 @@ GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 // func NormGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
-	// NormGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	// NormGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+	// of 32:
 	//
 	// 	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 8·strips, u < 32, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
-	// after it. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
+	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -7638,7 +7701,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -7702,7 +7765,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ (g·ρ)·(y − x), t ascending
+	// Σ (g·ρ)·(y − x) with t ascending
 term:
 	VMOVUPS      (R8), Z6
 	VMOVUPS      64(R8), Z23
@@ -7785,7 +7848,7 @@ term:
 	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// Pairs of coordinates side by side again
+	// Interleave the even and the odd coordinates again
 	VUNPCKLPS Z10, Z9, Z6
 	VUNPCKHPS Z10, Z9, Z10
 	VUNPCKLPS Z12, Z11, Z7
@@ -7828,7 +7891,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -7838,8 +7901,11 @@ store:
 // func NormScoresPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormScoresPeakAVX512(SB), NOSPLIT, $0-16
-	// NormScoresPeakAVX512 runs n rounds of the operations that 12 terms of the NormScores kernel take for
-	// 16 columns each, on registers alone that begin as x[0..63]; the values matter as in DotPeak. Requires n > 0.
+	// NormScoresPeakAVX512 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each
+	// for 16 columns. It works on registers alone, which begin as x[0..63]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -7958,8 +8024,11 @@ round:
 // func NormGradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·NormGradientPeakAVX512(SB), NOSPLIT, $0-16
-	// NormGradientPeakAVX512 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
-	// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+	// NormGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel,
+	// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+	// in DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -8024,24 +8093,25 @@ round:
 	VZEROUPPER
 	RET
 
-// func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
-	// NormScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
+	// NormScores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 8:
 	//
 	// 	c[i*cStride+j] = Σ_t −√((q − e)² + (q' − e')²),  i < 6·strips, j < 8, t < k
 	//
-	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1; the root is t·p of
-	// kernel's inverseRoot, fused with the sum; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1; the root
+	// is t·p of linalg's inverseRoot, fused with the sum. If add is not 0, the sum is added to the
+	// entry of c. q and e are the terms of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][8]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0 and even, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -8050,10 +8120,10 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y0–Y5      sums of the microtile of c
 	//   Y6–Y7      b[t][j]
 	//   Y8–Y9      a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -8063,7 +8133,7 @@ TEXT ·NormScores6x8AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −√((q − e)² + (q' − e')²)
 strip:
@@ -8080,7 +8150,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -8670,19 +8741,23 @@ store:
 // func NormGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
-	// NormGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	// NormGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel of
+	// 16:
 	//
 	// 	c[i*cStride+u] = Σ_t (g·ρ)·(y − x),  i < 6·strips, u < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
-	// after it. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
+	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -8706,7 +8781,7 @@ strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 2 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -8740,7 +8815,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ (g·ρ)·(y − x), t ascending
+	// Σ (g·ρ)·(y − x) with t ascending
 term:
 	VMOVUPS      (R8), Y8
 	VMOVUPS      32(R8), Y9
@@ -8789,7 +8864,7 @@ term:
 	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// Pairs of coordinates side by side again
+	// Interleave the even and the odd coordinates again
 	VUNPCKLPS Y3, Y0, Y1
 	VUNPCKHPS Y3, Y0, Y3
 	VUNPCKLPS Y7, Y4, Y0
@@ -8816,7 +8891,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -8826,8 +8901,11 @@ store:
 // func NormScoresPeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormScoresPeakAVX2(SB), NOSPLIT, $0-16
-	// NormScoresPeakAVX2 runs n rounds of the operations that 12 terms of the NormScores kernel take for
-	// 8 columns each, on registers alone that begin as x[0..31]; the values matter as in DotPeak. Requires n > 0.
+	// NormScoresPeakAVX2 runs n rounds of the arithmetic of 12 terms of the NormScores kernel, each for
+	// 8 columns. It works on registers alone, which begin as x[0..31]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -8946,8 +9024,11 @@ round:
 // func NormGradientPeakAVX2(n int, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormGradientPeakAVX2(SB), NOSPLIT, $0-16
-	// NormGradientPeakAVX2 runs n rounds of the operations that 4 terms of the NormGradient kernel take for
-	// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+	// NormGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the NormGradient kernel, each
+	// for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as in
+	// DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -9008,24 +9089,25 @@ round:
 	VZEROUPPER
 	RET
 
-// func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func PhaseScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
-	// PhaseScores8x16AVX512 adds up distances of strips of 8 queries and 16 features of a panel of 32:
+	// PhaseScores8x16AVX512 scores strips of 8 queries against 16 features of a panel of 32:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 16, t < k
 	//
-	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
-	// product fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
+	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+	// of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][32]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0 and even, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -9034,10 +9116,10 @@ TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z1–Z8      sums of c[i][j] of the tile
+	//   Z1–Z8      sums of the microtile of c
 	//   Z9–Z10     b[t][j]
 	//   Z11–Z12    a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -9047,7 +9129,7 @@ TEXT ·PhaseScores8x16AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
 	VMOVUPS constant7fffffff<>+0(SB), Z0
@@ -9068,7 +9150,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -9393,24 +9476,25 @@ store:
 	VZEROUPPER
 	RET
 
-// func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
-	// PhaseScores8x32AVX512 adds up distances of strips of 8 queries and 32 features of a panel of 32:
+	// PhaseScores8x32AVX512 scores strips of 8 queries against 32 features of a panel of 32:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 8·strips, j < 32, t < k
 	//
-	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
-	// product fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
+	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+	// of query i and feature j:
 	//
 	// 	q = a[i/8][t][i mod 8] of a [strips][k][8]
 	// 	e = b[t][j] of b [k][32]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0 and even, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -9419,10 +9503,10 @@ TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z1–Z16     sums of c[i][j] of the tile
+	//   Z1–Z16     sums of the microtile of c
 	//   Z17–Z20    b[t][j]
 	//   Z21–Z22    a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -9432,7 +9516,7 @@ TEXT ·PhaseScores8x32AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
 	VMOVUPS constant7fffffff<>+0(SB), Z0
@@ -9461,7 +9545,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -9976,19 +10061,23 @@ store:
 // func PhaseGradient8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
-	// PhaseGradient8x32AVX512 adds up gradients of strips of 8 vectors x, by 32 coordinates in a panel of 32:
+	// PhaseGradient8x32AVX512 adds up gradients for strips of 8 vectors x and 32 coordinates of a panel
+	// of 32:
 	//
 	// 	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 8·strips, u < 32, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients of scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-	// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 32, atStride ≥ 32; c overlaps nothing else.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 32 and atStride ≥ 32. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -10013,7 +10102,7 @@ strip:
 	MOVQ $0x00000002, SI
 
 part:
-	// 4 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 4 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x04, DI, R8
@@ -10077,7 +10166,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ −(g·sign(x·y + x'·y'))·y, t ascending
+	// Σ −(g·sign(x·y + x'·y'))·y with t ascending
 term:
 	VMOVUPS      (R8), Z1
 	VMOVUPS      64(R8), Z18
@@ -10116,7 +10205,7 @@ term:
 	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// Pairs of coordinates side by side again
+	// Interleave the even and the odd coordinates again
 	VUNPCKLPS Z5, Z4, Z1
 	VUNPCKHPS Z5, Z4, Z5
 	VUNPCKLPS Z7, Z6, Z2
@@ -10159,7 +10248,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10169,8 +10258,11 @@ store:
 // func PhaseGradientPeakAVX512(n int, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·PhaseGradientPeakAVX512(SB), NOSPLIT, $0-16
-	// PhaseGradientPeakAVX512 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
-	// 16 columns each, on registers alone that begin as x[0..79]; the values matter as in DotPeak. Requires n > 0.
+	// PhaseGradientPeakAVX512 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+	// each for 16 columns. It works on registers alone, which begin as x[0..79]; their values matter as
+	// in DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -10208,24 +10300,25 @@ round:
 	VZEROUPPER
 	RET
 
-// func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
-	// PhaseScores6x8AVX2 adds up distances of strips of 6 queries and 8 features of a panel of 8:
+	// PhaseScores6x8AVX2 scores strips of 6 queries against 8 features of a panel of 8:
 	//
 	// 	c[i*cStride+j] = Σ_t −|q·e + q'·e'|,  i < 6·strips, j < 8, t < k
 	//
-	// float32, one chain from 0 with ascending t = 0, 2, …, with q' and e' at t+1, the second
-	// product fused; if add is not 0, the sum is added to the entry of c that was
-	// there. q and e are the terms of query i and feature j:
+	// in float32. A sum is one chain from 0 over ascending t = 0, 2, …, with q' and e' at t+1 and the
+	// second product fused. If add is not 0, the sum is added to the entry of c. q and e are the terms
+	// of query i and feature j:
 	//
 	// 	q = a[i/6][t][i mod 6] of a [strips][k][6]
 	// 	e = b[t][j] of b [k][8]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0 and even, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	// Requires k > 0 and even, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -10234,10 +10327,10 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y0–Y5      sums of the microtile of c
 	//   Y6–Y7      b[t][j]
 	//   Y8–Y9      a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -10247,7 +10340,7 @@ TEXT ·PhaseScores6x8AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 	// Σ −|q·e + q'·e'|
 strip:
@@ -10264,7 +10357,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -10524,19 +10618,23 @@ store:
 // func PhaseGradient6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, at *float32, atStride int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
-	// PhaseGradient6x16AVX2 adds up gradients of strips of 6 vectors x, by 16 coordinates in a panel of 16:
+	// PhaseGradient6x16AVX2 adds up gradients for strips of 6 vectors x and 16 coordinates of a panel
+	// of 16:
 	//
 	// 	c[i*cStride+u] = Σ_t −(g·sign(x·y + x'·y'))·y,  i < 6·strips, u < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-	// entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients of scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-	// 2⌊u/2⌋ and the one after it, the second product fused. Requires k > 0, strips > 0, cStride ≥ 16, atStride ≥ 16; c overlaps nothing else.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
+	//
+	// Requires k > 0, strips > 0, cStride ≥ 16 and atStride ≥ 16. c must not overlap the other
+	// operands.
 	//
 	// Registers:
 	//   AX         a
@@ -10562,7 +10660,7 @@ strip:
 	MOVQ $0x00000003, SI
 
 part:
-	// 2 rows of x; the next ones, and the rows of c for the end, are fetched into L1.
+	// Load 2 rows of x. Prefetch the next ones, and the rows of c for the end, into L1.
 	MOVQ       atStride+56(FP), DI
 	SHLQ       $0x02, DI
 	IMUL3Q     $0x02, DI, R8
@@ -10596,7 +10694,7 @@ part:
 	MOVQ       k+16(FP), R10
 	MOVQ       AX, R9
 
-	// Σ −(g·sign(x·y + x'·y'))·y, t ascending
+	// Σ −(g·sign(x·y + x'·y'))·y with t ascending
 term:
 	VMOVUPS      (R8), Y10
 	VMOVUPS      32(R8), Y11
@@ -10627,7 +10725,7 @@ term:
 	SUBQ         $0x00000001, R10
 	JNE          term
 
-	// Pairs of coordinates side by side again
+	// Interleave the even and the odd coordinates again
 	VUNPCKLPS Y5, Y2, Y3
 	VUNPCKHPS Y5, Y2, Y5
 	VUNPCKLPS Y9, Y6, Y2
@@ -10654,7 +10752,7 @@ store:
 	DECQ    SI
 	JNE     part
 
-	// a has reached the next strip, at the rows of the last part.
+	// a is in the next strip, at the rows of the last part: go back to its first row.
 	LEAQ -16(R9), AX
 	DECQ CX
 	JNE  strip
@@ -10664,8 +10762,11 @@ store:
 // func PhaseGradientPeakAVX2(n int, x *float32)
 // Requires: AVX, FMA3
 TEXT ·PhaseGradientPeakAVX2(SB), NOSPLIT, $0-16
-	// PhaseGradientPeakAVX2 runs n rounds of the operations that 4 terms of the PhaseGradient kernel take for
-	// 8 columns each, on registers alone that begin as x[0..39]; the values matter as in DotPeak. Requires n > 0.
+	// PhaseGradientPeakAVX2 runs n rounds of the arithmetic of 4 terms of the PhaseGradient kernel,
+	// each for 8 columns. It works on registers alone, which begin as x[0..39]; their values matter as
+	// in DotPeak.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   AX         n
@@ -10713,7 +10814,9 @@ round:
 // func RootsAVX512(x *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·RootsAVX512(SB), NOSPLIT, $0-16
-	// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
+	// RootsAVX512 replaces x[i] by −√x[i], i < n, rounded once.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -10745,7 +10848,9 @@ GLOBL constant80000000<>(SB), RODATA|NOPTR, $64
 // func QuotientsAVX512(q *float32, x *float32, y *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·QuotientsAVX512(SB), NOSPLIT, $0-32
-	// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
+	// QuotientsAVX512 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         q
@@ -10775,7 +10880,9 @@ entries:
 // func RootsAVX2(x *float32, n int)
 // Requires: AVX
 TEXT ·RootsAVX2(SB), NOSPLIT, $0-16
-	// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.
+	// RootsAVX2 replaces x[i] by −√x[i], i < n, rounded once.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -10797,7 +10904,9 @@ entries:
 // func QuotientsAVX2(q *float32, x *float32, y *float32, n int)
 // Requires: AVX
 TEXT ·QuotientsAVX2(SB), NOSPLIT, $0-32
-	// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.
+	// QuotientsAVX2 sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         q

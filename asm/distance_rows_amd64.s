@@ -7,17 +7,18 @@
 // func L1RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L1RowScoresAVX512(SB), NOSPLIT, $0-64
-	// L1RowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
+	// L1RowScoresAVX512 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p −|q − e|,  i < count
 	//
-	// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L1Scores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L1Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
-	// Requires n > 0, count > 0.
+	// Requires n > 0, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -121,16 +122,20 @@ GLOBL constant7fffffff<>(SB), RODATA|NOPTR, $64
 // func L1RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L1RowGradientAVX512(SB), NOSPLIT, $0-72
-	// L1RowGradientAVX512 adds the gradients of one row's distances from listed rows of a table to dx:
+	// L1RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
-	// Requires n > 0, count > 0; dx overlaps nothing else.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+	//
+	// Requires n > 0, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -290,17 +295,18 @@ GLOBL constanta933a822<>(SB), RODATA|NOPTR, $64
 // func L1RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX
 TEXT ·L1RowScoresAVX2(SB), NOSPLIT, $0-64
-	// L1RowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
+	// L1RowScoresAVX2 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p −|q − e|,  i < count
 	//
-	// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L1Scores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L1Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
-	// Requires n > 0, count > 0.
+	// Requires n > 0, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -419,16 +425,20 @@ done:
 // func L1RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L1RowGradientAVX2(SB), NOSPLIT, $0-72
-	// L1RowGradientAVX2 adds the gradients of one row's distances from listed rows of a table to dx:
+	// L1RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·sign(y − x),  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite.
 	//
-	// Requires n > 0, count > 0; dx overlaps nothing else.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
+	//
+	// Requires n > 0, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -621,17 +631,18 @@ GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
 // func L2RowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L2RowScoresAVX512(SB), NOSPLIT, $0-64
-	// L2RowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
+	// L2RowScoresAVX512 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p (q − e)²,  i < count
 	//
-	// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L2Scores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L2Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
-	// Requires n > 0, count > 0.
+	// Requires n > 0, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -720,16 +731,18 @@ done:
 // func L2RowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·L2RowGradientAVX512(SB), NOSPLIT, $0-72
-	// L2RowGradientAVX512 adds the gradients of one row's distances from listed rows of a table to dx:
+	// L2RowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
-	// Requires n > 0, count > 0; dx overlaps nothing else.
+	// Requires n > 0, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -870,17 +883,18 @@ done:
 // func L2RowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L2RowScoresAVX2(SB), NOSPLIT, $0-64
-	// L2RowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
+	// L2RowScoresAVX2 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p (q − e)²,  i < count
 	//
-	// float32. A row is n numbers, units of 1; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of L2Scores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 1. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of L2Scores. The kernel adds lanes l and l + 16, then
+	// l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
-	// Requires n > 0, count > 0.
+	// Requires n > 0, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -991,16 +1005,18 @@ done:
 // func L2RowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·L2RowGradientAVX2(SB), NOSPLIT, $0-72
-	// L2RowGradientAVX2 adds the gradients of one row's distances from listed rows of a table to dx:
+	// L2RowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i g·(x − y),  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
 	//
-	// Requires n > 0, count > 0; dx overlaps nothing else.
+	// Requires n > 0, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -1149,17 +1165,18 @@ done:
 // func NormRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·NormRowScoresAVX512(SB), NOSPLIT, $0-64
-	// NormRowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
+	// NormRowScoresAVX512 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 	//
-	// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of NormScores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of NormScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
-	// Requires n > 0 and even, count > 0.
+	// Requires n > 0 and even, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -1380,17 +1397,21 @@ GLOBL constant5f3759df<>(SB), RODATA|NOPTR, $64
 // func NormRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·NormRowGradientAVX512(SB), NOSPLIT, $0-72
-	// NormRowGradientAVX512 adds the gradients of one row's distances from listed rows of a table to dx:
+	// NormRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
-	// after it. The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
+	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
-	// Requires n > 0 and even, count > 0; dx overlaps nothing else.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+	//
+	// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -1613,17 +1634,18 @@ done:
 // func NormRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormRowScoresAVX2(SB), NOSPLIT, $0-64
-	// NormRowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
+	// NormRowScoresAVX2 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p −√((q − e)² + (q' − e')²),  i < count
 	//
-	// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of NormScores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of NormScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
-	// Requires n > 0 and even, count > 0.
+	// Requires n > 0 and even, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -1894,17 +1916,21 @@ done:
 // func NormRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·NormRowGradientAVX2(SB), NOSPLIT, $0-72
-	// NormRowGradientAVX2 adds the gradients of one row's distances from listed rows of a table to dx:
+	// NormRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i (g·ρ)·(y − x),  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one
-	// after it. The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// ρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns
+	// 2⌊u/2⌋ and 2⌊u/2⌋ + 1.
 	//
-	// Requires n > 0 and even, count > 0; dx overlaps nothing else.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
+	//
+	// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -2133,17 +2159,18 @@ done:
 // func PhaseRowScoresAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PhaseRowScoresAVX512(SB), NOSPLIT, $0-64
-	// PhaseRowScoresAVX512 adds up a distance of one row and each of some listed rows of a table:
+	// PhaseRowScoresAVX512 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 	//
-	// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of PhaseScores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of PhaseScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
-	// Requires n > 0 and even, count > 0.
+	// Requires n > 0 and even, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -2269,17 +2296,21 @@ done:
 // func PhaseRowGradientAVX512(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PhaseRowGradientAVX512(SB), NOSPLIT, $0-72
-	// PhaseRowGradientAVX512 adds the gradients of one row's distances from listed rows of a table to dx:
+	// PhaseRowGradientAVX512 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-	// 2⌊u/2⌋ and the one after it, the second product fused. The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 	//
-	// Requires n > 0 and even, count > 0; dx overlaps nothing else.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
+	//
+	// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx
@@ -2453,17 +2484,18 @@ done:
 // func PhaseRowScoresAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·PhaseRowScoresAVX2(SB), NOSPLIT, $0-64
-	// PhaseRowScoresAVX2 adds up a distance of one row and each of some listed rows of a table:
+	// PhaseRowScoresAVX2 scores one row against listed rows of a table:
 	//
 	// 	out[i] = Σ_p −|q·e + q'·e'|,  i < count
 	//
-	// float32. A row is n numbers, units of 2; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-	// Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of PhaseScores. Lanes l and l + 16
-	// are added, then l and l + 8, l + 4, l + 2, and the last two.
+	// in float32. A row has n values in groups of 2. q (and q') is group p of x, and e (and e') is
+	// group p of the row at table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain
+	// from 0 with p ascending and the operations of PhaseScores. The kernel adds lanes l and l + 16,
+	// then l and l + 8, l + 4, l + 2, and the last two.
 	//
-	// The first n mod 64 words of masks are ones, the others up to 64 zeros.
+	// The first n mod 64 words of masks are −1; the others, up to 64, are 0.
 	//
-	// Requires n > 0 and even, count > 0.
+	// Requires n > 0 and even, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -2646,17 +2678,21 @@ done:
 // func PhaseRowGradientAVX2(dx *float32, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
 // Requires: AVX, FMA3
 TEXT ·PhaseRowGradientAVX2(SB), NOSPLIT, $0-72
-	// PhaseRowGradientAVX2 adds the gradients of one row's distances from listed rows of a table to dx:
+	// PhaseRowGradientAVX2 adds to dx the gradient by one row of its scores against listed rows of a
+	// table:
 	//
 	// 	dx[u] += Σ_i −(g·sign(x·y + x'·y'))·y,  u < n, i < count
 	//
-	// float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-	// multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+	// in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The
+	// sum is one chain of fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and
+	// is then added to dx[u].
 	//
-	// sign is −1, 0 or 1, and NaN for what is not finite. x·y + x'·y' is of columns
-	// 2⌊u/2⌋ and the one after it, the second product fused. The first n mod 32 words of masks are ones, the others up to 32 zeros.
+	// sign is −1, 0 or 1, and NaN if its argument is not finite. In x·y + x'·y', x, y and x', y' are
+	// the columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.
 	//
-	// Requires n > 0 and even, count > 0; dx overlaps nothing else.
+	// The first n mod 32 words of masks are −1; the others, up to 32, are 0.
+	//
+	// Requires n > 0 and even, and count > 0. dx must not overlap the other operands.
 	//
 	// Registers:
 	//   AX         dx

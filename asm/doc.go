@@ -1,14 +1,19 @@
-// Package asm is machine code and nothing else: generated assembly and its Go stubs.
+// Package asm holds machine code and nothing else: generated assembly and its Go stubs.
 //
-// There are no checks, no allocation and no policy here: a caller passes pointers that stay
-// valid, sizes that fit and only calls what cpuid allows (AVX2 kernels need AVX2 and FMA,
-// AVX512 kernels F, BW, DQ and VL, AVX512VNNI kernels also VNNI, AMX kernels also tiles of bytes and AMXBF16
-// kernels those of bfloat16, which the system must have granted). Names and signatures may change at
-// any time. Use packages kernel and kernel/linalg, which have checks, dispatch and portable twins (of AMXBF16 in tests).
+// It has no checks, no allocation and no policy. The caller passes valid pointers and correct
+// sizes, and calls only the kernels whose instruction set the processor has. The end of a kernel's
+// name says what it needs: AVX2 kernels need AVX2 and FMA, AVX512 kernels AVX-512 F, BW, DQ and VL,
+// AVX512VNNI kernels also VNNI, AMX kernels AVX-512 and AMX with TILE and INT8, and AMXBF16 kernels
+// AMX with TILE and BF16. The operating system must have granted the use of AMX.
 //
-// A call is bounded in time, since the Go scheduler cannot interrupt it: a block of queries over
-// one panel and a chunk of terms (Int16: all terms), one strip of eight rows, one pass over a small matrix, or a list of
-// rows that the caller keeps short.
+// Names and signatures may change at any time. Use packages kernel, kernel/linalg and
+// kernel/ceiling instead, which check arguments, choose kernels and have portable twins.
+// docs/kernels.md describes the contract of the kernels.
+//
+// A call takes a bounded time, because the Go scheduler cannot interrupt it. It does one of these:
+// it scores one block of queries against one chunk of a panel (Int16 panels: against a whole
+// panel), computes one item of a matrix product or eight rows of a small one, or passes once over a
+// row, a small matrix or a short list of rows.
 package asm
 
 //go:generate go run -C gen . ..

@@ -6,18 +6,22 @@ package asm
 
 // FrobeniusColumnsAVX512 sums squares down the columns of (P − Q) + X in float64:
 //
-//	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+//	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·eights
 //
-// one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.
+// A sum is one chain from 0 with i ascending. Every operation is rounded.
+//
+// Requires rows > 0, eights > 0, 8·eights ≤ ld.
 //
 //go:noescape
-func FrobeniusColumnsAVX512(p *float64, q *float64, x *float64, out *float64, rows int, ld int, groups int)
+func FrobeniusColumnsAVX512(p *float64, q *float64, x *float64, out *float64, rows int, ld int, eights int)
 
 // FrobeniusColumnsAVX2 sums squares down the columns of (P − Q) + X in float64:
 //
-//	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+//	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·eights
 //
-// one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.
+// A sum is one chain from 0 with i ascending. Every operation is rounded.
+//
+// Requires rows > 0, eights > 0, 8·eights ≤ ld.
 //
 //go:noescape
-func FrobeniusColumnsAVX2(p *float64, q *float64, x *float64, out *float64, rows int, ld int, groups int)
+func FrobeniusColumnsAVX2(p *float64, q *float64, x *float64, out *float64, rows int, ld int, eights int)

@@ -4,14 +4,16 @@
 
 #include "textflag.h"
 
-// func FrobeniusColumnsAVX512(p *float64, q *float64, x *float64, out *float64, rows int, ld int, groups int)
+// func FrobeniusColumnsAVX512(p *float64, q *float64, x *float64, out *float64, rows int, ld int, eights int)
 // Requires: AVX, AVX512F
 TEXT ·FrobeniusColumnsAVX512(SB), NOSPLIT, $0-56
 	// FrobeniusColumnsAVX512 sums squares down the columns of (P − Q) + X in float64:
 	//
-	// 	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+	// 	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·eights
 	//
-	// one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.
+	// A sum is one chain from 0 with i ascending. Every operation is rounded.
+	//
+	// Requires rows > 0, eights > 0, 8·eights ≤ ld.
 	//
 	// Registers:
 	//   AX         p
@@ -20,19 +22,19 @@ TEXT ·FrobeniusColumnsAVX512(SB), NOSPLIT, $0-56
 	//   BX         out
 	//   SI         rows
 	//   DI         ld
-	//   R8         groups
+	//   R8         eights
 	//   Z0         sums of eight columns
-	//   R9–R10     rows left, and offset of the row in bytes
+	//   R9–R10     rows left, and the offset of the row in bytes
 	MOVQ p+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ out+24(FP), BX
 	MOVQ rows+32(FP), SI
 	MOVQ ld+40(FP), DI
-	MOVQ groups+48(FP), R8
+	MOVQ eights+48(FP), R8
 	SHLQ $0x03, DI
 
-group:
+eight:
 	VXORPD X0, X0, X0
 	MOVQ   SI, R9
 	XORQ   R10, R10
@@ -53,18 +55,20 @@ row:
 	ADDQ    $0x40, DX
 	ADDQ    $0x40, BX
 	DECQ    R8
-	JNE     group
+	JNE     eight
 	VZEROUPPER
 	RET
 
-// func FrobeniusColumnsAVX2(p *float64, q *float64, x *float64, out *float64, rows int, ld int, groups int)
+// func FrobeniusColumnsAVX2(p *float64, q *float64, x *float64, out *float64, rows int, ld int, eights int)
 // Requires: AVX
 TEXT ·FrobeniusColumnsAVX2(SB), NOSPLIT, $0-56
 	// FrobeniusColumnsAVX2 sums squares down the columns of (P − Q) + X in float64:
 	//
-	// 	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+	// 	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·eights
 	//
-	// one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.
+	// A sum is one chain from 0 with i ascending. Every operation is rounded.
+	//
+	// Requires rows > 0, eights > 0, 8·eights ≤ ld.
 	//
 	// Registers:
 	//   AX         p
@@ -73,19 +77,19 @@ TEXT ·FrobeniusColumnsAVX2(SB), NOSPLIT, $0-56
 	//   BX         out
 	//   SI         rows
 	//   DI         ld
-	//   R8         groups
+	//   R8         eights
 	//   Y0–Y1      sums of eight columns
-	//   R9–R10     rows left, and offset of the row in bytes
+	//   R9–R10     rows left, and the offset of the row in bytes
 	MOVQ p+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ x+16(FP), DX
 	MOVQ out+24(FP), BX
 	MOVQ rows+32(FP), SI
 	MOVQ ld+40(FP), DI
-	MOVQ groups+48(FP), R8
+	MOVQ eights+48(FP), R8
 	SHLQ $0x03, DI
 
-group:
+eight:
 	VXORPD X0, X0, X0
 	VXORPD X1, X1, X1
 	MOVQ   SI, R9
@@ -113,6 +117,6 @@ row:
 	ADDQ    $0x40, DX
 	ADDQ    $0x40, BX
 	DECQ    R8
-	JNE     group
+	JNE     eight
 	VZEROUPPER
 	RET

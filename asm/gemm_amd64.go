@@ -8,98 +8,104 @@ package asm
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-// added to the entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][8]
 //	b  [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // Gemm8x32AVX512 multiplies strips of 8 rows by 32 columns of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 32, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-// added to the entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][8]
 //	b  [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 //
 //go:noescape
-func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // Gemm8x48AVX512 multiplies strips of 8 rows by 48 columns of a panel of 48:
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 48, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-// added to the entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][8]
 //	b  [k][48]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 //
 //go:noescape
-func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // Gemm6x8AVX2 multiplies strips of 6 rows by 8 columns of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 8, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-// added to the entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][6]
 //	b  [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 //
 //go:noescape
-func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // Gemm6x16AVX2 multiplies strips of 6 rows by 16 columns of a panel of 16:
 //
 //	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 16, t < k
 //
-// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-// added to the entry of c that was there.
+// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+// the sum is added to the entry of c.
 //
 //	a  [strips][k][6]
 //	b  [k][16]
 //
-//	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-//	             into L2, and the address goes up by step bytes
+//	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+//	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+//	                    be valid.
 //
-// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 //
 //go:noescape
-func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
 // Transpose6AVX2 transposes 6 rows:
 //
 //	dst[t*dstStride+i] = src[i*stride+t],  i < 6, t < k
 //
-// Entries of dst between these, but for those after the last, may change if dstStride > 6 is less than 8.
-// Requires k > 0; dst and src do not overlap.
+// If 6 < dstStride < 8, the entries of dst between these may change, but none after the last.
+//
+// Requires k > 0. dst and src must not overlap.
 //
 //go:noescape
 func Transpose6AVX2(dst *float32, src *float32, dstStride int, stride int, k int)
@@ -108,33 +114,44 @@ func Transpose6AVX2(dst *float32, src *float32, dstStride int, stride int, k int
 //
 //	dst[t*dstStride+i] = src[i*stride+t],  i < 8, t < k
 //
-// Entries of dst between these, but for those after the last, may change if dstStride > 8 is less than 8.
-// Requires k > 0; dst and src do not overlap.
+// If 8 < dstStride < 8, the entries of dst between these may change, but none after the last.
+//
+// Requires k > 0. dst and src must not overlap.
 //
 //go:noescape
 func Transpose8AVX2(dst *float32, src *float32, dstStride int, stride int, k int)
 
-// CopyColumns6AVX2 copies 6 columns: dst[t*6+i] = src[t*stride+i], i < 6, t < k. Requires k > 0.
+// CopyColumns6AVX2 copies 6 columns: dst[t*6+i] = src[t*stride+i], i < 6, t < k.
+//
+// Requires k > 0.
 //
 //go:noescape
 func CopyColumns6AVX2(dst *float32, src *float32, stride int, k int)
 
-// CopyColumns8AVX2 copies 8 columns: dst[t*8+i] = src[t*stride+i], i < 8, t < k. Requires k > 0.
+// CopyColumns8AVX2 copies 8 columns: dst[t*8+i] = src[t*stride+i], i < 8, t < k.
+//
+// Requires k > 0.
 //
 //go:noescape
 func CopyColumns8AVX2(dst *float32, src *float32, stride int, k int)
 
-// CopyColumns16AVX2 copies 16 columns: dst[t*16+i] = src[t*stride+i], i < 16, t < k. Requires k > 0.
+// CopyColumns16AVX2 copies 16 columns: dst[t*16+i] = src[t*stride+i], i < 16, t < k.
+//
+// Requires k > 0.
 //
 //go:noescape
 func CopyColumns16AVX2(dst *float32, src *float32, stride int, k int)
 
-// CopyColumns32AVX2 copies 32 columns: dst[t*32+i] = src[t*stride+i], i < 32, t < k. Requires k > 0.
+// CopyColumns32AVX2 copies 32 columns: dst[t*32+i] = src[t*stride+i], i < 32, t < k.
+//
+// Requires k > 0.
 //
 //go:noescape
 func CopyColumns32AVX2(dst *float32, src *float32, stride int, k int)
 
-// CopyColumns48AVX2 copies 48 columns: dst[t*48+i] = src[t*stride+i], i < 48, t < k. Requires k > 0.
+// CopyColumns48AVX2 copies 48 columns: dst[t*48+i] = src[t*stride+i], i < 48, t < k.
+//
+// Requires k > 0.
 //
 //go:noescape
 func CopyColumns48AVX2(dst *float32, src *float32, stride int, k int)

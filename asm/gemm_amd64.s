@@ -4,23 +4,24 @@
 
 #include "textflag.h"
 
-// func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func Gemm8x16AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·Gemm8x16AVX512(SB), NOSPLIT, $0-72
 	// Gemm8x16AVX512 multiplies strips of 8 rows by 16 columns of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-	// added to the entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -29,10 +30,10 @@ TEXT ·Gemm8x16AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z0–Z7      sums of c[i][j] of the tile
+	//   Z0–Z7      sums of the microtile of c
 	//   Z8         b[t][j]
 	//   Z9         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -42,7 +43,7 @@ TEXT ·Gemm8x16AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 strip:
 	MOVQ   DX, R9
@@ -60,7 +61,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -288,23 +290,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func Gemm8x32AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·Gemm8x32AVX512(SB), NOSPLIT, $0-72
 	// Gemm8x32AVX512 multiplies strips of 8 rows by 32 columns of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 32, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-	// added to the entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -313,10 +316,10 @@ TEXT ·Gemm8x32AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z0–Z15     sums of c[i][j] of the tile
+	//   Z0–Z15     sums of the microtile of c
 	//   Z16–Z17    b[t][j]
 	//   Z18        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -326,7 +329,7 @@ TEXT ·Gemm8x32AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 strip:
 	MOVQ   DX, R9
@@ -352,7 +355,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -678,23 +682,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func Gemm8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·Gemm8x48AVX512(SB), NOSPLIT, $0-72
 	// Gemm8x48AVX512 multiplies strips of 8 rows by 48 columns of a panel of 48:
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 8]·b[t][j],  s = i/8, i < 8·strips, j < 48, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-	// added to the entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][8]
 	// 	b  [k][48]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 48; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 48. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -703,10 +708,10 @@ TEXT ·Gemm8x48AVX512(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Z0–Z23     sums of c[i][j] of the tile
+	//   Z0–Z23     sums of the microtile of c
 	//   Z24–Z26    b[t][j]
 	//   Z27        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -716,7 +721,7 @@ TEXT ·Gemm8x48AVX512(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 strip:
 	MOVQ   DX, R9
@@ -750,7 +755,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   64(R9)
@@ -1174,23 +1180,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func Gemm6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·Gemm6x8AVX2(SB), NOSPLIT, $0-72
 	// Gemm6x8AVX2 multiplies strips of 6 rows by 8 columns of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 8, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-	// added to the entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][6]
 	// 	b  [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 8; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 8. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -1199,10 +1206,10 @@ TEXT ·Gemm6x8AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y5      sums of c[i][j] of the tile
+	//   Y0–Y5      sums of the microtile of c
 	//   Y6         b[t][j]
 	//   Y7         a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -1212,7 +1219,7 @@ TEXT ·Gemm6x8AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 strip:
 	MOVQ   DX, R9
@@ -1228,7 +1235,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   28(R9)
@@ -1412,23 +1420,24 @@ store:
 	VZEROUPPER
 	RET
 
-// func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func Gemm6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·Gemm6x16AVX2(SB), NOSPLIT, $0-72
 	// Gemm6x16AVX2 multiplies strips of 6 rows by 16 columns of a panel of 16:
 	//
 	// 	c[i*cStride+j] = Σ_t a[s][t][i mod 6]·b[t][j],  s = i/6, i < 6·strips, j < 16, t < k
 	//
-	// float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-	// added to the entry of c that was there.
+	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
+	// the sum is added to the entry of c.
 	//
 	// 	a  [strips][k][6]
 	// 	b  [k][16]
 	//
-	// 	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	// 	             into L2, and the address goes up by step bytes
+	// 	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	// 	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	// 	                    be valid.
 	//
-	// Requires k > 0, strips > 0, cStride ≥ 16; c overlaps neither a nor b.
+	// Requires k > 0, strips > 0 and cStride ≥ 16. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         a
@@ -1437,10 +1446,10 @@ TEXT ·Gemm6x16AVX2(SB), NOSPLIT, $0-72
 	//   BX         cStride, in bytes
 	//   SI         add
 	//   DI         ahead
-	//   R8         step
+	//   R8         aheadStride
 	//   R11        b
 	//   R12        k
-	//   Y0–Y11     sums of c[i][j] of the tile
+	//   Y0–Y11     sums of the microtile of c
 	//   Y12–Y13    b[t][j]
 	//   Y14        a[i][t] in all lanes
 	MOVQ a+0(FP), AX
@@ -1450,7 +1459,7 @@ TEXT ·Gemm6x16AVX2(SB), NOSPLIT, $0-72
 	SHLQ $0x02, BX
 	MOVQ add+48(FP), SI
 	MOVQ ahead+56(FP), DI
-	MOVQ step+64(FP), R8
+	MOVQ aheadStride+64(FP), R8
 
 strip:
 	MOVQ   DX, R9
@@ -1472,7 +1481,8 @@ strip:
 	SUBQ   $0x04, R12
 	JLT    rest
 
-	// A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.
+	// Prefetch one row of c per round, for the end of the strip. A burst would occupy the line
+	// buffers that b needs.
 fetching:
 	PREFETCHT0   (R9)
 	PREFETCHT0   60(R9)
@@ -1738,8 +1748,9 @@ TEXT ·Transpose6AVX2(SB), NOSPLIT, $0-40
 	//
 	// 	dst[t*dstStride+i] = src[i*stride+t],  i < 6, t < k
 	//
-	// Entries of dst between these, but for those after the last, may change if dstStride > 6 is less than 8.
-	// Requires k > 0; dst and src do not overlap.
+	// If 6 < dstStride < 8, the entries of dst between these may change, but none after the last.
+	//
+	// Requires k > 0. dst and src must not overlap.
 	//
 	// Registers:
 	//   AX         dst
@@ -1806,7 +1817,7 @@ columns:
 	ADDQ       CX, AX
 	VPERM2F128 $0x31, Y0, Y1, Y0
 
-	// no more than the last entries
+	// The last column: store no more than its entries
 	VMOVUPS      X0, (AX)
 	VEXTRACTF128 $0x01, Y0, X0
 	VMOVLPS      X0, 16(AX)
@@ -1850,8 +1861,9 @@ TEXT ·Transpose8AVX2(SB), NOSPLIT, $0-40
 	//
 	// 	dst[t*dstStride+i] = src[i*stride+t],  i < 8, t < k
 	//
-	// Entries of dst between these, but for those after the last, may change if dstStride > 8 is less than 8.
-	// Requires k > 0; dst and src do not overlap.
+	// If 8 < dstStride < 8, the entries of dst between these may change, but none after the last.
+	//
+	// Requires k > 0. dst and src must not overlap.
 	//
 	// Registers:
 	//   AX         dst
@@ -1960,7 +1972,9 @@ done:
 // func CopyColumns6AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns6AVX2(SB), NOSPLIT, $0-32
-	// CopyColumns6AVX2 copies 6 columns: dst[t*6+i] = src[t*stride+i], i < 6, t < k. Requires k > 0.
+	// CopyColumns6AVX2 copies 6 columns: dst[t*6+i] = src[t*stride+i], i < 6, t < k.
+	//
+	// Requires k > 0.
 	//
 	// Registers:
 	//   AX         dst
@@ -1988,7 +2002,9 @@ row:
 // func CopyColumns8AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns8AVX2(SB), NOSPLIT, $0-32
-	// CopyColumns8AVX2 copies 8 columns: dst[t*8+i] = src[t*stride+i], i < 8, t < k. Requires k > 0.
+	// CopyColumns8AVX2 copies 8 columns: dst[t*8+i] = src[t*stride+i], i < 8, t < k.
+	//
+	// Requires k > 0.
 	//
 	// Registers:
 	//   AX         dst
@@ -2014,7 +2030,9 @@ row:
 // func CopyColumns16AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns16AVX2(SB), NOSPLIT, $0-32
-	// CopyColumns16AVX2 copies 16 columns: dst[t*16+i] = src[t*stride+i], i < 16, t < k. Requires k > 0.
+	// CopyColumns16AVX2 copies 16 columns: dst[t*16+i] = src[t*stride+i], i < 16, t < k.
+	//
+	// Requires k > 0.
 	//
 	// Registers:
 	//   AX         dst
@@ -2042,7 +2060,9 @@ row:
 // func CopyColumns32AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns32AVX2(SB), NOSPLIT, $0-32
-	// CopyColumns32AVX2 copies 32 columns: dst[t*32+i] = src[t*stride+i], i < 32, t < k. Requires k > 0.
+	// CopyColumns32AVX2 copies 32 columns: dst[t*32+i] = src[t*stride+i], i < 32, t < k.
+	//
+	// Requires k > 0.
 	//
 	// Registers:
 	//   AX         dst
@@ -2074,7 +2094,9 @@ row:
 // func CopyColumns48AVX2(dst *float32, src *float32, stride int, k int)
 // Requires: AVX
 TEXT ·CopyColumns48AVX2(SB), NOSPLIT, $0-32
-	// CopyColumns48AVX2 copies 48 columns: dst[t*48+i] = src[t*stride+i], i < 48, t < k. Requires k > 0.
+	// CopyColumns48AVX2 copies 48 columns: dst[t*48+i] = src[t*stride+i], i < 48, t < k.
+	//
+	// Requires k > 0.
 	//
 	// Registers:
 	//   AX         dst

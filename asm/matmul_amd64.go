@@ -6,40 +6,44 @@ package asm
 
 // MatMul8AVX512 computes 8 rows of a product of matrices in float64:
 //
-//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 //
-// Every entry is one chain from 0 with t ascending, product and sum rounded separately.
-// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+// Every entry is one chain from 0 with t ascending, with products and sums rounded separately.
+//
+// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 //
 //go:noescape
-func MatMul8AVX512(c *float64, a *float64, b *float64, k int, ld int, groups int)
+func MatMul8AVX512(c *float64, a *float64, b *float64, k int, ld int, eights int)
 
 // MatMul8AVX2 computes 8 rows of a product of matrices in float64:
 //
-//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 //
-// Every entry is one chain from 0 with t ascending, product and sum rounded separately.
-// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+// Every entry is one chain from 0 with t ascending, with products and sums rounded separately.
+//
+// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 //
 //go:noescape
-func MatMul8AVX2(c *float64, a *float64, b *float64, k int, ld int, groups int)
+func MatMul8AVX2(c *float64, a *float64, b *float64, k int, ld int, eights int)
 
 // MatMulFMA8AVX512 computes 8 rows of a product of matrices in float64:
 //
-//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 //
-// Every entry is one chain from 0 with t ascending, fused multiply-adds.
-// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+// Every entry is one chain from 0 with t ascending, with fused multiply-adds.
+//
+// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 //
 //go:noescape
-func MatMulFMA8AVX512(c *float64, a *float64, b *float64, k int, ld int, groups int)
+func MatMulFMA8AVX512(c *float64, a *float64, b *float64, k int, ld int, eights int)
 
 // MatMulFMA8AVX2 computes 8 rows of a product of matrices in float64:
 //
-//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+//	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 //
-// Every entry is one chain from 0 with t ascending, fused multiply-adds.
-// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+// Every entry is one chain from 0 with t ascending, with fused multiply-adds.
+//
+// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 //
 //go:noescape
-func MatMulFMA8AVX2(c *float64, a *float64, b *float64, k int, ld int, groups int)
+func MatMulFMA8AVX2(c *float64, a *float64, b *float64, k int, ld int, eights int)

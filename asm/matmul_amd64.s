@@ -4,15 +4,16 @@
 
 #include "textflag.h"
 
-// func MatMul8AVX512(c *float64, a *float64, b *float64, k int, ld int, groups int)
+// func MatMul8AVX512(c *float64, a *float64, b *float64, k int, ld int, eights int)
 // Requires: AVX, AVX512F
 TEXT ·MatMul8AVX512(SB), NOSPLIT, $0-48
 	// MatMul8AVX512 computes 8 rows of a product of matrices in float64:
 	//
-	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 	//
-	// Every entry is one chain from 0 with t ascending, product and sum rounded separately.
-	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	// Every entry is one chain from 0 with t ascending, with products and sums rounded separately.
+	//
+	// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         c
@@ -20,20 +21,20 @@ TEXT ·MatMul8AVX512(SB), NOSPLIT, $0-48
 	//   DX         b
 	//   BX         k
 	//   SI         ld
-	//   DI         groups
-	//   Z0–Z7      sums of c[i][0..7]
-	//   R9–R10, R12 a[i][t] of rows 0–3 and 4–7, b[t]
+	//   DI         eights
+	//   Z0–Z7      sums of c[i][0..7] of 8 rows
+	//   R9–R10, R12 addresses of a[i][t], every fourth row, and of b[t]
 	//   Z8         b[t][0..7]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ k+24(FP), BX
 	MOVQ ld+32(FP), SI
-	MOVQ groups+40(FP), DI
+	MOVQ eights+40(FP), DI
 	SHLQ $0x03, SI
 	LEAQ (SI)(SI*2), R8
 
-group:
+eight:
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
 	VPXORQ Z2, Z2, Z2
@@ -47,8 +48,8 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
-	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
-term:
+	// c[i] += a[i][t]·b[t], with a[i][t] in all lanes
+term0:
 	VMOVUPD     (R10), Z8
 	VMULPD.BCST (R9), Z8, Z9
 	VADDPD      Z9, Z0, Z0
@@ -70,7 +71,7 @@ term:
 	ADDQ        $0x08, R12
 	ADDQ        SI, R10
 	DECQ        R11
-	JNE         term
+	JNE         term0
 	LEAQ        (AX)(SI*4), R9
 	VMOVUPD     Z0, (AX)
 	VMOVUPD     Z1, (AX)(SI*1)
@@ -83,19 +84,20 @@ term:
 	ADDQ        $0x40, DX
 	ADDQ        $0x40, AX
 	DECQ        DI
-	JNE         group
+	JNE         eight
 	VZEROUPPER
 	RET
 
-// func MatMul8AVX2(c *float64, a *float64, b *float64, k int, ld int, groups int)
+// func MatMul8AVX2(c *float64, a *float64, b *float64, k int, ld int, eights int)
 // Requires: AVX
 TEXT ·MatMul8AVX2(SB), NOSPLIT, $0-48
 	// MatMul8AVX2 computes 8 rows of a product of matrices in float64:
 	//
-	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 	//
-	// Every entry is one chain from 0 with t ascending, product and sum rounded separately.
-	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	// Every entry is one chain from 0 with t ascending, with products and sums rounded separately.
+	//
+	// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         c
@@ -103,19 +105,20 @@ TEXT ·MatMul8AVX2(SB), NOSPLIT, $0-48
 	//   DX         b
 	//   BX         k
 	//   SI         ld
-	//   DI         groups
-	//   Y0–Y7      sums of c[i][0..7] of four rows
-	//   R9–R10     a[i][t] of four rows, b[t]
+	//   DI         eights
+	//   Y0–Y7      sums of c[i][0..7] of 4 rows
+	//   R9–R10     addresses of a[i][t], every fourth row, and of b[t]
+	//   Y8–Y9      b[t][0..7]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ k+24(FP), BX
 	MOVQ ld+32(FP), SI
-	MOVQ groups+40(FP), DI
+	MOVQ eights+40(FP), DI
 	SHLQ $0x03, SI
 	LEAQ (SI)(SI*2), R8
 
-group:
+eight:
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -128,7 +131,7 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
-	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
+	// c[i] += a[i][t]·b[t], with a[i][t] in all lanes
 term0:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
@@ -178,8 +181,8 @@ term0:
 	MOVQ         DX, R10
 	MOVQ         BX, R11
 
-	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
-term1:
+	// c[i] += a[i][t]·b[t], with a[i][t] in all lanes
+term4:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
 	VBROADCASTSD (R9), Y10
@@ -205,7 +208,7 @@ term1:
 	ADDQ         $0x08, R9
 	ADDQ         SI, R10
 	DECQ         R11
-	JNE          term1
+	JNE          term4
 	MOVQ         AX, R9
 	LEAQ         (AX)(SI*4), R9
 	VMOVUPD      Y0, (R9)
@@ -219,19 +222,20 @@ term1:
 	ADDQ         $0x40, DX
 	ADDQ         $0x40, AX
 	DECQ         DI
-	JNE          group
+	JNE          eight
 	VZEROUPPER
 	RET
 
-// func MatMulFMA8AVX512(c *float64, a *float64, b *float64, k int, ld int, groups int)
+// func MatMulFMA8AVX512(c *float64, a *float64, b *float64, k int, ld int, eights int)
 // Requires: AVX, AVX512F
 TEXT ·MatMulFMA8AVX512(SB), NOSPLIT, $0-48
 	// MatMulFMA8AVX512 computes 8 rows of a product of matrices in float64:
 	//
-	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 	//
-	// Every entry is one chain from 0 with t ascending, fused multiply-adds.
-	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	// Every entry is one chain from 0 with t ascending, with fused multiply-adds.
+	//
+	// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         c
@@ -239,20 +243,20 @@ TEXT ·MatMulFMA8AVX512(SB), NOSPLIT, $0-48
 	//   DX         b
 	//   BX         k
 	//   SI         ld
-	//   DI         groups
-	//   Z0–Z7      sums of c[i][0..7]
-	//   R9–R10, R12 a[i][t] of rows 0–3 and 4–7, b[t]
+	//   DI         eights
+	//   Z0–Z7      sums of c[i][0..7] of 8 rows
+	//   R9–R10, R12 addresses of a[i][t], every fourth row, and of b[t]
 	//   Z8         b[t][0..7]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ k+24(FP), BX
 	MOVQ ld+32(FP), SI
-	MOVQ groups+40(FP), DI
+	MOVQ eights+40(FP), DI
 	SHLQ $0x03, SI
 	LEAQ (SI)(SI*2), R8
 
-group:
+eight:
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
 	VPXORQ Z2, Z2, Z2
@@ -266,8 +270,8 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
-	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
-term:
+	// c[i] += a[i][t]·b[t], with a[i][t] in all lanes
+term0:
 	VMOVUPD          (R10), Z8
 	VFMADD231PD.BCST (R9), Z8, Z0
 	VFMADD231PD.BCST (R9)(SI*1), Z8, Z1
@@ -281,7 +285,7 @@ term:
 	ADDQ             $0x08, R12
 	ADDQ             SI, R10
 	DECQ             R11
-	JNE              term
+	JNE              term0
 	LEAQ             (AX)(SI*4), R9
 	VMOVUPD          Z0, (AX)
 	VMOVUPD          Z1, (AX)(SI*1)
@@ -294,19 +298,20 @@ term:
 	ADDQ             $0x40, DX
 	ADDQ             $0x40, AX
 	DECQ             DI
-	JNE              group
+	JNE              eight
 	VZEROUPPER
 	RET
 
-// func MatMulFMA8AVX2(c *float64, a *float64, b *float64, k int, ld int, groups int)
+// func MatMulFMA8AVX2(c *float64, a *float64, b *float64, k int, ld int, eights int)
 // Requires: AVX, FMA3
 TEXT ·MatMulFMA8AVX2(SB), NOSPLIT, $0-48
 	// MatMulFMA8AVX2 computes 8 rows of a product of matrices in float64:
 	//
-	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·groups, t < k
+	// 	c[i*ld+j] = Σ_t a[i*ld+t]·b[t*ld+j],   i < 8, j < 8·eights, t < k
 	//
-	// Every entry is one chain from 0 with t ascending, fused multiply-adds.
-	// Requires k > 0, groups > 0, 8·groups ≤ ld and k ≤ ld; c overlaps neither a nor b.
+	// Every entry is one chain from 0 with t ascending, with fused multiply-adds.
+	//
+	// Requires k > 0, eights > 0, 8·eights ≤ ld and k ≤ ld. c must not overlap a or b.
 	//
 	// Registers:
 	//   AX         c
@@ -314,19 +319,20 @@ TEXT ·MatMulFMA8AVX2(SB), NOSPLIT, $0-48
 	//   DX         b
 	//   BX         k
 	//   SI         ld
-	//   DI         groups
-	//   Y0–Y7      sums of c[i][0..7] of four rows
-	//   R9–R10     a[i][t] of four rows, b[t]
+	//   DI         eights
+	//   Y0–Y7      sums of c[i][0..7] of 4 rows
+	//   R9–R10     addresses of a[i][t], every fourth row, and of b[t]
+	//   Y8–Y9      b[t][0..7]
 	MOVQ c+0(FP), AX
 	MOVQ a+8(FP), CX
 	MOVQ b+16(FP), DX
 	MOVQ k+24(FP), BX
 	MOVQ ld+32(FP), SI
-	MOVQ groups+40(FP), DI
+	MOVQ eights+40(FP), DI
 	SHLQ $0x03, SI
 	LEAQ (SI)(SI*2), R8
 
-group:
+eight:
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -339,7 +345,7 @@ group:
 	MOVQ   DX, R10
 	MOVQ   BX, R11
 
-	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
+	// c[i] += a[i][t]·b[t], with a[i][t] in all lanes
 term0:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
@@ -381,8 +387,8 @@ term0:
 	MOVQ         DX, R10
 	MOVQ         BX, R11
 
-	// c[i] += a[i][t]·b[t], a[i][t] in all lanes
-term1:
+	// c[i] += a[i][t]·b[t], with a[i][t] in all lanes
+term4:
 	VMOVUPD      (R10), Y8
 	VMOVUPD      32(R10), Y9
 	VBROADCASTSD (R9), Y10
@@ -400,7 +406,7 @@ term1:
 	ADDQ         $0x08, R9
 	ADDQ         SI, R10
 	DECQ         R11
-	JNE          term1
+	JNE          term4
 	MOVQ         AX, R9
 	LEAQ         (AX)(SI*4), R9
 	VMOVUPD      Y0, (R9)
@@ -414,6 +420,6 @@ term1:
 	ADDQ         $0x40, DX
 	ADDQ         $0x40, AX
 	DECQ         DI
-	JNE          group
+	JNE          eight
 	VZEROUPPER
 	RET

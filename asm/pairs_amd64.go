@@ -9,9 +9,10 @@ package asm
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairDotAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -21,9 +22,10 @@ func PairDotAVX512(x *float32, n int, table *float32, stride int, ids *int32, co
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairDotAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -33,9 +35,10 @@ func PairDotAVX2(x *float32, n int, table *float32, stride int, ids *int32, coun
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f(x, y) = −|x − y|
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairL1AVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -45,9 +48,10 @@ func PairL1AVX512(x *float32, n int, table *float32, stride int, ids *int32, cou
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f(x, y) = −|x − y|
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -55,12 +59,13 @@ func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count
 // PairNormAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted
-//	by both terms: out is twice the sum over pairs
+//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
+//	pair contribute it, so that out is twice the sum over pairs.
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -68,25 +73,28 @@ func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, c
 // PairNormAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted
-//	by both terms: out is twice the sum over pairs
+//	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
+//	pair contribute it, so that out is twice the sum over pairs.
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairNormAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 
-// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32
+// entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is
-//	twice the sum over pairs
+//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
+//	it, so that out is twice the sum over pairs.
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
@@ -94,22 +102,25 @@ func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, 
 // PairPhaseAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-//	f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is
-//	twice the sum over pairs
+//	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
+//	it, so that out is twice the sum over pairs.
 //
-// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-// Requires n > 0 and a multiple of 32, count > 0.
+// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+//
+// Requires n > 0, a multiple of 32, and count > 0.
 //
 //go:noescape
 func PairPhaseAVX2(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 
-// PairInt8AVX512VNNI is the dot product of one row of signed bytes with listed rows of unsigned bytes:
+// PairInt8AVX512VNNI computes the dot products of one row of signed bytes with listed rows of
+// unsigned bytes:
 //
 //	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 //
-// exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
-// of 64, count > 0.
+// They are exact in int32. x, n, table and stride are in words of four bytes.
+//
+// Requires n > 0, a multiple of 64, and count > 0.
 //
 //go:noescape
 func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)

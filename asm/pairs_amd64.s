@@ -12,9 +12,10 @@ TEXT ·PairDotAVX512(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -26,7 +27,7 @@ TEXT ·PairDotAVX512(SB), NOSPLIT, $0-56
 	//   R8         out
 	//   R9–R10     address of the row, and term t
 	//   Z0–Z3      sums of the 32 lanes
-	//   Z4         x[t] in float64, then the summands
+	//   Z4         x[t] in float64, then its term
 	//   Z5         table[ids[i]*stride+t] in float64
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -49,7 +50,7 @@ row:
 	VXORPD  X3, X3, X3
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD   (AX)(R10*4), Z4
 	VCVTPS2PD   (R9)(R10*4), Z5
 	VFMADD231PD Z4, Z5, Z0
@@ -66,7 +67,7 @@ terms:
 	CMPQ        R10, CX
 	JLT         terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD        Z1, Z0, Z0
 	VADDPD        Z3, Z2, Z2
 	VADDPD        Z2, Z0, Z0
@@ -92,9 +93,10 @@ TEXT ·PairDotAVX2(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = x·y: products of float32 are exact in float64, so fused and separate rounding agree
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -106,7 +108,7 @@ TEXT ·PairDotAVX2(SB), NOSPLIT, $0-56
 	//   R8         out
 	//   R9–R10     address of the row, and term t
 	//   Y0–Y7      sums of the 32 lanes
-	//   Y8         x[t] in float64, then the summands
+	//   Y8         x[t] in float64, then its term
 	//   Y9         table[ids[i]*stride+t] in float64
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -133,7 +135,7 @@ row:
 	VXORPD  X7, X7, X7
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD   (AX)(R10*4), Y8
 	VCVTPS2PD   (R9)(R10*4), Y9
 	VFMADD231PD Y8, Y9, Y0
@@ -162,7 +164,7 @@ terms:
 	CMPQ        R10, CX
 	JLT         terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD       Y2, Y0, Y0
 	VADDPD       Y6, Y4, Y4
 	VADDPD       Y4, Y0, Y0
@@ -190,9 +192,10 @@ TEXT ·PairL1AVX512(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = −|x − y|
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -205,7 +208,7 @@ TEXT ·PairL1AVX512(SB), NOSPLIT, $0-56
 	//   Z0         sign mask: all bits but the sign
 	//   R9–R10     address of the row, and term t
 	//   Z1–Z4      sums of the 32 lanes
-	//   Z5         x[t] in float64, then the summands
+	//   Z5         x[t] in float64, then its term
 	//   Z6         table[ids[i]*stride+t] in float64
 	MOVQ       x+0(FP), AX
 	MOVQ       n+8(FP), CX
@@ -230,7 +233,7 @@ row:
 	VXORPD  X4, X4, X4
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD (AX)(R10*4), Z5
 	VCVTPS2PD (R9)(R10*4), Z6
 	VSUBPD    Z6, Z5, Z5
@@ -255,7 +258,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD        Z2, Z1, Z1
 	VADDPD        Z4, Z3, Z3
 	VADDPD        Z3, Z1, Z1
@@ -281,9 +284,10 @@ TEXT ·PairL1AVX2(SB), NOSPLIT, $0-56
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f(x, y) = −|x − y|
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -296,7 +300,7 @@ TEXT ·PairL1AVX2(SB), NOSPLIT, $0-56
 	//   Y0         sign mask: all bits but the sign
 	//   R9–R10     address of the row, and term t
 	//   Y1–Y8      sums of the 32 lanes
-	//   Y9         x[t] in float64, then the summands
+	//   Y9         x[t] in float64, then its term
 	//   Y10        table[ids[i]*stride+t] in float64
 	MOVQ     x+0(FP), AX
 	MOVQ     n+8(FP), CX
@@ -325,7 +329,7 @@ row:
 	VXORPD  X8, X8, X8
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD (AX)(R10*4), Y9
 	VCVTPS2PD (R9)(R10*4), Y10
 	VSUBPD    Y10, Y9, Y9
@@ -370,7 +374,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD       Y3, Y1, Y1
 	VADDPD       Y7, Y5, Y5
 	VADDPD       Y5, Y1, Y1
@@ -396,12 +400,13 @@ TEXT ·PairNormAVX512(SB), NOSPLIT, $0-56
 	// PairNormAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted
-	// 	by both terms: out is twice the sum over pairs
+	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
+	// 	pair contribute it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -413,7 +418,7 @@ TEXT ·PairNormAVX512(SB), NOSPLIT, $0-56
 	//   R8         out
 	//   R9–R10     address of the row, and term t
 	//   Z0–Z3      sums of the 32 lanes
-	//   Z4         x[t] in float64, then the summands
+	//   Z4         x[t] in float64, then its term
 	//   Z5         table[ids[i]*stride+t] in float64
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -436,7 +441,7 @@ row:
 	VXORPD  X3, X3, X3
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD (AX)(R10*4), Z4
 	VCVTPS2PD (R9)(R10*4), Z5
 	VSUBPD    Z5, Z4, Z4
@@ -473,7 +478,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD        Z1, Z0, Z0
 	VADDPD        Z3, Z2, Z2
 	VADDPD        Z2, Z0, Z0
@@ -497,12 +502,13 @@ TEXT ·PairNormAVX2(SB), NOSPLIT, $0-56
 	// PairNormAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted
-	// 	by both terms: out is twice the sum over pairs
+	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a
+	// 	pair contribute it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -514,7 +520,7 @@ TEXT ·PairNormAVX2(SB), NOSPLIT, $0-56
 	//   R8         out
 	//   R9–R10     address of the row, and term t
 	//   Y0–Y7      sums of the 32 lanes
-	//   Y8         x[t] in float64, then the summands
+	//   Y8         x[t] in float64, then its term
 	//   Y9         table[ids[i]*stride+t] in float64
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -541,7 +547,7 @@ row:
 	VXORPD  X7, X7, X7
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD (AX)(R10*4), Y8
 	VCVTPS2PD (R9)(R10*4), Y9
 	VSUBPD    Y9, Y8, Y8
@@ -610,7 +616,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD       Y2, Y0, Y0
 	VADDPD       Y6, Y4, Y4
 	VADDPD       Y4, Y0, Y0
@@ -633,15 +639,17 @@ terms:
 // func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
-	// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32 entries:
+	// PairPhaseAVX512 compares one row with listed rows of a table, in float64 from the float32
+	// entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is
-	// 	twice the sum over pairs
+	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
+	// 	it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -654,7 +662,7 @@ TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
 	//   Z0         sign mask: all bits but the sign
 	//   R9–R10     address of the row, and term t
 	//   Z1–Z4      sums of the 32 lanes
-	//   Z5         x[t] in float64, then the summands
+	//   Z5         x[t] in float64, then its term
 	//   Z6         table[ids[i]*stride+t] in float64
 	MOVQ       x+0(FP), AX
 	MOVQ       n+8(FP), CX
@@ -679,7 +687,7 @@ row:
 	VXORPD  X4, X4, X4
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD (AX)(R10*4), Z5
 	VCVTPS2PD (R9)(R10*4), Z6
 	VMULPD    Z6, Z5, Z5
@@ -712,7 +720,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD        Z2, Z1, Z1
 	VADDPD        Z4, Z3, Z3
 	VADDPD        Z3, Z1, Z1
@@ -736,12 +744,13 @@ TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
 	// PairPhaseAVX2 compares one row with listed rows of a table, in float64 from the float32 entries:
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
-	// 	f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is
-	// 	twice the sum over pairs
+	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute
+	// 	it, so that out is twice the sum over pairs.
 	//
-	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
-	// s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-	// Requires n > 0 and a multiple of 32, count > 0.
+	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
+	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
+	//
+	// Requires n > 0, a multiple of 32, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -754,7 +763,7 @@ TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
 	//   Y0         sign mask: all bits but the sign
 	//   R9–R10     address of the row, and term t
 	//   Y1–Y8      sums of the 32 lanes
-	//   Y9         x[t] in float64, then the summands
+	//   Y9         x[t] in float64, then its term
 	//   Y10        table[ids[i]*stride+t] in float64
 	MOVQ     x+0(FP), AX
 	MOVQ     n+8(FP), CX
@@ -783,7 +792,7 @@ row:
 	VXORPD  X8, X8, X8
 
 terms:
-	// Accumulate: lane l takes the summands of terms t with t mod 32 = l
+	// Accumulate: lane l adds up the terms t with t mod 32 = l
 	VCVTPS2PD (AX)(R10*4), Y9
 	VCVTPS2PD (R9)(R10*4), Y10
 	VMULPD    Y10, Y9, Y9
@@ -844,7 +853,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times
+	// Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times
 	VADDPD       Y3, Y1, Y1
 	VADDPD       Y7, Y5, Y5
 	VADDPD       Y5, Y1, Y1
@@ -867,12 +876,14 @@ terms:
 // func PairInt8AVX512VNNI(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 // Requires: AVX, AVX2, AVX512F, AVX512VNNI
 TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
-	// PairInt8AVX512VNNI is the dot product of one row of signed bytes with listed rows of unsigned bytes:
+	// PairInt8AVX512VNNI computes the dot products of one row of signed bytes with listed rows of
+	// unsigned bytes:
 	//
 	// 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 	//
-	// exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
-	// of 64, count > 0.
+	// They are exact in int32. x, n, table and stride are in words of four bytes.
+	//
+	// Requires n > 0, a multiple of 64, and count > 0.
 	//
 	// Registers:
 	//   AX         x
@@ -883,7 +894,7 @@ TEXT ·PairInt8AVX512VNNI(SB), NOSPLIT, $0-56
 	//   DI         count
 	//   R8         out
 	//   R9–R10     address of the row, and term t
-	//   Z0–Z3      sums of the words t with t/16 mod 4 = 0, 1, 2, 3
+	//   Z0–Z3      sums of words t with t/16 mod 4 = 0, 1, 2, 3
 	//   Z4         words of the row
 	MOVQ x+0(FP), AX
 	MOVQ n+8(FP), CX
@@ -905,7 +916,7 @@ row:
 	VPXORD  Z2, Z2, Z2
 	VPXORD  Z3, Z3, Z3
 
-	// Accumulate: four bytes of x and of the row a word, sums in int32
+	// Accumulate: a word has four bytes of x and of the row; the sums are int32
 terms:
 	VMOVDQU32 (R9)(R10*4), Z4
 	VPDPBUSD  (AX)(R10*4), Z4, Z0
@@ -919,7 +930,7 @@ terms:
 	CMPQ      R10, CX
 	JLT       terms
 
-	// Join the chains, then halves of the lanes four times
+	// Add the chains, then the halves of the lanes, four times
 	VPADDD        Z1, Z0, Z0
 	VPADDD        Z3, Z2, Z2
 	VPADDD        Z2, Z0, Z0

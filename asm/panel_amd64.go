@@ -4,113 +4,122 @@
 
 package asm
 
-// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates and counts, as
-// PanelArgs says, by
+// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and counts
+// as PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 //
-// over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
-// the last words, if TargetStart is not nil.
+// over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel
+// converts the sums to float32 if TargetStart is not nil, which marks the last call for these
+// strips.
 //
-// It returns the number of pairs in Undecided.
+// The result is the number of pairs in Undecided.
 //
 //go:noescape
 func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 
-// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates and counts, as
-// PanelArgs says, by
+// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 //
-// in float32, one chain of fused multiply-adds from 0 with t ascending.
+// in float32: one chain of fused multiply-adds from 0 with t ascending.
 //
-// It returns the number of pairs in Undecided.
+// The result is the number of pairs in Undecided.
 //
 //go:noescape
 func DotPanel9x48AVX512(args *PanelArgs) int
 
-// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates and counts, as
-// PanelArgs says, by
+// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 //
-// in float32, one chain of fused multiply-adds from 0 with t ascending.
+// in float32: one chain of fused multiply-adds from 0 with t ascending.
 //
-// It returns the number of pairs in Undecided.
+// The result is the number of pairs in Undecided.
 //
 //go:noescape
 func DotPanel6x16AVX2(args *PanelArgs) int
 
-// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates and counts, as
-// PanelArgs says, by
+// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 //
-// in float32, one chain of subtractions from 0 with t ascending.
+// in float32: one chain of subtractions from 0 with t ascending.
 //
-// It returns the number of pairs in Undecided.
+// The result is the number of pairs in Undecided.
 //
 //go:noescape
 func L1Panel8x48AVX512(args *PanelArgs) int
 
-// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates and counts, as
-// PanelArgs says, by
+// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 //
-// in float32, one chain of subtractions from 0 with t ascending.
+// in float32: one chain of subtractions from 0 with t ascending.
 //
-// It returns the number of pairs in Undecided.
+// The result is the number of pairs in Undecided.
 //
 //go:noescape
 func L1Panel5x16AVX2(args *PanelArgs) int
 
-// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
-// PanelArgs says, by
+// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
-// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
-// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits
+// in AVX-512, nearly 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
 //
-// It returns the number of pairs in Undecided. K is a multiple of 2.
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
 //
 //go:noescape
 func NormPanel6x48AVX512(args *PanelArgs) int
 
-// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
-// PanelArgs says, by
+// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 //
-// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
-// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits
+// in AVX-512, nearly 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
 //
-// It returns the number of pairs in Undecided. K is a multiple of 2.
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
 //
 //go:noescape
 func NormPanel4x16AVX2(args *PanelArgs) int
 
-// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
-// PanelArgs says, by
+// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 //
-// in float32, the second product fused, one chain of subtractions from 0.
+// in float32: one chain of subtractions from 0, with the second product fused.
 //
-// It returns the number of pairs in Undecided. K is a multiple of 2.
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
 //
 //go:noescape
 func PhasePanel6x48AVX512(args *PanelArgs) int
 
-// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
-// PanelArgs says, by
+// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
+// PanelArgs describes. The score is
 //
 //	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 //
-// in float32, the second product fused, one chain of subtractions from 0.
+// in float32: one chain of subtractions from 0, with the second product fused.
 //
-// It returns the number of pairs in Undecided. K is a multiple of 2.
+// The result is the number of pairs in Undecided.
+//
+// Requires K to be a multiple of 2.
 //
 //go:noescape
 func PhasePanel4x16AVX2(args *PanelArgs) int

@@ -17,22 +17,23 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $32
 // func Int8Panel9x48AVX512VNNI(args *PanelArgs) int
 // Requires: AVX, AVX512F, AVX512VNNI, MMX+, POPCNT
 TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
-	// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates and counts, as
-	// PanelArgs says, by
+	// Int8Panel9x48AVX512VNNI scores strips of 9 queries against a panel of 48 candidates, and counts
+	// as PanelArgs describes. The score is
 	//
 	// 	score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 	//
-	// over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
-	// the last words, if TargetStart is not nil.
+	// over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel
+	// converts the sums to float32 if TargetStart is not nil, which marks the last call for these
+	// strips.
 	//
-	// It returns the number of pairs in Undecided.
+	// The result is the number of pairs in Undecided.
 	//
 	// Registers:
-	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers a query
+	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Z27–Z29    φ[t][j] of the panel's candidates
 	//   Z30        ψ[t][i] of a query in all lanes
@@ -41,10 +42,10 @@ TEXT ·Int8Panel9x48AVX512VNNI(SB), NOSPLIT, $48-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K1–K3      counting: valid lanes
-	//   SI, DI     counting: target t, and the end of the query's targets
+	//   SI, DI     counting: target t, and the end of the targets of the query
 	//   Z27–Z28    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -102,7 +103,7 @@ strip:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -271,7 +272,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -321,7 +322,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -359,7 +360,7 @@ store:
 	TESTQ AX, AX
 	JEQ   not_last
 
-	// The last words: int32 becomes float32
+	// The last words: convert int32 to float32
 	VCVTDQ2PS Z0, Z0
 	VCVTDQ2PS Z1, Z1
 	VCVTDQ2PS Z2, Z2
@@ -422,7 +423,7 @@ not_last:
 	JEQ     next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -466,7 +467,7 @@ target0:
 	ORQ          R11, R8
 	XORQ         R8, R9
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  SI, (BX)
 	MOVQ  R9, 8(BX)
 	XORL  R10, R10
@@ -858,21 +859,21 @@ not_rows:
 // func DotPanel9x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
-	// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates and counts, as
-	// PanelArgs says, by
+	// DotPanel9x48AVX512 scores strips of 9 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 	//
-	// in float32, one chain of fused multiply-adds from 0 with t ascending.
+	// in float32: one chain of fused multiply-adds from 0 with t ascending.
 	//
-	// It returns the number of pairs in Undecided.
+	// The result is the number of pairs in Undecided.
 	//
 	// Registers:
-	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers a query
+	//   Z0–Z26     sums: score[i][j] of query i < 9, 3 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Z27–Z29    φ[t][j] of the panel's candidates
 	//   Z30        ψ[t][i] of a query in all lanes
@@ -881,10 +882,10 @@ TEXT ·DotPanel9x48AVX512(SB), NOSPLIT, $48-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K1–K3      counting: valid lanes
-	//   SI, DI     counting: target t, and the end of the query's targets
+	//   SI, DI     counting: target t, and the end of the targets of the query
 	//   Z27–Z28    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -942,7 +943,7 @@ strip:
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -1111,7 +1112,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -1161,7 +1162,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -1228,7 +1229,7 @@ store:
 	JEQ     next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -1272,7 +1273,7 @@ target0:
 	ORQ          R11, R8
 	XORQ         R8, R9
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  SI, (BX)
 	MOVQ  R9, 8(BX)
 	XORL  R10, R10
@@ -1664,21 +1665,21 @@ not_rows:
 // func DotPanel6x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
 TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-16
-	// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates and counts, as
-	// PanelArgs says, by
+	// DotPanel6x16AVX2 scores strips of 6 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 	//
-	// in float32, one chain of fused multiply-adds from 0 with t ascending.
+	// in float32: one chain of fused multiply-adds from 0 with t ascending.
 	//
-	// It returns the number of pairs in Undecided.
+	// The result is the number of pairs in Undecided.
 	//
 	// Registers:
-	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers a query
+	//   Y0–Y11     sums: score[i][j] of query i < 6, 2 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Y12–Y13    φ[t][j] of the panel's candidates
 	//   Y14        ψ[t][i] of a query in all lanes
@@ -1687,10 +1688,10 @@ TEXT ·DotPanel6x16AVX2(SB), NOSPLIT, $48-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: target t, and the end of the query's targets
+	//   DI, R8     counting: target t, and the end of the targets of the query
 	//   Y0–Y1, Y12–Y13 counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -1733,7 +1734,7 @@ strip:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -1826,7 +1827,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -1857,7 +1858,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -1894,7 +1895,7 @@ store:
 	JEQ     next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -1927,7 +1928,7 @@ target0:
 	ANDQ         R10, R9
 	XORQ         R9, R10
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  DI, (BX)
 	MOVQ  R10, 8(BX)
 	XORL  R11, R11
@@ -2160,22 +2161,22 @@ not_rows:
 // func L1Panel8x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-16
-	// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates and counts, as
-	// PanelArgs says, by
+	// L1Panel8x48AVX512 scores strips of 8 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 	//
-	// in float32, one chain of subtractions from 0 with t ascending.
+	// in float32: one chain of subtractions from 0 with t ascending.
 	//
-	// It returns the number of pairs in Undecided.
+	// The result is the number of pairs in Undecided.
 	//
 	// Registers:
 	//   Z0         sign mask: all bits but the sign
-	//   Z1–Z24     sums: score[i][j] of query i < 8, 3 registers a query
+	//   Z1–Z24     sums: score[i][j] of query i < 8, 3 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Z25–Z27    φ[t][j] of the panel's candidates
 	//   Z28        ψ[t][i] of a query in all lanes
@@ -2184,10 +2185,10 @@ TEXT ·L1Panel8x48AVX512(SB), NOSPLIT, $64-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K2–K4      counting: valid lanes
-	//   SI, DI     counting: target t, and the end of the query's targets
+	//   SI, DI     counting: target t, and the end of the targets of the query
 	//   Z25–Z26    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -2218,7 +2219,7 @@ strip:
 	TESTQ AX, AX
 	JEQ   not_begin
 
-	// Skip a strip that is not active
+	// Skip inactive strips
 	MOVQ 56(SP), AX
 	CMPB (AX), $0x00
 	JEQ  next
@@ -2260,7 +2261,7 @@ not_begin:
 	VPXORD     Z23, Z23, Z23
 	VPXORD     Z24, Z24, Z24
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -2605,7 +2606,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -2699,7 +2700,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -2759,7 +2760,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     not_look
 
-	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	KXORW        K1, K1, K1
@@ -2828,7 +2829,7 @@ not_look:
 	JEQ   next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -2872,7 +2873,7 @@ target0:
 	ORQ          R11, R8
 	XORQ         R8, R9
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  SI, (BX)
 	MOVQ  R9, 8(BX)
 	XORL  R10, R10
@@ -3228,22 +3229,22 @@ not_step:
 // func L1Panel5x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, MMX+, POPCNT
 TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-16
-	// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates and counts, as
-	// PanelArgs says, by
+	// L1Panel5x16AVX2 scores strips of 5 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 	//
-	// in float32, one chain of subtractions from 0 with t ascending.
+	// in float32: one chain of subtractions from 0 with t ascending.
 	//
-	// It returns the number of pairs in Undecided.
+	// The result is the number of pairs in Undecided.
 	//
 	// Registers:
 	//   Y0         sign mask: all bits but the sign
-	//   Y1–Y10     sums: score[i][j] of query i < 5, 2 registers a query
+	//   Y1–Y10     sums: score[i][j] of query i < 5, 2 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Y11–Y12    φ[t][j] of the panel's candidates
 	//   Y13        ψ[t][i] of a query in all lanes
@@ -3252,10 +3253,10 @@ TEXT ·L1Panel5x16AVX2(SB), NOSPLIT, $64-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: target t, and the end of the query's targets
+	//   DI, R8     counting: target t, and the end of the targets of the query
 	//   Y0–Y1, Y11 counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -3286,7 +3287,7 @@ strip:
 	TESTQ AX, AX
 	JEQ   not_begin
 
-	// Skip a strip that is not active
+	// Skip inactive strips
 	MOVQ 56(SP), AX
 	CMPB (AX), $0x00
 	JEQ  next
@@ -3314,7 +3315,7 @@ not_begin:
 	VXORPS   Y9, Y9, Y9
 	VXORPS   Y10, Y10, Y10
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -3475,7 +3476,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -3523,7 +3524,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -3555,7 +3556,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     not_look
 
-	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	VXORPS       Y0, Y0, Y0
@@ -3594,7 +3595,7 @@ not_look:
 	JEQ   next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -3627,7 +3628,7 @@ target0:
 	ANDQ         R10, R9
 	XORQ         R9, R10
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  DI, (BX)
 	MOVQ  R10, 8(BX)
 	XORL  R11, R11
@@ -3830,23 +3831,25 @@ not_step:
 // func NormPanel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-16
-	// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
-	// PanelArgs says, by
+	// NormPanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 	//
-	// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
-	// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+	// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits
+	// in AVX-512, nearly 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
 	//
-	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
 	//
 	// Registers:
 	//   Z0         2⁻¹²⁶
-	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers a query
+	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Z19–Z24    φ[t][j] of the panel's candidates
 	//   Z25–Z26    ψ[t][i] of a query in all lanes
@@ -3855,10 +3858,10 @@ TEXT ·NormPanel6x48AVX512(SB), NOSPLIT, $64-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K2–K4      counting: valid lanes
-	//   SI, DI     counting: target t, and the end of the query's targets
+	//   SI, DI     counting: target t, and the end of the targets of the query
 	//   Z19–Z20    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -3889,7 +3892,7 @@ strip:
 	TESTQ AX, AX
 	JEQ   not_begin
 
-	// Skip a strip that is not active
+	// Skip inactive strips
 	MOVQ 56(SP), AX
 	CMPB (AX), $0x00
 	JEQ  next
@@ -3926,7 +3929,7 @@ not_begin:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -4191,7 +4194,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -4328,7 +4331,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -4376,7 +4379,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     not_look
 
-	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	KXORW        K1, K1, K1
@@ -4431,7 +4434,7 @@ not_look:
 	JEQ   next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -4475,7 +4478,7 @@ target0:
 	ORQ          R11, R8
 	XORQ         R8, R9
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  SI, (BX)
 	MOVQ  R9, 8(BX)
 	XORL  R10, R10
@@ -4745,22 +4748,24 @@ not_step:
 // func NormPanel4x16AVX2(args *PanelArgs) int
 // Requires: AVX, FMA3, MMX+, POPCNT
 TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-16
-	// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
-	// PanelArgs says, by
+	// NormPanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 	//
-	// in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
-	// in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.
+	// in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits
+	// in AVX-512, nearly 12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.
 	//
-	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
 	//
 	// Registers:
-	//   Y0–Y7      sums: score[i][j] of query i < 4, 2 registers a query
+	//   Y0–Y7      sums: score[i][j] of query i < 4, 2 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Y8–Y11     φ[t][j] of the panel's candidates
 	//   Y12–Y13    ψ[t][i] of a query in all lanes
@@ -4769,10 +4774,10 @@ TEXT ·NormPanel4x16AVX2(SB), NOSPLIT, $64-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: target t, and the end of the query's targets
+	//   DI, R8     counting: target t, and the end of the targets of the query
 	//   Y0–Y1, Y8–Y9 counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -4803,7 +4808,7 @@ strip:
 	TESTQ AX, AX
 	JEQ   not_begin
 
-	// Skip a strip that is not active
+	// Skip inactive strips
 	MOVQ 56(SP), AX
 	CMPB (AX), $0x00
 	JEQ  next
@@ -4827,7 +4832,7 @@ not_begin:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -4960,7 +4965,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -5031,7 +5036,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -5059,7 +5064,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     not_look
 
-	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	VXORPS       Y8, Y8, Y8
@@ -5093,7 +5098,7 @@ not_look:
 	JEQ   next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -5126,7 +5131,7 @@ target0:
 	ANDQ         R10, R9
 	XORQ         R9, R10
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  DI, (BX)
 	MOVQ  R10, 8(BX)
 	XORL  R11, R11
@@ -5292,22 +5297,24 @@ not_step:
 // func PhasePanel6x48AVX512(args *PanelArgs) int
 // Requires: AVX, AVX512F, MMX+, POPCNT
 TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-16
-	// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates and counts, as
-	// PanelArgs says, by
+	// PhasePanel6x48AVX512 scores strips of 6 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 	//
-	// in float32, the second product fused, one chain of subtractions from 0.
+	// in float32: one chain of subtractions from 0, with the second product fused.
 	//
-	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
 	//
 	// Registers:
 	//   Z0         sign mask: all bits but the sign
-	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers a query
+	//   Z1–Z18     sums: score[i][j] of query i < 6, 3 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Z19–Z24    φ[t][j] of the panel's candidates
 	//   Z25–Z26    ψ[t][i] of a query in all lanes
@@ -5316,10 +5323,10 @@ TEXT ·PhasePanel6x48AVX512(SB), NOSPLIT, $64-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   K2–K4      counting: valid lanes
-	//   SI, DI     counting: target t, and the end of the query's targets
+	//   SI, DI     counting: target t, and the end of the targets of the query
 	//   Z19–Z20    counting: lo and hi of target t in all lanes
 	//   AX, R8–R9  counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -5350,7 +5357,7 @@ strip:
 	TESTQ AX, AX
 	JEQ   not_begin
 
-	// Skip a strip that is not active
+	// Skip inactive strips
 	MOVQ 56(SP), AX
 	CMPB (AX), $0x00
 	JEQ  next
@@ -5386,7 +5393,7 @@ not_begin:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -5579,7 +5586,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -5680,7 +5687,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -5728,7 +5735,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     not_look
 
-	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	KXORW        K1, K1, K1
@@ -5783,7 +5790,7 @@ not_look:
 	JEQ   next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -5827,7 +5834,7 @@ target0:
 	ORQ          R11, R8
 	XORQ         R8, R9
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  SI, (BX)
 	MOVQ  R9, 8(BX)
 	XORL  R10, R10
@@ -6097,22 +6104,24 @@ not_step:
 // func PhasePanel4x16AVX2(args *PanelArgs) int
 // Requires: AVX, AVX2, FMA3, MMX+, POPCNT
 TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-16
-	// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates and counts, as
-	// PanelArgs says, by
+	// PhasePanel4x16AVX2 scores strips of 4 queries against a panel of 16 candidates, and counts as
+	// PanelArgs describes. The score is
 	//
 	// 	score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 	//
-	// in float32, the second product fused, one chain of subtractions from 0.
+	// in float32: one chain of subtractions from 0, with the second product fused.
 	//
-	// It returns the number of pairs in Undecided. K is a multiple of 2.
+	// The result is the number of pairs in Undecided.
+	//
+	// Requires K to be a multiple of 2.
 	//
 	// Registers:
 	//   Y0         sign mask: all bits but the sign
-	//   Y1–Y8      sums: score[i][j] of query i < 4, 2 registers a query
+	//   Y1–Y8      sums: score[i][j] of query i < 4, 2 registers per query
 	//   AX         address of ψ
 	//   BX         address of φ
 	//   SI         coordinates left
-	//   DX, DI     address and step of the prefetches
+	//   DX, DI     address and stride of the prefetches
 	//   CX         address of the strip's scores
 	//   Y9–Y12     φ[t][j] of the panel's candidates
 	//   Y13–Y14    ψ[t][i] of a query in all lanes
@@ -6121,10 +6130,10 @@ TEXT ·PhasePanel4x16AVX2(SB), NOSPLIT, $64-16
 	//   DX         counting: address of the counts [t]
 	//   BX         counting: address of the next undecided pair
 	//   SI         counting: valid lanes
-	//   DI, R8     counting: target t, and the end of the query's targets
+	//   DI, R8     counting: target t, and the end of the targets of the query
 	//   Y0–Y1, Y9  counting: lo and hi of target t in all lanes
 	//   AX, R9–R10 counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -6155,7 +6164,7 @@ strip:
 	TESTQ AX, AX
 	JEQ   not_begin
 
-	// Skip a strip that is not active
+	// Skip inactive strips
 	MOVQ 56(SP), AX
 	CMPB (AX), $0x00
 	JEQ  next
@@ -6181,7 +6190,7 @@ not_begin:
 	VXORPS   Y7, Y7, Y7
 	VXORPS   Y8, Y8, Y8
 
-	// Accumulate: 4 coordinates a round
+	// Accumulate: 4 coordinates per round
 	SUBQ $0x04, SI
 	JLT  rest
 
@@ -6282,7 +6291,7 @@ round:
 	JGE          round
 
 rest:
-	// Accumulate the last coordinates, one group a round
+	// Accumulate the last coordinates, one group per round
 	ADDQ $0x04, SI
 	JEQ  finish
 
@@ -6337,7 +6346,7 @@ group:
 	JNE          group
 
 finish:
-	// Finish: add the sums of the coordinates before these, if there are any, and store
+	// Finish: add the sums of earlier coordinates, if any, and store
 	MOVQ   args+0(FP), AX
 	MOVQ   48(AX), AX
 	TESTQ  AX, AX
@@ -6365,7 +6374,7 @@ store:
 	TESTQ   AX, AX
 	JEQ     not_look
 
-	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)
+	// Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN
 	MOVQ         48(SP), AX
 	MOVQ         56(SP), CX
 	VXORPS       Y0, Y0, Y0
@@ -6399,7 +6408,7 @@ not_look:
 	JEQ   next
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), CX
 	MOVQ    80(CX), CX
 	MOVQ    args+0(FP), DX
@@ -6432,7 +6441,7 @@ target0:
 	ANDQ         R10, R9
 	XORQ         R9, R10
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  DI, (BX)
 	MOVQ  R10, 8(BX)
 	XORL  R11, R11

@@ -4,100 +4,130 @@
 
 package asm
 
-// DotPeakAVX512 runs n rounds of the operations that 12 terms of the Dot panel kernel
-// take for 16 candidates each, on registers alone that begin as x[0..31]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func DotPeakAVX512(n int, x *float32)
 
-// DotPeakAVX2 runs n rounds of the operations that 12 terms of the Dot panel kernel
-// take for 8 candidates each, on registers alone that begin as x[0..15]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func DotPeakAVX2(n int, x *float32)
 
-// L1PeakAVX512 runs n rounds of the operations that 12 terms of the L1 panel kernel
-// take for 16 candidates each, on registers alone that begin as x[0..31]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func L1PeakAVX512(n int, x *float32)
 
-// L1PeakAVX2 runs n rounds of the operations that 12 terms of the L1 panel kernel
-// take for 8 candidates each, on registers alone that begin as x[0..15]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func L1PeakAVX2(n int, x *float32)
 
-// NormPeakAVX512 runs n rounds of the operations that 24 terms of the Norm panel kernel
-// take for 16 candidates each, on registers alone that begin as x[0..63]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
+// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func NormPeakAVX512(n int, x *float32)
 
-// NormPeakAVX2 runs n rounds of the operations that 16 terms of the Norm panel kernel
-// take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func NormPeakAVX2(n int, x *float32)
 
-// PhasePeakAVX512 runs n rounds of the operations that 24 terms of the Phase panel kernel
-// take for 16 candidates each, on registers alone that begin as x[0..63]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
+// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
+// multiplying zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func PhasePeakAVX512(n int, x *float32)
 
-// PhasePeakAVX2 runs n rounds of the operations that 16 terms of the Phase panel kernel
-// take for 8 candidates each, on registers alone that begin as x[0..31]: the values matter, since
-// multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.
+// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
+// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
+// zeros draws less power, so that the processor runs faster.
+//
+// Requires n > 0.
 func PhasePeakAVX2(n int, x *float32)
 
 // FMA64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func FMA64PeakAVX512(n int, x *float64)
 
 // FMA64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
 //
 //	a[i] = fma(x[i], y[i], a[i])
 //
-// on registers alone. The 2 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func FMA64PeakAVX2(n int, x *float64)
 
 // MulAdd64PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func MulAdd64PeakAVX512(n int, x *float64)
 
 // MulAdd64PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
 //
 //	a[i] += x[i]*y[i], both operations rounded
 //
-// on registers alone. The 2 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func MulAdd64PeakAVX2(n int, x *float64)
 
 // Int8PeakAVX512 runs n rounds of 12 vectors of 64 bytes of
 //
-//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits,
-//	by way of 16 bits; z[j] are ones of 16 bits
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
+//	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func Int8PeakAVX512(n int, x *byte)
 
 // Int8PeakAVX2 runs n rounds of 12 vectors of 32 bytes of
 //
-//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits,
-//	by way of 16 bits; z[j] are ones of 16 bits
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a,
+//	with intermediate sums of 16 bits; the third operand has ones of 16 bits
 //
-// on registers alone. The 3 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 3 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func Int8PeakAVX2(n int, x *byte)
 
 // Int8PeakAVX512VNNI runs n rounds of 12 vectors of 64 bytes of
 //
-//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits
+//	a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a
 //
-// on registers alone. The 2 operands lie one after another at x; their values matter as in
-// DotPeak. It has no result but the time that it takes. Requires n > 0.
+// on registers alone. The 2 operands are adjacent at x; their values matter as in DotPeak. Only its
+// time is of interest.
+//
+// Requires n > 0.
 func Int8PeakAVX512VNNI(n int, x *byte)

@@ -4,12 +4,16 @@
 
 package asm
 
-// AxpyAVX512 adds a·x to y, every operation rounded. Requires n > 0, a multiple of 16.
+// AxpyAVX512 adds a·x to y, rounding every operation.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AxpyAVX512(y *float32, x *float32, n int, a float32)
 
-// ScaleAVX512 multiplies x by a. Requires n > 0, a multiple of 16.
+// ScaleAVX512 multiplies x by a.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func ScaleAVX512(x *float32, n int, a float32)
@@ -18,62 +22,74 @@ func ScaleAVX512(x *float32, n int, a float32)
 //
 //	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
 //
-// in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.
+// in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+//
+// Requires n > 0, a multiple of 32.
 //
 //go:noescape
 func DotAVX512(x *float32, y *float32, n int, lanes *[32]float32)
 
-// SumAVX512 adds x up in 32 lanes:
+// SumAVX512 adds up x in 32 lanes:
 //
 //	lanes[l] = Σ x[i],  i mod 32 = l, i < n
 //
-// in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
+// in float32. A sum is one chain from 0 with i ascending.
+//
+// Requires n > 0, a multiple of 32.
 //
 //go:noescape
 func SumAVX512(x *float32, n int, lanes *[32]float32)
 
-// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2,
-// rate, spread, epsilon, entry by entry,
+// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+// computes, entry by entry,
 //
 //	m  = keep1·m + new1·gradient
 //	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
-// every operation rounded. Requires n > 0, a multiple of 16.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
-// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 
-// CoastAVX512 moves w along the moments. With s = rate, epsilon, entry by entry,
+// AdamCatchUpAVX512 applies the steps of Adam that a row missed. With s = rate, epsilon it
+// computes, entry by entry,
 //
 //	w  = w − (rate·m)/(√v + epsilon)
 //
-// every operation rounded. Requires n > 0, a multiple of 16.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
-// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
-func CoastAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
+func AdamCatchUpAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 
-// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon,
-// entry by entry,
+// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 //
 //	v  = v + gradient·gradient
 //	w  = w − (rate·gradient)/(√v + epsilon)
 //
-// every operation rounded. Requires n > 0, a multiple of 16.
+// Every operation is rounded.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdagradAVX512(w *float32, v *float32, gradient *float32, n int, s *float32)
 
-// AxpyAVX2 adds a·x to y, every operation rounded. Requires n > 0, a multiple of 16.
+// AxpyAVX2 adds a·x to y, rounding every operation.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AxpyAVX2(y *float32, x *float32, n int, a float32)
 
-// ScaleAVX2 multiplies x by a. Requires n > 0, a multiple of 16.
+// ScaleAVX2 multiplies x by a.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func ScaleAVX2(x *float32, n int, a float32)
@@ -82,57 +98,67 @@ func ScaleAVX2(x *float32, n int, a float32)
 //
 //	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
 //
-// in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.
+// in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+//
+// Requires n > 0, a multiple of 32.
 //
 //go:noescape
 func DotAVX2(x *float32, y *float32, n int, lanes *[32]float32)
 
-// SumAVX2 adds x up in 32 lanes:
+// SumAVX2 adds up x in 32 lanes:
 //
 //	lanes[l] = Σ x[i],  i mod 32 = l, i < n
 //
-// in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
+// in float32. A sum is one chain from 0 with i ascending.
+//
+// Requires n > 0, a multiple of 32.
 //
 //go:noescape
 func SumAVX2(x *float32, n int, lanes *[32]float32)
 
-// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2,
-// rate, spread, epsilon, entry by entry,
+// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+// computes, entry by entry,
 //
 //	m  = keep1·m + new1·gradient
 //	v  = keep2·v + new2·(gradient·gradient)
 //	w  = w − (rate·m)/(√(spread·v) + epsilon)
 //
-// every operation rounded. Requires n > 0, a multiple of 16.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
-// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 
-// CoastAVX2 moves w along the moments. With s = rate, epsilon, entry by entry,
+// AdamCatchUpAVX2 applies the steps of Adam that a row missed. With s = rate, epsilon it computes,
+// entry by entry,
 //
 //	w  = w − (rate·m)/(√v + epsilon)
 //
-// every operation rounded. Requires n > 0, a multiple of 16.
+// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+// into L2; they need not be valid.
 //
-// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
-func CoastAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
+func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 
-// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon,
-// entry by entry,
+// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 //
 //	v  = v + gradient·gradient
 //	w  = w − (rate·gradient)/(√v + epsilon)
 //
-// every operation rounded. Requires n > 0, a multiple of 16.
+// Every operation is rounded.
+//
+// Requires n > 0, a multiple of 16.
 //
 //go:noescape
 func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)
 
-// PrefetchAVX2 prefetches the cache line of p and those after it into L2. Requires lines > 0.
+// PrefetchAVX2 prefetches cache lines into L2, from the line of p on.
+//
+// Requires lines > 0.
 //
 //go:noescape
 func PrefetchAVX2(p *float32, lines int)

@@ -7,7 +7,9 @@
 // func AxpyAVX512(y *float32, x *float32, n int, a float32)
 // Requires: AVX, AVX512F
 TEXT ·AxpyAVX512(SB), NOSPLIT, $0-28
-	// AxpyAVX512 adds a·x to y, every operation rounded. Requires n > 0, a multiple of 16.
+	// AxpyAVX512 adds a·x to y, rounding every operation.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         y
@@ -33,7 +35,9 @@ entries:
 // func ScaleAVX512(x *float32, n int, a float32)
 // Requires: AVX, AVX512F
 TEXT ·ScaleAVX512(SB), NOSPLIT, $0-20
-	// ScaleAVX512 multiplies x by a. Requires n > 0, a multiple of 16.
+	// ScaleAVX512 multiplies x by a.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -59,7 +63,9 @@ TEXT ·DotAVX512(SB), NOSPLIT, $0-32
 	//
 	// 	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
 	//
-	// in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.
+	// in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -93,11 +99,13 @@ entries:
 // func SumAVX512(x *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·SumAVX512(SB), NOSPLIT, $0-24
-	// SumAVX512 adds x up in 32 lanes:
+	// SumAVX512 adds up x in 32 lanes:
 	//
 	// 	lanes[l] = Σ x[i],  i mod 32 = l, i < n
 	//
-	// in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
+	// in float32. A sum is one chain from 0 with i ascending.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -124,16 +132,17 @@ entries:
 // func AdamAVX512(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·AdamAVX512(SB), NOSPLIT, $0-56
-	// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2,
-	// rate, spread, epsilon, entry by entry,
+	// AdamAVX512 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+	// computes, entry by entry,
 	//
 	// 	m  = keep1·m + new1·gradient
 	// 	v  = keep2·v + new2·(gradient·gradient)
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
-	// every operation rounded. Requires n > 0, a multiple of 16.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
-	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -190,16 +199,18 @@ entries:
 	VZEROUPPER
 	RET
 
-// func CoastAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
+// func AdamCatchUpAVX512(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·CoastAVX512(SB), NOSPLIT, $0-48
-	// CoastAVX512 moves w along the moments. With s = rate, epsilon, entry by entry,
+TEXT ·AdamCatchUpAVX512(SB), NOSPLIT, $0-48
+	// AdamCatchUpAVX512 applies the steps of Adam that a row missed. With s = rate, epsilon it
+	// computes, entry by entry,
 	//
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
-	// every operation rounded. Requires n > 0, a multiple of 16.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
-	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -240,13 +251,14 @@ entries:
 // func AdagradAVX512(w *float32, v *float32, gradient *float32, n int, s *float32)
 // Requires: AVX, AVX512F
 TEXT ·AdagradAVX512(SB), NOSPLIT, $0-40
-	// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon,
-	// entry by entry,
+	// AdagradAVX512 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 	//
 	// 	v  = v + gradient·gradient
 	// 	w  = w − (rate·gradient)/(√v + epsilon)
 	//
-	// every operation rounded. Requires n > 0, a multiple of 16.
+	// Every operation is rounded.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -286,7 +298,9 @@ entries:
 // func AxpyAVX2(y *float32, x *float32, n int, a float32)
 // Requires: AVX
 TEXT ·AxpyAVX2(SB), NOSPLIT, $0-28
-	// AxpyAVX2 adds a·x to y, every operation rounded. Requires n > 0, a multiple of 16.
+	// AxpyAVX2 adds a·x to y, rounding every operation.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         y
@@ -315,7 +329,9 @@ entries:
 // func ScaleAVX2(x *float32, n int, a float32)
 // Requires: AVX
 TEXT ·ScaleAVX2(SB), NOSPLIT, $0-20
-	// ScaleAVX2 multiplies x by a. Requires n > 0, a multiple of 16.
+	// ScaleAVX2 multiplies x by a.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         x
@@ -343,7 +359,9 @@ TEXT ·DotAVX2(SB), NOSPLIT, $0-32
 	//
 	// 	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
 	//
-	// in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.
+	// in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -387,11 +405,13 @@ entries:
 // func SumAVX2(x *float32, n int, lanes *[32]float32)
 // Requires: AVX
 TEXT ·SumAVX2(SB), NOSPLIT, $0-24
-	// SumAVX2 adds x up in 32 lanes:
+	// SumAVX2 adds up x in 32 lanes:
 	//
 	// 	lanes[l] = Σ x[i],  i mod 32 = l, i < n
 	//
-	// in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
+	// in float32. A sum is one chain from 0 with i ascending.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -424,16 +444,17 @@ entries:
 // func AdamAVX2(w *float32, m *float32, v *float32, gradient *float32, n int, s *float32, ahead int)
 // Requires: AVX, MMX+
 TEXT ·AdamAVX2(SB), NOSPLIT, $0-56
-	// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2,
-	// rate, spread, epsilon, entry by entry,
+	// AdamAVX2 takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it
+	// computes, entry by entry,
 	//
 	// 	m  = keep1·m + new1·gradient
 	// 	v  = keep2·v + new2·(gradient·gradient)
 	// 	w  = w − (rate·m)/(√(spread·v) + epsilon)
 	//
-	// every operation rounded. Requires n > 0, a multiple of 16.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
-	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -508,16 +529,18 @@ entries:
 	VZEROUPPER
 	RET
 
-// func CoastAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
+// func AdamCatchUpAVX2(w *float32, m *float32, v *float32, n int, s *float32, ahead int)
 // Requires: AVX, MMX+
-TEXT ·CoastAVX2(SB), NOSPLIT, $0-48
-	// CoastAVX2 moves w along the moments. With s = rate, epsilon, entry by entry,
+TEXT ·AdamCatchUpAVX2(SB), NOSPLIT, $0-48
+	// AdamCatchUpAVX2 applies the steps of Adam that a row missed. With s = rate, epsilon it computes,
+	// entry by entry,
 	//
 	// 	w  = w − (rate·m)/(√v + epsilon)
 	//
-	// every operation rounded. Requires n > 0, a multiple of 16.
+	// Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v
+	// into L2; they need not be valid.
 	//
-	// The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -565,13 +588,14 @@ entries:
 // func AdagradAVX2(w *float32, v *float32, gradient *float32, n int, s *float32)
 // Requires: AVX
 TEXT ·AdagradAVX2(SB), NOSPLIT, $0-40
-	// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon,
-	// entry by entry,
+	// AdagradAVX2 takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 	//
 	// 	v  = v + gradient·gradient
 	// 	w  = w − (rate·gradient)/(√v + epsilon)
 	//
-	// every operation rounded. Requires n > 0, a multiple of 16.
+	// Every operation is rounded.
+	//
+	// Requires n > 0, a multiple of 16.
 	//
 	// Registers:
 	//   AX         w
@@ -622,7 +646,9 @@ entries:
 // func PrefetchAVX2(p *float32, lines int)
 // Requires: AVX, MMX+
 TEXT ·PrefetchAVX2(SB), NOSPLIT, $0-16
-	// PrefetchAVX2 prefetches the cache line of p and those after it into L2. Requires lines > 0.
+	// PrefetchAVX2 prefetches cache lines into L2, from the line of p on.
+	//
+	// Requires lines > 0.
 	//
 	// Registers:
 	//   AX         p

@@ -8,8 +8,10 @@ package asm
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 8, j < 8·eights, t < k
 //
-// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
-// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
+// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
+// added to it.
+//
+// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 //
 //go:noescape
 func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)
@@ -18,8 +20,10 @@ func MatMulStrip8AVX512(c *float32, a *float32, aRow int, aTerm int, b *float32,
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 4, j < 8·eights, t < k
 //
-// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
-// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
+// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
+// added to it.
+//
+// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 //
 //go:noescape
 func MatMulStrip4AVX2(c *float32, a *float32, aRow int, aTerm int, b *float32, k int, ld int, eights int, plus *float32)

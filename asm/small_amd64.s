@@ -11,8 +11,10 @@ TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 8, j < 8·eights, t < k
 	//
-	// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
-	// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
+	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
+	// added to it.
+	//
+	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 	//
 	// Registers:
 	//   AX, R8     c
@@ -36,19 +38,19 @@ TEXT ·MatMulStrip8AVX512(SB), NOSPLIT, $0-72
 
 next:
 	CMPQ BX, $0x05
-	JEQ  group5
+	JEQ  width5
 	CMPQ BX, $0x04
-	JEQ  group4
+	JEQ  width4
 	CMPQ BX, $0x03
-	JEQ  group3
+	JEQ  width3
 	CMPQ BX, $0x02
-	JEQ  group2
+	JEQ  width2
 	CMPQ BX, $0x01
-	JEQ  group1
+	JEQ  width1
 
-	// two groups of the same size rather than a large and a small one
+	// Prefer two microtiles of equal width to a wide and a narrow one
 	CMPQ    BX, $0x08
-	JEQ     group4
+	JEQ     width4
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -74,7 +76,7 @@ next:
 	VMOVAPS Z0, Z23
 	VMOVAPS Z0, Z24
 
-	// 48 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 48 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ DI, R9
@@ -205,7 +207,7 @@ store6:
 	JNE     next
 	JMP     done
 
-group5:
+width5:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Y0, Y3
@@ -231,7 +233,7 @@ group5:
 	VMOVAPS Z0, Z23
 	VMOVAPS Y0, Y24
 
-	// 40 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 40 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ DI, R9
@@ -362,7 +364,7 @@ store5:
 	JNE     next
 	JMP     done
 
-group4:
+width4:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -380,7 +382,7 @@ group4:
 	VMOVAPS Z0, Z15
 	VMOVAPS Z0, Z16
 
-	// 32 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 32 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ DI, R9
@@ -486,7 +488,7 @@ store4:
 	JNE     next
 	JMP     done
 
-group3:
+width3:
 	VMOVAPS Z0, Z1
 	VMOVAPS Y0, Y2
 	VMOVAPS Z0, Z3
@@ -504,7 +506,7 @@ group3:
 	VMOVAPS Z0, Z15
 	VMOVAPS Y0, Y16
 
-	// 24 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 24 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ DI, R9
@@ -610,7 +612,7 @@ store3:
 	JNE     next
 	JMP     done
 
-group2:
+width2:
 	VMOVAPS Z0, Z1
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
@@ -620,7 +622,7 @@ group2:
 	VMOVAPS Z0, Z7
 	VMOVAPS Z0, Z8
 
-	// 16 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 16 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ DI, R9
@@ -701,7 +703,7 @@ store2:
 	JNE     next
 	JMP     done
 
-group1:
+width1:
 	VMOVAPS Y0, Y1
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
@@ -711,7 +713,7 @@ group1:
 	VMOVAPS Y0, Y7
 	VMOVAPS Y0, Y8
 
-	// 8 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 8 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ DI, R9
@@ -802,8 +804,10 @@ TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
 	//
 	// 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < 4, j < 8·eights, t < k
 	//
-	// The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
-	// nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.
+	// A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is
+	// added to it.
+	//
+	// Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.
 	//
 	// Registers:
 	//   AX, R8     c
@@ -826,13 +830,13 @@ TEXT ·MatMulStrip4AVX2(SB), NOSPLIT, $0-72
 
 next:
 	CMPQ BX, $0x02
-	JEQ  group2
+	JEQ  width2
 	CMPQ BX, $0x01
-	JEQ  group1
+	JEQ  width1
 
-	// two groups of the same size rather than a large and a small one
+	// Prefer two microtiles of equal width to a wide and a narrow one
 	CMPQ   BX, $0x04
-	JEQ    group2
+	JEQ    width2
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -846,7 +850,7 @@ next:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 
-	// 24 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 24 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ k+40(FP), R9
@@ -926,7 +930,7 @@ store3:
 	JNE     next
 	JMP     done
 
-group2:
+width2:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -936,7 +940,7 @@ group2:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 
-	// 16 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 16 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ k+40(FP), R9
@@ -1003,13 +1007,13 @@ store2:
 	JNE     next
 	JMP     done
 
-group1:
+width1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 
-	// 8 columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes
+	// 8 columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes
 	MOVQ a+8(FP), DI
 	LEAQ (SI)(SI*2), R8
 	MOVQ k+40(FP), R9

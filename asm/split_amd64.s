@@ -57,17 +57,19 @@ GLOBL splitOddWords<>(SB), RODATA|NOPTR, $64
 // func SplitRows32AVX512(dst *float32, src *float32, stride int)
 // Requires: AVX, AVX512BW, AVX512F
 TEXT ·SplitRows32AVX512(SB), NOSPLIT, $0-24
-	// SplitRows32AVX512 splits 32 rows of 32 float32 numbers, stride apart, into two bfloat16 each: the high part is the
-	// number rounded to the nearest, halves away from zero, and the low part what is left, rounded likewise. Those
-	// of row i lie together, as 16 words of two, at word 16·i of dst: first all high parts, then all low ones. A
-	// number beyond the range of bfloat16 has an infinite high part; a NaN must not have all of its
+	// SplitRows32AVX512 splits a block of 32 rows of 32 float32 values into two bfloat16 values each.
+	// The rows begin stride values apart. The high part is the value rounded to nearest, with ties away
+	// from zero; the low part is the remainder, rounded likewise. dst gets all high parts, then all low
+	// parts. In each half, row i is the 16 words from word 16·i on, with two values to a word.
+	//
+	// The high part of a value beyond the range of bfloat16 is infinite. A NaN must not have all of its
 	// bits 15 to 22 set.
 	//
 	// Registers:
 	//   AX         dst
 	//   CX         src
 	//   DX         stride, in bytes
-	//   Z0–Z1      half a unit of bfloat16, and the mask of its bits
+	//   Z0–Z1      half a unit in the last place of bfloat16, and the mask of its bits
 	//   Z3–Z6      high and low parts
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -103,15 +105,16 @@ row:
 // func SplitColumns32AVX512(dst *float32, src *float32, stride int)
 // Requires: AVX, AVX512F
 TEXT ·SplitColumns32AVX512(SB), NOSPLIT, $0-24
-	// SplitColumns32AVX512 splits 32 rows of 32 float32 numbers, stride apart, as SplitRows32AVX512 does. The words of dst have
-	// two numbers of one column, of row 2p in the low half and of row 2p+1 in the high half, those of columns j < 16
-	// at word 16·p + j and of the others at word 256 + 16·p + j − 16: first all high parts, then all low ones.
+	// SplitColumns32AVX512 splits a block of 32 rows of 32 float32 values as SplitRows32AVX512 does.
+	// dst gets all high parts, then all low parts. A word holds two values of one column: row 2p in its
+	// low half, row 2p+1 in its high half. It is word 16·p + j for a column j < 16, otherwise word 256
+	// + 16·p + j − 16.
 	//
 	// Registers:
 	//   AX         dst
 	//   CX         src
 	//   DX         stride, in bytes
-	//   Z0–Z1      half a unit of bfloat16, and the mask of its bits
+	//   Z0–Z1      half a unit in the last place of bfloat16, and the mask of its bits
 	//   Z2–Z5      high and low parts
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -164,26 +167,26 @@ rows:
 	VZEROUPPER
 	RET
 
-// func GemmSplit32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// func GemmSplit32x32AMXBF16(a *float32, b *float32, k int, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 // Requires: AMXBF16, AMXTILE, AVX, MMX+
 TEXT ·GemmSplit32x32AMXBF16(SB), NOSPLIT, $0-72
-	// GemmSplit32x32AMXBF16 multiplies strips of 32 rows by a panel of 32 columns, both split
-	// into two bfloat16 (SplitRows32AVX512, SplitColumns32AVX512):
+	// GemmSplit32x32AMXBF16 multiplies strips of 32 rows by a panel of 32 columns, both split into
+	// pairs of bfloat16 values by SplitRows32AVX512 and SplitColumns32AVX512:
 	//
 	// 	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < 32·strips, j < 32, t < k
 	//
-	// without the products of two low parts. A chain, which begins with 0 or, if add is not 0, with the
-	// entry of c that was there, takes for every 32 terms in order the sum of the products of the low part of a
-	// with the high part of b, then of both high parts, then of high and low. The sum is that of even terms plus
-	// that of odd ones, each a chain of fused multiply-adds from 0 in ascending order. Subnormal numbers
-	// count as 0 and are made 0 everywhere.
+	// without the products of two low parts. An entry is one chain. It begins with 0 or, if add is not
+	// 0, with the entry of c. For every block of 32 terms it adds the sum of low(a)·high(b), then of
+	// high(a)·high(b), then of high(a)·low(b). Such a sum is the sum over even terms plus the sum over
+	// odd terms, each a chain of fused multiply-adds from 0 in ascending order. Subnormal operands and
+	// results become 0.
 	//
 	// 	a  [strips][k/32] blocks of SplitRows32AVX512
 	// 	b  [k/32] blocks of SplitColumns32AVX512
 	//
-	// 	ahead, step  as in Gemm8x48AVX512
+	// 	ahead, aheadStride  as in Gemm8x48AVX512
 	//
-	// Requires k > 0, a multiple of 32, strips > 0, cStride ≥ 32; c overlaps neither a nor b.
+	// Requires k > 0, a multiple of 32, strips > 0 and cStride ≥ 32. c must not overlap a or b.
 	//
 	// Registers:
 	//   R8         a
@@ -191,7 +194,7 @@ TEXT ·GemmSplit32x32AMXBF16(SB), NOSPLIT, $0-72
 	//   R12        cStride
 	//   AX         strips
 	//   CX         ahead
-	//   DX         step
+	//   DX         aheadStride
 	//   R9         b
 	//   BX         k
 	//   DI         add
@@ -210,7 +213,7 @@ TEXT ·GemmSplit32x32AMXBF16(SB), NOSPLIT, $0-72
 	MOVQ $0x00000040, R13
 	MOVQ strips+24(FP), AX
 	MOVQ ahead+56(FP), CX
-	MOVQ step+64(FP), DX
+	MOVQ aheadStride+64(FP), DX
 
 strip:
 	MOVQ  b+8(FP), R9
@@ -583,9 +586,11 @@ terms:
 // func BFloat16PeakAMXBF16(n int, x *byte)
 // Requires: AMXBF16, AMXTILE, AVX
 TEXT ·BFloat16PeakAMXBF16(SB), NOSPLIT, $0-16
-	// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each, on
-	// tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
-	// result but the time that it takes. Requires n > 0.
+	// BFloat16PeakAMXBF16 runs n rounds of 6 products of tiles, 16 × 32 by 32 × 16 bfloat16 each. The
+	// tiles begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak.
+	// Only its time is of interest.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   CX         n

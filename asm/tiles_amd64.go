@@ -4,28 +4,31 @@
 
 package asm
 
-// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates and counts, as
-// PanelArgs says, but for words of four signed bytes of coarse and fine codes and other strips: by
+// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
+// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
+// query (c' of a candidate), the words after them the fine codes f (f'). The score is
 //
 //	score[i][j] = coarse[i][j] + fine[i][j]/254
 //	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
 //	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
 //
-// with the coarse codes c, words t < K/2, and the fine codes f, the words after them, of the query and, with a
-// prime, of the candidate. Both sums are exact in int32 and rounded to float32; 1/254, the product and the
-// sum are rounded. There are no products of fine codes.
+// There are no products of two fine codes. Both sums are exact in int32 and rounded to float32;
+// 1/254, the product and the total are rounded.
 //
 //	Psi     [K/16][16][16]: word t of query i of the first strip is Psi[t/16*16*16+16*i+t%16]
-//	Scores  has 16 rows more than there are queries, as scratch memory
-//	Ahead   is followed by eight cache lines for every 32 words of a strip
+//	Scores  has 16 rows more than there are queries, for use as scratch memory
+//	Ahead   advances by eight cache lines for every 32 words of a strip
 //
-// Add, ExitBelow and Active are not used; TargetStart is not nil. K is a multiple of 32. It returns the number
-// of pairs in Undecided.
+// The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
+//
+// Requires K to be a multiple of 32, and TargetStart to be not nil.
 //
 //go:noescape
 func Int16Panel16x48AMX(args *PanelArgs) int
 
-// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each, on
-// tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
-// result but the time that it takes. Requires n > 0.
+// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles
+// begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only
+// its time is of interest.
+//
+// Requires n > 0.
 func Int8PeakAMX(n int, x *byte)

@@ -17,30 +17,31 @@ GLOBL tileShapes<>(SB), RODATA|NOPTR, $64
 // func Int16Panel16x48AMX(args *PanelArgs) int
 // Requires: AMXINT8, AMXTILE, AVX, AVX512F, MMX+, POPCNT
 TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
-	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates and counts, as
-	// PanelArgs says, but for words of four signed bytes of coarse and fine codes and other strips: by
+	// Int16Panel16x48AMX scores strips of 16 queries against a panel of 48 candidates, and counts as
+	// PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a
+	// query (c' of a candidate), the words after them the fine codes f (f'). The score is
 	//
 	// 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	// 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
 	// 	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
 	//
-	// with the coarse codes c, words t < K/2, and the fine codes f, the words after them, of the query and, with a
-	// prime, of the candidate. Both sums are exact in int32 and rounded to float32; 1/254, the product and the
-	// sum are rounded. There are no products of fine codes.
+	// There are no products of two fine codes. Both sums are exact in int32 and rounded to float32;
+	// 1/254, the product and the total are rounded.
 	//
 	// 	Psi     [K/16][16][16]: word t of query i of the first strip is Psi[t/16*16*16+16*i+t%16]
-	// 	Scores  has 16 rows more than there are queries, as scratch memory
-	// 	Ahead   is followed by eight cache lines for every 32 words of a strip
+	// 	Scores  has 16 rows more than there are queries, for use as scratch memory
+	// 	Ahead   advances by eight cache lines for every 32 words of a strip
 	//
-	// Add, ExitBelow and Active are not used; TargetStart is not nil. K is a multiple of 32. It returns the number
-	// of pairs in Undecided.
+	// The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
+	//
+	// Requires K to be a multiple of 32, and TargetStart to be not nil.
 	//
 	// Registers:
 	//   R8–R9      addresses of c and f, then of the stored sums
 	//   R10–R11    addresses of c' and f'
-	//   R12–R13    bytes from row to row of a tile of ψ, and of φ or of sums
+	//   R12–R13    bytes between rows of a tile of ψ, and of φ or sums
 	//   AX         words left
-	//   CX, DX     address and step of the prefetches
+	//   CX, DX     address and stride of the prefetches
 	//   AX         queries of the strip left
 	//   Z0         1/254
 	//   Z1–Z3      scores of a query
@@ -50,10 +51,10 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	//   BX         counting: address of the counts [t]
 	//   SI         counting: address of the next undecided pair
 	//   K1–K3      counting: valid lanes
-	//   DI, CX     counting: target t, and the end of the query's targets
+	//   DI, CX     counting: target t, and the end of the targets of the query
 	//   Z0, Z4     counting: lo and hi of target t in all lanes
 	//   R8–R9      counting: masks above and open
-	// State of the loop over strips
+	// The state of the loop over strips
 	MOVQ args+0(FP), AX
 	MOVQ (AX), AX
 	MOVQ AX, (SP)
@@ -73,7 +74,7 @@ TEXT ·Int16Panel16x48AMX(SB), NOSPLIT, $64-16
 	MOVQ 112(AX), AX
 	MOVQ AX, 40(SP)
 
-	// Half of the words of the panel, in bytes: where the fine codes begin; and the scratch rows of scores
+	// The offset in bytes of the fine codes in the panel, and the address of the scratch rows of scores
 	MOVQ   args+0(FP), AX
 	MOVQ   24(AX), AX
 	IMUL3Q $0x00000060, AX, AX
@@ -109,8 +110,8 @@ strip:
 	MOVQ args+0(FP), DX
 	MOVQ 120(DX), DX
 
-	// Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j];
-	// tmm6 takes words of ψ, tmm7 of φ
+	// Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j],
+	// tmm6 words of ψ and tmm7 words of φ
 	// TILEZERO tmm0
 	BYTE $0xc4
 	BYTE $0xe2
@@ -375,7 +376,7 @@ words:
 	JNE  words
 	MOVQ CX, 40(SP)
 
-	// Store the sums: a tile holds 16 of a row's 48, the scores' order has rows
+	// Store the sums; a tile holds 16 of the 48 columns
 	MOVQ 16(SP), R8
 	MOVQ 48(SP), R9
 
@@ -479,7 +480,7 @@ row:
 	MOVQ         24(SP), CX
 
 	// Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and
-	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes
+	// open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j
 	MOVQ    args+0(FP), DX
 	MOVQ    80(DX), DX
 	MOVQ    args+0(FP), BX
@@ -523,7 +524,7 @@ target0:
 	ORQ          R11, R8
 	XORQ         R8, R9
 
-	// Undecided: write the pair (t, open), and keep it if open is not empty
+	// Undecided: write the pair (t, open), and advance if open is not empty
 	MOVQ  DI, (SI)
 	MOVQ  R9, 8(SI)
 	XORL  R10, R10
@@ -577,9 +578,11 @@ GLOBL fineUnit<>(SB), RODATA|NOPTR, $4
 // func Int8PeakAMX(n int, x *byte)
 // Requires: AMXINT8, AMXTILE, AVX
 TEXT ·Int8PeakAMX(SB), NOSPLIT, $0-16
-	// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each, on
-	// tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
-	// result but the time that it takes. Requires n > 0.
+	// Int8PeakAMX runs n rounds of 6 products of tiles, 16 × 64 by 64 × 16 signed bytes each. The tiles
+	// begin as the 1,024 bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only
+	// its time is of interest.
+	//
+	// Requires n > 0.
 	//
 	// Registers:
 	//   CX         n

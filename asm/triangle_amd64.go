@@ -4,21 +4,29 @@
 
 package asm
 
-// UnpackTriangleAVX2 writes the symmetric d × d matrix with a packed lower triangle, its diagonal
-// multiplied, with zeros up to the next multiple of 8 columns. dst has as many rows; those from d on
-// must be zero. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0.
+// UnpackTriangleAVX2 writes the symmetric d × d matrix of a packed lower triangle to dst, with its
+// diagonal multiplied by diagonal and with zeros up to the next multiple of 8 columns. dst has rows
+// up to the next multiple of 8; those from d on must be zero. Entry (i, j) of the triangle, j ≤ i <
+// d, is packed[i(i+1)/2+j].
+//
+// Requires d > 0.
 //
 //go:noescape
 func UnpackTriangleAVX2(dst *float32, packed *float32, d int, ld int, diagonal float32)
 
-// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by a factor and on the
-// diagonal by one of its own. Rows are read up to the next multiple of 8. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0.
+// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by factor off the
+// diagonal and by diagonal on it. It reads columns up to the next multiple of 8. Entry (i, j) of
+// the triangle, j ≤ i < d, is packed[i(i+1)/2+j].
+//
+// Requires d > 0.
 //
 //go:noescape
 func PackTriangleAVX2(packed *float32, src *float32, d int, ld int, factor float32, diagonal float32)
 
-// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal; in the 8 × 8 blocks on it
-// everywhere. m has rows and columns up to the next multiple of 8. Requires d > 0.
+// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal and in the whole
+// of the 8 × 8 submatrices on the diagonal. m has rows and columns up to the next multiple of 8.
+//
+// Requires d > 0.
 //
 //go:noescape
 func AddTransposeAVX2(m *float32, d int, ld int)

@@ -41,9 +41,12 @@ GLOBL lanes<>(SB), RODATA|NOPTR, $128
 // func UnpackTriangleAVX2(dst *float32, packed *float32, d int, ld int, diagonal float32)
 // Requires: AVX
 TEXT ·UnpackTriangleAVX2(SB), NOSPLIT, $0-36
-	// UnpackTriangleAVX2 writes the symmetric d × d matrix with a packed lower triangle, its diagonal
-	// multiplied, with zeros up to the next multiple of 8 columns. dst has as many rows; those from d on
-	// must be zero. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0.
+	// UnpackTriangleAVX2 writes the symmetric d × d matrix of a packed lower triangle to dst, with its
+	// diagonal multiplied by diagonal and with zeros up to the next multiple of 8 columns. dst has rows
+	// up to the next multiple of 8; those from d on must be zero. Entry (i, j) of the triangle, j ≤ i <
+	// d, is packed[i(i+1)/2+j].
+	//
+	// Requires d > 0.
 	//
 	// Registers:
 	//   AX         dst
@@ -95,14 +98,14 @@ last:
 	XORQ         DI, DI
 	LEAQ         (BX)(BX*2), R8
 
-blocks:
+squares:
 	MOVQ  AX, R9
 	MOVQ  SI, R10
 	MOVQ  DI, R11
 	TESTQ R11, R11
 	JEQ   diagonal
 
-block:
+square:
 	LEAQ       (R9)(BX*4), R12
 	LEAQ       (R10)(BX*4), R13
 	VMOVUPS    (R9), Y1
@@ -148,7 +151,7 @@ block:
 	ADDQ       $0x20, R9
 	ADDQ       CX, R10
 	DECQ       R11
-	JNE        block
+	JNE        square
 
 diagonal:
 	LEAQ       (R9)(BX*4), R10
@@ -220,15 +223,18 @@ diagonal:
 	ADDQ       $0x20, SI
 	INCQ       DI
 	SUBQ       $0x08, DX
-	JG         blocks
+	JG         squares
 	VZEROUPPER
 	RET
 
 // func PackTriangleAVX2(packed *float32, src *float32, d int, ld int, factor float32, diagonal float32)
 // Requires: AVX
 TEXT ·PackTriangleAVX2(SB), NOSPLIT, $0-40
-	// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by a factor and on the
-	// diagonal by one of its own. Rows are read up to the next multiple of 8. Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0.
+	// PackTriangleAVX2 packs the lower triangle of a d × d matrix, multiplied by factor off the
+	// diagonal and by diagonal on it. It reads columns up to the next multiple of 8. Entry (i, j) of
+	// the triangle, j ≤ i < d, is packed[i(i+1)/2+j].
+	//
+	// Requires d > 0.
 	//
 	// Registers:
 	//   AX         packed
@@ -296,8 +302,10 @@ stored:
 // func AddTransposeAVX2(m *float32, d int, ld int)
 // Requires: AVX
 TEXT ·AddTransposeAVX2(SB), NOSPLIT, $0-24
-	// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal; in the 8 × 8 blocks on it
-	// everywhere. m has rows and columns up to the next multiple of 8. Requires d > 0.
+	// AddTransposeAVX2 adds its transpose to a d × d matrix, on and below the diagonal and in the whole
+	// of the 8 × 8 submatrices on the diagonal. m has rows and columns up to the next multiple of 8.
+	//
+	// Requires d > 0.
 	//
 	// Registers:
 	//   AX         m
@@ -313,14 +321,14 @@ TEXT ·AddTransposeAVX2(SB), NOSPLIT, $0-24
 	XORQ DI, DI
 	LEAQ (DX)(DX*2), R8
 
-blocks:
+squares:
 	MOVQ  AX, R9
 	MOVQ  SI, R10
 	MOVQ  DI, R11
 	TESTQ R11, R11
 	JEQ   diagonal
 
-block:
+square:
 	LEAQ       (R9)(DX*4), R12
 	LEAQ       (R10)(DX*4), R13
 	VMOVUPS    (R10), Y0
@@ -374,7 +382,7 @@ block:
 	ADDQ       $0x20, R9
 	ADDQ       BX, R10
 	DECQ       R11
-	JNE        block
+	JNE        square
 
 diagonal:
 	LEAQ       (R9)(DX*4), R10
@@ -430,6 +438,6 @@ diagonal:
 	ADDQ       $0x20, SI
 	INCQ       DI
 	SUBQ       $0x08, CX
-	JG         blocks
+	JG         squares
 	VZEROUPPER
 	RET

@@ -4,9 +4,10 @@ package kernel
 
 import "golang.org/x/sys/unix"
 
-// allowTiles asks Linux to let this process use the tiles of AMX, 8 KiB of state that a thread has from its
-// first use on; systems before 5.16 and some virtual machines do not.
-func allowTiles() bool {
+// requestAMX asks Linux for permission to use the tiles of AMX and reports whether it was granted.
+// From its first use on, a thread has 8 KiB more state for the kernel to save. Linux before 5.16
+// and some virtual machines refuse.
+func requestAMX() bool {
 	const (
 		requestPermission = 0x1023 // ARCH_REQ_XCOMP_PERM
 		tileData          = 18     // XFEATURE_XTILEDATA

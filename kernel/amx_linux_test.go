@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Linux is asked for AMX when a backend with it is made, and not before: neither by importing the package nor by a
-// backend that does without.
+// TestAMXPermission checks that a backend with AMX asks Linux for AMX, and that neither importing
+// the package nor a backend without AMX does.
 func TestAMXPermission(t *testing.T) {
 	const child = "MQUINE_TEST_AMX_CHILD"
 	if os.Getenv(child) == "" {

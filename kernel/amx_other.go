@@ -2,5 +2,5 @@
 
 package kernel
 
-// allowTiles: only Linux is known to let a process use the tiles of AMX when it asks.
-func allowTiles() bool { return false }
+// requestAMX reports false: mquine knows how to ask for AMX on Linux only.
+func requestAMX() bool { return false }

@@ -5,11 +5,14 @@ import (
 	"unsafe"
 )
 
-// Backend holds the kernels of one tier. All backends agree bit for bit in the float64 kernels.
-// The float32 scores of Panel have an error bound for each tier (PanelError).
+// Backend holds the kernels of one tier with its features. It is immutable and safe for concurrent
+// use.
+//
+// The float64 kernels and the panels of codes give the same bits on every backend. The float32
+// scores of Panels may differ; PanelError bounds their errors.
 type Backend struct {
 	Tier Tier
-	// Features are what the kernels use.
+	// Features are the features that the kernels use.
 	Features Features
 	// NR is the number of candidates in a panel.
 	NR int
@@ -18,22 +21,23 @@ type Backend struct {
 	int16     comparer
 	fastInt8  bool // int8 is in assembly
 	fastInt16 bool // int16 is in assembly
-	matMul    func(c, a, b *float64, k, ld, groups int)
-	matMulFMA func(c, a, b *float64, k, ld, groups int)
-	frobenius func(p, q, x, out *float64, rows, ld, groups int)
+	matMul    func(c, a, b *float64, k, ld, eights int)
+	matMulFMA func(c, a, b *float64, k, ld, eights int)
+	frobenius func(p, q, x, out *float64, rows, ld, eights int)
 	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 }
 
-// Peak returns a loop that does the operations of c's panels on registers alone, on 64 operands, and the number of
-// coordinates of scores that a round computes. Package ceiling measures its rate.
+// Peak returns a loop of nothing but the arithmetic of c's panels, which works on 64 operands in
+// registers, and the number of terms of scores that one round of it computes. Package ceiling
+// measures its rate.
 func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
 	k := b.comparer(c)
 	return k.peak, k.peakTerms
 }
 
-// Pair compares x with the rows of table that ids lists, in float64 from the float32 entries:
-// out[i] is the score of x and table[ids[i]·stride:][:len(x)]. len(x) must be a positive multiple
-// of PairWidth.
+// Pair scores x against the rows of table that ids lists, in float64 from the float32 entries:
+// out[i] is the score of x and table[ids[i]*stride:][:len(x)]. len(x) must be a positive multiple
+// of PairWidth. Comparison.PairError bounds the error.
 func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride int, ids []int32) {
 	checkPair(len(out), PairWidth, x, table, stride, ids)
 	kernel := b.comparer(c).pair
@@ -42,7 +46,7 @@ func (b *Backend) Pair(c Comparison, out []float64, x, table []float32, stride i
 		kernel(&x[0], len(x), &table[0], stride, &ids[0], n, &out[0])
 		if c.group > 1 {
 			for i := range out[:n] {
-				out[i] /= float64(c.group) // the kernels count the term of a group for each of its coordinates
+				out[i] /= float64(c.group) // the kernels add the term of a group once for each of its coordinates
 			}
 		}
 		ids, out = ids[n:], out[n:]
@@ -60,37 +64,37 @@ func checkPair[T any](out, width int, x, table []T, stride int, ids []int32) {
 	}
 }
 
-// MatMul computes the product c = a·b of d × d matrices in float64: every entry one chain over k
-// from 0, product and sum rounded separately. The matrices are LD(d) × LD(d), row by row, zero
-// beyond d.
+// MatMul computes the product c = a·b of d × d matrices in float64. Every entry is one chain from 0
+// over ascending terms, with products and sums rounded separately. The matrices are stored as LD(d)
+// × LD(d) matrices in row-major order, with zeros beyond d. c must not overlap a or b.
 func (b *Backend) MatMul(c, a, bm []float64, d int) { b.product(b.matMul, c, a, bm, d, false) }
 
 // MatMulFMA is MatMul with fused multiply-adds.
 func (b *Backend) MatMulFMA(c, a, bm []float64, d int) { b.product(b.matMulFMA, c, a, bm, d, false) }
 
-// MatMulFMALower is MatMulFMA for the entries on and below the diagonal; those above it may or
-// may not be computed.
+// MatMulFMALower is MatMulFMA for the entries on and below the diagonal. The entries above it are
+// unspecified.
 func (b *Backend) MatMulFMALower(c, a, bm []float64, d int) {
 	b.product(b.matMulFMA, c, a, bm, d, true)
 }
 
-func (b *Backend) product(f func(c, a, b *float64, k, ld, groups int), c, a, bm []float64, d int, lower bool) {
+func (b *Backend) product(f func(c, a, b *float64, k, ld, eights int), c, a, bm []float64, d int, lower bool) {
 	ld := LD(d)
 	if d < 1 || len(c) < ld*ld || len(a) < ld*ld || len(bm) < ld*ld {
 		panic(fmt.Sprintf("kernel: MatMul: d = %d, matrices of %d, %d and %d entries", d, len(c), len(a), len(bm)))
 	}
-	groups := ld / 8
+	eights := ld / 8
 	for s := range ld / 8 {
 		if lower {
-			groups = s + 1
+			eights = s + 1
 		}
-		f(&c[8*s*ld], &a[8*s*ld], &bm[0], d, ld, groups)
+		f(&c[8*s*ld], &a[8*s*ld], &bm[0], d, ld, eights)
 	}
 }
 
-// Frobenius returns ‖(P − Q) + X‖²_F of d × d matrices (stored as for MatMul) in float64: the
-// squares of a column summed over ascending rows, then the columns in ascending order, every
-// operation rounded. scratch holds LD(d) entries.
+// Frobenius returns ‖(P − Q) + X‖²_F of d × d matrices, stored as for MatMul, in float64. It sums
+// the squares of each column over ascending rows, then the columns in ascending order, and rounds
+// every operation. scratch has at least LD(d) entries.
 func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64 {
 	ld := LD(d)
 	if d < 1 || len(p) < ld*ld || len(q) < ld*ld || len(x) < ld*ld || len(scratch) < ld {
@@ -104,8 +108,10 @@ func (b *Backend) Frobenius(p, q, x []float64, d int, scratch []float64) float64
 	return s
 }
 
-// LD is the leading dimension of the float64 kernels' d × d matrices: d rounded up to 8.
+// LD returns the leading dimension of the d × d matrices of MatMul and Frobenius: d rounded up to a
+// multiple of 8.
 func LD(d int) int { return (d + 7) &^ 7 }
 
-// ptr returns the address of the first element, or nil: a kernel does not follow it then.
+// ptr returns the address of the first element of s, which may be empty. Kernels do not dereference
+// it then.
 func ptr[T any](s []T) *T { return unsafe.SliceData(s) }

@@ -57,7 +57,8 @@ func pairInt8AVX512(f Features) func(x *uint32, n int, table *uint32, stride int
 	return asm.PairInt8AVX512VNNI
 }
 
-// detectFeatures returns the features of the processor, each with exactly the extensions that its kernels use.
+// detectFeatures returns the features of the processor: those whose kernels find every extension
+// that they use.
 func detectFeatures() Features {
 	var f Features
 	for i, extensions := range [len(features)][]cpuid.FeatureID{
@@ -71,5 +72,5 @@ func detectFeatures() Features {
 			f |= 1 << i
 		}
 	}
-	return f.Without(0) // the ones that lack what they need
+	return f.Without(0) // drops features whose prerequisites are missing
 }

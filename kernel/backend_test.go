@@ -14,12 +14,13 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// eachBackend runs f on every tier of this machine, and without the features that panels of bytes use.
+// eachBackend runs f on every tier of this machine, and without the features that panels of codes
+// use.
 func eachBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	kerneltest.Each(t, FeatureVNNI|FeatureAMX, f)
 }
 
-// eachComparison runs f for every comparison of float32 numbers on every tier.
+// eachComparison runs f for every comparison on every backend.
 func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		for _, c := range Comparisons() {
@@ -32,21 +33,21 @@ func eachComparison(t *testing.T, f func(t *testing.T, b *Backend, c Comparison)
 type panelCase struct {
 	t      testing.TB
 	b      *Backend
-	c      Comparison // none for codes
+	c      Comparison // zero for codes
 	panels Panels
 	twin   func(q, e []uint32) float32
-	tiles  bool // strips as PackTiles arranges them
+	tiles  bool // PackTiles packed the strips
 	strips int
-	q, e   [][]uint32 // by row, by lane; those that are not there are zero
-	call   PanelCall  // but for Counts and ExitBelow
+	q, e   [][]uint32 // queries by row and candidates by lane; padding is zero
+	call   PanelCall  // without Counts and ExitBelow
 }
 
-// numbers returns the numbers whose bits are words.
+// numbers returns the float32 values whose bits are words.
 func numbers(words []uint32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// newComparisonCase makes a case of float32 numbers; value draws a term.
+// newComparisonCase makes a case of float32 values. value draws a term.
 func newComparisonCase(
 	t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32,
 ) *panelCase {
@@ -56,7 +57,7 @@ func newComparisonCase(
 	return p
 }
 
-// newInt8Case and newInt16Case make cases of codes; value draws a word.
+// newInt8Case and newInt16Case make cases of codes. value draws a word.
 func newInt8Case(
 	t testing.TB, rng *rand.Rand, b *Backend, k, queries, candidates int, value func(t int) uint32,
 ) *panelCase {
@@ -73,7 +74,7 @@ func newInt16Case(
 	return p
 }
 
-// draw makes strips of queries, the last with only some, against a panel with only some candidates.
+// draw makes strips of queries, the last one incomplete, and an incomplete panel of candidates.
 func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(t int) uint32) {
 	mr, nr := p.panels.MR, p.panels.NR
 	p.strips = (queries + mr - 1) / mr
@@ -102,7 +103,7 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 	starts[len(p.q)] = int32(targets)
 	p.call.TargetStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*targets)
 	p.pack()
-	// Thresholds around the scores themselves, so that ties and both orders occur.
+	// Thresholds are near scores, so that ties and both orders occur.
 	for i := range p.q {
 		for t := starts[i]; t < starts[i+1]; t++ {
 			at := p.twin(p.q[i], p.e[rng.IntN(candidates)])
@@ -126,7 +127,7 @@ func (p *panelCase) pack() {
 	for i, q := range p.q {
 		for t, v := range q {
 			at := (i/mr*k+t)*mr + i%mr
-			if p.tiles { // whole rows of a tile
+			if p.tiles { // complete rows of a tile
 				at = (i/mr*k+t/16*16)*mr + i%mr*16 + t%16
 			}
 			p.call.Strips[at] = v
@@ -139,7 +140,7 @@ func (p *panelCase) pack() {
 	}
 }
 
-// run calls Score on poisoned memory; counts begin at 7.
+// run calls Score on poisoned memory. Counts begin at 7.
 func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []int32) {
 	targets := int(p.call.TargetStart[len(p.q)])
 	scratch = p.b.NewPanelScratch(len(p.q), targets)
@@ -153,12 +154,14 @@ func (p *panelCase) run(exitBelow []float32) (scratch *PanelScratch, counts []in
 	return scratch, append([]int32{}, call.Counts...)
 }
 
-// The assembly equals its twin bit for bit, or keeps its bound where it has none, and counts.
+// TestPanel requires that the assembly has the bits of its twin, or keeps its error bound if it has
+// none, and that it counts correctly.
 func TestPanel(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		mr := b.Panels(c).MR
-		for _, k := range []int{1, 2, 3, 4, 5, 6, 7, 8, 31, 64, 126, 127, 128, 129, 130, 132, 255, 256, 257, 258, 1482} {
+		for _, k := range []int{1, 2, 3, 4, 5, 6, 7, 8, 31, 64, 126, 127, 128, 129, 130, 132, 255, 256, 257, 258,
+			1482} {
 			if k%c.Group() != 0 {
 				continue
 			}
@@ -187,13 +190,14 @@ func TestPanel(t *testing.T) {
 				}
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
+					"k = %d: undecided", k)
 			}
 		}
 	})
 }
 
-// countPlainly counts from the scores by the definition, with counters that begin at 7.
+// countPlainly counts from the scores as the definition says. Counters begin at 7.
 func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []uint64) {
 	counts, undecided = []int32{}, []uint64{}
 	for i := range p.q {
@@ -220,8 +224,8 @@ func (p *panelCase) countPlainly(scores []float32) (counts []int32, undecided []
 	return counts, undecided
 }
 
-// Dropping strips early changes no count: neither does it drop a strip that matters, nor count one
-// that was dropped.
+// TestDrop requires that early exit changes no count: it skips no strip that matters and counts
+// nothing for a skipped strip.
 func TestDrop(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		if !Falling(c) {
@@ -231,8 +235,9 @@ func TestDrop(t *testing.T) {
 		dropped := 0
 		for round := range 60 {
 			k := 2 * (1 + rng.IntN(400))
-			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR, func(int) float32 { return float32(rng.NormFloat64()) })
-			for i := range p.q { // a few queries are near their candidates: their strips matter
+			p := newComparisonCase(t, rng, b, c, k, 3*b.Panels(c).MR-1, b.NR,
+				func(int) float32 { return float32(rng.NormFloat64()) })
+			for i := range p.q { // a few queries are near candidates, so that their strips matter
 				if round%2 == 0 && i%(2*b.Panels(c).MR) == 0 {
 					copy(p.q[i], p.e[0])
 				}
@@ -265,7 +270,7 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// checkBound compares finite scores with exact comparisons.
+// checkBound compares finite scores with exact ones.
 func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 	relative, absolute := p.b.PanelError(p.c, p.call.K)
 	for i, q := range p.q {
@@ -283,7 +288,8 @@ func (p *panelCase) checkBound(t *testing.T, scores []float32) {
 	}
 }
 
-// The bounds hold on sums with much cancellation, on tiny ones, and on long sums of one sign.
+// TestPanelError checks the bounds for sums with much cancellation, for tiny sums, and for long
+// sums of one sign.
 func TestPanelError(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		rng := rand.New(rand.NewPCG(5, 1))
@@ -297,7 +303,7 @@ func TestPanelError(t *testing.T) {
 				})
 				for i := range p.q {
 					q := numbers(p.q[i])
-					for t := 1; t < k; t += 2 { // terms that nearly cancel in pairs
+					for t := 1; t < k; t += 2 { // pairs of terms nearly cancel
 						if scale != 0 {
 							q[t] = -q[t-1] * (1 + 0x1p-20)
 						}
@@ -308,7 +314,7 @@ func TestPanelError(t *testing.T) {
 					for t := 1; t < k; t += 2 {
 						e[t] = e[t-1]
 					}
-					if j%2 == 0 { // close to the query, and all on one side
+					if j%2 == 0 { // near the query, all on one side
 						for t := range k {
 							e[t] = q[t] * (1 + 0x1p-19*float32(rng.Float64()))
 						}
@@ -322,7 +328,8 @@ func TestPanelError(t *testing.T) {
 	})
 }
 
-// The approximate root keeps its bound on this processor for every significand: √(x² + 0²) is x.
+// TestRootError checks the bound of the approximate square root on this processor, for every
+// significand: √(x² + 0²) is x.
 func TestRootError(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		step := 1
@@ -364,7 +371,8 @@ func TestPair(t *testing.T) {
 				for i := range table {
 					table[i] = float32(rng.NormFloat64() * 100)
 				}
-				ids, out, want := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[float64](t, count), make([]float64, count)
+				ids, out, want := kerneltest.Guarded[int32](t, count), kerneltest.Guarded[float64](t, count),
+					make([]float64, count)
 				for i := range ids {
 					ids[i] = int32(rng.IntN(rows))
 				}
@@ -379,7 +387,7 @@ func TestPair(t *testing.T) {
 	})
 }
 
-// padded returns a random d × d matrix in padded form, flush against guard pages.
+// padded returns a random d × d matrix with padding, flush against a guard page.
 func padded(t testing.TB, rng *rand.Rand, d int) []float64 {
 	ld := LD(d)
 	m := kerneltest.Guarded[float64](t, ld*ld)
@@ -397,7 +405,8 @@ func TestMatMul(t *testing.T) {
 		for _, d := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 18, 24, 31, 35, 38, 64, 100} {
 			ld := LD(d)
 			x, y := padded(t, rng, d), padded(t, rng, d)
-			c, fused, lower := kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld)
+			c, fused, lower := kerneltest.Guarded[float64](t, ld*ld), kerneltest.Guarded[float64](t, ld*ld),
+				kerneltest.Guarded[float64](t, ld*ld)
 			b.MatMul(c, x, y, d)
 			b.MatMulFMA(fused, x, y, d)
 			b.MatMulFMALower(lower, x, y, d)
@@ -494,7 +503,8 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func TestRounding(t *testing.T) {
-	for _, x := range []float64{0, 1, -1, 1 + 1e-12, -1 - 1e-12, 1e-50, -1e-50, 1e300, -1e300, math.MaxFloat32, math.Inf(1), math.Inf(-1), 0.1} {
+	for _, x := range []float64{0, 1, -1, 1 + 1e-12, -1 - 1e-12, 1e-50, -1e-50, 1e300, -1e300, math.MaxFloat32,
+		math.Inf(1), math.Inf(-1), 0.1} {
 		up, down := RoundUp32(x), RoundDown32(x)
 		assert.GreaterOrEqual(t, float64(up), x)
 		assert.LessOrEqual(t, float64(down), x)

@@ -8,19 +8,20 @@ const (
 	U64 = 1.0 / (1 << 53)
 )
 
-// Gamma bounds the relative error of n roundings with unit roundoff u: nu / (1 − nu).
+// Gamma returns nu/(1 − nu), which bounds the relative error of n roundings with unit roundoff u
+// (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
 func Gamma(n int, u float64) float64 {
 	nu := float64(n) * u
 	return nu / (1 - nu)
 }
 
-// PanelError is Comparison.PanelError for the panels of this tier. There is none for codes, whose sums are
-// exact except for the last roundings.
+// PanelError is Comparison.PanelError for the panels of this tier. Panels of codes need no such
+// bound: their sums are exact up to the conversion to float32.
 func (b *Backend) PanelError(c Comparison, k int) (relative, absolute float64) {
 	return c.PanelError(k, rootErrors[b.Tier])
 }
 
-// RoundUp32 returns the smallest float32 that is not less than x.
+// RoundUp32 returns the smallest float32 ≥ x.
 func RoundUp32(x float64) float32 {
 	f := float32(x)
 	if float64(f) < x {
@@ -29,5 +30,5 @@ func RoundUp32(x float64) float32 {
 	return f
 }
 
-// RoundDown32 returns the largest float32 that is not greater than x.
+// RoundDown32 returns the largest float32 ≤ x.
 func RoundDown32(x float64) float32 { return -RoundUp32(-x) }

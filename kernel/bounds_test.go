@@ -11,12 +11,14 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// The tests of this file compare bounds with exact errors, computed in math/big, of inputs that bring the
-// two close, so that they fail if a term of a bound is halved or missing (docs/numerics.md, "Tests of the bounds").
+// The tests of this file compare bounds with exact errors, computed in math/big. Their inputs bring
+// the two close together, so that a test fails if a term of a bound is halved or missing
+// (docs/numerics.md, "Tests of the bounds").
 
-// lossy returns vectors of k terms whose score loses half a unit in the last place, in arithmetic with that unit
-// roundoff, in every sum that is not trivial: the first summand is 1, and those at the given terms are
-// ties that round to the even 1. The first summand loses as much, unless its product is exact.
+// lossy returns vectors of k terms whose score, in arithmetic with the given unit roundoff, loses
+// half a unit in the last place in every addition to a nonzero sum. The first term is 1, and the
+// terms at the given positions are ties that round to the even 1. The first term loses as much,
+// unless its product is exact.
 func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	x, y = make([]float32, k), make([]float32, k)
 	_, exponent := math.Frexp(unit)
@@ -35,13 +37,13 @@ func lossy(c Comparison, k int, unit float64, at []int) (x, y []float32) {
 	if unit == U32 { // (1 + z)(1 − z + z²) = 1 + z³
 		x[0], y[0] = 1+0x1p-8, 1-0x1p-8+0x1p-16
 	}
-	if c == Phase { // the other half of the first summand
+	if c == Phase { // the other half of the first term
 		x[1], y[1] = half, float32(unit)/half
 	}
 	return x, y
 }
 
-// panelError compares the error of Panel's score of x and y with its bound.
+// panelError compares the error of a panel's score of x and y with its bound.
 func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *exactly.Ratio) {
 	p := newComparisonCase(t, rand.New(rand.NewPCG(1, 1)), b, c, len(x), 1, 1, func(int) float32 { return 0 })
 	p.q[0], p.e[0] = Words(x), Words(y)
@@ -52,7 +54,8 @@ func panelError(t testing.TB, b *Backend, c Comparison, x, y []float32, ratio *e
 	ratio.See(exactly.Sub(exactly.Of(float64(got.Scores[0])), want), relative*measure+absolute)
 }
 
-// Every rounding in a panel's chains, and of their sums, may lose as much as the bound says.
+// TestPanelErrorIsReached checks that every rounding in a chain and in the sum of chains may lose
+// as much as the bound says.
 func TestPanelErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		u := c.Group()
@@ -69,13 +72,14 @@ func TestPanelErrorIsReached(t *testing.T) {
 		}
 		least := map[Comparison]float64{Dot: 0.999, L1: 0.99, GroupNorm: 0.95, Phase: 0.98}[c]
 		if c == GroupNorm && b.Tier != Generic {
-			least = 0 // the root's own error covers the others: TestRootError
+			least = 0 // the error of the root exceeds the others: see TestRootError
 		}
 		ratio.Check(t, least)
 	})
 }
 
-// The absolute terms of the bounds: products, squares and roots below the normal range.
+// TestPanelErrorOfTinyTerms checks the absolute terms of the bounds: products, squares and roots
+// below the normal range.
 func TestPanelErrorOfTinyTerms(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
@@ -85,7 +89,7 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 				switch c {
 				case Dot, Phase: // ties of products that go to 0
 					x[t], y[t] = 0x1p-75, 0x1p-75
-				case GroupNorm: // the root of what the kernel adds
+				case GroupNorm: // the root of the value that the kernel adds
 					x[t], y[t] = 1, 1
 					if b.Tier == Generic { // squares that vanish
 						x[t], y[t] = 0x1p-75, 0
@@ -104,13 +108,13 @@ func TestPanelErrorOfTinyTerms(t *testing.T) {
 	})
 }
 
-// Every rounding in a lane of Pair, and in the five sums that join the 32 lanes, may lose as much as the
-// bound says.
+// TestPairErrorIsReached checks that every rounding in a lane of Pair, and in the five sums of the
+// 32 lanes, may lose as much as the bound says.
 func TestPairErrorIsReached(t *testing.T) {
 	eachComparison(t, func(t *testing.T, b *Backend, c Comparison) {
 		var ratio exactly.Ratio
 		for _, n := range []int{PairWidth, 2 * PairWidth, 1504, 1 << 14} {
-			at := []int{1, 2, 4, 8, 16} // what the first lane meets in the joins
+			at := []int{1, 2, 4, 8, 16} // lanes that are added to the first lane
 			for t := PairWidth; t < n; t += PairWidth {
 				at = append(at, t)
 			}
@@ -127,8 +131,8 @@ func TestPairErrorIsReached(t *testing.T) {
 	})
 }
 
-// The norms and residuals of CodeInt8 are upper bounds, also where a residual is nothing but the rounding
-// of a code's value.
+// TestCodeInt8Bounds checks that the norms and residuals of CodeInt8 are upper bounds, even if a
+// residual is only the rounding error of the value of a code.
 func TestCodeInt8Bounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	const n = 8
@@ -158,7 +162,7 @@ func TestCodeInt8Bounds(t *testing.T) {
 		step := 1 + rng.Float64()
 		fineStep := step / Fine
 		c := float64(1 + rng.IntN(127))
-		code(&plain, step, func() float64 { return 40 * step * rng.NormFloat64() }) // some are more than codes can say
+		code(&plain, step, func() float64 { return 40 * step * rng.NormFloat64() }) // some exceed the range of the codes
 		code(&coarse, step, func() float64 { return c * step })
 		code(&fine, step, func() float64 { return c * fineStep })
 	}
@@ -171,7 +175,8 @@ func TestCodeInt8Bounds(t *testing.T) {
 	fine.fineResidual.Check(t, 0.55)
 }
 
-// RoundUp32 and RoundDown32 give the next float32 numbers, at the edges of their range too.
+// TestRoundOutward checks that RoundUp32 and RoundDown32 return the next float32 values, also at
+// the ends of their range.
 func TestRoundOutward(t *testing.T) {
 	infinity := float32(math.Inf(1))
 	numbers := []float32{0, math.SmallestNonzeroFloat32, 0x1p-126, 1, 1 + 0x1p-23, 3, math.MaxFloat32}

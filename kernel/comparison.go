@@ -6,15 +6,16 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-// Comparison is how a query vector ψ and a feature vector φ become a score; more is better. The
-// comparisons are Dot, L1, GroupNorm and Phase; everything about one is in its file, comparison_NAME.go.
-// Comparisons can be compared with ==.
+// Comparison is a way to compare a query vector ψ with a feature vector φ: Dot, L1, GroupNorm or
+// Phase. The result is a score; larger is better. Comparisons can be compared with ==.
+//
+// Each comparison is defined in its own file, comparison_NAME.go.
 type Comparison struct{ *spec }
 
-// Kind numbers the comparisons, for tables and for code that is not Go.
+// Kind numbers the comparisons, for use as an index and in CUDA.
 type Kind uint8
 
-// The kinds, in the order of Comparisons. CUDA kernels know them by these numbers.
+// The kinds, in the order of Comparisons. The CUDA kernels use the same numbers.
 const (
 	KindDot Kind = iota
 	KindL1
@@ -23,56 +24,57 @@ const (
 	NumKinds
 )
 
-// Comparisons lists all comparisons by kind.
+// Comparisons returns all comparisons, ordered by kind.
 func Comparisons() []Comparison { return []Comparison{Dot, L1, GroupNorm, Phase} }
 
-// spec is what a comparison is. ψ and φ are sequences of coordinates.
+// spec is the declaration of a comparison. ψ and φ are sequences of coordinates.
 type spec struct {
 	kind Kind
 	name string
-	// group is the number of coordinates that are compared together; ψ has psi numbers for each
-	// coordinate, and φ has phi.
+	// group is the number of coordinates that are compared together. psi and phi are the numbers of
+	// values that ψ and φ have per coordinate.
 	group, psi, phi int
-	// falling: a score never rises as coordinates are added.
+	// falling says that a score never rises as coordinates are added.
 	falling bool
-	// distance: the score is a sum of terms of one sign, whose computed value has a small relative error.
-	// Errors of other scores are relative to ‖ψ‖‖φ‖.
+	// distance says that the score is a sum of terms of one sign, so that its computed value has a
+	// small relative error. The errors of other scores are relative to ‖ψ‖‖φ‖.
 	distance bool
-	// rounding: bounds must cover the rounding of ψ and φ to float32, which is not in a model's slack.
+	// rounding says that bounds must cover the rounding of ψ and φ to float32. Otherwise a model's
+	// slack covers it.
 	rounding bool
-	// limit: nothing overflows in a panel while ‖ψ‖‖φ‖ is less, or ‖ψ‖ + ‖φ‖ for a distance.
+	// limit bounds ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance: below it, nothing overflows in a panel.
 	limit float64
-	// flops counts the floating-point operations of a coordinate: additions, multiplications and roots, but no
-	// change of a sign. portOperations are those that compete with fused multiply-adds for their ports, of
-	// which each counts as two; 0 if there is no common measure.
+	// flops is the number of floating-point operations per coordinate: additions, multiplications
+	// and roots, but no sign changes. portOperations is the number of operations that compete with
+	// fused multiply-adds for their ports, counting a multiply-add as two. It is 0 if the two have
+	// no common measure.
 	flops, portOperations float64
-	// panelError bounds the error of a panel's score over k coordinates in which a term meets n roundings in
-	// sums, if the square root has the given relative error (docs/numerics.md, "Panel scores").
+	// panelError bounds the error of a panel's score over k coordinates if a term meets n roundings
+	// in sums and the square root has the given relative error (docs/numerics.md, "Panel scores").
 	panelError func(n, k int, root float64) (relative, absolute float64)
 	// pairRoundings is the number of roundings in a term of Pair.
 	pairRoundings int
-	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a strip,
-	// [k][genericMR], with all candidates of a panel, [k][genericNR]. terms adds the float64 terms of a pair of
-	// vectors to 32 lanes, as package asm documents.
+	// scores and terms are the arithmetic of the portable kernels. scores compares one query of a
+	// strip, [k][genericMR], with all candidates of a panel, [k][genericNR]. terms adds the float64
+	// terms of a pair of vectors in 32 lanes, as the pair kernels of package asm do.
 	scores func(psi, phi []float32, query int) [genericNR]float32
 	terms  func(x, row []float32) [32]float64
 	tiers  [numTiers]comparer
 }
 
-// panelFunc and pairFunc are the signatures of the kernels; package asm documents them.
+// panelFunc and pairFunc are the signatures of the kernels. Package asm documents their arguments.
 type (
 	panelFunc func(*asm.PanelArgs) int
 	pairFunc  func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64)
 )
 
-// comparer holds the kernels of a comparison in a tier: mr queries make a strip; a round of peak computes
-// peakTerms coordinates of scores.
+// comparer holds the kernels of a comparison in one tier.
 type comparer struct {
-	mr        int
+	mr        int // queries in a strip
 	panel     panelFunc
 	pair      pairFunc
 	peak      func(n int, x *float32)
-	peakTerms int
+	peakTerms int // terms of scores in a round of peak
 }
 
 // define completes a comparison with its portable kernels.
@@ -86,33 +88,36 @@ func define(s spec) Comparison {
 
 func (b *Backend) comparer(c Comparison) *comparer { return &c.tiers[b.Tier] }
 
-// Kind returns the comparison's number.
+// Kind returns the number of the comparison.
 func (c Comparison) Kind() Kind { return c.kind }
 
 // String returns "dot", "l1", "group-norm" or "phase".
 func (c Comparison) String() string { return c.name }
 
-// Group is the number of coordinates that are compared together; ψ and φ have a multiple of it.
+// Group returns the number of coordinates that are compared together. It divides the length of ψ
+// and φ.
 func (c Comparison) Group() int { return c.group }
 
-// Distance tells that the score is a sum of terms of one sign whose computed value has a small
-// relative error: L1 and GroupNorm.
+// Distance reports whether the score is a sum of terms of one sign, so that its computed value has
+// a small relative error. That holds for L1 and GroupNorm.
 func (c Comparison) Distance() bool { return c.distance }
 
-// Flops counts the floating-point operations of a coordinate: additions, multiplications and roots, but
-// no change of a sign.
+// Flops returns the number of floating-point operations per coordinate: additions, multiplications
+// and roots, but no sign changes.
 func (c Comparison) Flops() float64 { return c.flops }
 
-// PortOperations counts the operations of a coordinate that compete with fused multiply-adds for their
-// ports, of which each counts as two; it is 0 where the two have no common measure, as with square roots.
+// PortOperations returns the number of operations per coordinate that compete with fused
+// multiply-adds for their ports, where a multiply-add counts as two. It is 0 if the two have no
+// common measure, as for square roots.
 func (c Comparison) PortOperations() float64 { return c.portOperations }
 
-// Limit is a number below which ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, lets nothing overflow in a panel.
+// Limit returns a bound: while ‖ψ‖‖φ‖, or ‖ψ‖ + ‖φ‖ for a distance, is less, nothing overflows in a
+// panel.
 func (c Comparison) Limit() float64 { return c.limit }
 
-// MayOverflow tells that a square, or a sum of products, may leave the range of float32 in a panel of
-// vectors with at most the given norms. (An L1 distance of finite terms that does is farther than any
-// that is compared with it.)
+// MayOverflow reports whether a square or a sum of products may overflow float32 in a panel of
+// vectors with at most the given norms. It ignores L1 distances that overflow: they exceed every
+// distance that they are compared with.
 func (c Comparison) MayOverflow(psi, phi float64) bool {
 	if c.distance {
 		return !(psi+phi < c.limit)
@@ -120,9 +125,9 @@ func (c Comparison) MayOverflow(psi, phi float64) bool {
 	return !(psi*phi < c.limit)
 }
 
-// InputError bounds what the rounding of vectors of the given width to float32 changes in their comparison,
-// by relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all but Dot: there the slack of a model
-// includes that rounding.
+// InputError bounds the change of a score when vectors of the given width are rounded to float32,
+// by relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons but Dot; elsewhere the
+// slack of the model includes that rounding.
 func (c Comparison) InputError(width int) (relative, absolute float64) {
 	if !c.rounding {
 		return 0, 0
@@ -130,17 +135,18 @@ func (c Comparison) InputError(width int) (relative, absolute float64) {
 	return 2*U32 + U32*U32, 0x1p-149 * math.Sqrt(float64(width))
 }
 
-// PanelError bounds the error of scores that are sums of float32 chains of Chunk coordinates, against the
-// exact comparison of the same float32 entries (docs/numerics.md, "Panel scores"): relative·M + absolute, where M
-// is ‖ψ‖‖φ‖, or the exact distance for a distance. root is the relative error of a square root. It holds
-// below Limit, and above for scores that are finite, since an overflow on the way stays infinite or
-// becomes NaN.
+// PanelError bounds the error of a score that is a sum of float32 chains of Chunk coordinates,
+// compared with the exact score of the same float32 entries: relative·M + absolute, where M is
+// ‖ψ‖‖φ‖, or the exact distance for a distance (docs/numerics.md, "Panel scores"). root is the relative
+// error of a square root. The bound holds below Limit. Above it, the bound holds for finite scores,
+// because an overflow on the way stays infinite or becomes NaN.
 func (c Comparison) PanelError(k int, root float64) (relative, absolute float64) {
 	sums := min(k, Chunk)/c.group + (k+Chunk-1)/Chunk - 1 // roundings that a term meets in sums
 	return c.panelError(sums, k, root)
 }
 
-// PairError bounds the error of Pair over n terms as PanelError does; Pair neither overflows nor underflows.
+// PairError bounds the error of Pair over n terms: relative·M with the M of PanelError. Pair
+// neither overflows nor underflows.
 func (c Comparison) PairError(n int) (relative float64) {
 	return Gamma(n/PairWidth+6+c.pairRoundings, U64)
 }

@@ -10,7 +10,7 @@ import (
 var GroupNorm = define(spec{
 	kind: KindGroupNorm, name: "group-norm", group: 2, psi: 1, phi: 1, falling: true, distance: true,
 	limit: 0x1p60,
-	flops: 3.5, // two differences, two squares, their sum, its root, the sum over pairs: 7 for two coordinates
+	flops: 3.5, // 7 for two coordinates: two differences, two squares, their sum, its root, the sum over groups
 	panelError: func(n, k int, root float64) (relative, absolute float64) {
 		return Gamma(n+4, U32) + root*(1+Gamma(n+4, U32)), float64(k) * 0x1p-63
 	},
@@ -41,6 +41,6 @@ var GroupNorm = define(spec{
 	},
 })
 
-// rootErrors bounds the relative error of the square root in GroupNorm's panels: exact but for the rounding,
-// VRSQRTPS, VRSQRT14PS.
+// rootErrors bounds the relative error of the square root in the panels of GroupNorm. Generic
+// rounds it correctly, AVX2 approximates it with VRSQRTPS and AVX512 with VRSQRT14PS.
 var rootErrors = [numTiers]float64{Generic: U32, AVX2: 1.5 * 0x1p-12, AVX512: 0x1p-14}

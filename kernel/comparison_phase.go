@@ -10,7 +10,7 @@ import (
 var Phase = define(spec{
 	kind: KindPhase, name: "phase", group: 2, psi: 1, phi: 1, falling: true,
 	limit: productLimit,
-	flops: 2, // two products, their sum, the sum over pairs: 4 for two coordinates
+	flops: 2, // 4 for two coordinates: two products, their sum, the sum over groups
 	panelError: func(n, k int, _ float64) (relative, absolute float64) {
 		return Gamma(n+3, U32), float64(k) * 0x1p-149
 	},

@@ -1,9 +1,9 @@
 package kernel
 
-// What tests see of this package.
+// This file exports identifiers to the tests of package kernel_test.
 
-// Falling tells that a score of c never rises as coordinates are added.
+// Falling reports whether scores of c never rise as coordinates are added.
 func Falling(c Comparison) bool { return c.falling }
 
-// ProductLimit is Dot's and Phase's Limit.
+// ProductLimit is the Limit of Dot and Phase.
 const ProductLimit = productLimit

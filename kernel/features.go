@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Features is a set of instruction set extensions that kernels are written for. A feature needs others:
+// Features is a set of instruction set extensions that kernels use. Some features need others:
 // AVX-512 needs AVX2, VNNI and AMX need AVX-512, and BF16 needs AMX.
 type Features uint8
 
@@ -14,21 +14,22 @@ const (
 	FeatureAVX2 Features = 1 << iota
 	// FeatureAVX512 is AVX-512 F, BW, DQ and VL, "avx512".
 	FeatureAVX512
-	// FeatureVNNI is AVX-512 VNNI, dot products of bytes in vectors, "vnni".
+	// FeatureVNNI is AVX-512 VNNI, dot products of bytes in vector registers, "vnni".
 	FeatureVNNI
 	// FeatureAMX is AMX-TILE and AMX-INT8, products of tiles of bytes, "amx".
 	FeatureAMX
-	// FeatureBF16 is AMX-BF16, products of tiles of bfloat16 numbers, "bf16".
+	// FeatureBF16 is AMX-BF16, products of tiles of bfloat16 values, "bf16".
 	FeatureBF16
 )
 
-// features lists the name of every feature, the lowest bit first, and what it needs.
+// features lists every feature by its bit, from the lowest, with its name and the features that it
+// needs.
 var features = [...]struct {
 	name  string
 	needs Features
 }{{"avx2", 0}, {"avx512", FeatureAVX2}, {"vnni", FeatureAVX512}, {"amx", FeatureAVX512}, {"bf16", FeatureAMX}}
 
-// ParseFeatures returns the features whose names a list has, separated by commas, such as "vnni,amx".
+// ParseFeatures returns the features of a comma-separated list of names, such as "vnni,amx".
 func ParseFeatures(list string) (Features, error) {
 	var f Features
 	for name := range strings.SplitSeq(list, ",") {
@@ -52,7 +53,8 @@ func parseFeature(name string) (Features, error) {
 	return 0, fmt.Errorf("unknown feature %q: the features are %s", name, strings.Join(names, ", "))
 }
 
-// Names returns the names of the features in the set, each after those that it needs.
+// Names returns the names of the features in the set. Each name comes after those of the features
+// that it needs.
 func (f Features) Names() []string {
 	names := make([]string, 0, len(features))
 	for i, feature := range features {
@@ -63,7 +65,7 @@ func (f Features) Names() []string {
 	return names
 }
 
-// String returns the names, separated by commas: "avx2,avx512,vnni", or "none".
+// String returns the names separated by commas, such as "avx2,avx512,vnni", or "none".
 func (f Features) String() string {
 	if f == 0 {
 		return "none"
@@ -71,10 +73,10 @@ func (f Features) String() string {
 	return strings.Join(f.Names(), ",")
 }
 
-// Has tells whether the set has all features of g.
+// Has reports whether the set has all features of g.
 func (f Features) Has(g Features) bool { return f&g == g }
 
-// Without returns the set without the features of g and those that need them.
+// Without returns the set without the features of g and without those that need them.
 func (f Features) Without(g Features) Features {
 	f &^= g
 	for i, feature := range features {
@@ -85,7 +87,7 @@ func (f Features) Without(g Features) Features {
 	return f
 }
 
-// Tier returns the highest tier that the features make up.
+// Tier returns the highest tier that the features support.
 func (f Features) Tier() Tier {
 	switch {
 	case f.Has(FeatureAVX512):
@@ -96,7 +98,7 @@ func (f Features) Tier() Tier {
 	return Generic
 }
 
-// upTo returns the set without the features above a tier.
+// upTo returns the features that belong to tier t or to a lower one.
 func (f Features) upTo(t Tier) Features {
 	switch t {
 	case Generic:

@@ -27,7 +27,8 @@ func TestFeatureNames(t *testing.T) {
 	}
 }
 
-// What is left needs nothing that is gone, and no more is gone than that takes.
+// TestFeaturesWithout checks that Without leaves no feature without its prerequisites, and removes
+// no more than that.
 func TestFeaturesWithout(t *testing.T) {
 	needs := map[Features]Features{
 		FeatureAVX512: FeatureAVX2, FeatureVNNI: FeatureAVX2 | FeatureAVX512,
@@ -50,7 +51,7 @@ func TestFeaturesWithout(t *testing.T) {
 	})
 }
 
-// The environment and options switch features off alike.
+// TestSwitches checks that the environment and Options switch features off in the same way.
 func TestSwitches(t *testing.T) {
 	t.Setenv(TierEnv, "")
 	t.Setenv(CPUEnv, "")

@@ -16,11 +16,13 @@ import (
 // fuzzedValues are ways to draw the terms of vectors.
 var fuzzedValues = []func(rng *rand.Rand) float32{
 	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64()) },
-	func(rng *rand.Rand) float32 { return float32(rng.IntN(3) - 1) },                                // ties
-	func(rng *rand.Rand) float32 { return 0.3 * (1 + 0x1p-22*float32(rng.IntN(3))) },                // near ties, errors of one sign
-	func(rng *rand.Rand) float32 { return float32(math.Ldexp(rng.NormFloat64(), rng.IntN(60)-30)) }, // terms of all sizes
-	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e-21) },                      // underflow
-	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e18) },                       // near overflow
+	func(rng *rand.Rand) float32 { return float32(rng.IntN(3) - 1) }, // ties
+	// Near ties, with errors of one sign.
+	func(rng *rand.Rand) float32 { return 0.3 * (1 + 0x1p-22*float32(rng.IntN(3))) },
+	// Terms of all magnitudes.
+	func(rng *rand.Rand) float32 { return float32(math.Ldexp(rng.NormFloat64(), rng.IntN(60)-30)) },
+	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e-21) }, // underflow
+	func(rng *rand.Rand) float32 { return float32(rng.NormFloat64() * 1e18) },  // near overflow
 	func(rng *rand.Rand) float32 { // all finite numbers
 		v := math.Float32frombits(rng.Uint32())
 		if v-v != 0 {
@@ -30,22 +32,26 @@ var fuzzedValues = []func(rng *rand.Rand) float32{
 	},
 }
 
-// FuzzPanel compares what the panels of every tier count with a brute force in float64. A byte of
-// targets makes one: the candidate whose score it has, or is next to, or the best, and whether the
-// next target is of the same query.
+// FuzzPanel compares the counts of the panels of every tier with a brute force in float64. Each
+// byte of targets makes a target: it selects the candidate whose score the target has, or nearly
+// has, or the best candidate, and whether the next target belongs to the same query.
 func FuzzPanel(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {
-			f.Add(uint8(c.Kind()), uint16(40*values), uint8(5*values), uint8(9+8*values), uint8(values), uint64(c.Kind()), values%2 == 1, []byte("0123 tie, TIE & near tie"))
+			f.Add(uint8(c.Kind()), uint16(40*values), uint8(5*values), uint8(9+8*values), uint8(values),
+				uint64(c.Kind()), values%2 == 1, []byte("0123 tie, TIE & near tie"))
 		}
 		for values := range fuzzedValues {
-			f.Add(uint8(c.Kind()), uint16(200), uint8(19), uint8(70), uint8(values), uint64(c.Kind()), true, slices.Repeat([]byte{2}, 20))
+			f.Add(uint8(c.Kind()), uint16(200), uint8(19), uint8(70), uint8(values), uint64(c.Kind()), true,
+				slices.Repeat([]byte{2}, 20))
 		}
-		f.Add(uint8(c.Kind()), uint16(Chunk-1), uint8(19), uint8(96), uint8(1), uint64(7), true, []byte{0, 128, 1, 129, 2, 130})
+		f.Add(uint8(c.Kind()), uint16(Chunk-1), uint8(19), uint8(96), uint8(1), uint64(7), true,
+			[]byte{0, 128, 1, 129, 2, 130})
 		f.Add(uint8(c.Kind()), uint16(299), uint8(0), uint8(0), uint8(2), uint64(8), false, []byte{255})
 	}
 	backends := kerneltest.Backends(f, FeatureVNNI|FeatureAMX)
-	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64, early bool, targets []byte) {
+	f.Fuzz(func(t *testing.T, comparison uint8, terms uint16, queries, candidates, values uint8, seed uint64,
+		early bool, targets []byte) {
 		c := Comparisons()[comparison%uint8(NumKinds)]
 		k := (int(terms)%300 + 1) * c.Group()
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -71,7 +77,7 @@ func FuzzPanel(f *testing.F) {
 				score[i] = append(score[i], kerneltest.PlainScore(c, q[i], x))
 			}
 		}
-		at := make([][]float64, len(q)) // of the targets
+		at := make([][]float64, len(q)) // scores of the targets
 		for n, i := 0, 0; n < min(len(targets), 100); n++ {
 			b := int(targets[n])
 			x := score[i][b%64%len(e)]
@@ -80,7 +86,7 @@ func FuzzPanel(f *testing.F) {
 				x = math.Nextafter(x, math.Inf(1))
 			case 1:
 				x = math.Nextafter(x, math.Inf(-1))
-			case 2: // so that most strips are dropped early
+			case 2: // the kernel leaves most strips early
 				x = slices.Max(score[i])
 			}
 			at[i] = append(at[i], x)
@@ -94,9 +100,9 @@ func FuzzPanel(f *testing.F) {
 	})
 }
 
-// checkCounts puts targets with the scores at[i] into ends that b's error bound widens, and requires
-// that what Panel counts is better than the target, that what it neither counts nor leaves undecided
-// is worse, and that nothing is missing.
+// checkCounts gives targets with the scores at[i] intervals that b's error bound widens. It
+// requires that candidates that Score counts are better than the target, that candidates that it
+// neither counts nor leaves undecided are worse, and that none is missing.
 func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score, at [][]float64, early bool) {
 	panels, k := b.Panels(c), len(q[0])
 	mr := panels.MR
@@ -112,10 +118,11 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 		return words
 	}
 	relative, absolute := b.PanelError(c, k)
-	relative += 4 * Gamma(k+8, U64) // of the brute force
+	relative += 4 * Gamma(k+8, U64) // the error of the brute force
 	for first := 0; first < len(e); first += b.NR {
 		lanes := e[first:min(first+b.NR, len(e))]
-		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr), e: padded(lanes, b.NR)}
+		p := &panelCase{t: t, b: b, c: c, panels: panels, strips: strips, q: padded(q, strips*mr),
+			e: padded(lanes, b.NR)}
 		p.call.K, p.call.ValidLanes = k, uint64(1)<<len(lanes)-1
 		p.pack()
 		p.call.TargetStart = kerneltest.Guarded[int32](t, strips*mr+1)
@@ -165,17 +172,19 @@ func checkCounts(t *testing.T, b *Backend, c Comparison, q, e [][]float32, score
 					if s > x && !undecided {
 						want++
 					}
-					require.False(t, s == x && !undecided, "%s: query %d, candidate %d ties with %g and is decided", b.Tier, i, first+lane, x)
+					require.False(t, s == x && !undecided, "%s: query %d, candidate %d ties with %g and is decided",
+						b.Tier, i, first+lane, x)
 				}
-				require.Equal(t, want, count, "%s, %s, k = %d: better than %g for query %d among candidates %d to %d, %d undecided",
+				require.Equal(t, want, count,
+					"%s, %s, k = %d: better than %g for query %d among candidates %d to %d, %d undecided",
 					b.Tier, c, k, x, i, first, first+len(lanes)-1, bits.OnesCount64(open[target]))
 			}
 		}
 	}
 }
 
-// FuzzPair compares the float64 scores of every tier with those of the portable kernels, bit for
-// bit, and with a brute force.
+// FuzzPair compares the float64 scores of every tier with the portable kernels, bit for bit, and
+// with a brute force.
 func FuzzPair(f *testing.F) {
 	for _, c := range Comparisons() {
 		for values := range fuzzedValues {

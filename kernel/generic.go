@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// The portable twins. Explicit conversions keep the compiler from fusing a product with a sum.
+// The functions named …Generic are the portable twins of the kernels. Explicit conversions keep the
+// compiler from fusing a product with a sum.
 
 func newGeneric(Features) *Backend {
 	return &Backend{
@@ -19,8 +20,8 @@ func newGeneric(Features) *Backend {
 	}
 }
 
-func matMulGeneric(c, a, b *float64, k, ld, groups int) {
-	n := 8 * groups
+func matMulGeneric(c, a, b *float64, k, ld, eights int) {
+	n := 8 * eights
 	cs, as, bs := unsafe.Slice(c, 7*ld+n), unsafe.Slice(a, 7*ld+k), unsafe.Slice(b, (k-1)*ld+n)
 	for i := range 8 {
 		row := cs[i*ld : i*ld+n]
@@ -34,8 +35,8 @@ func matMulGeneric(c, a, b *float64, k, ld, groups int) {
 	}
 }
 
-func matMulFMAGeneric(c, a, b *float64, k, ld, groups int) {
-	n := 8 * groups
+func matMulFMAGeneric(c, a, b *float64, k, ld, eights int) {
+	n := 8 * eights
 	cs, as, bs := unsafe.Slice(c, 7*ld+n), unsafe.Slice(a, 7*ld+k), unsafe.Slice(b, (k-1)*ld+n)
 	for i := range 8 {
 		row := cs[i*ld : i*ld+n]
@@ -49,8 +50,8 @@ func matMulFMAGeneric(c, a, b *float64, k, ld, groups int) {
 	}
 }
 
-func frobeniusGeneric(p, q, x, out *float64, rows, ld, groups int) {
-	n := 8 * groups
+func frobeniusGeneric(p, q, x, out *float64, rows, ld, eights int) {
+	n := 8 * eights
 	size := (rows-1)*ld + n
 	ps, qs, xs, sums := unsafe.Slice(p, size), unsafe.Slice(q, size), unsafe.Slice(x, size), unsafe.Slice(out, n)
 	clear(sums)

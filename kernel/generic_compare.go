@@ -10,8 +10,8 @@ import (
 
 const genericMR, genericNR = 4, 16
 
-// panelGeneric returns the portable panel kernel of a comparison with so many numbers of ψ and of φ for each
-// coordinate. Products and sums are rounded separately.
+// panelGeneric returns the portable panel kernel of a comparison whose ψ and φ have the given
+// numbers of values per coordinate. It rounds products and sums separately.
 func panelGeneric(psi, phi int, scores func(psi, phi []float32, query int) [genericNR]float32) panelFunc {
 	return func(a *asm.PanelArgs) int {
 		queries := unsafe.Slice((*float32)(unsafe.Pointer(a.Psi)), (a.Strips-1)*a.PsiStride+a.K*psi*genericMR)
@@ -38,7 +38,7 @@ func panelGeneric(psi, phi int, scores func(psi, phi []float32, query int) [gene
 
 func abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// markGeneric makes strips inactive all of whose scores are below their queries' limits.
+// markGeneric makes a strip inactive if all its scores are below the ExitBelow of their queries.
 func markGeneric(a *asm.PanelArgs, scores []float32) {
 	if a.ExitBelow == nil {
 		return
@@ -59,13 +59,14 @@ func markGeneric(a *asm.PanelArgs, scores []float32) {
 	}
 }
 
-// countGeneric counts for the active strips, unless TargetStart is nil.
+// countGeneric counts for the active strips, unless TargetStart is nil. It returns the number of
+// undecided pairs.
 func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 	if a.TargetStart == nil {
 		return 0
 	}
-	first := unsafe.Slice(a.TargetStart, a.Strips*mr+1)
-	targets := int(first[a.Strips*mr])
+	targetStart := unsafe.Slice(a.TargetStart, a.Strips*mr+1)
+	targets := int(targetStart[a.Strips*mr])
 	thresholds, counts := unsafe.Slice(a.Thresholds, 2*targets), unsafe.Slice(a.Counts, targets)
 	undecided := unsafe.Slice(a.Undecided, 2*targets)
 	pairs := 0
@@ -74,7 +75,7 @@ func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 			continue
 		}
 		row := scores[i*nr : (i+1)*nr]
-		for t := first[i]; t < first[i+1]; t++ {
+		for t := targetStart[i]; t < targetStart[i+1]; t++ {
 			lo, hi := thresholds[2*t], thresholds[2*t+1]
 			var above, notBelow uint64
 			for j, s := range row {
@@ -97,7 +98,7 @@ func countGeneric(a *asm.PanelArgs, mr, nr int, scores []float32) int {
 	return pairs
 }
 
-// pairGeneric returns the portable pair kernel of a comparison: the assembly's, bit for bit.
+// pairGeneric returns the portable pair kernel of a comparison. It has the bits of the assembly.
 func pairGeneric(terms func(x, row []float32) [32]float64) pairFunc {
 	return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float64) {
 		xs, sums := unsafe.Slice(x, n), unsafe.Slice(out, count)
@@ -118,8 +119,8 @@ func pairGeneric(terms func(x, row []float32) [32]float64) pairFunc {
 	}
 }
 
-// peakGeneric is the panel loop itself on memory in the L1 cache: Go has no loop on registers alone
-// to compare it with. A round is one query of a strip over one chunk.
+// peakGeneric returns a loop of the panel kernel on memory in the L1 cache, because Go cannot
+// express a loop on registers alone. A round is one query of a strip over one chunk.
 func peakGeneric(psi, phi int, panel panelFunc) func(n int, _ *float32) {
 	return func(n int, _ *float32) {
 		strip, candidates := make([]uint32, Chunk*psi*genericMR), make([]uint32, Chunk*phi*genericNR)

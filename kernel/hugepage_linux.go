@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePages asks for huge pages under a large allocation, which a strip or panel crosses by the
-// dozen otherwise. It is a wish: failure changes nothing but speed.
+// hugePages asks Linux to back a large allocation with huge pages, because a strip or a panel spans
+// dozens of small ones. It is best effort: failure only costs speed.
 func hugePages(p unsafe.Pointer, bytes int) {
 	const huge = 2 << 20
 	from := (uintptr(p) + huge - 1) &^ (huge - 1)

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// tileWords is the number of words in a row of a tile, the register of AMX.
+	// tileWords is the number of words in a row of a tile, a register of AMX.
 	tileWords = 16
-	// int16MR is the MR of Int16Panels in every tier: the rows of a tile.
+	// int16MR is the MR of Int16Panels in every tier: the number of rows of a tile.
 	int16MR = 16
-	// maxNR is the largest NR of all tiers.
+	// maxNR is the largest NR of any tier.
 	maxNR = 48
 )
 
-// Int16Multiple divides the number of words in Int16Panels.
+// Int16Multiple divides the K of Int16Panels, in words.
 const Int16Multiple = 2 * tileWords
 
-// Int16Panels returns the panels that score dot products by coarse and fine codes of both vectors (CodeInt8,
-// without an offset): of the K words, those of the coarse codes c come first and then as many of the fine codes
-// f. The score is Σ c c' + Σ (c f' + f c')/Fine, without the products of fine codes: the two sums, the
-// quotient and their sum are rounded to float32. Sums must not leave the range of int32 (MaxInt16). Strips
-// are packed by PackTiles.
+// Int16Panels returns the panels that score dot products of two-byte codes: a coarse and a fine
+// code per coordinate of each vector (CodeInt8 with offset 0). The first half of the K words holds
+// the coarse codes c, the second half the fine codes f. The score is Σ c c' + (Σ c f' + f c')/Fine,
+// without the products of two fine codes. Both sums, the quotient and the total are rounded to
+// float32. The sums must fit in int32 (MaxInt16). PackTiles packs the strips.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
 		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
@@ -32,17 +32,17 @@ func (b *Backend) Int16Panels() Panels {
 	}
 }
 
-// MaxInt16 is the number of words in Int16Panels whose sums cannot leave the range of int32: k/2 words of
-// four pairs of a coarse and a fine code, twice, each at most 127 in size.
+// MaxInt16 is the largest K of Int16Panels whose sums always fit in int32. The sum of the mixed
+// products has K words of four products, and every code is at most 127 in magnitude.
 const MaxInt16 = math.MaxInt32 / (127 * 127 * WordBytes)
 
-// FastInt16 tells that Int16Panels has a kernel in assembly (AMX). The portable one gives the same scores,
-// slower than those of Dot.
+// FastInt16 reports whether Int16Panels has a kernel in assembly, which needs AMX. The portable
+// kernel gives the same scores but is slower than Dot.
 func (b *Backend) FastInt16() bool { return b.fastInt16 }
 
-// PackTiles arranges the up to MR rows of k words that ids lists, rows[ids[i]*stride:][:k], for the
-// strips of Int16Panels, [k/16][MR][16]: word t of row i goes to dst[t/16*16*MR+16*i+t%16]. Rows that
-// are not there become zeros. k is a multiple of 16.
+// PackTiles packs a strip of Int16Panels, [k/16][MR][16], from the rows of k words that ids lists,
+// at most MR of them: word t of row i, rows[ids[i]*stride+t], goes to dst[t/16*16*MR+16*i+t%16].
+// Missing rows become zeros. k is a multiple of 16.
 func PackTiles(dst, rows []uint32, stride int, ids []int32, k int) {
 	if len(ids) > int16MR || k%tileWords != 0 || len(dst) < k*int16MR {
 		panic(fmt.Sprintf("kernel: PackTiles: %d rows of %d: room for %d words", len(ids), k, len(dst)))
@@ -59,7 +59,7 @@ func PackTiles(dst, rows []uint32, stride int, ids []int32, k int) {
 	}
 }
 
-// int16Generic is the portable twin of Int16Panels, for panels of nr candidates.
+// int16Generic returns the portable twin of Int16Panels for panels of nr candidates.
 func int16Generic(nr int) comparer {
 	const mr = int16MR
 	panel := func(a *asm.PanelArgs) int {

@@ -16,7 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Every tier gives the exact sums of products of coarse and fine codes, joins them alike and counts by them.
+// TestInt16Panel requires that every tier computes the exact sums of products of coarse and fine
+// codes, combines them alike and counts correctly.
 func TestInt16Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 16))
@@ -45,7 +46,8 @@ func TestInt16Panel(t *testing.T) {
 				kerneltest.SameBits(t, want, got.Scores[:len(want)], "k = %d", k)
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
+					"k = %d: undecided", k)
 			}
 		}
 		p := newInt16Case(t, rng, b, 320, 2*mr, b.NR, random)
@@ -55,7 +57,7 @@ func TestInt16Panel(t *testing.T) {
 	})
 }
 
-// Sums of the largest products and the most terms stay in the range of int32.
+// TestMaxInt16 checks that sums of the largest products and the most words fit in int32.
 func TestMaxInt16(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 16))
@@ -73,7 +75,8 @@ func TestMaxInt16(t *testing.T) {
 	})
 }
 
-// Tiles keep their values while goroutines share threads, which signals and the collector interrupt.
+// TestInt16PanelParallel checks that tiles keep their values while goroutines share threads that
+// signals and the garbage collector interrupt.
 func TestInt16PanelParallel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		kerneltest.SkipWithout(t, b, FeatureAMX)

@@ -7,54 +7,54 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-// The panels of bytes score dot products: a word is four signed codes of ψ or four unsigned codes of φ.
-
 // WordBytes is the number of codes in a word.
 const WordBytes = 4
 
-// MaxInt8 is the number of words in Int8Panels whose sums cannot leave the range of int32: codes of ψ are
-// at most 127 in size, those of φ at most 255.
+// MaxInt8 is the largest K of Int8Panels whose sums always fit in int32. Codes of ψ are at most 127
+// in magnitude, codes of φ at most 255.
 const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 
-// Int8Panels returns the panels that score Σ ψ_i φ_i over the codes of CodeInt8, without an offset for ψ and
-// with 128 for φ. The sum must not leave the range of int32 (MaxInt8); as a score it is rounded to
-// float32.
+// Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
+// are signed, with offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word
+// of four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
 		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,
 	}
 }
 
-// FastInt8 tells that Int8Panels has a kernel in assembly (AVX-512 VNNI). The portable one gives the same
-// scores, slower than those of Dot.
+// FastInt8 reports whether Int8Panels has a kernel in assembly, which needs AVX-512 VNNI. The
+// portable kernel gives the same scores but is slower than Dot.
 func (b *Backend) FastInt8() bool { return b.fastInt8 }
 
-// Int8Code tells how codes stand for a vector x with a step: c for x/step, and f, the fine codes, for
-// what c leaves, in units of step/Fine.
+// Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a
+// quantum, and the fine codes f approximate the remainder in units of quantum/Fine.
 type Int8Code struct {
-	// Sum and FineSum are those of c and f.
+	// Sum and FineSum are the sums of c and of f.
 	Sum, FineSum int32
-	// Norm, FineNorm and Residual are upper bounds of ‖c·step‖, ‖f·step/Fine‖ and ‖x − c·step‖,
-	// FineResidual one of ‖x − c·step − f·step/Fine‖.
+	// Norm and FineNorm are upper bounds of ‖c·quantum‖ and ‖f·quantum/Fine‖. Residual and
+	// FineResidual are upper bounds of ‖x − c·quantum‖ and ‖x − c·quantum − f·quantum/Fine‖.
 	Norm, FineNorm, Residual, FineResidual float64
 }
 
-// Fine is the number of steps of fine codes in a step.
+// Fine is the ratio of the quantum of coarse codes to the quantum of fine codes.
 const Fine = 254
 
-// CodeInt8 writes the codes of x, each at most 127 in size, plus offset, which is 0 for ψ and 128
-// for φ: c_i = round(x_i/step) to coarse, and what rounds the rest to fine. x is finite, step positive.
-func CodeInt8(coarse, fine []uint8, x []float64, step float64, offset uint8) Int8Code {
+// CodeInt8 quantises x, which is finite: c_i is x_i/quantum rounded and clamped to ±127, and f_i
+// likewise rounds the remainder x_i − c_i·quantum in units of quantum/Fine. It adds offset to every
+// code, 0 for ψ and 128 for φ, and writes them to coarse and fine, which have room for len(x)
+// codes. quantum is positive.
+func CodeInt8(coarse, fine []uint8, x []float64, quantum float64, offset uint8) Int8Code {
 	coarse, fine = coarse[:len(x)], fine[:len(x)]
 	var r Int8Code
-	inverse, fineStep := 1/step, step/Fine
-	fineInverse := 1 / fineStep
+	inverse, fineQuantum := 1/quantum, quantum/Fine
+	fineInverse := 1 / fineQuantum
 	for i, v := range x {
 		c := clampedRound(v * inverse)
-		back := c * step
+		back := c * quantum
 		rest := v - back
 		f := clampedRound(rest * fineInverse)
-		fineBack := f * fineStep
+		fineBack := f * fineQuantum
 		r.Norm += back * back
 		r.FineNorm += fineBack * fineBack
 		r.Residual += rest * rest
@@ -66,14 +66,14 @@ func CodeInt8(coarse, fine []uint8, x []float64, step float64, offset uint8) Int
 	for _, n := range []*float64{&r.Norm, &r.FineNorm, &r.Residual, &r.FineResidual} {
 		*n = math.Sqrt(*n) * (1 + 1e-9)
 	}
-	// The roundings of back, and those of fineStep, fineBack and rest. The other rounding errors are relative to what
-	// is measured, and the factor above covers them.
+	// These cover the roundings of back, and of fineQuantum, fineBack and rest. All other rounding
+	// errors are relative to the measured norms; the factor above covers them.
 	r.Residual += U64 * r.Norm
 	r.FineResidual += U64 * (r.Norm + 3*r.FineNorm)
 	return r
 }
 
-// clampedRound returns the whole number next to v, at most 127 in size.
+// clampedRound rounds v to the nearest integer and clamps it to ±127.
 func clampedRound(v float64) float64 {
 	if v > 127 {
 		return 127
@@ -81,21 +81,21 @@ func clampedRound(v float64) float64 {
 	if v < -127 {
 		return -127
 	}
-	const unit = 1.5 * (1 << 52) // sums with it have no fraction
-	return float64(v+unit) - unit
+	const shift = 1.5 * (1 << 52) // a sum with it has no fraction
+	return float64(v+shift) - shift
 }
 
-// Codes returns the bytes of words, in the same memory.
+// Codes returns the bytes of words as codes that share their memory.
 func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
-// Int8PairWidth is the multiple to which PairInt8's rows are padded with zeros.
+// Int8PairWidth is the multiple, in words, to which the rows of PairInt8 are padded with zeros.
 const Int8PairWidth = 64
 
-// PairInt8 writes to out[i] the dot product of the signed bytes of x and the unsigned bytes of
-// table[ids[i]·stride:][:len(x)], exact as long as it stays in the range of int32. len(x), in words,
-// must be a positive multiple of Int8PairWidth.
+// PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of
+// table[ids[i]*stride:][:len(x)]. It is exact if it fits in int32. len(x), in words, must be a
+// positive multiple of Int8PairWidth.
 func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int32) {
 	checkPair(len(out), Int8PairWidth, x, table, stride, ids)
 	for len(ids) > 0 {
@@ -108,7 +108,8 @@ func (b *Backend) PairInt8(out []int32, x, table []uint32, stride int, ids []int
 func pairInt8Generic(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32) {
 	xs, sums := unsafe.Slice((*int8)(unsafe.Pointer(x)), WordBytes*n), unsafe.Slice(out, count)
 	for i, id := range unsafe.Slice(ids, count) {
-		row := unsafe.Slice((*uint8)(unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*WordBytes)), WordBytes*n)
+		start := unsafe.Add(unsafe.Pointer(table), uintptr(id)*uintptr(stride)*WordBytes)
+		row := unsafe.Slice((*uint8)(start), WordBytes*n)
 		sum := int32(0)
 		for t, v := range xs {
 			sum += int32(v) * int32(row[t])
@@ -117,7 +118,7 @@ func pairInt8Generic(x *uint32, n int, table *uint32, stride int, ids *int32, co
 	}
 }
 
-// int8Generic is the portable twin of Int8Panels, for panels of nr candidates.
+// int8Generic returns the portable twin of Int8Panels for panels of nr candidates.
 func int8Generic(nr int) comparer {
 	const mr = genericMR
 	panel := func(a *asm.PanelArgs) int {

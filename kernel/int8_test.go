@@ -14,7 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Every tier gives the exact sums of products of bytes and counts by them.
+// TestInt8Panel requires that every tier computes the exact sums of products of codes and counts
+// correctly.
 func TestInt8Panel(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 8))
@@ -47,7 +48,8 @@ func TestInt8Panel(t *testing.T) {
 				kerneltest.SameBits(t, want, got.Scores, "k = %d", k)
 				wantCounts, wantUndecided := p.countPlainly(got.Scores)
 				require.Equal(t, wantCounts, counts, "k = %d: counts", k)
-				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...), "k = %d: undecided", k)
+				require.Equal(t, wantUndecided, append([]uint64{}, got.Undecided[:2*got.Pairs]...),
+					"k = %d: undecided", k)
 			}
 		}
 		p := newInt8Case(t, rng, b, 300, 2*mr, b.NR, words["random"])
@@ -57,7 +59,8 @@ func TestInt8Panel(t *testing.T) {
 	})
 }
 
-// Sums at the edge of int32 are exact, and those of MaxInt8 terms cannot leave it.
+// TestMaxInt8 checks that sums at the limits of int32 are exact, and that sums of MaxInt8 words
+// fit.
 func TestMaxInt8(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 8))
@@ -78,7 +81,7 @@ func TestMaxInt8(t *testing.T) {
 	})
 }
 
-// The codes, their sums and the bounds that go with them, against their definitions.
+// TestCodeInt8 compares the codes, their sums and their bounds with the definitions.
 func TestCodeInt8(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 8))
 	for _, n := range []int{4, 8, 16, 352, 1488} {

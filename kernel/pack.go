@@ -5,18 +5,19 @@ import (
 	"unsafe"
 )
 
-// PackRows interleaves the up to width rows of words that ids lists into dst, [len(terms)][width]: word
-// terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to dst[t*width+i]; rows that are not
-// there become zeros.
+// PackRows interleaves the rows that ids lists, at most width of them, into dst,
+// [len(terms)][width]: word terms[t] of row ids[i], rows[ids[i]*stride+terms[t]], goes to
+// dst[t*width+i]. Missing rows become zeros. With width NR it packs a panel, with width MR a strip.
 func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 	if len(ids) > width || len(dst) < len(terms)*width {
-		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d words", len(ids), len(terms), width, len(dst)))
+		panic(fmt.Sprintf("kernel: PackRows: %d rows of %d into width %d: room for %d words",
+			len(ids), len(terms), width, len(dst)))
 	}
 	dst = dst[:len(terms)*width]
 	if len(ids) < width {
 		clear(dst)
 	}
-	// Eight rows at a time fill whole parts of a cache line.
+	// Eight rows at a time fill half a cache line.
 	const rowsAtOnce = 8
 	i := 0
 	for ; i+rowsAtOnce <= len(ids); i += rowsAtOnce {
@@ -30,7 +31,7 @@ func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 			out[4], out[5], out[6], out[7] = r[4][from], r[5][from], r[6][from], r[7][from]
 		}
 	}
-	// Six are a strip of queries in AVX2.
+	// Six rows are a strip of the dot product in AVX2.
 	for ; i+6 <= len(ids); i += 6 {
 		row := func(j int) []uint32 { return rows[int(ids[i+j])*stride:][:stride] }
 		r0, r1, r2, r3, r4, r5 := row(0), row(1), row(2), row(3), row(4), row(5)
@@ -47,13 +48,13 @@ func PackRows(dst, rows []uint32, stride int, ids, terms []int32, width int) {
 	}
 }
 
-// Words returns the bits of float32 numbers, in the same memory.
+// Words returns the bits of x as words that share its memory.
 func Words(x []float32) []uint32 {
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
-// AlignedWords returns n zeros that begin at a multiple of 64 bytes: the memory of panels and strips, whose
-// words are float32 numbers or four codes.
+// AlignedWords returns n zeros that begin at a multiple of 64 bytes: memory for panels and strips,
+// whose words are float32 values or four codes.
 func AlignedWords(n int) []uint32 { return aligned[uint32](n) }
 
 // AlignedFloat32 returns n zeros that begin at a multiple of 64 bytes.

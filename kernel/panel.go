@@ -7,24 +7,25 @@ import (
 	"github.com/mquine/mquine/asm"
 )
 
-// Panels scores strips of queries against panels of candidates, and counts, in one format: a comparison of
-// float32 numbers (Backend.Panels), or dot products of codes (Backend.Int8Panels, Backend.Int16Panels). A word
-// is a float32 number or four codes.
+// Panels scores strips of queries against panels of candidates in one format, and counts the
+// candidates that are certainly better. The format is a comparison of float32 vectors
+// (Backend.Panels) or a dot product of codes (Backend.Int8Panels, Backend.Int16Panels). A word is a
+// float32 value or four codes.
 type Panels struct {
-	// MR is the number of queries in a strip, NR that of candidates in a panel.
+	// MR is the number of queries in a strip, NR the number of candidates in a panel.
 	MR, NR int
 	// Multiple divides the number of coordinates of every call.
 	Multiple int
 
 	name     string
-	psi, phi int // words of a coordinate
-	chunk    int // coordinates in a chain; 0: all
-	spare    int // rows of scores after the last query's that the kernel uses
+	psi, phi int // words of a coordinate in ψ and in φ
+	chunk    int // coordinates of a call of the kernel; 0 means all
+	spare    int // rows of scores after the last query that the kernel uses as scratch memory
 	falling  bool
 	kernel   panelFunc
 }
 
-// Panels returns the panels of a comparison of float32 numbers.
+// Panels returns the panels of a comparison of float32 vectors.
 func (b *Backend) Panels(c Comparison) Panels {
 	k := b.comparer(c)
 	return Panels{
@@ -33,24 +34,27 @@ func (b *Backend) Panels(c Comparison) Panels {
 	}
 }
 
-// PanelScratch is memory that a goroutine scores panels in, again and again.
+// PanelScratch is the scratch memory and the result of Panels.Score. It belongs to one goroutine,
+// which reuses it.
 type PanelScratch struct {
-	// Scores[i*NR+j] is the float32 score of query i and candidate j; in a strip that was left early,
-	// a value below the query's ExitBelow that is no less than the score.
+	// Scores[i*NR+j] is the float32 score of query i and candidate j. In a strip that Score left
+	// early it is an upper bound of the score that lies below the query's ExitBelow.
 	Scores []float32
-	// Undecided holds Pairs pairs (target, mask of candidates that are not certainly on one side), in
-	// the order of the targets.
+	// Undecided holds Pairs pairs (target, mask) in the order of the targets. Bit j of a mask is
+	// set if candidate j is undecided: neither certainly better than the target nor certainly
+	// worse.
 	Undecided []uint64
 	Pairs     int
-	// Strips counts the strips that were to be scored, in chains of Chunk coordinates, and Dropped those
-	// that were passed over because of ExitBelow.
+	// Strips counts the strips of all calls, once for every chain of Chunk coordinates. Dropped
+	// counts those that the kernel skipped because of ExitBelow.
 	Strips, Dropped int64
 
 	active []uint8
-	args   asm.PanelArgs // kept here, since a kernel is called through a variable: it would escape
+	args   asm.PanelArgs // a field, because a local variable escapes: kernels are called through a variable
 }
 
-// NewPanelScratch returns scratch memory for up to queries queries with up to targets targets.
+// NewPanelScratch returns scratch memory for calls with at most the given numbers of queries and
+// targets.
 func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 	return &PanelScratch{
 		Scores:    AlignedFloat32((queries + int16MR) * b.NR),
@@ -58,31 +62,36 @@ func (b *Backend) NewPanelScratch(queries, targets int) *PanelScratch {
 	}
 }
 
-// PanelCall is a number of queries in strips, a panel of candidates, and what to count.
+// PanelCall is the input of Panels.Score: strips of queries, a panel of candidates, and the targets
+// to count for.
 type PanelCall struct {
-	// K is the number of coordinates, a positive multiple of Multiple.
+	// K is the number of coordinates, a positive multiple of Panels.Multiple.
 	K int
-	// Strips holds the packed queries, [strips][K][MR] words (PackRows, PackTiles), and Panel the packed
-	// candidates, [K][NR] words; a coordinate has as many words of each as the comparison says. Bit j of
-	// ValidLanes is set if candidate j counts.
+	// Strips holds the packed queries, [strips][K][MR] words (PackRows, PackTiles), and Panel the
+	// packed candidates, [K][NR] words. The comparison determines how many words a coordinate has.
+	// Bit j of ValidLanes is set if candidate j counts.
 	Strips, Panel []uint32
 	ValidLanes    uint64
-	// TargetStart: the targets of query i are TargetStart[i] ≤ t < TargetStart[i+1].
+	// TargetStart has one entry per query and one more: query i has the targets TargetStart[i] ≤ t
+	// < TargetStart[i+1]. The number of queries is a multiple of MR; queries that only fill a strip
+	// have no targets.
 	TargetStart []int32
-	// Thresholds holds an interval lo ≤ hi for each target, with lo possibly −Inf and hi +Inf. Counts[t] goes up
-	// by the number of valid candidates with a score > hi, and those with neither score > hi nor score < lo
-	// become a pair in PanelScratch.Undecided.
+	// Thresholds holds an interval lo ≤ hi for each target; lo may be −Inf and hi +Inf. Score adds
+	// to Counts[t] the number of valid candidates with score > hi. Valid candidates with neither
+	// score > hi nor score < lo, such as NaN, become a pair in PanelScratch.Undecided.
 	Thresholds []float32
 	Counts     []int32
-	// ExitBelow, if it is not nil, holds a score for each query: a strip whose scores are all less is not
-	// computed to the end. It must not be above the lo of any of the query's targets. It is ignored
-	// where a score may rise.
+	// ExitBelow holds a score for each query, at most the lowest lo of its targets, or is nil.
+	// Score stops computing a strip when all its scores are below. Comparisons whose scores may
+	// rise with more coordinates ignore it.
 	ExitBelow []float32
-	// Ahead is the memory wanted next: it is fetched into the L2 cache meanwhile.
+	// Ahead is the memory that the next call reads. Score prefetches it into the L2 cache. It may
+	// be empty.
 	Ahead []uint32
 }
 
-// Score scores and counts.
+// Score scores the queries of c against its panel and counts the candidates that are certainly
+// better than each target. It panics if a slice of c or s is too short.
 func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 	n := (len(c.TargetStart) - 1) / p.MR
 	p.check(s, c, n)
@@ -97,11 +106,12 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 			s.active[i] = 1
 		}
 	}
-	// An address, not a pointer: it may run past the end. The fetches are spread evenly, so that they
-	// never take all of the few line buffers that L2 hits need too.
+	// An address rather than a pointer, because it may run past the end. The prefetches are spread
+	// evenly: a burst would occupy all of the few line buffers, which hits in L2 need too.
 	a.Ahead = uintptr(unsafe.Pointer(&c.Panel[0]))
 	if len(c.Ahead) > 0 {
-		a.Ahead, a.Step = uintptr(unsafe.Pointer(&c.Ahead[0])), (4*len(c.Ahead)+n*c.K/4)/(n*c.K/4+1)
+		a.Ahead = uintptr(unsafe.Pointer(&c.Ahead[0]))
+		a.AheadStride = (4*len(c.Ahead) + n*c.K/4) / (n*c.K/4 + 1)
 	}
 	chunk := p.chunk
 	if chunk == 0 {
@@ -120,15 +130,16 @@ func (p Panels) Score(s *PanelScratch, c *PanelCall) {
 		}
 		s.Strips += int64(n)
 		s.Pairs = p.kernel(a)
-		a.Ahead += uintptr(a.K / 4 * n * a.Step)
+		a.Ahead += uintptr(a.K / 4 * n * a.AheadStride)
 	}
 }
 
-// check panics unless the memory of a call with n strips fits.
+// check panics unless the slices of a call with n strips are long enough.
 func (p Panels) check(s *PanelScratch, c *PanelCall, n int) {
 	fits := c.K >= 1 && c.K%p.Multiple == 0 && n >= 1 && n*p.MR == len(c.TargetStart)-1 && c.TargetStart[0] >= 0 &&
 		len(c.Strips) >= n*c.K*p.psi*p.MR && len(c.Panel) >= c.K*p.phi*p.NR &&
-		len(s.Scores) >= (n*p.MR+p.spare)*p.NR && len(s.active) >= n && (c.ExitBelow == nil || len(c.ExitBelow) >= n*p.MR)
+		len(s.Scores) >= (n*p.MR+p.spare)*p.NR && len(s.active) >= n &&
+		(c.ExitBelow == nil || len(c.ExitBelow) >= n*p.MR)
 	if fits {
 		targets := int(c.TargetStart[n*p.MR])
 		fits = len(c.Thresholds) >= 2*targets && len(c.Counts) >= targets && len(s.Undecided) >= 2*(targets+1)

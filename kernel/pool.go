@@ -9,16 +9,15 @@ import (
 	"github.com/mquine/mquine/internal/fault"
 )
 
-// Parallel calls work(worker, item) for every item from 0 to items−1 on up to workers
-// goroutines, handing out items in ascending order; worker says which goroutine calls. It
-// returns ctx's error if ctx was cancelled before every item was done. A fault in a mapped file that
-// work reads, because another program truncated the file, ends the work and is the error.
+// Parallel calls work(worker, item) for every item from 0 to items−1 on at most workers goroutines.
+// It hands out items in ascending order; worker is the number of the calling goroutine. It returns
+// ctx's error if ctx is cancelled before all items are done. If work faults on a mapped file
+// because another program truncated the file, Parallel stops and returns that fault as an error.
 func Parallel(ctx context.Context, workers, items int, work func(worker, item int)) error {
 	return NewPool(min(workers, items)).Run(ctx, items, work)
 }
 
-// Pool runs Parallel again and again on the same number of workers without allocating. It may be
-// used for one run at a time.
+// Pool is a worker pool that repeats Parallel without allocating. It runs one job at a time.
 type Pool struct {
 	next  atomic.Int64
 	items int
@@ -26,12 +25,12 @@ type Pool struct {
 	ctx   context.Context
 	wg    sync.WaitGroup
 	mu    sync.Mutex // guards fault
-	fault error      // that work met in a mapped file
-	// others are the bodies of the goroutines beside the caller's own.
+	fault error      // a fault of work on a mapped file
+	// others are the bodies of the workers other than the calling goroutine.
 	others []func()
 }
 
-// NewPool returns a pool of workers, of which the first is the goroutine that calls Run.
+// NewPool returns a pool of workers. The first worker is the goroutine that calls Run.
 func NewPool(workers int) *Pool {
 	p := &Pool{}
 	for w := 1; w < workers; w++ {
@@ -46,7 +45,7 @@ func NewPool(workers int) *Pool {
 // Workers returns the number of workers.
 func (p *Pool) Workers() int { return len(p.others) + 1 }
 
-// Run is Parallel on the pool's workers.
+// Run does the work of Parallel on the workers of the pool.
 func (p *Pool) Run(ctx context.Context, items int, work func(worker, item int)) error {
 	p.ctx, p.items, p.work = ctx, items, work
 	p.next.Store(0)
@@ -61,7 +60,8 @@ func (p *Pool) Run(ctx context.Context, items int, work func(worker, item int)) 
 	return err
 }
 
-// runWorker takes items until none is left. A fault in a mapped file ends the work of all workers.
+// runWorker takes items until none is left. If it faults on a mapped file, it takes the items away
+// from all workers.
 func (p *Pool) runWorker(worker int) {
 	if err := p.takeItems(worker); err != nil {
 		p.next.Store(int64(p.items))

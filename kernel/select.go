@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// TierEnv is the environment variable that caps the tier.
+	// TierEnv is the environment variable that caps the tier: "avx2", for example.
 	TierEnv = "MQUINE_TIER"
-	// CPUEnv is the environment variable that switches features off: their names, each after a minus sign, separated by
-	// commas, such as "-vnni,-amx".
+	// CPUEnv is the environment variable that switches features off: a comma-separated list of
+	// their names, each after a minus sign, such as "-vnni,-amx".
 	CPUEnv = "MQUINE_CPU"
 )
 
-// Options restrict New beyond the environment.
+// Options restrict New beyond the environment. The zero value restricts nothing.
 type Options struct {
-	// Without are features that the backend does not use.
+	// Without lists features that the backend does not use.
 	Without Features
 }
 
-// New returns the backend with all features that this machine, this build, TierEnv, CPUEnv and o allow. An environment
-// variable with an unknown name is an error.
+// New returns the backend with all features that this machine, this build, TierEnv, CPUEnv and o
+// allow. It returns an error if an environment variable names an unknown tier or feature.
 func New(o Options) (*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
@@ -36,7 +36,7 @@ func Best() (Tier, error) {
 	return f.Tier(), err
 }
 
-// Available lists New's backend and those of the tiers below it, best first.
+// Available returns New's backend and the backends of all lower tiers, best first.
 func Available() ([]*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
@@ -49,7 +49,8 @@ func Available() ([]*Backend, error) {
 	return all, nil
 }
 
-// For returns the backend of a tier. It is an error if this machine lacks the tier, or the environment forbids it.
+// For returns the backend of tier t. It returns an error if this machine lacks the tier or the
+// environment forbids it.
 func For(t Tier) (*Backend, error) {
 	f, err := allowedFeatures()
 	if err != nil {
@@ -64,7 +65,8 @@ func For(t Tier) (*Backend, error) {
 	return newBackend(f.upTo(t)), nil
 }
 
-// Restrictions returns what the environment forbids, as it is set there: "MQUINE_TIER=avx2", or "" for nothing.
+// Restrictions returns the settings of TierEnv and CPUEnv, such as "MQUINE_TIER=avx2", or "" if
+// neither is set.
 func Restrictions() string {
 	var set []string
 	for _, name := range []string{TierEnv, CPUEnv} {
@@ -75,9 +77,10 @@ func Restrictions() string {
 	return strings.Join(set, " ")
 }
 
-// newBackend returns the backend with these features, but for AMX where the system does not let this process use it.
+// newBackend returns the backend with these features. It drops AMX if the system does not let this
+// process use it.
 func newBackend(f Features) *Backend {
-	if f.Has(FeatureAMX) && !allowTiles() {
+	if f.Has(FeatureAMX) && !requestAMX() {
 		f = f.Without(FeatureAMX)
 	}
 	b := constructors[f.Tier()](f)
@@ -85,8 +88,8 @@ func newBackend(f Features) *Backend {
 	return b
 }
 
-// allowedFeatures returns the features of this machine and build that the environment allows. The system may still
-// refuse AMX: see newBackend.
+// allowedFeatures returns the features of this machine and build that the environment allows. The
+// system may still refuse AMX (see newBackend).
 func allowedFeatures() (Features, error) {
 	f := detectFeatures()
 	if name := os.Getenv(TierEnv); name != "" {
@@ -106,7 +109,7 @@ func allowedFeatures() (Features, error) {
 	return f, nil
 }
 
-// parseSwitches returns the features that a list like "-vnni,-amx" switches off.
+// parseSwitches returns the features that a list such as "-vnni,-amx" switches off.
 func parseSwitches(list string) (off Features, err error) {
 	for item := range strings.SplitSeq(list, ",") {
 		name, minus := strings.CutPrefix(strings.TrimSpace(item), "-")

@@ -1,7 +1,16 @@
-// Package kernel is what a caller may use of the machine: the tiers of instruction sets, their features and their
-// choice, packing, the kernels of rankings with their checks and portable twins, and the bounds of their rounding
-// errors. Packages linalg and ceiling hold the kernels of training and the measured limits of the machine; only these
-// three import asm.
+// Package kernel holds the kernels of ranking: they score blocks of queries against panels of
+// candidates and count the candidates that are certainly better than each target. docs/kernels.md
+// is the contract of the kernels.
+//
+// New chooses the kernels of the machine: a Backend, which stands for a tier of instruction sets
+// and its features. From there, Backend.Panels scores and counts in float32, Backend.Int8Panels and
+// Backend.Int16Panels do so with codes of one and of two bytes, and Backend.Pair scores single
+// candidates in float64. Comparison lists the ways to compare two vectors and bounds the rounding
+// errors of each.
+//
+// Package linalg has the kernels of training, package ceiling measures what the machine can do at
+// most, and package kerneltest checks kernels against their portable twins. No other package
+// imports asm.
 package kernel
 
 import (

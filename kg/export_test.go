@@ -1,4 +1,4 @@
 package kg
 
-// Published lets the test of agreement with package catalogue, which imports this one, see it.
+// Published exports the numbers to a test that needs package catalogue, which imports this package.
 var Published = published

@@ -40,7 +40,7 @@ func TestOpenBoundsTheExpansionOfArchives(t *testing.T) {
 	for name, ratio := range map[string]int64{"train.txt.gz": 100, "train.txt.zst": 1000} {
 		dir := writeFolder(t, map[string]string{name: text})
 		size := int64(len(compressed(t, name, text)))
-		require.Greater(t, int64(len(text)), ratio*size, "the archive is as small as this test thinks")
+		require.Greater(t, int64(len(text)), ratio*size, "the archive is small enough for this test")
 
 		_, err := Open(t.Context(), dir, lowered(func(l *limits) { l.expanded, l.ratio = int64(len(text)), ratio }))
 		require.NoError(t, err, "small texts may expand by any factor")

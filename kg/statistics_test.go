@@ -60,7 +60,7 @@ func TestDegrees(t *testing.T) {
 func TestDegreesOfYAGO(t *testing.T) {
 	path := filepath.Join(realData(t), "yago3-10", "train_entity_degree.tsv.gz")
 	if _, err := os.Stat(path); err != nil {
-		t.Skip("the degrees of YAGO3-10 are not there: ", err)
+		t.Skip("the degrees of YAGO3-10 are missing: ", err)
 	}
 	var degrees []int
 	require.NoError(t, newOpening().readFile(t.Context(), path, func(l *lines) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// panelArgs is the struct that panel kernels take, type-checked from arguments.go of package asm.
+// panelArgs describes the struct PanelArgs, read from arguments.go of package asm.
 type panelArgs struct {
 	fields    []*types.Var
 	signature *gotypes.Signature // func(args *PanelArgs) int
@@ -57,7 +57,7 @@ import (
 	"unsafe"
 )
 
-// The offsets in the generated code are the compiler's.
+// TestPanelArgs compares the offsets of fields in the generated code with the compiler's.
 func TestPanelArgs(t *testing.T) {
 	var a PanelArgs
 	for _, f := range []struct {
@@ -66,13 +66,14 @@ func TestPanelArgs(t *testing.T) {
 	}{
 %s	} {
 		if f.generated != f.real {
-			t.Errorf("kernels read %%s at %%d, and it lies at %%d: run go generate ./asm", f.name, f.generated, f.real)
+			t.Errorf("kernels read %%s at offset %%d, but it is at %%d: run go generate ./asm",
+				f.name, f.generated, f.real)
 		}
 	}
 }
 `
 
-// test returns a Go test of the offsets that the generated code has.
+// test returns a Go test of the field offsets in the generated code.
 func (a panelArgs) test() ([]byte, error) {
 	var rows bytes.Buffer
 	for i, offset := range types.SizesFor("gc", "amd64").Offsetsof(a.fields) {

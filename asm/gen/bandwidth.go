@@ -8,12 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// sumVectors is the number of vectors that a round of the sums reads, each into a sum of its own.
+// This file generates SumWordsAVX512 and SumWordsAVX2, the loops that measure memory bandwidth.
+
+// sumVectors is the number of vectors that a round reads. Each is added to a separate sum.
 const sumVectors = 8
 
-// sums emits the loop that reads memory as fast as the processor can: its rate is the bandwidth of
-// the level of the memory that holds the words. It adds up what it reads, so that it has a result
-// to test; the additions take less than the loads.
+// sums emits a loop that reads memory as fast as the processor can. Its rate is the bandwidth of
+// the level of memory that holds the words. It adds up the words to have a result to test;
+// additions are cheaper than loads.
 func sums(c *build.Context) {
 	emitSum(c, "AVX512", 8, c.ZMM)
 	emitSum(c, "AVX2", 4, c.YMM)
@@ -22,8 +24,9 @@ func sums(c *build.Context) {
 func emitSum(c *build.Context, set string, lanes int, vec func() reg.VecVirtual) {
 	name := "SumWords" + set
 	function(c, name, "func(p *uint64, n int, out *uint64)")
-	doc(c, fmt.Sprintf(`%s adds the n words at p to %d sums, modulo 2⁶⁴: out[i] += Σ_j p[%[2]dj + i]. Requires n > 0
-and a multiple of %[3]d.`, name, lanes, lanes*sumVectors))
+	doc(c, fmt.Sprintf(`%s adds the n words at p to %d sums, modulo 2⁶⁴: out[i] += Σ_j p[%[2]dj + i].
+
+Requires n > 0, a multiple of %[3]d.`, name, lanes, lanes*sumVectors))
 	c.Pragma("noescape")
 	p := parameter(c, "p", c.GP64())
 	n := parameter(c, "n", c.GP64())

@@ -10,92 +10,99 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Kernels of distances and their gradients. kernel/generic_distance.go has the same constants and
-// operations, with their reasons.
+// This file generates the float32 kernels of distances for training, for AVX512 and AVX2: L1Scores,
+// L2Scores, NormScores and PhaseScores with microtiles of 8×16 to 8×48 and 6×8 or 6×16, their
+// gradients with strips of 8 and 6 vectors, the ceilings of both, and Roots and Quotients for L2.
+// kernel/linalg/generic_distance.go has the same constants and operations, and the reasons for
+// them.
 
 const (
 	rootMagic   = 0x5f3759df
 	notEqual    = 0x04 // NEQ_UQ: true for NaN, quiet
 	differ      = 0x0c // NEQ_OQ: false for NaN, quiet
-	evenEntries = 0x88 // of two vectors, in every 128 bits: entries 0 and 2 of both, entries 1 and 3
-	oddEntries  = 0xdd
-	// What VFIXUPIMMPS makes of NaN (both kinds), 0, 1, −Inf, +Inf, other negative and positive numbers, from the
-	// lowest digit: NaN, 0, 1, NaN, NaN, −1, 1.
+	evenEntries = 0x88 // entries 0 and 2 of two vectors, in every 128 bits
+	oddEntries  = 0xdd // entries 1 and 3
+	// signTable tells VFIXUPIMMPS the result for each class of operands. From the lowest digit:
+	// quiet and signalling NaN become NaN, 0 becomes 0, 1 becomes 1, −Inf and +Inf become NaN,
+	// negative values −1 and positive values 1.
 	signTable = 0xa933a822
 )
 
 var rootTerms = []float32{0.274069258730864, 0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1}
 
-const scoreDoc = `adds up distances of strips of %%[1]d queries and %%[2]d features of a panel of %%[3]d:
+const scoreDoc = `scores strips of %%[1]d queries against %%[2]d features of a panel of %%[3]d:
 
 	c[i*cStride+j] = Σ_t %s,  i < %%[1]d·strips, j < %%[2]d, t < k
 
-float32, one chain from 0 with ascending t%s; if add is not 0, the sum is added to the entry of c that was
-there. q and e are the terms of query i and feature j:
+in float32. A sum is one chain from 0 over ascending t%s. If add is not 0, the sum is added to the entry of c. q and e
+are the terms of query i and feature j:
 
 	q = a[i/%%[1]d][t][i mod %%[1]d] of a [strips][k][%%[1]d]
 	e = b[t][j] of b [k][%%[3]d]
 
-	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	             into L2, and the address goes up by step bytes
+	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	                    be valid.
 
-Requires k > 0%s, strips > 0, cStride ≥ %%[2]d; c overlaps neither a nor b.`
+Requires k > 0%s, strips > 0 and cStride ≥ %%[2]d. c must not overlap a or b.`
 
-const pullDoc = `adds up gradients of strips of %[1]d vectors x, by %[2]d coordinates in a panel of %[3]d:
+const gradientDoc = `adds up gradients for strips of %[1]d vectors x and %[2]d coordinates of a panel of %[3]d:
 
 	c[i*cStride+u] = Σ_t %[4]s,  i < %[1]d·strips, u < %[2]d, t < k
 
-float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is added to the
-entry of c that was there.
+in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
+entry of c.
 
-	g = a[i/%[1]d][t][i mod %[1]d] of a [strips][k][%[1]d], the gradients of scores
+	g = a[i/%[1]d][t][i mod %[1]d] of a [strips][k][%[1]d], the gradients by the scores
 	y = b[t][u] of b [k][%[3]d], the vectors on the other side
-	x = at[i*atStride+u]
+	x = at[i*atStride+u]%[5]s
 
-%[5]sRequires k > 0, strips > 0, cStride ≥ %[2]d, atStride ≥ %[2]d; c overlaps nothing else.`
+Requires k > 0, strips > 0, cStride ≥ %[2]d and atStride ≥ %[2]d. c must not overlap the other operands.`
 
-const peakDoc = `runs n rounds of the operations that %d terms of the %s kernel take for
-%d columns each, on registers alone that begin as x[0..%d]; the values matter as in DotPeak. Requires n > 0.`
+const distancePeakDoc = `runs n rounds of the arithmetic of %d terms of the %s kernel, each for %d columns.
+It works on registers alone, which begin as x[0..%d]; their values matter as in DotPeak.
 
-const signDoc = "sign is −1, 0 or 1, and NaN for what is not finite. "
+Requires n > 0.`
 
-// pullTerm adds a unit of columns of one term to sums of gradients, given g in all lanes.
-type pullTerm func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
+const signDoc = "sign is −1, 0 or 1, and NaN if its argument is not finite."
 
-// distance is one of the distances.
+// addGradient adds a group of columns of one term to sums of gradients, given g in all lanes.
+type addGradient func(g reg.VecVirtual, x, y, sum []reg.VecVirtual)
+
+// distance describes the kernels of a distance. Pairs of values are for AVX-512 and AVX2.
 type distance struct {
-	name string
-	unit int
-	// score and pull are the terms of sums, for the docs.
-	score, scoreChain string
-	pull, pullNote    string
-	// scoreTile are the rows of a tile of scores and its vectors of columns, in AVX-512 and in AVX2, pullTile those of
-	// gradients, of strips of pullStrip.
-	scoreTile, pullTile [2][2]int
-	// scoreChains and pullChains are those of the loops on registers alone, enough to hide the latency of a sum. The
-	// scores of 0 have a loop among the panels'.
-	scoreChains, pullChains int
-	add                     func(c vectors, k constants) addTerm
-	addPull                 func(c vectors, k constants) pullTerm
+	name  string
+	group int // coordinates that are compared together
+	// score and gradient are the terms of the sums, for the documentation.
+	score, scoreChain      string
+	gradient, gradientNote string
+	// scoreTile has the rows and the vectors of columns of a microtile of scores. gradientTile has
+	// those of gradients; their strips have gradientStrip rows.
+	scoreTile, gradientTile [2][2]int
+	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of
+	// an addition. If scoreChains is 0, the scores share the ceiling of a panel kernel.
+	scoreChains, gradientChains int
+	addScore                    func(c vectors, k constants) addTerm
+	addGradient                 func(c vectors, k constants) addGradient
 }
 
-// even is what a kernel requires of a number of coordinates beside that it is positive.
+// even is a further requirement on a positive number of coordinates, for the documentation.
 func (d distance) even() string {
-	if d.unit == 2 {
+	if d.group == 2 {
 		return " and even"
 	}
 	return ""
 }
 
-// pullStrip is the number of rows that are packed together for gradients, in AVX-512 and in AVX2.
-var pullStrip = [2]int{8, 6}
+// gradientStrip is the number of rows in a strip for gradients, in AVX-512 and in AVX2.
+var gradientStrip = [2]int{8, 6}
 
 var distanceKinds = []distance{
 	{
-		name: "L1", unit: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, pullTile: [2][2]int{{4, 2}, {2, 2}},
-		pullChains: 8,
-		score:      "−|q − e|", pull: "g·sign(y − x)", pullNote: signDoc,
-		add: func(c vectors, k constants) addTerm {
+		name: "L1", group: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, gradientTile: [2][2]int{{4, 2}, {2, 2}},
+		gradientChains: 8,
+		score:          "−|q − e|", gradient: "g·sign(y − x)", gradientNote: "\n\n" + signDoc,
+		addScore: func(c vectors, k constants) addTerm {
 			absolute := c.absolute(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				d := c.vec()
@@ -104,7 +111,7 @@ var distanceKinds = []distance{
 				c.VSUBPS(d, sum, sum)
 			}
 		},
-		addPull: func(c vectors, k constants) pullTerm {
+		addGradient: func(c vectors, k constants) addGradient {
 			sign := c.sign(k)
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				d := c.vec()
@@ -115,17 +122,17 @@ var distanceKinds = []distance{
 		},
 	},
 	{
-		name: "L2", unit: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, pullTile: [2][2]int{{4, 2}, {3, 2}},
-		scoreChains: peakChains, pullChains: peakChains,
-		score: "(q − e)²", scoreChain: ", squares fused", pull: "g·(x − y)",
-		add: func(c vectors, _ constants) addTerm {
+		name: "L2", group: 1, scoreTile: [2][2]int{{8, 3}, {6, 2}}, gradientTile: [2][2]int{{4, 2}, {3, 2}},
+		scoreChains: peakChains, gradientChains: peakChains,
+		score: "(q − e)²", scoreChain: ", squares fused", gradient: "g·(x − y)",
+		addScore: func(c vectors, _ constants) addTerm {
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				d := c.vec()
 				c.VSUBPS(e[0], q[0], d)
 				c.VFMADD231PS(d, d, sum)
 			}
 		},
-		addPull: func(c vectors, _ constants) pullTerm {
+		addGradient: func(c vectors, _ constants) addGradient {
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				d := c.vec()
 				c.VSUBPS(y[0], x[0], d)
@@ -134,14 +141,14 @@ var distanceKinds = []distance{
 		},
 	},
 	{
-		name: "Norm", unit: 2, scoreTile: [2][2]int{{8, 1}, {6, 1}}, pullTile: [2][2]int{{4, 1}, {2, 1}},
-		scoreChains: 6, pullChains: 2,
+		name: "Norm", group: 2, scoreTile: [2][2]int{{8, 1}, {6, 1}}, gradientTile: [2][2]int{{4, 1}, {2, 1}},
+		scoreChains: 6, gradientChains: 2,
 		score:      "−√((q − e)² + (q' − e')²)",
-		scoreChain: " = 0, 2, …, with q' and e' at t+1; the root is t·p of\nkernel's inverseRoot, fused with the sum",
-		pull:       "(g·ρ)·(y − x)",
-		pullNote: "ρ is y·p of kernel's inverseRoot of (y − x)² + (y' − x')², of columns 2⌊u/2⌋ and the one\n" +
-			"after it. ",
-		add: func(c vectors, k constants) addTerm {
+		scoreChain: " = 0, 2, …, with q' and e' at t+1; the\nroot is t·p of linalg's inverseRoot, fused with the sum",
+		gradient:   "(g·ρ)·(y − x)",
+		gradientNote: "\n\nρ is y·p of linalg's inverseRoot of (y − x)² + (y' − x')², where x, y and x', y' are the columns\n" +
+			"2⌊u/2⌋ and 2⌊u/2⌋ + 1.",
+		addScore: func(c vectors, k constants) addTerm {
 			root := c.root(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				t, d := c.vec(), c.vec()
@@ -153,7 +160,7 @@ var distanceKinds = []distance{
 				c.VFNMADD231PS(t, p, sum)
 			}
 		},
-		addPull: func(c vectors, k constants) pullTerm {
+		addGradient: func(c vectors, k constants) addGradient {
 			root := c.root(k)
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				d0, d1 := c.vec(), c.vec()
@@ -170,12 +177,13 @@ var distanceKinds = []distance{
 		},
 	},
 	{
-		name: "Phase", unit: 2, scoreTile: [2][2]int{{8, 2}, {6, 1}}, pullTile: [2][2]int{{4, 1}, {2, 1}},
-		pullChains: 2,
-		score:      "−|q·e + q'·e'|", scoreChain: " = 0, 2, …, with q' and e' at t+1, the second\nproduct fused",
-		pull:     "−(g·sign(x·y + x'·y'))·y",
-		pullNote: signDoc + "x·y + x'·y' is of columns\n2⌊u/2⌋ and the one after it, the second product fused. ",
-		add: func(c vectors, k constants) addTerm {
+		name: "Phase", group: 2, scoreTile: [2][2]int{{8, 2}, {6, 1}}, gradientTile: [2][2]int{{4, 1}, {2, 1}},
+		gradientChains: 2,
+		score:          "−|q·e + q'·e'|", scoreChain: " = 0, 2, …, with q' and e' at t+1 and\nthe second product fused",
+		gradient: "−(g·sign(x·y + x'·y'))·y",
+		gradientNote: "\n\n" + signDoc + " In x·y + x'·y', x, y and x', y' are the\n" +
+			"columns 2⌊u/2⌋ and 2⌊u/2⌋ + 1; the second product is fused.",
+		addScore: func(c vectors, k constants) addTerm {
 			absolute := c.absolute(k)
 			return func(q, e []reg.VecVirtual, sum reg.VecVirtual) {
 				p := c.product(q[0], e[0])
@@ -184,7 +192,7 @@ var distanceKinds = []distance{
 				c.VSUBPS(p, sum, sum)
 			}
 		},
-		addPull: func(c vectors, k constants) pullTerm {
+		addGradient: func(c vectors, k constants) addGradient {
 			sign := c.sign(k)
 			return func(g reg.VecVirtual, x, y, sum []reg.VecVirtual) {
 				p := c.product(x[0], y[0])
@@ -208,16 +216,17 @@ func distances(c *build.Context) {
 			}
 			rows, columns := d.scoreTile[set][0], d.scoreTile[set][1]
 			for n := 1; n <= columns; n++ {
-				c.micro(microKernel{name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, d.even()),
-					mr: rows, columns: n, width: columns, unit: d.unit,
+				c.micro(microKernel{
+					name: d.name + "Scores", doc: fmt.Sprintf(scoreDoc, d.score, d.scoreChain, d.even()),
+					mr: rows, columns: n, width: columns, group: d.group,
 					begin: func(c vectors) addTerm {
 						c.Comment("Σ " + d.score)
-						return d.add(c, k)
+						return d.addScore(c, k)
 					}})
 			}
-			rows, columns = d.pullTile[set][0], d.pullTile[set][1]
+			rows, columns = d.gradientTile[set][0], d.gradientTile[set][1]
 			for n := 1; n <= columns; n++ {
-				c.pull(d, k, pullStrip[set], rows, n, columns)
+				c.gradients(d, k, gradientStrip[set], rows, n, columns)
 			}
 			c.peaks(d, k)
 		})
@@ -228,23 +237,27 @@ func distances(c *build.Context) {
 	})
 }
 
-// peaks emits the loops of a distance's operations on registers alone. A panel kernel has that of L1 and Phase scores.
+// peaks emits the ceilings of a distance: loops of its arithmetic on registers alone.
 func (c vectors) peaks(d distance, k constants) {
 	if d.scoreChains > 0 {
-		c.peak(d.name+"Scores", 2*d.unit, d.scoreChains, d.unit, 1, func() func(x, sum []reg.VecVirtual) {
-			add := d.add(c, k)
-			return func(x, sum []reg.VecVirtual) { add(x[:d.unit], x[d.unit:], sum[0]) }
+		c.peak(d.name+"Scores", 2*d.group, d.scoreChains, d.group, 1, func() func(x, sum []reg.VecVirtual) {
+			add := d.addScore(c, k)
+			return func(x, sum []reg.VecVirtual) { add(x[:d.group], x[d.group:], sum[0]) }
 		})
 	}
-	c.peak(d.name+"Gradient", 2*d.unit+1, d.pullChains, d.unit, d.unit, func() func(x, sum []reg.VecVirtual) {
-		add := d.addPull(c, k)
-		return func(x, sum []reg.VecVirtual) { add(x[0], x[1:1+d.unit], x[1+d.unit:], sum) }
+	c.peak(d.name+"Gradient", 2*d.group+1, d.gradientChains, d.group, d.group, func() func(x, sum []reg.VecVirtual) {
+		add := d.addGradient(c, k)
+		return func(x, sum []reg.VecVirtual) { add(x[0], x[1:1+d.group], x[1+d.group:], sum) }
 	})
 }
 
-// peak emits a loop over chains of some vectors of sums each, to which begin's function adds unit terms of operands.
-func (c vectors) peak(name string, operands, chains, unit, sums int, begin func() func(x, sum []reg.VecVirtual)) {
-	c.begin(name+"Peak"+c.set, "func(n int, x *float32)", fmt.Sprintf(peakDoc, chains*unit, name, c.lanes, operands*c.lanes-1))
+// peak emits a loop over chains with sums vectors each. begin returns the function that adds a
+// group of terms to a chain.
+func (c vectors) peak(
+	name string, operands, chains, group, sums int, begin func() func(x, sum []reg.VecVirtual),
+) {
+	c.begin(name+"Peak"+c.set, "func(n int, x *float32)",
+		fmt.Sprintf(distancePeakDoc, chains*group, name, c.lanes, operands*c.lanes-1))
 	n, from := c.param("n"), c.param("x")
 	add := begin()
 	var x []reg.VecVirtual
@@ -262,38 +275,39 @@ func (c vectors) peak(name string, operands, chains, unit, sums int, begin func(
 	c.end()
 }
 
-// pull emits a kernel of gradients for strips of mr vectors, rows of them at once, and some groups of unit
-// vectors of columns, of a panel of width groups. The vectors x and their sums stay in registers while the vectors
-// y of the other side pass; pairs of coordinates lie in registers of their own, even and odd.
-func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
-	group := d.unit * c.lanes
-	nr := width * group
-	c.begin(fmt.Sprintf("%sGradient%dx%d%s", d.name, mr, columns*group, c.set),
+// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and some
+// groups of vectors of columns in a panel of width groups. The vectors x and their sums stay in
+// registers while the vectors y of the other side stream past. If coordinates come in pairs, the
+// even and the odd ones are in separate registers.
+func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {
+	columnsOf := d.group * c.lanes // columns of a group of vectors
+	nr := width * columnsOf
+	c.begin(fmt.Sprintf("%sGradient%dx%d%s", d.name, mr, columns*columnsOf, c.set),
 		"func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int)",
-		fmt.Sprintf(pullDoc, mr, columns*group, nr, d.pull, d.pullNote))
+		fmt.Sprintf(gradientDoc, mr, columns*columnsOf, nr, d.gradient, d.gradientNote))
 	strip, strips := c.param("a"), c.param("strips")
 	dst, from := c.param("c"), c.param("at")
-	add := d.addPull(c, k)
+	add := d.addGradient(c, k)
 
 	c.Label("strip")
 	part := c.GP64()
 	c.MOVQ(operand.U32(uint32(mr/rows)), part)
 	c.Label("part")
-	c.Comment(fmt.Sprintf("%d rows of x; the next ones, and the rows of c for the end, are fetched into L1.", rows))
-	x := make([][][]reg.VecVirtual, rows) // [row][group][unit]
+	c.Comment(fmt.Sprintf("Load %d rows of x. Prefetch the next ones, and the rows of c for the end, into L1.", rows))
+	x := make([][][]reg.VecVirtual, rows) // [row][group of vectors][vector]
 	sum := make([][][]reg.VecVirtual, rows)
 	stride := c.bytes("atStride")
 	next := c.GP64()
 	c.IMUL3Q(operand.Imm(uint64(rows)), stride, next)
 	c.ADDQ(from, next)
 	for i := range x {
-		for line := 0; line < columns*group; line += 16 {
+		for line := 0; line < columns*columnsOf; line += 16 {
 			c.PREFETCHT0(at(next, line))
 		}
 		c.ADDQ(stride, next)
 		for v := range columns {
-			x[i] = append(x[i], c.loadUnit(d.unit, from, v*group))
-			sum[i] = append(sum[i], matrixOf(c, 1, d.unit)[0])
+			x[i] = append(x[i], c.loadGroup(d.group, from, v*columnsOf))
+			sum[i] = append(sum[i], matrixOf(c, 1, d.group)[0])
 		}
 		c.ADDQ(stride, from)
 		holds(c.Context, "x of the rows", slices.Concat(x[i]...)...)
@@ -304,18 +318,18 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	row := c.GP64()
 	c.MOVQ(dst, row)
 	for range x {
-		for line := 0; line < columns*group; line += 16 {
+		for line := 0; line < columns*columnsOf; line += 16 {
 			c.PREFETCHT0(at(row, line))
 		}
 		c.ADDQ(stride, row)
 	}
 	a, b, n := c.GP64(), c.param("b"), c.param("k")
 	c.MOVQ(strip, a)
-	c.Comment("Σ " + d.pull + ", t ascending")
+	c.Comment("Σ " + d.gradient + " with t ascending")
 	c.loop("term", n, 1, func() {
 		var y [][]reg.VecVirtual
 		for v := range columns {
-			y = append(y, c.loadUnit(d.unit, b, v*group))
+			y = append(y, c.loadGroup(d.group, b, v*columnsOf))
 			holds(c.Context, "y of the term", y[v]...)
 		}
 		for i := range rows {
@@ -328,11 +342,11 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 		c.ADDQ(operand.Imm(uint64(4*mr)), a)
 		c.ADDQ(operand.U32(uint32(4*nr)), b)
 	})
-	if d.unit == 2 {
-		c.Comment("Pairs of coordinates side by side again")
+	if d.group == 2 {
+		c.Comment("Interleave the even and the odd coordinates again")
 		for i := range sum {
 			for _, s := range sum[i] {
-				c.sideBySide(s)
+				c.interleave(s)
 			}
 		}
 	}
@@ -340,7 +354,7 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 		for i := range sum {
 			for v, s := range sum[i] {
 				for u := range s {
-					f(at(row, v*group+u*c.lanes), s[u])
+					f(at(row, v*columnsOf+u*c.lanes), s[u])
 				}
 			}
 			c.ADDQ(stride, row)
@@ -356,23 +370,24 @@ func (c vectors) pull(d distance, k constants, mr, rows, columns, width int) {
 	c.ADDQ(operand.Imm(uint64(4*rows)), strip)
 	c.DECQ(part)
 	c.JNE(operand.LabelRef("part"))
-	c.Comment("a has reached the next strip, at the rows of the last part.")
+	c.Comment("a is in the next strip, at the rows of the last part: go back to its first row.")
 	c.LEAQ(operand.Mem{Base: a, Disp: -4 * (mr - rows)}, strip)
 	c.DECQ(strips)
 	c.JNE(operand.LabelRef("strip"))
 	c.end()
 }
 
-// loadUnit loads unit vectors of columns: pairs of columns become a vector of the even and one of the odd ones.
-func (c vectors) loadUnit(unit int, base reg.Register, disp int) []reg.VecVirtual {
+// loadGroup loads a group of size vectors of columns. For size 2, the first vector gets the even
+// columns and the second the odd ones.
+func (c vectors) loadGroup(size int, base reg.Register, disp int) []reg.VecVirtual {
 	first := c.load(at(base, disp))
-	if unit == 1 {
+	if size == 1 {
 		return []reg.VecVirtual{first}
 	}
 	return c.evenOdd(first, c.load(at(base, disp+c.lanes)))
 }
 
-// evenOdd takes the pairs of two vectors apart. second is lost.
+// evenOdd separates the even and the odd entries of two vectors. It overwrites second.
 func (c vectors) evenOdd(first, second reg.VecVirtual) []reg.VecVirtual {
 	even := c.vec()
 	c.VSHUFPS(operand.Imm(evenEntries), second, first, even)
@@ -380,24 +395,24 @@ func (c vectors) evenOdd(first, second reg.VecVirtual) []reg.VecVirtual {
 	return []reg.VecVirtual{even, second}
 }
 
-// sideBySide undoes evenOdd in place.
-func (c vectors) sideBySide(pair []reg.VecVirtual) {
+// interleave undoes evenOdd in place.
+func (c vectors) interleave(pair []reg.VecVirtual) {
 	low, high := c.vec(), pair[1]
 	c.VUNPCKLPS(pair[1], pair[0], low)
 	c.VUNPCKHPS(pair[1], pair[0], high)
 	pair[0] = low
 }
 
-// absolute returns what clears the signs of a vector.
+// absolute returns a function that emits x = |x|.
 func (c vectors) absolute(k constants) func(x reg.VecVirtual) {
-	if c.lanes == 8 { // no register is left
+	if c.lanes == 8 { // all registers are taken
 		return func(x reg.VecVirtual) { c.VANDPS(k.bits(math.MaxInt32), x, x) }
 	}
 	mask := c.load(k.bits(math.MaxInt32))
 	return func(x reg.VecVirtual) { c.VPANDD(mask, x, x) }
 }
 
-// sign returns what replaces a vector by its signs.
+// sign returns a function that emits x = sign(x).
 func (c vectors) sign(k constants) func(x reg.VecVirtual) {
 	if c.lanes == 16 {
 		table := c.load(k.bits(signTable))
@@ -405,7 +420,7 @@ func (c vectors) sign(k constants) func(x reg.VecVirtual) {
 	}
 	zero, one := c.zero(), c.load(k.number(1))
 	return func(x reg.VecVirtual) {
-		// Zeros with the sign, or NaN; and ones beside zero.
+		// x·0 has the sign of x, or is NaN. Add the bits of 1 where x is not 0.
 		ones := c.vec()
 		c.VCMPPS(operand.Imm(differ), zero, x, ones)
 		c.VMULPS(zero, x, x)
@@ -414,8 +429,9 @@ func (c vectors) sign(k constants) func(x reg.VecVirtual) {
 	}
 }
 
-// root returns what kernel's inverseRoot does: of x it makes y and p. If inverse is set, x is lost, otherwise x
-// becomes t and y is lost. The constants stay in registers in AVX-512.
+// root returns a function that emits inverseRoot of package linalg: it computes y and p from x. If
+// inverse is set, it overwrites x; otherwise it sets x to t and overwrites y. In AVX-512 the
+// constants stay in registers.
 func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p reg.VecVirtual) {
 	var terms []operand.Op
 	for _, t := range rootTerms {
@@ -456,7 +472,7 @@ func (c vectors) root(k constants) func(x reg.VecVirtual, inverse bool) (y, p re
 
 func (c vectors) roots(k constants) {
 	c.begin("Roots"+c.set, "func(x *float32, n int)",
-		`replaces x[i] by −√x[i], i < n, rounded once. Requires n > 0, a multiple of 16.`)
+		"replaces x[i] by −√x[i], i < n, rounded once."+requires16)
 	x, n := c.param("x"), c.param("n")
 	sign := c.load(k.bits(1 << 31))
 	c.loop("entries", n, c.lanes, func() {
@@ -471,7 +487,7 @@ func (c vectors) roots(k constants) {
 
 func (c vectors) quotients() {
 	c.begin("Quotients"+c.set, "func(q, x, y *float32, n int)",
-		`sets q[i] to x[i]/y[i], rounded once, and to 0 where y[i] is 0, i < n. Requires n > 0, a multiple of 16.`)
+		"sets q[i] to x[i]/y[i], rounded once, or to 0 if y[i] is 0, i < n."+requires16)
 	q, x, y, n := c.param("q"), c.param("x"), c.param("y"), c.param("n")
 	zero := c.zero()
 	c.loop("entries", n, c.lanes, func() {

@@ -8,33 +8,35 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Kernels of distances between one row and listed rows of a table: the terms of distance.go, without packing.
+// This file generates L1RowScores, L2RowScores, NormRowScores and PhaseRowScores, and their
+// gradients, for AVX512 and AVX2: distances between one row and listed rows of a table. The terms
+// are the same as in distance.go; nothing is packed.
 
-const rowScoreDoc = `adds up a distance of one row and each of some listed rows of a table:
+const rowScoreDoc = `scores one row against listed rows of a table:
 
 	out[i] = Σ_p %[1]s,  i < count
 
-float32. A row is n numbers, units of %[2]d; unit p of x is q (and q'), that of the row at table[ids[i]*stride] e (and e').
-Unit p goes to lane p mod 32, one chain from 0 with p ascending, with the operations of %[3]sScores. Lanes l and l + 16
-are added, then l and l + 8, l + 4, l + 2, and the last two.
+in float32. A row has n values in groups of %[2]d. q (and q') is group p of x, and e (and e') is group p of the row at
+table[ids[i]*stride]. Group p goes to lane p mod 32. A lane is one chain from 0 with p ascending and the operations of
+%[3]sScores. The kernel adds lanes l and l + 16, then l and l + 8, l + 4, l + 2, and the last two.
 
-The first n mod %[4]d words of masks are ones, the others up to %[4]d zeros.
+The first n mod %[4]d words of masks are −1; the others, up to %[4]d, are 0.
 
-Requires n > 0%[5]s, count > 0.`
+Requires n > 0%[5]s, and count > 0.`
 
-const rowPullDoc = `adds the gradients of one row's distances from listed rows of a table to dx:
+const rowGradientDoc = `adds to dx the gradient by one row of its scores against listed rows of a table:
 
 	dx[u] += Σ_i %s,  u < n, i < count
 
-float32. y is number u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of fused
-multiply-adds from 0 with i ascending, as in the kernels of blocks, and is then added to dx[u].
+in float32. y is value u of the row at table[ids[i]*stride], x is x[u] and g is weights[i]. The sum is one chain of
+fused multiply-adds from 0 with i ascending, as in the Gradient kernels, and is then added to dx[u].%s
 
-%sThe first n mod %d words of masks are ones, the others up to %[3]d zeros.
+The first n mod %d words of masks are −1; the others, up to %[3]d, are 0.
 
-Requires n > 0%[4]s, count > 0; dx overlaps nothing else.`
+Requires n > 0%[4]s, and count > 0. dx must not overlap the other operands.`
 
-// rowPullWidth is the number of vectors of coordinates whose sums a gradient kernel keeps in registers.
-const rowPullWidth = 4
+// rowGradientWidth is the number of vectors of sums that a gradient kernel keeps in registers.
+const rowGradientWidth = 4
 
 func distanceRows(c *build.Context) {
 	k := constants{c, map[uint32]operand.Mem{}}
@@ -46,7 +48,7 @@ func distanceRows(c *build.Context) {
 	}
 }
 
-// access loads and stores the vector of numbers i, i+1, … after base.
+// access loads and stores vectors of values i, i+1, … at base.
 type access struct {
 	load  func(base reg.Register, i int) reg.VecVirtual
 	store func(v reg.VecVirtual, base reg.Register, i int)
@@ -59,10 +61,10 @@ func (c vectors) whole() access {
 	}
 }
 
-// masked accesses those of some numbers whose words of masks are ones. It loads zeros for the others, which need not be
-// valid.
-func (c vectors) masked(masks reg.Register, numbers int) access {
-	if c.lanes == 8 { // no register is left for masks
+// masked returns an access to those of n values whose words of masks are −1. It loads zeros for the
+// others, whose addresses need not be valid.
+func (c vectors) masked(masks reg.Register, n int) access {
+	if c.lanes == 8 { // all registers are taken
 		return access{
 			func(base reg.Register, i int) reg.VecVirtual {
 				mask, r := c.load(at(masks, i)), c.vec()
@@ -73,7 +75,7 @@ func (c vectors) masked(masks reg.Register, numbers int) access {
 		}
 	}
 	var some []reg.Register
-	for i := 0; i < numbers; i += c.lanes {
+	for i := 0; i < n; i += c.lanes {
 		k := c.K()
 		c.VPMOVD2M(c.load(at(masks, i)), k)
 		some = append(some, k)
@@ -88,16 +90,18 @@ func (c vectors) masked(masks reg.Register, numbers int) access {
 	}
 }
 
-// unit loads unit vectors of numbers i, i+1, …: pairs of numbers become a vector of the even and one of the odd ones.
-func (c vectors) unit(unit int, a access, base reg.Register, i int) []reg.VecVirtual {
+// accessGroup loads a group of size vectors of values i, i+1, … at base. For size 2, the first
+// vector gets the even values and the second the odd ones.
+func (c vectors) accessGroup(size int, a access, base reg.Register, i int) []reg.VecVirtual {
 	first := a.load(base, i)
-	if unit == 1 {
+	if size == 1 {
 		return []reg.VecVirtual{first}
 	}
 	return c.evenOdd(first, a.load(base, i+c.lanes))
 }
 
-// rounds emits body for size numbers at a time, and then for the rest, if there is one. n is lost.
+// rounds emits a loop of body over size values at a time, and body once more for the remainder. It
+// overwrites n.
 func (c vectors) rounds(n reg.Register, size int, masks reg.Register, body func(part string, a access)) {
 	c.SUBQ(operand.U32(uint32(size)), n)
 	c.JLT(operand.LabelRef("rest"))
@@ -113,12 +117,12 @@ func (c vectors) rounds(n reg.Register, size int, masks reg.Register, body func(
 }
 
 func (c vectors) rowScores(d distance, k constants) {
-	round := sumLanes * d.unit
+	round := sumLanes * d.group
 	c.begin(d.name+"RowScores"+c.set,
 		"func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)",
-		fmt.Sprintf(rowScoreDoc, d.score, d.unit, d.name, round, d.even()))
+		fmt.Sprintf(rowScoreDoc, d.score, d.group, d.name, round, d.even()))
 	r, masks := loadPair(c.Context), c.param("masks")
-	add := d.add(c, k)
+	add := d.addScore(c, k)
 
 	c.Label("row")
 	row, left := r.next(c.Context)
@@ -128,14 +132,14 @@ func (c vectors) rowScores(d distance, k constants) {
 	sums := c.sums()
 	c.rounds(left, round, masks, func(_ string, a access) {
 		for v, s := range sums {
-			i := v * d.unit * c.lanes
-			add(c.unit(d.unit, a, x, i), c.unit(d.unit, a, row, i), s)
+			i := v * d.group * c.lanes
+			add(c.accessGroup(d.group, a, x, i), c.accessGroup(d.group, a, row, i), s)
 		}
 		for _, p := range []reg.Register{x, row} {
 			c.ADDQ(operand.U32(uint32(4*round)), p)
 		}
 	})
-	c.VMOVSS(c.addUp(sums, d.unit), operand.Mem{Base: r.out})
+	c.VMOVSS(c.addUp(sums, d.group), operand.Mem{Base: r.out})
 	c.ADDQ(operand.Imm(4), r.ids)
 	c.ADDQ(operand.Imm(4), r.out)
 	c.DECQ(r.count)
@@ -143,9 +147,9 @@ func (c vectors) rowScores(d distance, k constants) {
 	c.end()
 }
 
-// addUp adds 32 lanes up. Where pairs were taken apart, the even 64 bits of a vector have the lanes of the vector's first
-// half, and the odd ones those of the second half.
-func (c vectors) addUp(sums []reg.VecVirtual, unit int) reg.Register {
+// addUp adds up 32 lanes. If groups have two values, evenOdd has permuted the lanes: even 64-bit
+// parts of a vector have the lanes of its first half, odd parts the lanes of its second half.
+func (c vectors) addUp(sums []reg.VecVirtual, group int) reg.Register {
 	for n := len(sums); n > 1; n /= 2 {
 		for v := range n / 2 {
 			c.VADDPS(sums[n/2+v], sums[v], sums[v])
@@ -154,7 +158,7 @@ func (c vectors) addUp(sums []reg.VecVirtual, unit int) reg.Register {
 	s := sums[0]
 	low, high := s.AsX(), c.XMM()
 	if c.lanes == 16 {
-		if unit == 2 {
+		if group == 2 {
 			swapped := c.vec()
 			c.VPERMILPD(operand.Imm(0x55), s, swapped)
 			c.VADDPS(swapped, s, s)
@@ -162,14 +166,14 @@ func (c vectors) addUp(sums []reg.VecVirtual, unit int) reg.Register {
 		upper := c.YMM()
 		c.VEXTRACTF64X4(operand.Imm(1), s, upper)
 		c.VADDPS(upper, s.AsY(), s.AsY())
-	} else if unit == 2 {
+	} else if group == 2 {
 		swapped := c.vec()
 		c.VPERMILPD(operand.Imm(0x5), s, swapped)
 		c.VADDPS(swapped, s, s)
 	}
 	c.VEXTRACTF128(operand.Imm(1), s.AsY(), high)
 	c.VADDPS(high, low, low)
-	if unit == 1 {
+	if group == 1 {
 		c.VMOVHLPS(low, low, high)
 		c.VADDPS(high, low, low)
 	}
@@ -179,19 +183,20 @@ func (c vectors) addUp(sums []reg.VecVirtual, unit int) reg.Register {
 }
 
 func (c vectors) rowGradient(d distance, k constants) {
-	size := rowPullWidth * c.lanes
+	size := rowGradientWidth * c.lanes
 	c.begin(d.name+"RowGradient"+c.set,
-		"func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)",
-		fmt.Sprintf(rowPullDoc, d.pull, d.pullNote, size, d.even()))
+		"func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, "+
+			"masks *int32)",
+		fmt.Sprintf(rowGradientDoc, d.gradient, d.gradientNote, size, d.even()))
 	dx, x, n := c.param("dx"), c.param("x"), c.param("n")
 	table, stride, masks := c.param("table"), c.bytes("stride"), c.param("masks")
-	add := d.addPull(c, k)
+	add := d.addGradient(c, k)
 	c.rounds(n, size, masks, func(part string, a access) {
 		id, weight, count := c.param("ids"), c.param("weights"), c.param("count")
 		var xs, sums [][]reg.VecVirtual
-		for i := 0; i < size; i += d.unit * c.lanes {
-			xs = append(xs, c.unit(d.unit, a, x, i))
-			sums = append(sums, matrixOf(c, 1, d.unit)[0])
+		for i := 0; i < size; i += d.group * c.lanes {
+			xs = append(xs, c.accessGroup(d.group, a, x, i))
+			sums = append(sums, matrixOf(c, 1, d.group)[0])
 		}
 		c.loop(part+"Terms", count, 1, func() {
 			y := c.GP64()
@@ -200,17 +205,17 @@ func (c vectors) rowGradient(d distance, k constants) {
 			c.ADDQ(table, y)
 			g := c.broadcast(operand.Mem{Base: weight})
 			for v := range xs {
-				add(g, xs[v], c.unit(d.unit, a, y, v*d.unit*c.lanes), sums[v])
+				add(g, xs[v], c.accessGroup(d.group, a, y, v*d.group*c.lanes), sums[v])
 			}
 			c.ADDQ(operand.Imm(4), id)
 			c.ADDQ(operand.Imm(4), weight)
 		})
 		for v, s := range sums {
-			if d.unit == 2 {
-				c.sideBySide(s)
+			if d.group == 2 {
+				c.interleave(s)
 			}
 			for u, sum := range s {
-				i := (v*d.unit + u) * c.lanes
+				i := (v*d.group + u) * c.lanes
 				c.VADDPS(a.load(dx, i), sum, sum)
 				a.store(sum, dx, i)
 			}

@@ -8,11 +8,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates FrobeniusColumnsAVX512 and FrobeniusColumnsAVX2: sums of squares down eight
+// columns of a small float64 matrix at a time.
+
 const frobeniusDoc = `%s sums squares down the columns of (P − Q) + X in float64:
 
-	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·groups
+	out[j] = Σ_i D_ij²,  D_ij = (p[i*ld+j] − q[i*ld+j]) + x[i*ld+j],   i < rows, j < 8·eights
 
-one chain from 0 with i ascending, every operation rounded. Requires rows > 0, groups > 0.`
+A sum is one chain from 0 with i ascending. Every operation is rounded.
+
+Requires rows > 0, eights > 0, 8·eights ≤ ld.`
 
 func frobeniusColumns(c *build.Context) {
 	emitFrobenius(c, "FrobeniusColumnsAVX512", 8)
@@ -24,7 +29,7 @@ func emitFrobenius(c *build.Context, name string, lanes int) {
 	if lanes == 4 {
 		vec = c.YMM
 	}
-	function(c, name, "func(p, q, x, out *float64, rows, ld, groups int)")
+	function(c, name, "func(p, q, x, out *float64, rows, ld, eights int)")
 	doc(c, fmt.Sprintf(frobeniusDoc, name))
 	c.Pragma("noescape")
 	p := parameter(c, "p", c.GP64())
@@ -33,10 +38,10 @@ func emitFrobenius(c *build.Context, name string, lanes int) {
 	out := parameter(c, "out", c.GP64())
 	rows := parameter(c, "rows", c.GP64())
 	ld := parameter(c, "ld", c.GP64())
-	groups := parameter(c, "groups", c.GP64())
+	eights := parameter(c, "eights", c.GP64())
 	c.SHLQ(operand.Imm(3), ld)
 
-	c.Label("group")
+	c.Label("eight")
 	acc := make([]reg.VecVirtual, 8/lanes)
 	for v := range acc {
 		acc[v] = vec()
@@ -44,7 +49,7 @@ func emitFrobenius(c *build.Context, name string, lanes int) {
 	}
 	holds(c, "sums of eight columns", acc...)
 	i, off := c.GP64(), c.GP64()
-	holds(c, "rows left, and offset of the row in bytes", i, off)
+	holds(c, "rows left, and the offset of the row in bytes", i, off)
 	c.MOVQ(rows, i)
 	c.XORQ(off, off)
 	c.Comment("out[j] += ((p[i][j] − q[i][j]) + x[i][j])²")
@@ -69,8 +74,8 @@ func emitFrobenius(c *build.Context, name string, lanes int) {
 	for _, r := range []reg.Register{p, q, x, out} {
 		c.ADDQ(operand.Imm(64), r)
 	}
-	c.DECQ(groups)
-	c.JNE(operand.LabelRef("group"))
+	c.DECQ(eights)
+	c.JNE(operand.LabelRef("eight"))
 	c.VZEROUPPER()
 	c.RET()
 }

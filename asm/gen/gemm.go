@@ -9,22 +9,27 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates the float32 GEMM: the microkernels Gemm8x16, 8x32 and 8x48 for AVX512,
+// Gemm6x8 and 6x16 for AVX2, and Transpose6, Transpose8 and CopyColumns6 to 48 (AVX2), which pack
+// their operands. Microkernels of distances share micro.
+
 const gemmDoc = `multiplies strips of %[1]d rows by %[2]d columns of a panel of %[3]d:
 
 	c[i*cStride+j] = Σ_t a[s][t][i mod %[1]d]·b[t][j],  s = i/%[1]d, i < %[1]d·strips, j < %[2]d, t < k
 
-float32, one chain of fused multiply-adds from 0 with t ascending; if add is not 0, the sum is
-added to the entry of c that was there.
+in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to
+the entry of c.
 
 	a  [strips][k][%[1]d]
 	b  [k][%[3]d]
 
-	ahead, step  every four terms, the cache line at this address, which need not be valid, is fetched
-	             into L2, and the address goes up by step bytes
+	ahead, aheadStride  For every four terms of a strip, the kernel prefetches the cache line at
+	                    ahead into L2 and adds aheadStride bytes to the address, which need not
+	                    be valid.
 
-Requires k > 0, strips > 0, cStride ≥ %[2]d; c overlaps neither a nor b.`
+Requires k > 0, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
 
-// gemms emits the micro-kernels of matrix products and the packing of their operands.
+// gemms emits the microkernels of matrix products and the packing of their operands.
 func gemms(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
@@ -44,34 +49,37 @@ func gemms(c *build.Context) {
 	})
 }
 
-// microKernel computes tiles of a matrix, sums of terms of packed rows and columns.
+// microKernel describes a kernel that computes microtiles: sums of terms of packed rows and
+// columns.
 type microKernel struct {
-	name, doc          string
-	mr, columns, width int                     // rows, and vectors of columns, of a tile; vectors of columns of a panel
-	unit               int                     // of terms that belong together
-	begin              func(c vectors) addTerm // loads what stays in registers
+	name, doc   string
+	mr, columns int                     // rows, and vectors of columns, of a microtile
+	width       int                     // vectors of columns of a panel
+	group       int                     // terms that are added together
+	begin       func(c vectors) addTerm // loads constants
 }
 
-// addTerm adds a unit of terms to a vector of sums, given the row's entries in all lanes and vectors of columns.
+// addTerm adds a group of terms to a vector of sums, given the entries of a row in all lanes and
+// vectors of columns.
 type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
 
-// gemm emits the micro-kernel of a tile of mr rows and some vectors of columns, of a panel of width vectors.
+// gemm emits a microkernel for mr rows and some vectors of columns of a panel of width vectors.
 func (c vectors) gemm(mr, columns, width int) {
-	c.micro(microKernel{name: "Gemm", doc: gemmDoc, mr: mr, columns: columns, width: width, unit: 1,
+	c.micro(microKernel{name: "Gemm", doc: gemmDoc, mr: mr, columns: columns, width: width, group: 1,
 		begin: func(c vectors) addTerm {
 			return func(x, y []reg.VecVirtual, sum reg.VecVirtual) { c.VFMADD231PS(y[0], x[0], sum) }
 		}})
 }
 
-// micro emits a micro-kernel.
+// micro emits a microkernel.
 func (c vectors) micro(k microKernel) {
 	mr, columns, nr := k.mr, k.columns, k.width*c.lanes
 	c.begin(fmt.Sprintf("%s%dx%d%s", k.name, mr, columns*c.lanes, c.set),
-		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)",
+		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, aheadStride int)",
 		fmt.Sprintf(k.doc, mr, columns*c.lanes, nr))
 	a, strips := c.param("a"), c.param("strips")
 	dst, stride, add := c.param("c"), c.bytes("cStride"), c.param("add")
-	ahead, step := c.param("ahead"), c.param("step")
+	ahead, aheadStride := c.param("ahead"), c.param("aheadStride")
 	addTerms := k.begin(c)
 
 	c.Label("strip")
@@ -80,18 +88,18 @@ func (c vectors) micro(k microKernel) {
 	c.MOVQ(operand.U32(uint32(mr)), fetch)
 	acc := matrixOf(c, mr, columns)
 	b, n := c.param("b"), c.param("k")
-	holds(c.Context, "sums of c[i][j] of the tile", slices.Concat(acc...)...)
+	holds(c.Context, "sums of the microtile of c", slices.Concat(acc...)...)
 	terms := func(u int) {
 		ys := make([][]reg.VecVirtual, columns)
 		for v := range ys {
-			for t := range k.unit {
+			for t := range k.group {
 				ys[v] = append(ys[v], c.load(at(b, (u+t)*nr+v*c.lanes)))
 			}
 		}
 		holds(c.Context, "b[t][j]", slices.Concat(ys...)...)
 		for i := range mr {
 			var x []reg.VecVirtual
-			for t := range k.unit {
+			for t := range k.group {
 				x = append(x, c.broadcast(at(a, (u+t)*mr+i)))
 			}
 			holds(c.Context, "a[i][t] in all lanes", x...)
@@ -102,8 +110,8 @@ func (c vectors) micro(k microKernel) {
 	}
 	round := func() {
 		c.PREFETCHT1(operand.Mem{Base: ahead})
-		c.ADDQ(step, ahead)
-		for u := 0; u < unroll; u += k.unit {
+		c.ADDQ(aheadStride, ahead)
+		for u := 0; u < unroll; u += k.group {
 			terms(u)
 		}
 		c.ADDQ(operand.U32(unroll*mr*4), a)
@@ -112,7 +120,8 @@ func (c vectors) micro(k microKernel) {
 	}
 	c.SUBQ(operand.Imm(unroll), n)
 	c.JLT(operand.LabelRef("rest"))
-	c.Comment("A row of c a round, for the end of the strip: a burst would hold the line buffers that b needs.")
+	c.Comment("Prefetch one row of c per round, for the end of the strip. A burst would occupy the line",
+		"buffers that b needs.")
 	c.Label("fetching")
 	for j := 0; j < columns*c.lanes; j += 16 {
 		c.PREFETCHT0(at(row, j))
@@ -129,10 +138,10 @@ func (c vectors) micro(k microKernel) {
 	c.Label("rest")
 	c.ADDQ(operand.Imm(unroll), n)
 	c.JEQ(operand.LabelRef("sum"))
-	c.loop("term", n, k.unit, func() {
+	c.loop("term", n, k.group, func() {
 		terms(0)
-		c.ADDQ(operand.U32(k.unit*mr*4), a)
-		c.ADDQ(operand.U32(k.unit*nr*4), b)
+		c.ADDQ(operand.U32(k.group*mr*4), a)
+		c.ADDQ(operand.U32(k.group*nr*4), b)
 	})
 
 	c.Label("sum")
@@ -157,15 +166,16 @@ func (c vectors) micro(k microKernel) {
 	c.end()
 }
 
-// transpose emits the transposition of a few rows, eight columns at a time.
+// transpose emits the transposition of n rows, eight columns at a time.
 func (c vectors) transpose(n int) {
 	c.begin(fmt.Sprintf("Transpose%dAVX2", n), "func(dst, src *float32, dstStride, stride, k int)",
 		fmt.Sprintf(`transposes %[1]d rows:
 
 	dst[t*dstStride+i] = src[i*stride+t],  i < %[1]d, t < k
 
-Entries of dst between these, but for those after the last, may change if dstStride > %[1]d is less than 8.
-Requires k > 0; dst and src do not overlap.`, n))
+If %[1]d < dstStride < 8, the entries of dst between these may change, but none after the last.
+
+Requires k > 0. dst and src must not overlap.`, n))
 	dst, dstStride, k := c.param("dst"), c.bytes("dstStride"), c.param("k")
 	src := c.rows(c.param("src"), c.bytes("stride"), n)
 	c.SUBQ(operand.Imm(8), k)
@@ -173,7 +183,7 @@ Requires k > 0; dst and src do not overlap.`, n))
 	c.Label("columns")
 	var in [8]reg.VecVirtual
 	for i := range in {
-		in[i] = in[0] // what is in the lanes beyond n does not matter
+		in[i] = in[0] // the rows beyond n do not matter
 		if i < n {
 			in[i] = c.load(src.at(i, 0))
 		}
@@ -183,7 +193,7 @@ Requires k > 0; dst and src do not overlap.`, n))
 		if n == 8 || t < 7 {
 			c.VMOVUPS(r, m)
 		} else {
-			c.Comment("no more than the last entries")
+			c.Comment("The last column: store no more than its entries")
 			c.VMOVUPS(r.AsX(), m)
 			high := c.XMM()
 			c.VEXTRACTF128(operand.Imm(1), r, high)
@@ -210,16 +220,17 @@ Requires k > 0; dst and src do not overlap.`, n))
 	c.end()
 }
 
-// transpose8 emits the transposition of eight rows of eight entries; it hands over one column after the other.
+// transpose8 emits the transposition of eight rows of eight entries. It passes the columns to
+// column, one by one.
 func (c vectors) transpose8(in [8]reg.VecVirtual, column func(t int, r reg.VecVirtual)) {
-	// Pairs of rows, then fours, then eights.
+	// Combine pairs of rows, then groups of four, then all eight.
 	pair := func(x, y reg.VecVirtual) (low, high reg.VecVirtual) {
 		low, high = c.vec(), c.vec()
 		c.VUNPCKLPS(y, x, low)
 		c.VUNPCKHPS(y, x, high)
 		return low, high
 	}
-	var four [2][4]reg.VecVirtual // [rows 4h..4h+3][column mod 4], columns t and t+4 in the halves
+	var four [2][4]reg.VecVirtual // [rows 4h to 4h+3][t mod 4], with columns t and t+4 in the two halves
 	for h := range four {
 		l0, h0 := pair(in[4*h], in[4*h+1])
 		l1, h1 := pair(in[4*h+2], in[4*h+3])
@@ -236,10 +247,10 @@ func (c vectors) transpose8(in [8]reg.VecVirtual, column func(t int, r reg.VecVi
 	}
 }
 
-// copyColumns emits the copying of a few columns of a matrix to consecutive memory.
+// copyColumns emits a copy of n columns of a matrix to consecutive memory.
 func (c vectors) copyColumns(n int) {
 	c.begin(fmt.Sprintf("CopyColumns%dAVX2", n), "func(dst, src *float32, stride, k int)",
-		fmt.Sprintf("copies %[1]d columns: dst[t*%[1]d+i] = src[t*stride+i], i < %[1]d, t < k. Requires k > 0.", n))
+		fmt.Sprintf("copies %[1]d columns: dst[t*%[1]d+i] = src[t*stride+i], i < %[1]d, t < k.\n\nRequires k > 0.", n))
 	dst, src, stride, k := c.param("dst"), c.param("src"), c.bytes("stride"), c.param("k")
 	c.loop("row", k, 1, func() {
 		i := 0

@@ -13,14 +13,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The generated assembly explains itself: a kernel begins with its doc comment and a map of its registers.
-// Which registers these are is known only when avo has allocated them, so holds leaves a mark in the code,
-// which mapRegisters turns into a line of the map.
+// Every kernel in the generated assembly begins with its doc comment and a register map. avo
+// allocates registers only after the generator has run. Hence holds leaves a mark in the code, and
+// mapRegisters turns the marks into the map.
 
-// mapMark begins the comment that holds writes; registers follow, each as its ID and its size in bytes.
+// mapMark begins a comment that holds writes. The registers follow, each as an ID and a size in
+// bytes.
 const mapMark = "\x00"
 
-// holds adds a line to the map of registers: what they hold.
+// holds adds a line to the register map that says what some registers hold.
 func holds[R reg.Register](c *build.Context, what string, registers ...R) {
 	line := mapMark + what
 	for _, r := range registers {
@@ -29,17 +30,18 @@ func holds[R reg.Register](c *build.Context, what string, registers ...R) {
 	c.Comment(line)
 }
 
-// parameter loads a parameter, which becomes a line of the map.
+// parameter loads a parameter and adds it to the register map.
 func parameter[R reg.Register](c *build.Context, name string, r R) R {
 	c.Load(c.Param(name), r)
 	holds(c, name, r)
 	return r
 }
 
-// sizes are the registers of so many bytes.
+// sizes maps a size in bytes to the kind of register that has it.
 var sizes = map[string]reg.Spec{"4": reg.S32, "8": reg.S64, "16": reg.S128, "32": reg.S256, "64": reg.S512}
 
-// mapRegisters moves the marks of a compiled function into the comment at its head, as a map of registers.
+// mapRegisters turns the marks of a compiled function into a register map in the comment at its
+// head.
 func mapRegisters(f *ir.Function) error {
 	var order []string
 	holders := map[string][]string{} // names of registers, by what they hold
@@ -61,13 +63,14 @@ func mapRegisters(f *ir.Function) error {
 			if err != nil {
 				return err
 			}
-			holders[what] = append(holders[what], reg.LookupID(f.Allocation.LookupDefault(reg.ID(id)), sizes[size]).Asm())
+			r := reg.LookupID(f.Allocation.LookupDefault(reg.ID(id)), sizes[size])
+			holders[what] = append(holders[what], r.Asm())
 		}
 	}
 	f.Nodes = nodes
 	head, ok := f.Nodes[0].(*ir.Comment)
 	if !ok || len(order) == 0 {
-		return fmt.Errorf("%s does not begin with its doc comment, or says nothing about its registers", f.Name)
+		return fmt.Errorf("%s has no doc comment at its head, or no register map", f.Name)
 	}
 	head.Lines = append(head.Lines, "", "Registers:")
 	for _, what := range order {
@@ -78,7 +81,7 @@ func mapRegisters(f *ir.Function) error {
 
 var numbered = regexp.MustCompile(`^([XYZKR])(\d+)$`)
 
-// ranges lists registers, numbered neighbours as a range.
+// ranges lists registers and joins consecutive numbers to ranges.
 func ranges(names []string) string {
 	type register struct {
 		kind   string

@@ -8,6 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates PairDot, PairL1, PairNorm and PairPhase, which score one query against single
+// candidates in float64, for AVX512 and AVX2, and PairInt8AVX512VNNI, their counterpart for
+// one-byte codes.
+
 const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 from the float32 entries:
 
 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
@@ -15,13 +19,14 @@ const pairDoc = `%[1]s compares one row with listed rows of a table, in float64 
 
 Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2:
 s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
-Requires n > 0 and a multiple of 32, count > 0.`
 
-// pair is a float64 comparison of rows; term turns entries a of x and b of a row into the lanes'
-// summands, in a.
+Requires n > 0, a multiple of 32, and count > 0.`
+
+// pair is a float64 comparison of rows. term computes the terms of entries a of x and b of a row,
+// and adds them to acc.
 type pair struct {
 	name, formula string
-	masked        bool // term wants the sign mask
+	masked        bool // term needs the sign mask
 	term          func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual)
 }
 
@@ -40,7 +45,8 @@ func pairs(c *build.Context) {
 				c.VANDPD(k.signMask, a, a)
 				c.VSUBPD(a, acc, acc)
 			}},
-		{"Norm", "f = −√(d₀² + d₁²) with d the differences of a pair of terms, every operation rounded, counted\n\tby both terms: out is twice the sum over pairs", false,
+		{"Norm", "f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both entries of a\n" +
+			"\tpair contribute it, so that out is twice the sum over pairs.", false,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VSUBPD(b, a, a)
 				c.VMULPD(a, a, a)
@@ -49,7 +55,8 @@ func pairs(c *build.Context) {
 				c.VSQRTPD(a, a)
 				c.VSUBPD(a, acc, acc)
 			}},
-		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of terms, every operation rounded, counted by both terms: out is\n\ttwice the sum over pairs", true,
+		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair contribute\n" +
+			"\tit, so that out is twice the sum over pairs.", true,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VMULPD(b, a, a)
 				c.VPERMILPD(operand.Imm(0x55), a, b)
@@ -64,15 +71,16 @@ func pairs(c *build.Context) {
 	pairInt8(c)
 }
 
-const pairInt8Doc = `%[1]s is the dot product of one row of signed bytes with listed rows of unsigned bytes:
+const pairInt8Doc = `%[1]s computes the dot products of one row of signed bytes with listed rows of unsigned bytes:
 
 	out[i] = Σ_t x[t]·table[ids[i]*stride+t],   t < n, i < count
 
-exact in int32. x, n, table and stride are in words of four bytes. Requires n > 0 and a multiple
-of 64, count > 0.`
+They are exact in int32. x, n, table and stride are in words of four bytes.
+
+Requires n > 0, a multiple of 64, and count > 0.`
 
 func pairInt8(c *build.Context) {
-	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // as many chains as the sums' latency in cycles
+	const name, lanes, chains = "PairInt8AVX512VNNI", 16, 4 // one chain per cycle of latency of an addition
 	function(c, name, "func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)")
 	doc(c, fmt.Sprintf(pairInt8Doc, name))
 	c.Pragma("noescape")
@@ -85,8 +93,8 @@ func pairInt8(c *build.Context) {
 		accs[i] = c.ZMM()
 		c.VPXORD(accs[i], accs[i], accs[i])
 	}
-	holds(c, "sums of the words t with t/16 mod 4 = 0, 1, 2, 3", accs...)
-	c.Comment("Accumulate: four bytes of x and of the row a word, sums in int32")
+	holds(c, "sums of words t with t/16 mod 4 = 0, 1, 2, 3", accs...)
+	c.Comment("Accumulate: a word has four bytes of x and of the row; the sums are int32")
 	c.Label("terms")
 	for i, acc := range accs {
 		e := c.ZMM()
@@ -98,7 +106,7 @@ func pairInt8(c *build.Context) {
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
-	c.Comment("Join the chains, then halves of the lanes four times")
+	c.Comment("Add the chains, then the halves of the lanes, four times")
 	c.VPADDD(accs[1], accs[0], accs[0])
 	c.VPADDD(accs[3], accs[2], accs[2])
 	c.VPADDD(accs[2], accs[0], accs[0])
@@ -121,7 +129,7 @@ func pairInt8(c *build.Context) {
 	c.RET()
 }
 
-// pairArguments are those of every pair kernel; stride is in bytes.
+// pairArguments are the arguments of a pair kernel. stride is in bytes.
 type pairArguments struct{ x, n, table, stride, ids, count, out reg.Register }
 
 func loadPair(c *build.Context) pairArguments {
@@ -131,7 +139,7 @@ func loadPair(c *build.Context) pairArguments {
 	return r
 }
 
-// next returns the address of the next row and an index that begins at 0.
+// next loads the address of the next row, and an index that begins at 0.
 func (r pairArguments) next(c *build.Context) (row, t reg.GPVirtual) {
 	c.Comment("The next row: table + ids[i]*stride")
 	row, t = c.GP64(), c.GP64()
@@ -175,10 +183,10 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	}
 	c.Label("terms")
 	holds(c, "sums of the 32 lanes", acc...)
-	c.Comment("Accumulate: lane l takes the summands of terms t with t mod 32 = l")
+	c.Comment("Accumulate: lane l adds up the terms t with t mod 32 = l")
 	for v := range acc {
 		a, b := k.vec(), k.vec()
-		holds(c, "x[t] in float64, then the summands", a)
+		holds(c, "x[t] in float64, then its term", a)
 		holds(c, "table[ids[i]*stride+t] in float64", b)
 		c.VCVTPS2PD(operand.Mem{Base: r.x, Index: t, Scale: 4, Disp: 4 * lanes * v}, a)
 		c.VCVTPS2PD(operand.Mem{Base: row, Index: t, Scale: 4, Disp: 4 * lanes * v}, b)
@@ -188,7 +196,7 @@ func (p pair) emit(c *build.Context, set string, lanes int) {
 	c.CMPQ(t, r.n)
 	c.JLT(operand.LabelRef("terms"))
 
-	c.Comment("Join the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then halves of s three times")
+	c.Comment("Add the lanes: s[i] = (a[i] + a[8+i]) + (a[16+i] + a[24+i]), then the halves of s, three times")
 	per := 8 / lanes // registers that hold 8 lanes
 	for g := range per {
 		c.VADDPD(acc[per+g], acc[g], acc[g])

@@ -10,6 +10,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates the panel kernels of float32 and one-byte formats: DotPanel, L1Panel,
+// NormPanel and PhasePanel for AVX512 (microtiles of MR×48) and AVX2 (MR×16), and
+// Int8Panel9x48AVX512VNNI. tiles.go has the panel of two-byte codes.
+
 // Predicates of VCMPPS.
 const (
 	notLess = 0x15 // NLT_UQ: !(a < b), true for NaN, quiet
@@ -18,35 +22,37 @@ const (
 
 const unroll = 4 // coordinates
 
-const panelDoc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates and counts, as
-PanelArgs says, by
+const panelDoc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts as
+PanelArgs describes. The score is
 
 	%[4]s
 
-It returns the number of pairs in Undecided.%[5]s`
+The result is the number of pairs in Undecided.%[5]s`
 
-// comparison is what a panel kernel computes in any instruction set.
+// comparison describes the arithmetic of a panel kernel for every instruction set.
 type comparison struct {
 	name string
-	// equation is the score of query i and candidate j, as a comment.
+	// equation documents the score of query i and candidate j.
 	equation string
-	// group is the number of coordinates that are compared together; psi and phi are the words of ψ and
-	// of φ that a coordinate has.
+	// group is the number of coordinates that are compared together. psi and phi are the numbers of
+	// words that ψ and φ have per coordinate.
 	group, psi, phi int
-	// falling says that more coordinates never raise a score, so that strips can be left early.
+	// falling says that more coordinates never raise a score, so that the kernel may leave strips
+	// early.
 	falling bool
-	// integer says that the accumulators hold int32; they are converted to float32 for counting.
+	// integer says that the accumulators hold int32. The kernel converts them to float32 before it
+	// counts.
 	integer bool
-	// constants prepares registers that stay the same in every strip.
+	// constants loads the registers that stay the same in every strip.
 	constants func(c vectors) fixed
 	// update adds one group to the accumulator, given its words of ψ and of φ.
 	update func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual)
-	// rows is the number of queries in a strip, with 48 candidates in AVX-512, with 16 in AVX2: as many as
-	// the registers hold.
+	// rows512 and rows256 are the numbers of queries in a strip for AVX-512, with panels of 48
+	// candidates, and for AVX2, with panels of 16: as many as the registers hold.
 	rows512, rows256 int
 }
 
-// fixed are operands that are equal in all lanes.
+// fixed holds operands that are equal in all lanes.
 type fixed struct {
 	signMask reg.VecVirtual // all bits but the sign
 	tiny     operand.Op     // 2⁻¹²⁶
@@ -57,8 +63,8 @@ type panel struct {
 	vectors
 	comparison
 	args panelArgs
-	mr   int // queries of a strip
-	wide int // registers of a panel's width
+	mr   int // queries in a strip
+	wide int // registers for the candidates of a panel
 }
 
 func panels(c *build.Context, args panelArgs) {
@@ -76,19 +82,20 @@ var dotComparison = comparison{
 	name: "Dot", group: 1, psi: 1, phi: 1, rows512: 9, rows256: 6,
 	equation: `score[i][j] = Σ_t ψ[t][i]·φ[t][j]
 
-in float32, one chain of fused multiply-adds from 0 with t ascending.`,
+in float32: one chain of fused multiply-adds from 0 with t ascending.`,
 	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		c.VFMADD231PS(phi[0], psi[0], acc)
 	},
 }
 
-// int8Comparison takes four dimensions as one word: bytes, signed in the queries, unsigned in the candidates.
+// int8Comparison packs four codes into a word: signed bytes in the queries, unsigned bytes in the
+// candidates.
 var int8Comparison = comparison{
 	name: "Int8", group: 1, psi: 1, phi: 1, integer: true, rows512: 9,
 	equation: `score[i][j] = Σ_t Σ_b ψ[t][i].b·φ[t][j].b
 
-over the four bytes b of a word, signed in ψ and unsigned in φ, exact in int32. The sums become float32 with
-the last words, if TargetStart is not nil.`,
+over the four bytes b of a word, signed in ψ and unsigned in φ, exactly in int32. The kernel converts the sums to
+float32 if TargetStart is not nil, which marks the last call for these strips.`,
 	update: func(c vectors, _ fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		c.VPDPBUSD(psi[0], phi[0], acc)
 	},
@@ -129,7 +136,7 @@ var l1Comparison = comparison{
 	name: "L1", group: 1, psi: 1, phi: 1, falling: true, rows512: 8, rows256: 5, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i] − φ[t][j]|
 
-in float32, one chain of subtractions from 0 with t ascending.`,
+in float32: one chain of subtractions from 0 with t ascending.`,
 	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		d := c.vec()
 		c.VSUBPS(phi[0], psi[0], d)
@@ -141,7 +148,7 @@ in float32, one chain of subtractions from 0 with t ascending.`,
 var normComparison = comparison{
 	name: "Norm", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4,
 	constants: func(c vectors) fixed {
-		if c.lanes == 8 { // no register is left
+		if c.lanes == 8 { // all registers are taken
 			return fixed{tiny: operand.NewDataAddr(operand.NewStaticSymbol(tinyName), 0)}
 		}
 		r := c.vec()
@@ -153,8 +160,8 @@ var normComparison = comparison{
 	},
 	equation: `score[i][j] = −Σ_t √(x² + y²),  x = ψ[t][i] − φ[t][j],  y = ψ[t+1][i] − φ[t+1][j],  t = 0, 2, …
 
-in float32. The root is approximate, √s ≈ s·r with the processor's r ≈ 1/√s (14 bits in AVX-512, nearly 12
-in AVX2) and s = y² + (x² + 2⁻¹²⁶), both sums fused.`,
+in float32. The root is approximate: √s ≈ s·r, where r ≈ 1/√s comes from the processor (14 bits in AVX-512, nearly
+12 in AVX2) and s = y² + (x² + 2⁻¹²⁶), with both sums fused.`,
 	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		x, y := c.vec(), c.vec()
 		c.VSUBPS(phi[0], psi[0], x)
@@ -174,7 +181,7 @@ var phaseComparison = comparison{
 	name: "Phase", group: 2, psi: 1, phi: 1, falling: true, rows512: 6, rows256: 4, constants: signMask,
 	equation: `score[i][j] = −Σ_t |ψ[t][i]·φ[t][j] + ψ[t+1][i]·φ[t+1][j]|,  t = 0, 2, …
 
-in float32, the second product fused, one chain of subtractions from 0.`,
+in float32: one chain of subtractions from 0, with the second product fused.`,
 	update: func(c vectors, k fixed, psi, phi []reg.VecVirtual, acc reg.VecVirtual) {
 		p := c.vec()
 		c.VMULPS(psi[0], phi[0], p)
@@ -184,7 +191,8 @@ in float32, the second product fused, one chain of subtractions from 0.`,
 	},
 }
 
-// progress is where the loop over strips has come to. It lives on the stack: counting needs the registers.
+// progress is the state of the loop over strips. It lives on the stack because counting needs the
+// registers.
 type progress struct {
 	psi, stripsLeft, scores, targetStart, undecided, ahead, exitBelow, active operand.Mem
 }
@@ -195,7 +203,7 @@ func (c vectors) progress(falling bool) progress {
 		c.MOVQ(field(c.Context, name, c.GP64()), m)
 		return m
 	}
-	c.Comment("State of the loop over strips")
+	c.Comment("The state of the loop over strips")
 	p := progress{
 		psi: local("Psi"), stripsLeft: local("Strips"), scores: local("Scores"),
 		targetStart: local("TargetStart"), undecided: local("Undecided"), ahead: local("Ahead"),
@@ -206,81 +214,27 @@ func (c vectors) progress(falling bool) progress {
 	return p
 }
 
+// nr is the number of candidates in a panel.
+func (c panel) nr() int { return c.wide * c.lanes }
+
 func (c panel) emit() {
-	nr := c.wide * c.lanes
+	nr := c.nr()
 	name := fmt.Sprintf("%sPanel%dx%d%s", c.name, c.mr, nr, c.set)
 	function(c.Context, name, "func()")
 	c.Signature(c.args.signature)
-	even := ""
+	requires := ""
 	if c.group > 1 {
-		even = fmt.Sprintf(" K is a multiple of %d.", c.group)
+		requires = fmt.Sprintf("\n\nRequires K to be a multiple of %d.", c.group)
 	}
-	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.equation, even))
+	doc(c.Context, fmt.Sprintf(panelDoc, name, c.mr, nr, c.equation, requires))
 	c.Pragma("noescape")
 	at := c.progress(c.falling)
 
 	c.Label("strip")
 	if c.falling {
-		c.ifNotNil(at.exitBelow, "begin", func() {
-			c.Comment("Skip a strip that is not active")
-			active := c.GP64()
-			c.MOVQ(at.active, active)
-			c.CMPB(operand.Mem{Base: active}, operand.Imm(0))
-			c.JEQ(operand.LabelRef("next"))
-		})
+		c.skipInactive(at)
 	}
-	var k fixed
-	if c.constants != nil {
-		k = c.constants(c.vectors)
-	}
-	psi, scores, ahead := c.GP64(), c.GP64(), c.GP64()
-	c.MOVQ(at.psi, psi)
-	c.MOVQ(at.scores, scores)
-	c.MOVQ(at.ahead, ahead)
-	phi := field(c.Context, "Phi", c.GP64())
-	left := field(c.Context, "K", c.GP64())
-	step := field(c.Context, "Step", c.GP64())
-	acc := make([][]reg.VecVirtual, c.mr)
-	for i := range acc {
-		for range c.wide {
-			acc[i] = append(acc[i], c.zero())
-		}
-	}
-	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers a query", c.mr, c.wide)
-	holds(c.Context, sums, slices.Concat(acc...)...)
-	holds(c.Context, "address of ψ", psi)
-	holds(c.Context, "address of φ", phi)
-	holds(c.Context, "coordinates left", left)
-	holds(c.Context, "address and step of the prefetches", ahead, step)
-	holds(c.Context, "address of the strip's scores", scores)
-
-	c.Comment(fmt.Sprintf("Accumulate: %d coordinates a round", unroll))
-	c.SUBQ(operand.Imm(unroll), left)
-	c.JLT(operand.LabelRef("rest"))
-	c.Label("round")
-	for u := 0; u < unroll; u += c.group {
-		c.accumulate(k, psi, phi, u, acc)
-	}
-	c.PREFETCHT1(operand.Mem{Base: ahead})
-	c.ADDQ(step, ahead)
-	c.ADDQ(operand.U32(unroll*c.psi*c.mr*4), psi)
-	c.ADDQ(operand.U32(unroll*c.phi*nr*4), phi)
-	c.SUBQ(operand.Imm(unroll), left)
-	c.JGE(operand.LabelRef("round"))
-	c.Label("rest")
-	c.Comment("Accumulate the last coordinates, one group a round")
-	c.ADDQ(operand.Imm(unroll), left)
-	c.JEQ(operand.LabelRef("finish"))
-	c.Label("group")
-	c.accumulate(k, psi, phi, 0, acc)
-	c.ADDQ(operand.U32(c.group*c.psi*c.mr*4), psi)
-	c.ADDQ(operand.U32(c.group*c.phi*nr*4), phi)
-	c.SUBQ(operand.Imm(uint64(c.group)), left)
-	c.JNE(operand.LabelRef("group"))
-
-	c.Label("finish")
-	c.finish(acc, scores, at)
-	c.MOVQ(ahead, at.ahead)
+	acc := c.score(at)
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "look", func() { c.markActive(acc, at) })
 	}
@@ -291,11 +245,84 @@ func (c panel) emit() {
 	c.count(acc, targetStart, at.undecided)
 
 	c.Label("next")
+	c.nextStrip(at)
+	c.returnPairs(at)
+	c.end()
+}
+
+// skipInactive emits a jump to the next strip if this one is inactive.
+func (c panel) skipInactive(at progress) {
+	c.ifNotNil(at.exitBelow, "begin", func() {
+		c.Comment("Skip inactive strips")
+		active := c.GP64()
+		c.MOVQ(at.active, active)
+		c.CMPB(operand.Mem{Base: active}, operand.Imm(0))
+		c.JEQ(operand.LabelRef("next"))
+	})
+}
+
+// score emits the computation of a strip's scores over the coordinates of the call. It stores and
+// returns them.
+func (c panel) score(at progress) (acc [][]reg.VecVirtual) {
+	var k fixed
+	if c.constants != nil {
+		k = c.constants(c.vectors)
+	}
+	psi, scores, ahead := c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(at.psi, psi)
+	c.MOVQ(at.scores, scores)
+	c.MOVQ(at.ahead, ahead)
+	phi := field(c.Context, "Phi", c.GP64())
+	left := field(c.Context, "K", c.GP64())
+	aheadStride := field(c.Context, "AheadStride", c.GP64())
+	acc = matrixOf(c.vectors, c.mr, c.wide)
+	sums := fmt.Sprintf("sums: score[i][j] of query i < %d, %d registers per query", c.mr, c.wide)
+	holds(c.Context, sums, slices.Concat(acc...)...)
+	holds(c.Context, "address of ψ", psi)
+	holds(c.Context, "address of φ", phi)
+	holds(c.Context, "coordinates left", left)
+	holds(c.Context, "address and stride of the prefetches", ahead, aheadStride)
+	holds(c.Context, "address of the strip's scores", scores)
+
+	// terms adds the given number of coordinates to the sums.
+	terms := func(coordinates int, prefetch func()) {
+		for u := 0; u < coordinates; u += c.group {
+			c.accumulate(k, psi, phi, u, acc)
+		}
+		prefetch()
+		c.ADDQ(operand.U32(coordinates*c.psi*c.mr*4), psi)
+		c.ADDQ(operand.U32(coordinates*c.phi*c.nr()*4), phi)
+		c.SUBQ(operand.Imm(uint64(coordinates)), left)
+	}
+	c.Comment(fmt.Sprintf("Accumulate: %d coordinates per round", unroll))
+	c.SUBQ(operand.Imm(unroll), left)
+	c.JLT(operand.LabelRef("rest"))
+	c.Label("round")
+	terms(unroll, func() {
+		c.PREFETCHT1(operand.Mem{Base: ahead})
+		c.ADDQ(aheadStride, ahead)
+	})
+	c.JGE(operand.LabelRef("round"))
+	c.Label("rest")
+	c.Comment("Accumulate the last coordinates, one group per round")
+	c.ADDQ(operand.Imm(unroll), left)
+	c.JEQ(operand.LabelRef("finish"))
+	c.Label("group")
+	terms(c.group, func() {})
+	c.JNE(operand.LabelRef("group"))
+	c.Label("finish")
+	c.finish(acc, scores, at)
+	c.MOVQ(ahead, at.ahead)
+	return acc
+}
+
+// nextStrip emits the step to the next strip.
+func (c panel) nextStrip(at progress) {
 	c.Comment("The next strip")
 	stride := field(c.Context, "PsiStride", c.GP64())
 	c.SHLQ(operand.Imm(2), stride)
 	c.ADDQ(stride, at.psi)
-	c.ADDQ(operand.U32(4*c.mr*nr), at.scores)
+	c.ADDQ(operand.U32(4*c.mr*c.nr()), at.scores)
 	c.ifNotNil(at.targetStart, "rows", func() { c.ADDQ(operand.U32(4*c.mr), at.targetStart) })
 	if c.falling {
 		c.ifNotNil(at.exitBelow, "step", func() {
@@ -305,11 +332,9 @@ func (c panel) emit() {
 	}
 	c.DECQ(at.stripsLeft)
 	c.JNE(operand.LabelRef("strip"))
-	c.returnPairs(at)
-	c.end()
 }
 
-// returnPairs makes the number of pairs that were appended the result.
+// returnPairs returns the number of pairs that the kernel appended to Undecided.
 func (c vectors) returnPairs(at progress) {
 	c.Comment("The number of pairs: 16 bytes each")
 	out, start := c.GP64(), field(c.Context, "Undecided", c.GP64())
@@ -319,7 +344,7 @@ func (c vectors) returnPairs(at progress) {
 	c.Store(out, c.ReturnIndex(0))
 }
 
-// ifNotNil runs emit if the pointer in memory is not nil.
+// ifNotNil emits code that runs only if the pointer at an address is not nil.
 func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 	p := c.GP64()
 	c.MOVQ(at, p)
@@ -329,7 +354,7 @@ func (c vectors) ifNotNil(at operand.Mem, label string, emit func()) {
 	c.Label("not_" + label)
 }
 
-// accumulate adds the group of coordinates that begins u coordinates after psi and phi to every sum.
+// accumulate adds the group of coordinates at offset u of psi and phi to every sum.
 func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, acc [][]reg.VecVirtual) {
 	words := make([][]reg.VecVirtual, c.wide)
 	for v := range words {
@@ -350,7 +375,7 @@ func (c panel) accumulate(k fixed, psi, phi reg.Register, u int, acc [][]reg.Vec
 	}
 }
 
-// finish adds the sums to scores that are there, if asked, and stores them.
+// finish adds the sums to the earlier scores if Add is set, and stores them.
 func (c panel) finish(acc [][]reg.VecVirtual, scores reg.Register, at progress) {
 	each := func(f func(reg.VecVirtual, operand.Mem)) {
 		for i, row := range acc {
@@ -359,7 +384,7 @@ func (c panel) finish(acc [][]reg.VecVirtual, scores reg.Register, at progress) 
 			}
 		}
 	}
-	c.Comment("Finish: add the sums of the coordinates before these, if there are any, and store")
+	c.Comment("Finish: add the sums of earlier coordinates, if any, and store")
 	add := field(c.Context, "Add", c.GP64())
 	c.TESTQ(add, add)
 	c.JEQ(operand.LabelRef("store"))
@@ -373,16 +398,16 @@ func (c panel) finish(acc [][]reg.VecVirtual, scores reg.Register, at progress) 
 	c.Label("store")
 	if c.integer {
 		c.ifNotNil(at.targetStart, "last", func() {
-			c.Comment("The last words: int32 becomes float32")
+			c.Comment("The last words: convert int32 to float32")
 			each(func(a reg.VecVirtual, _ operand.Mem) { c.VCVTDQ2PS(a, a) })
 		})
 	}
 	each(func(a reg.VecVirtual, m operand.Mem) { c.VMOVAPS(a, m) })
 }
 
-// markActive clears the strip's mark if every score is below its query's limit.
+// markActive clears the strip's entry of Active if every score is below ExitBelow.
 func (c panel) markActive(acc [][]reg.VecVirtual, at progress) {
-	c.Comment("Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i] (or is NaN)")
+	c.Comment("Early exit: the strip stays active if any score[i][j] ≥ ExitBelow[i], or is NaN")
 	limits, active := c.GP64(), c.GP64()
 	c.MOVQ(at.exitBelow, limits)
 	c.MOVQ(at.active, active)
@@ -414,10 +439,11 @@ func (c panel) markActive(acc [][]reg.VecVirtual, at progress) {
 	c.SETNE(operand.Mem{Base: active})
 }
 
-// count compares every row, still in registers, with the two thresholds of each of its targets.
+// count compares the scores of every query, still in registers, with the two thresholds of each of
+// its targets.
 func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecidedAt operand.Mem) {
 	c.Comment("Count: for every target t of query i, above = {j: score[i][j] > hi[t]} and",
-		"open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, both of valid lanes")
+		"open = {j: neither score[i][j] > hi[t] nor score[i][j] < lo[t]}, for valid lanes j")
 	thresholds := field(c.Context, "Thresholds", c.GP64())
 	counts := field(c.Context, "Counts", c.GP64())
 	out := c.GP64()
@@ -443,7 +469,7 @@ func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecid
 		holds(c.Context, "counting: valid lanes", valid)
 	}
 	t, end := c.GP64(), c.GP64()
-	holds(c.Context, "counting: target t, and the end of the query's targets", t, end)
+	holds(c.Context, "counting: target t, and the end of the targets of the query", t, end)
 	for i, row := range acc {
 		next, done := fmt.Sprintf("target%d", i), fmt.Sprintf("query%d", i+1)
 		c.MOVLQSX(operand.Mem{Base: targetStart, Disp: 4 * i}, t)
@@ -465,7 +491,7 @@ func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecid
 			c.masks256(row, lo, hi, valid, above, open)
 		}
 		if i == 0 {
-			c.Comment("Undecided: write the pair (t, open), and keep it if open is not empty")
+			c.Comment("Undecided: write the pair (t, open), and advance if open is not empty")
 		}
 		c.MOVQ(t, operand.Mem{Base: out})
 		c.MOVQ(open, operand.Mem{Base: out, Disp: 8})
@@ -488,8 +514,8 @@ func (c vectors) count(acc [][]reg.VecVirtual, targetStart reg.Register, undecid
 	c.MOVQ(out, undecidedAt)
 }
 
-// masks512 sets above to the valid lanes with score > hi, open to those with neither
-// score > hi nor score < lo. hi ≥ lo, so above is a subset of the lanes not below lo.
+// masks512 sets above to the valid lanes with score > hi, and open to the valid lanes with neither
+// score > hi nor score < lo. Since hi ≥ lo, above is a subset of the lanes that are not below lo.
 func (c vectors) masks512(
 	row []reg.VecVirtual, lo, hi reg.VecVirtual, valid []reg.OpmaskVirtual, above, open reg.GPVirtual,
 ) {
@@ -513,6 +539,7 @@ func (c vectors) masks512(
 	c.XORQ(above, open)
 }
 
+// masks256 is masks512 for AVX2, which has no mask registers.
 func (c vectors) masks256(row []reg.VecVirtual, lo, hi reg.VecVirtual, valid, above, open reg.GPVirtual) {
 	m := c.vec()
 	high := c.GP64()

@@ -8,11 +8,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// peakChains independent chains hide the latency of the operations on every port.
+// This file generates the ceilings: loops of nothing but arithmetic on registers. DotPeak, L1Peak,
+// NormPeak and PhasePeak do the arithmetic of the panel kernels, FMA64Peak, MulAdd64Peak and
+// Int8Peak that of other kernels, for AVX512 and AVX2 (Int8Peak also for AVX512VNNI).
+
+// peakChains is the number of independent chains: enough to hide the latency of the operations on
+// every port.
 const peakChains = 12
 
-// peaks emits, for every comparison, the loop of its operations on registers alone: the ceiling of
-// the panel kernel. That of the dot product is the FMA ceiling.
+// peaks emits all loops of this file. The ceiling of the dot product is the FMA ceiling of the
+// machine.
 func peaks(c *build.Context) {
 	tinyData(c)
 	for _, k := range comparisons {
@@ -29,12 +34,14 @@ func (k comparison) emitPeak(c vectors) {
 	name := k.name + "Peak" + c.set
 	chains := peakChains
 	if c.lanes == 8 && k.group == 2 {
-		chains = 8 // 16 registers hold no more
+		chains = 8 // as many as 16 registers hold
 	}
 	function(c.Context, name, "func(n int, x *float32)")
-	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the operations that %d terms of the %s panel kernel
-take for %d candidates each, on registers alone that begin as x[0..%d]: the values matter, since
-multiplying zeros takes less power and so runs at a higher frequency. Requires n > 0.`,
+	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d terms of the %s panel kernel, each for
+%d candidates. It works on registers alone, which begin as x[0..%d]. The values matter: multiplying zeros draws less
+power, so that the processor runs faster.
+
+Requires n > 0.`,
 		name, chains*k.group, k.name, c.lanes, 2*k.group*c.lanes-1))
 	n := c.param("n")
 	x := c.param("x")
@@ -66,13 +73,13 @@ multiplying zeros takes less power and so runs at a higher frequency. Requires n
 	c.end()
 }
 
-// arithmetic is a loop on registers alone that no comparison of float32 is the same as.
+// arithmetic is a loop on registers alone that does not belong to a comparison.
 type arithmetic struct {
-	name, element string // of the function, and the Go type of an element
-	bytes         int    // of an element
+	name, element string // name of the function, and Go type of an element
+	bytes         int    // size of an element
 	doc           string
-	operands      int // vectors
-	// update multiplies x[0] and x[1] and adds the products to acc.
+	operands      int // number of vectors
+	// update multiplies x[0] by x[1] and adds the products to acc.
 	update func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual)
 }
 
@@ -84,9 +91,10 @@ var (
 			c.VMULPD(x[0], x[1], scratch)
 			c.VADDPD(scratch, acc, acc)
 		}}
-	// int8Pairs is the way without VNNI: sums of two products in 16 bits, then of two of these, times
-	// the ones of a third operand, in 32.
-	int8Pairs = arithmetic{"Int8", "byte", 1, int8Doc + ",\n\tby way of 16 bits; z[j] are ones of 16 bits", 3,
+	// int8Pairs does without VNNI. It adds two products in 16 bits, multiplies by the ones in a
+	// third operand, and adds two of the results in 32 bits.
+	int8Pairs = arithmetic{"Int8", "byte", 1,
+		int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,
 		func(c *build.Context, x []reg.VecVirtual, acc, scratch reg.VecVirtual) {
 			c.VPMADDUBSW(x[1], x[0], scratch)
 			c.VPMADDWD(x[2], scratch, scratch)
@@ -96,9 +104,9 @@ var (
 		func(c *build.Context, x []reg.VecVirtual, acc, _ reg.VecVirtual) { c.VPDPBUSD(x[1], x[0], acc) }}
 )
 
-const int8Doc = "a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, x unsigned and y signed bytes, a of 32 bits"
+const int8Doc = "a[i] += Σ x[j]·y[j], 4i ≤ j < 4i+4, with unsigned bytes x, signed bytes y and 32-bit sums a"
 
-// arithmeticChains is the number of sums, for which 16 registers have room beside the operands.
+// arithmeticChains is the number of sums: 16 registers hold them and the operands.
 const arithmeticChains = 12
 
 func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func() reg.VecVirtual) {
@@ -108,8 +116,9 @@ func (k arithmetic) emit(c *build.Context, set string, vectorBytes int, vec func
 
 	%s
 
-on registers alone. The %d operands lie one after another at x; their values matter as in
-DotPeak. It has no result but the time that it takes. Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
+on registers alone. The %d operands are adjacent at x; their values matter as in DotPeak. Only its time is of interest.
+
+Requires n > 0.`, name, arithmeticChains, vectorBytes, k.doc, k.operands))
 	n := parameter(c, "n", c.GP64())
 	x := parameter(c, "x", c.GP64())
 	load := func(i int) reg.VecVirtual {

@@ -6,12 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates the kernels for rows of parameters, for AVX512 and AVX2: Axpy, Scale, Dot,
+// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so that all tiers agree
+// bit for bit.
+
 const (
-	rowLanes = 16 // entries that vectors of n entries are made of
-	sumLanes = 32
+	rowLanes = 16 // entries of a round: n is a multiple of it
+	sumLanes = 32 // sums of Dot and Sum
 )
 
-// rowKernels emits what an optimiser does to rows. Nothing is fused, so that all tiers agree.
+// rowKernels emits the kernels of both instruction sets.
 func rowKernels(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		c.axpy()
@@ -19,7 +23,7 @@ func rowKernels(c *build.Context) {
 		c.dot()
 		c.sum()
 		c.adam()
-		c.coast()
+		c.adamCatchUp()
 		c.adagrad()
 		if c.lanes == 8 {
 			c.prefetch()
@@ -27,9 +31,12 @@ func rowKernels(c *build.Context) {
 	})
 }
 
-const roundedApart = "every operation rounded. Requires n > 0, a multiple of 16."
+const (
+	requires16 = "\n\nRequires n > 0, a multiple of 16."
+	requires32 = "\n\nRequires n > 0, a multiple of 32."
+)
 
-// entries emits a loop over rowLanes entries of some rows at a time.
+// entries emits a loop over some rows, rowLanes entries at a time.
 func (c vectors) entries(rows []reg.GPVirtual, n reg.GPVirtual, body func(i int)) {
 	c.loop("entries", n, rowLanes, func() {
 		for i := 0; i < rowLanes; i += c.lanes {
@@ -68,7 +75,8 @@ func (c vectors) product(y operand.Op, x reg.VecVirtual) reg.VecVirtual {
 }
 
 func (c vectors) axpy() {
-	c.begin("Axpy"+c.set, "func(y, x *float32, n int, a float32)", "adds a·x to y, "+roundedApart)
+	c.begin("Axpy"+c.set, "func(y, x *float32, n int, a float32)",
+		"adds a·x to y, rounding every operation."+requires16)
 	r, n := c.params("y", "x"), c.param("n")
 	a := c.argument("a")
 	c.entries(r, n, func(i int) {
@@ -80,7 +88,7 @@ func (c vectors) axpy() {
 }
 
 func (c vectors) scale() {
-	c.begin("Scale"+c.set, "func(x *float32, n int, a float32)", "multiplies x by a. Requires n > 0, a multiple of 16.")
+	c.begin("Scale"+c.set, "func(x *float32, n int, a float32)", "multiplies x by a."+requires16)
 	r, n := c.params("x"), c.param("n")
 	a := c.argument("a")
 	c.entries(r, n, func(i int) { c.VMOVUPS(c.product(at(r[0], i), a), at(r[0], i)) })
@@ -92,7 +100,7 @@ func (c vectors) dot() {
 
 	lanes[l] = Σ x[i]·y[i],  i mod 32 = l, i < n
 
-in float32, one chain from 0 with i ascending, every operation rounded. Requires n > 0, a multiple of 32.`)
+in float32. A sum is one chain from 0 with i ascending. Every operation is rounded.`+requires32)
 	r, n, lanes := c.params("x", "y"), c.param("n"), c.param("lanes")
 	sums := c.sums()
 	c.loop("entries", n, sumLanes, func() {
@@ -108,11 +116,11 @@ in float32, one chain from 0 with i ascending, every operation rounded. Requires
 }
 
 func (c vectors) sum() {
-	c.begin("Sum"+c.set, "func(x *float32, n int, lanes *[32]float32)", `adds x up in 32 lanes:
+	c.begin("Sum"+c.set, "func(x *float32, n int, lanes *[32]float32)", `adds up x in 32 lanes:
 
 	lanes[l] = Σ x[i],  i mod 32 = l, i < n
 
-in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.`)
+in float32. A sum is one chain from 0 with i ascending.`+requires32)
 	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
 	sums := c.sums()
 	c.loop("entries", n, sumLanes, func() {
@@ -125,7 +133,7 @@ in float32, one chain from 0 with i ascending. Requires n > 0, a multiple of 32.
 	c.end()
 }
 
-// sums returns zeros for 32 lanes.
+// sums returns 32 lanes that are 0.
 func (c vectors) sums() []reg.VecVirtual {
 	var s []reg.VecVirtual
 	for i := 0; i < sumLanes; i += c.lanes {
@@ -143,17 +151,16 @@ func (c vectors) store(sums []reg.VecVirtual, to reg.Register) {
 
 const adamAhead = `
 
-The lines ahead bytes after those of w, m and v, which need not be valid, are fetched into L2.`
+Every operation is rounded. The kernel prefetches the cache lines ahead bytes after w, m and v into L2; they need not be
+valid.` + requires16
 
 func (c vectors) adam() {
-	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)", `takes a step of Adam. With s = keep1, new1, keep2, new2,
-rate, spread, epsilon, entry by entry,
+	c.begin("Adam"+c.set, "func(w, m, v, gradient *float32, n int, s *float32, ahead int)",
+		`takes a step of Adam. With s = keep1, new1, keep2, new2, rate, spread, epsilon it computes, entry by entry,
 
 	m  = keep1·m + new1·gradient
 	v  = keep2·v + new2·(gradient·gradient)
-	w  = w − (rate·m)/(√(spread·v) + epsilon)
-
-`+roundedApart+adamAhead)
+	w  = w − (rate·m)/(√(spread·v) + epsilon)`+adamAhead)
 	r, n, s, ahead := c.params("w", "m", "v", "gradient"), c.param("n"), c.param("s"), c.param("ahead")
 	var k []reg.VecVirtual
 	for i := range 7 {
@@ -183,13 +190,11 @@ rate, spread, epsilon, entry by entry,
 	c.end()
 }
 
-// coast emits what Adam does to a row in steps without a gradient, all at once.
-func (c vectors) coast() {
-	c.begin("Coast"+c.set, "func(w, m, v *float32, n int, s *float32, ahead int)", `moves w along the moments. With s = rate, epsilon, entry by entry,
+func (c vectors) adamCatchUp() {
+	c.begin("AdamCatchUp"+c.set, "func(w, m, v *float32, n int, s *float32, ahead int)",
+		`applies the steps of Adam that a row missed. With s = rate, epsilon it computes, entry by entry,
 
-	w  = w − (rate·m)/(√v + epsilon)
-
-`+roundedApart+adamAhead)
+	w  = w − (rate·m)/(√v + epsilon)`+adamAhead)
 	r, n, s, ahead := c.params("w", "m", "v"), c.param("n"), c.param("s"), c.param("ahead")
 	rate, epsilon := c.broadcast(at(s, 0)), c.broadcast(at(s, 1))
 	holds(c.Context, "rate and epsilon in all lanes", rate, epsilon)
@@ -206,7 +211,8 @@ func (c vectors) coast() {
 	c.end()
 }
 
-// fetch asks for the lines of entries i of rows that begin ahead bytes after the given ones.
+// fetch prefetches the cache lines of entries i of the rows that begin ahead bytes after the given
+// rows.
 func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 	if i%rowLanes != 0 {
 		return
@@ -217,13 +223,13 @@ func (c vectors) fetch(rows []reg.GPVirtual, ahead reg.GPVirtual, i int) {
 }
 
 func (c vectors) adagrad() {
-	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)", `takes a step of Adagrad. With s = rate, epsilon,
-entry by entry,
+	c.begin("Adagrad"+c.set, "func(w, v, gradient *float32, n int, s *float32)",
+		`takes a step of Adagrad. With s = rate, epsilon it computes, entry by entry,
 
 	v  = v + gradient·gradient
 	w  = w − (rate·gradient)/(√v + epsilon)
 
-`+roundedApart)
+Every operation is rounded.`+requires16)
 	r, n, s := c.params("w", "v", "gradient"), c.param("n"), c.param("s")
 	rate, epsilon := c.broadcast(at(s, 0)), c.broadcast(at(s, 1))
 	holds(c.Context, "rate and epsilon in all lanes", rate, epsilon)
@@ -244,7 +250,7 @@ entry by entry,
 
 func (c vectors) prefetch() {
 	c.begin("PrefetchAVX2", "func(p *float32, lines int)",
-		"prefetches the cache line of p and those after it into L2. Requires lines > 0.")
+		"prefetches cache lines into L2, from the line of p on.\n\nRequires lines > 0.")
 	p, n := c.param("p"), c.param("lines")
 	c.loop("line", n, 1, func() {
 		c.PREFETCHT1(operand.Mem{Base: p})

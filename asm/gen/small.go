@@ -9,136 +9,73 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// This file generates MatMulStrip8AVX512 and MatMulStrip4AVX2: a few rows of a product of small
+// float32 matrices, in microtiles of 8×48 and 4×24 or narrower.
+
 const strip32Doc = `computes %[1]d rows of a product of small matrices in float32:
 
 	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < %[1]d, j < 8·eights, t < k
 
-The sum is one chain of fused multiply-adds from 0 with t ascending; nothing is added to it if plus is
-nil. Requires k > 0, eights > 0, 8·eights ≤ ld; c overlaps neither a nor b and may be plus.`
+A sum is one chain of fused multiply-adds from 0 with t ascending. If plus is nil, nothing is added to it.
 
-// strips32 emits strips of products of small matrices: as many rows and, of the columns, up to
-// three vectors at a time as the registers hold.
+Requires k > 0, eights > 0 and 8·eights ≤ ld. c must not overlap a or b; it may be plus.`
+
+// strips32 emits the kernels of both instruction sets: as many rows, and up to three vectors of
+// columns, as the registers hold.
 func strips32(c *build.Context) {
 	eachSet(c, func(c vectors) {
 		if c.lanes == 16 {
-			c.strip32(8, []int{6, 5, 4, 3, 2, 1})
+			strip32{vectors: c, n: 8}.emit([]int{6, 5, 4, 3, 2, 1})
 		} else {
-			c.strip32(4, []int{3, 2, 1})
+			strip32{vectors: c, n: 4}.emit([]int{3, 2, 1})
 		}
 	})
 }
 
-// strip32 emits a strip of n rows. groups are the numbers of eights of columns that are computed at a
-// time; an odd eight in a group of AVX-512 takes half of a vector.
-func (c vectors) strip32(n int, groups []int) {
-	c.begin(fmt.Sprintf("MatMulStrip%d%s", n, c.set), "func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
-		fmt.Sprintf(strip32Doc, n))
-	dst, b := c.param("c"), c.param("b")
-	ld, left := c.bytes("ld"), c.param("eights")
-	aRow := c.bytes("aRow")
-	// Copied into accumulators, since avo takes clearing a 512-bit register for reading it: those of
-	// all groups would want registers from the beginning.
-	var blank reg.VecVirtual
+// strip32 is a kernel for n rows.
+type strip32 struct {
+	vectors
+	n                     int
+	dst, b, ld, left, row reg.GPVirtual // row is the distance of rows of a
+	blank                 reg.VecVirtual
+}
+
+// columns are the columns of a vector, or half a vector, of a microtile.
+type columns struct {
+	at   int // the first column
+	half bool
+}
+
+// emit emits the kernel. widths lists the widths of its microtiles, in eights of columns, widest
+// first. The last eight of an odd width uses half of a vector in AVX-512.
+func (c strip32) emit(widths []int) {
+	c.begin(fmt.Sprintf("MatMulStrip%d%s", c.n, c.set),
+		"func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
+		fmt.Sprintf(strip32Doc, c.n))
+	c.dst, c.b = c.param("c"), c.param("b")
+	c.ld, c.left = c.bytes("ld"), c.param("eights")
+	c.row = c.bytes("aRow")
+	// avo believes that clearing a 512-bit register reads it, so that the accumulators of all
+	// widths would be live from the beginning. Copy zeros into them instead.
 	if c.lanes == 16 {
-		blank = c.zero()
+		c.blank = c.zero()
 	}
-	type part struct {
-		at   int // of its first column
-		half bool
-	}
-	register := func(p part) reg.VecVirtual {
-		if p.half {
-			return c.YMM()
-		}
-		return c.vec()
-	}
-	accumulator := func(p part) reg.VecVirtual {
-		if blank == nil {
-			return c.zero()
-		}
-		r := register(p)
-		if p.half {
-			c.VMOVAPS(blank.AsY(), r)
-		} else {
-			c.VMOVAPS(blank, r)
-		}
-		return r
-	}
-	label := func(name string, eights int) string { return fmt.Sprintf("%s%d", name, eights) }
-	most := groups[0]
+	most := widths[0]
 	c.Label("next")
-	for _, eights := range groups[1:] {
-		c.CMPQ(left, operand.Imm(uint64(eights)))
-		c.JEQ(operand.LabelRef(label("group", eights)))
+	for _, eights := range widths[1:] {
+		c.CMPQ(c.left, operand.Imm(uint64(eights)))
+		c.JEQ(operand.LabelRef(numberedLabel("width", eights)))
 	}
-	c.Comment("two groups of the same size rather than a large and a small one")
-	c.CMPQ(left, operand.Imm(uint64(most+most/3)))
-	c.JEQ(operand.LabelRef(label("group", most/3*2)))
-	for _, eights := range groups {
-		var parts []part
-		for at := 0; at < 8*eights; at += c.lanes {
-			parts = append(parts, part{at, at+c.lanes > 8*eights})
-		}
-		c.Label(label("group", eights))
-		acc := make([][]reg.VecVirtual, n)
-		for i := range acc {
-			for _, p := range parts {
-				acc[i] = append(acc[i], accumulator(p))
-			}
-		}
-		// Those of fewer columns are a part of these: the map has the largest group alone.
-		if eights == most {
-			holds(c.Context, "sums of c[i][j]", slices.Concat(acc...)...)
-		}
-		c.Comment(fmt.Sprintf("%d columns: c[i][j] += a[i][t]·b[t][j], a[i][t] in all lanes", 8*eights))
-		a := c.rows(c.param("a"), aRow, n)
-		t, pb := c.param("k"), c.GP64()
-		c.MOVQ(b, pb)
-		aTerm := c.bytes("aTerm")
-		c.loop(label("term", eights), t, 1, func() {
-			var bs []reg.VecVirtual
-			for _, p := range parts {
-				r := register(p)
-				c.VMOVUPS(at(pb, p.at), r)
-				bs = append(bs, r)
-			}
-			for i := range n {
-				x := c.broadcast(a.at(i, 0))
-				for v, p := range parts {
-					if p.half {
-						c.VFMADD231PS(bs[v], x.AsY(), acc[i][v])
-					} else {
-						c.VFMADD231PS(bs[v], x, acc[i][v])
-					}
-				}
-			}
-			a.advance(aTerm)
-			c.ADDQ(ld, pb)
-		})
-		out, first := c.GP64(), c.param("c")
-		plus := c.param("plus")
-		c.TESTQ(plus, plus)
-		c.JEQ(operand.LabelRef(label("store", eights)))
-		c.MOVQ(dst, out)
-		c.SUBQ(first, out)
-		c.ADDQ(plus, out)
-		for i := range n {
-			for v, p := range parts {
-				c.VADDPS(at(out, p.at), acc[i][v], acc[i][v])
-			}
-			c.ADDQ(ld, out)
-		}
-		c.Label(label("store", eights))
-		c.MOVQ(dst, out)
-		for i := range n {
-			for v, p := range parts {
-				c.VMOVUPS(acc[i][v], at(out, p.at))
-			}
-			c.ADDQ(ld, out)
-		}
-		c.ADDQ(operand.U32(uint32(4*8*eights)), b)
-		c.ADDQ(operand.U32(uint32(4*8*eights)), dst)
-		c.SUBQ(operand.Imm(uint64(eights)), left)
+	c.Comment("Prefer two microtiles of equal width to a wide and a narrow one")
+	c.CMPQ(c.left, operand.Imm(uint64(most+most/3)))
+	c.JEQ(operand.LabelRef(numberedLabel("width", most/3*2)))
+	for _, eights := range widths {
+		// Narrower microtiles use some of the registers of the widest, so that one line in the
+		// register map is enough.
+		c.microtile(eights, eights == most)
+		c.ADDQ(operand.U32(uint32(4*8*eights)), c.b)
+		c.ADDQ(operand.U32(uint32(4*8*eights)), c.dst)
+		c.SUBQ(operand.Imm(uint64(eights)), c.left)
 		c.JNE(operand.LabelRef("next"))
 		if eights > 1 {
 			c.JMP(operand.LabelRef("done"))
@@ -146,4 +83,93 @@ func (c vectors) strip32(n int, groups []int) {
 	}
 	c.Label("done")
 	c.end()
+}
+
+func numberedLabel(name string, n int) string { return fmt.Sprintf("%s%d", name, n) }
+
+// microtile emits the computation of a microtile that is some eights of columns wide.
+func (c strip32) microtile(eights int, mapped bool) {
+	var parts []columns
+	for at := 0; at < 8*eights; at += c.lanes {
+		parts = append(parts, columns{at, at+c.lanes > 8*eights})
+	}
+	c.Label(numberedLabel("width", eights))
+	acc := make([][]reg.VecVirtual, c.n)
+	for i := range acc {
+		for _, p := range parts {
+			acc[i] = append(acc[i], c.accumulator(p))
+		}
+	}
+	if mapped {
+		holds(c.Context, "sums of c[i][j]", slices.Concat(acc...)...)
+	}
+	c.Comment(fmt.Sprintf("%d columns: c[i][j] += a[i][t]·b[t][j], with a[i][t] in all lanes", 8*eights))
+	a := c.rows(c.param("a"), c.row, c.n)
+	t, b := c.param("k"), c.GP64()
+	c.MOVQ(c.b, b)
+	aTerm := c.bytes("aTerm")
+	c.loop(numberedLabel("term", eights), t, 1, func() {
+		var bs []reg.VecVirtual
+		for _, p := range parts {
+			r := c.register(p)
+			c.VMOVUPS(at(b, p.at), r)
+			bs = append(bs, r)
+		}
+		for i := range c.n {
+			x := c.broadcast(a.at(i, 0))
+			for v, p := range parts {
+				if p.half {
+					c.VFMADD231PS(bs[v], x.AsY(), acc[i][v])
+				} else {
+					c.VFMADD231PS(bs[v], x, acc[i][v])
+				}
+			}
+		}
+		a.advance(aTerm)
+		c.ADDQ(c.ld, b)
+	})
+	c.addAndStore(eights, parts, acc)
+}
+
+// addAndStore adds plus to the sums of a microtile, unless it is nil, and stores them.
+func (c strip32) addAndStore(eights int, parts []columns, acc [][]reg.VecVirtual) {
+	out, first := c.GP64(), c.param("c")
+	plus := c.param("plus")
+	each := func(f func(m operand.Mem, sum reg.VecVirtual)) {
+		for i := range c.n {
+			for v, p := range parts {
+				f(at(out, p.at), acc[i][v])
+			}
+			c.ADDQ(c.ld, out)
+		}
+	}
+	c.TESTQ(plus, plus)
+	c.JEQ(operand.LabelRef(numberedLabel("store", eights)))
+	c.MOVQ(c.dst, out)
+	c.SUBQ(first, out)
+	c.ADDQ(plus, out)
+	each(func(m operand.Mem, sum reg.VecVirtual) { c.VADDPS(m, sum, sum) })
+	c.Label(numberedLabel("store", eights))
+	c.MOVQ(c.dst, out)
+	each(func(m operand.Mem, sum reg.VecVirtual) { c.VMOVUPS(sum, m) })
+}
+
+func (c strip32) register(p columns) reg.VecVirtual {
+	if p.half {
+		return c.YMM()
+	}
+	return c.vec()
+}
+
+func (c strip32) accumulator(p columns) reg.VecVirtual {
+	if c.blank == nil {
+		return c.zero()
+	}
+	r := c.register(p)
+	if p.half {
+		c.VMOVAPS(c.blank.AsY(), r)
+	} else {
+		c.VMOVAPS(c.blank, r)
+	}
+	return r
 }

@@ -9,36 +9,39 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of float32 matrices in bfloat16 on the matrix unit of AMX. A number is the sum of two: the high
-// part is the nearest bfloat16, of two the one away from zero, and the low part that of the rest.
+// This file generates GemmSplit32x32AMXBF16, the microkernel of float32 products in split bfloat16,
+// SplitRows32AVX512 and SplitColumns32AVX512, which pack its operands, and BFloat16PeakAMXBF16, its
+// ceiling.
+//
+// A split value is the sum of two bfloat16 values. The high part is the value rounded to the
+// nearest bfloat16, with ties away from zero. The low part is the remainder, rounded likewise.
 
 const (
-	splitVectors = 2 * tileRows16 // of a strip or a panel
-	splitTerms   = 2 * tileWords  // that a block, and a tile, has
-	splitBlock   = splitVectors * splitTerms * 4
-	splitLow     = splitBlock / 2 // where the low parts begin
+	splitVectors = 2 * tileRows16                // vectors of a strip or a panel
+	splitTerms   = 2 * tileWords                 // terms of a block, and of a tile
+	splitBlock   = splitVectors * splitTerms * 4 // bytes of a block
+	splitLow     = splitBlock / 2                // offset of the low parts
 	splitTile    = tileRows16 * tileBytes
 )
 
-const splitGemmDoc = `%[1]s multiplies strips of %[2]d rows by a panel of %[2]d columns, both split
-into two bfloat16 (SplitRows%[2]dAVX512, SplitColumns%[2]dAVX512):
+const splitGemmDoc = `%[1]s multiplies strips of %[2]d rows by a panel of %[2]d columns, both split into pairs of
+bfloat16 values by SplitRows%[2]dAVX512 and SplitColumns%[2]dAVX512:
 
 	c[i*cStride+j] = Σ_t a[i][t]·b[t][j],  i < %[2]d·strips, j < %[2]d, t < k
 
-without the products of two low parts. A chain, which begins with 0 or, if add is not 0, with the
-entry of c that was there, takes for every %[2]d terms in order the sum of the products of the low part of a
-with the high part of b, then of both high parts, then of high and low. The sum is that of even terms plus
-that of odd ones, each a chain of fused multiply-adds from 0 in ascending order. Subnormal numbers
-count as 0 and are made 0 everywhere.
+without the products of two low parts. An entry is one chain. It begins with 0 or, if add is not 0, with the entry of
+c. For every block of %[2]d terms it adds the sum of low(a)·high(b), then of high(a)·high(b), then of high(a)·low(b).
+Such a sum is the sum over even terms plus the sum over odd terms, each a chain of fused multiply-adds from 0 in
+ascending order. Subnormal operands and results become 0.
 
 	a  [strips][k/%[2]d] blocks of SplitRows%[2]dAVX512
 	b  [k/%[2]d] blocks of SplitColumns%[2]dAVX512
 
-	ahead, step  as in Gemm8x48AVX512
+	ahead, aheadStride  as in Gemm8x48AVX512
 
-Requires k > 0, a multiple of %[2]d, strips > 0, cStride ≥ %[2]d; c overlaps neither a nor b.`
+Requires k > 0, a multiple of %[2]d, strips > 0 and cStride ≥ %[2]d. c must not overlap a or b.`
 
-// splits emits the products and the packing of their operands.
+// splits emits the microkernel, the packing of its operands, and its ceiling.
 func splits(c *build.Context) {
 	tileShapes(c)
 	splitConstants(c)
@@ -81,11 +84,12 @@ func (c vectors) splitter() splitter {
 	s := splitter{c, c.vec(), c.vec()}
 	c.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol(splitHalfName), 0), s.half)
 	c.VPBROADCASTD(operand.NewDataAddr(operand.NewStaticSymbol(splitHighName), 0), s.high)
-	holds(c.Context, "half a unit of bfloat16, and the mask of its bits", s.half, s.high)
+	holds(c.Context, "half a unit in the last place of bfloat16, and the mask of its bits", s.half, s.high)
 	return s
 }
 
-// split returns the parts of 16 numbers, as the high halves of words; the low halves of low are anything.
+// split returns the high and low parts of 16 values in the high halves of words. The low halves of
+// low are unspecified.
 func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
 	high, low = s.vec(), s.vec()
 	holds(s.Context, "high and low parts", high, low)
@@ -96,14 +100,16 @@ func (s splitter) split(x reg.VecVirtual) (high, low reg.VecVirtual) {
 	return high, low
 }
 
-// splitRows emits the packing of a block whose vectors are rows.
+// splitRows emits the packing of a block whose vectors are rows of a matrix.
 func (c vectors) splitRows() {
 	c.begin(fmt.Sprintf("SplitRows%dAVX512", splitVectors), "func(dst, src *float32, stride int)", fmt.Sprintf(
-		`splits %[1]d rows of %[2]d float32 numbers, stride apart, into two bfloat16 each: the high part is the
-number rounded to the nearest, halves away from zero, and the low part what is left, rounded likewise. Those
-of row i lie together, as 16 words of two, at word 16·i of dst: first all high parts, then all low ones. A
-number beyond the range of bfloat16 has an infinite high part; a NaN must not have all of its
-bits 15 to 22 set.`, splitVectors, splitTerms))
+		`splits a block of %[1]d rows of %[2]d float32 values into two bfloat16 values each. The rows begin stride
+values apart. The high part is the value rounded to nearest, with ties away from zero; the low part is the remainder,
+rounded likewise. dst gets all high parts, then all low parts. In each half, row i is the 16 words from word 16·i on,
+with two values to a word.
+
+The high part of a value beyond the range of bfloat16 is infinite. A NaN must not have all of its bits 15 to 22 set.`,
+		splitVectors, splitTerms))
 	dst, src, stride := c.param("dst"), c.param("src"), c.bytes("stride")
 	s := c.splitter()
 	odd := c.load(operand.NewDataAddr(operand.NewStaticSymbol(splitOddName), 0))
@@ -122,12 +128,12 @@ bits 15 to 22 set.`, splitVectors, splitTerms))
 	c.end()
 }
 
-// splitColumns emits the packing of a block whose vectors are columns.
+// splitColumns emits the packing of a block whose vectors are columns of a matrix.
 func (c vectors) splitColumns() {
 	c.begin(fmt.Sprintf("SplitColumns%dAVX512", splitVectors), "func(dst, src *float32, stride int)", fmt.Sprintf(
-		`splits %[2]d rows of %[1]d float32 numbers, stride apart, as SplitRows%[1]dAVX512 does. The words of dst have
-two numbers of one column, of row 2p in the low half and of row 2p+1 in the high half, those of columns j < 16
-at word 16·p + j and of the others at word 256 + 16·p + j − 16: first all high parts, then all low ones.`, splitVectors, splitTerms))
+		`splits a block of %[2]d rows of %[1]d float32 values as SplitRows%[1]dAVX512 does. dst gets all high parts, then
+all low parts. A word holds two values of one column: row 2p in its low half, row 2p+1 in its high half. It is word
+16·p + j for a column j < 16, otherwise word 256 + 16·p + j − 16.`, splitVectors, splitTerms))
 	dst, src, stride := c.param("dst"), c.param("src"), c.bytes("stride")
 	s := c.splitter()
 	n := c.GP64()
@@ -151,10 +157,12 @@ at word 16·p + j and of the others at word 256 + 16·p + j − 16: first all hi
 	c.end()
 }
 
-// splitGemm keeps a tile of c in four tiles; the other four take the operands in turn.
+// splitGemm emits the microkernel. It keeps a microtile of c in four tiles; the other four hold the
+// operands.
 func splitGemm(c *build.Context) {
 	name := fmt.Sprintf("GemmSplit%[1]dx%[1]dAMXBF16", splitVectors)
-	function(c, name, "func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, step int)")
+	function(c, name,
+		"func(a, b *float32, k, strips int, c *float32, cStride, add int, ahead uintptr, aheadStride int)")
 	doc(c, fmt.Sprintf(splitGemmDoc, name, splitVectors))
 	c.Pragma("noescape")
 	configure(c)
@@ -169,8 +177,8 @@ func splitGemm(c *build.Context) {
 	c.SHLQ(operand.Imm(2), stride)
 	c.MOVQ(operand.U32(tileBytes), words)
 	strips := parameter(c, "strips", c.GP64())
-	ahead, step := parameter(c, "ahead", c.GP64()), parameter(c, "step", c.GP64())
-	below := func(of, to reg.Register) { // by the rows of a tile
+	ahead, aheadStride := parameter(c, "ahead", c.GP64()), parameter(c, "aheadStride", c.GP64())
+	below := func(of, to reg.Register) { // sets to to the address 16 rows after of
 		c.MOVQ(stride, to)
 		c.SHLQ(operand.Imm(4), to)
 		c.ADDQ(of, to)
@@ -180,7 +188,7 @@ func splitGemm(c *build.Context) {
 	parameter(c, "b", b)
 	n := parameter(c, "k", c.GP64())
 	below(upper, lower)
-	next := c.GP64() // rows of c that the next strip has
+	next := c.GP64() // address of the next strip's rows of c
 	below(lower, next)
 	part := func(of reg.GPPhysical, low, i int) strided {
 		return strided{of, words, int32(low*splitLow + i*splitTile)}
@@ -209,7 +217,7 @@ func splitGemm(c *build.Context) {
 				part(of, low, i).load(c, t)
 			}
 			c.PREFETCHT1(operand.Mem{Base: ahead})
-			c.ADDQ(step, ahead)
+			c.ADDQ(aheadStride, ahead)
 			c.PREFETCHT0(operand.Mem{Base: next, Disp: i * tileBytes})
 		}
 		c.ADDQ(stride, next)

@@ -11,20 +11,23 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Kernels for the matrix unit of AMX, whose registers are eight tiles of 16 rows of 64 bytes. Neither
-// avo nor Go's assembler knows its instructions, so they are encoded here (Intel SDM, volume 2,
-// TDPBSSD and its neighbours: a VEX prefix, the opcode, ModRM and SIB), with physical registers.
+// This file generates Int16Panel16x48AMX, the panel kernel of two-byte codes, and Int8PeakAMX, the
+// ceiling of its products.
+//
+// The registers of AMX are eight tiles of 16 rows of 64 bytes. Neither avo nor Go's assembler knows
+// its instructions. Therefore this file encodes them (Intel SDM, volume 2, TDPBSSD and related: a
+// VEX prefix, the opcode, ModRM and SIB), with physical registers.
 
 const (
 	tileRows16 = 16 // rows of a tile
-	tileBytes  = 64 // in a row
+	tileBytes  = 64 // of a row
 	tileWords  = tileBytes / 4
 )
 
-// tile is a tile register.
+// tile is the number of a tile.
 type tile uint8
 
-// amxTile is the feature of tiles as such.
+// amxTile is the feature that has tiles but no products.
 const amxTile = "AMXTILE"
 
 // Prefixes of a VEX instruction.
@@ -35,9 +38,12 @@ const (
 	prefixF2
 )
 
-// vex emits an instruction of map 0F38 as bytes: vvvv is the second source, bx tell that the SIB's
-// base and index are R8 to R15.
-func vex(c *build.Context, isa, text string, uses []operand.Op, prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte) {
+// vex emits an instruction of map 0F38 as bytes. vvvv is the second source. highBase and highIndex
+// say that the base and the index of the SIB byte are R8 to R15.
+func vex(
+	c *build.Context, isa, text string, uses []operand.Op,
+	prefix, vvvv, opcode byte, highBase, highIndex bool, rest ...byte,
+) {
 	first := byte(0xe2) // R, X, B (inverted), map 0F38
 	if highIndex {
 		first &^= 0x40
@@ -55,7 +61,8 @@ func vex(c *build.Context, isa, text string, uses []operand.Op, prefix, vvvv, op
 	}
 }
 
-// strided is what a tile's rows lie at: base + disp, and then stride bytes apart.
+// strided is the memory of a tile: its first row is at base + disp, and rows are stride bytes
+// apart.
 type strided struct {
 	base, stride reg.GPPhysical
 	disp         int32
@@ -80,7 +87,8 @@ func (m strided) load(c *build.Context, t tile) {
 	m.emit(c, "TILELOADD", prefixF2, t)
 }
 
-// stream loads what is not wanted again soon, so that it does not take the place of other lines in L1.
+// stream loads a tile that is not used again soon, so that it does not displace other lines from
+// L1.
 func (m strided) stream(c *build.Context, t tile) {
 	m.emit(c, "TILELOADDT1", prefix66, t)
 }
@@ -89,25 +97,30 @@ func (m strided) store(c *build.Context, t tile) {
 	m.emit(c, "TILESTORED", prefixF3, t)
 }
 
-// multiply adds to acc the products of the rows of a with the columns of b, signed bytes by signed
-// bytes, four in a word.
+// multiply adds to acc the dot products of the rows of a with the columns of b: signed bytes, four
+// to a word.
 func multiply(c *build.Context, acc, a, b tile) {
-	vex(c, "AMXINT8", fmt.Sprintf("TDPBSSD tmm%d, tmm%d, tmm%d", b, a, acc), nil, prefixF2, byte(b), 0x5e, false, false, 0xc0|byte(acc)<<3|byte(a))
+	tileProduct(c, "AMXINT8", "TDPBSSD", prefixF2, 0x5e, acc, a, b)
 }
 
-// multiplySplit adds to acc the products of the rows of a with the columns of b, bfloat16 by bfloat16, two in a
-// word: the first ones of the words in one chain of fused multiply-adds, the second ones in another, and
-// then their sum.
+// multiplySplit adds to acc the dot products of the rows of a with the columns of b: bfloat16
+// values, two to a word. The first values of the words form one chain of fused multiply-adds and
+// the second values another; then the two sums are added.
 func multiplySplit(c *build.Context, acc, a, b tile) {
-	vex(c, "AMXBF16", fmt.Sprintf("TDPBF16PS tmm%d, tmm%d, tmm%d", b, a, acc), nil, prefixF3, byte(b), 0x5c, false, false, 0xc0|byte(acc)<<3|byte(a))
+	tileProduct(c, "AMXBF16", "TDPBF16PS", prefixF3, 0x5c, acc, a, b)
+}
+
+func tileProduct(c *build.Context, isa, instruction string, prefix, opcode byte, acc, a, b tile) {
+	text := fmt.Sprintf("%s tmm%d, tmm%d, tmm%d", instruction, b, a, acc)
+	vex(c, isa, text, nil, prefix, byte(b), opcode, false, false, 0xc0|byte(acc)<<3|byte(a))
 }
 
 func zeroTile(c *build.Context, t tile) {
 	vex(c, amxTile, fmt.Sprintf("TILEZERO tmm%d", t), nil, prefixF2, 0, 0x49, false, false, 0xc0|byte(t)<<3)
 }
 
-// configure makes all eight tiles 16 rows of 64 bytes; release gives them back, so that the state that the
-// system saves stays small.
+// configure gives all eight tiles 16 rows of 64 bytes. release frees them, so that the system need
+// not save them.
 func configure(c *build.Context) {
 	at := reg.RAX
 	c.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol(shapesName), 0), at)
@@ -120,7 +133,8 @@ func release(c *build.Context) {
 
 const shapesName = "tileShapes"
 
-// tileShapes is the operand of LDTILECFG: palette 1, the bytes in a row and the rows of each tile.
+// tileShapes emits the operand of LDTILECFG: palette 1, then the bytes per row and the rows of each
+// tile.
 func tileShapes(c *build.Context) {
 	c.StaticGlobal(shapesName)
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
@@ -135,33 +149,34 @@ func tileShapes(c *build.Context) {
 	}
 }
 
-const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates and counts, as
-PanelArgs says, but for words of four signed bytes of coarse and fine codes and other strips: by
+const int16Doc = `%[1]s scores strips of %[2]d queries against a panel of %[3]d candidates, and counts as
+PanelArgs describes. Words hold four signed codes. Words t < K/2 hold the coarse codes c of a query (c' of a
+candidate), the words after them the fine codes f (f'). The score is
 
 	score[i][j] = coarse[i][j] + fine[i][j]/254
 	coarse[i][j] = Σ_t Σ_b c[t][i].b·c'[t][j].b
 	fine[i][j] = Σ_t Σ_b (c[t][i].b·f'[t][j].b + f[t][i].b·c'[t][j].b)
 
-with the coarse codes c, words t < K/2, and the fine codes f, the words after them, of the query and, with a
-prime, of the candidate. Both sums are exact in int32 and rounded to float32; 1/254, the product and the
-sum are rounded. There are no products of fine codes.
+There are no products of two fine codes. Both sums are exact in int32 and rounded to float32; 1/254, the product
+and the total are rounded.
 
 	Psi     [K/16][%[2]d][16]: word t of query i of the first strip is Psi[t/16*16*%[2]d+16*i+t%%16]
-	Scores  has %[2]d rows more than there are queries, as scratch memory
-	Ahead   is followed by eight cache lines for every 32 words of a strip
+	Scores  has %[2]d rows more than there are queries, for use as scratch memory
+	Ahead   advances by eight cache lines for every 32 words of a strip
 
-Add, ExitBelow and Active are not used; TargetStart is not nil. K is a multiple of 32. It returns the number
-of pairs in Undecided.`
+The result is the number of pairs in Undecided. The kernel ignores Add, ExitBelow and Active.
 
-// tiles emits the panel of codes of two bytes and the ceiling of the matrix unit.
+Requires K to be a multiple of 32, and TargetStart to be not nil.`
+
+// tiles emits the panel kernel of two-byte codes and the ceiling of AMX.
 func tiles(c *build.Context, args panelArgs) {
 	tileShapes(c)
 	int16Panel{vectors{c, "AMX", 16, c.ZMM}, args}.emit()
 	int8TilePeak(c)
 }
 
-// int16Panel keeps the coarse and the fine sums of 16 queries and 48 candidates in six tiles; the other two
-// take the operands in turn.
+// int16Panel keeps the coarse and the fine sums of 16 queries and 48 candidates in six tiles. The
+// other two tiles hold the operands.
 type int16Panel struct {
 	vectors
 	args panelArgs
@@ -180,7 +195,7 @@ func (c int16Panel) emit() {
 	c.Pragma("noescape")
 	at := c.progress(false)
 
-	c.Comment("Half of the words of the panel, in bytes: where the fine codes begin; and the scratch rows of scores")
+	c.Comment("The offset in bytes of the fine codes in the panel, and the address of the scratch rows of scores")
 	scratchAt, fineAt := c.AllocLocal(8), c.AllocLocal(8)
 	bytes := field(c.Context, "K", c.GP64())
 	c.IMUL3Q(operand.U32(int16NR*4/2), bytes, bytes)
@@ -218,14 +233,15 @@ func (c int16Panel) emit() {
 	c.end()
 }
 
-// Registers of the matrix unit's addresses, which avo does not allocate; the sums are stored with the same.
+// The address registers of the tiles. avo does not allocate them; storing the sums uses the same
+// ones.
 var (
 	coarseQ, fineQ = reg.R8, reg.R9
 	coarseE, fineE = reg.R10, reg.R11
 	qRow, eRow     = reg.R12, reg.R13
 )
 
-// accumulate makes the sums of a strip in tiles 0 to 5.
+// accumulate computes the sums of a strip in tiles 0 to 5.
 func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	c.MOVQ(at.psi, coarseQ)
 	field(c.Context, "Phi", coarseE)
@@ -239,14 +255,14 @@ func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	c.MOVQ(operand.U32(int16NR*4), eRow)
 	ahead := c.GP64()
 	c.MOVQ(at.ahead, ahead)
-	step := field(c.Context, "Step", c.GP64())
+	step := field(c.Context, "AheadStride", c.GP64())
 	holds(c.Context, "addresses of c and f, then of the stored sums", coarseQ, fineQ)
 	holds(c.Context, "addresses of c' and f'", coarseE, fineE)
-	holds(c.Context, "bytes from row to row of a tile of ψ, and of φ or of sums", qRow, eRow)
+	holds(c.Context, "bytes between rows of a tile of ψ, and of φ or sums", qRow, eRow)
 	holds(c.Context, "words left", n)
-	holds(c.Context, "address and step of the prefetches", ahead, step)
-	c.Comment("Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j];",
-		"tmm6 takes words of ψ, tmm7 of φ")
+	holds(c.Context, "address and stride of the prefetches", ahead, step)
+	c.Comment("Accumulate: tmm0–tmm2 hold coarse[i][j] of 16 candidates each, tmm3–tmm5 fine[i][j],",
+		"tmm6 words of ψ and tmm7 words of φ")
 	coarse, fine := []tile{0, 1, 2}, []tile{3, 4, 5}
 	const a, b = tile(6), tile(7)
 	for t := range tile(6) {
@@ -291,9 +307,10 @@ func (c int16Panel) accumulate(at progress, fineAt operand.Mem) {
 	c.MOVQ(ahead, at.ahead)
 }
 
-// storeSums stores the coarse sums in the order of the scores, and the fine sums in the scratch rows.
+// storeSums stores the coarse sums in the place of the scores and the fine sums in the scratch
+// rows.
 func (c int16Panel) storeSums(scoresAt, scratchAt operand.Mem) {
-	c.Comment("Store the sums: a tile holds 16 of a row's 48, the scores' order has rows")
+	c.Comment("Store the sums; a tile holds 16 of the 48 columns")
 	c.MOVQ(scoresAt, coarseQ)
 	c.MOVQ(scratchAt, fineQ)
 	for v := range tile(int16Vectors) {
@@ -302,7 +319,7 @@ func (c int16Panel) storeSums(scoresAt, scratchAt operand.Mem) {
 	}
 }
 
-// finish joins the sums of the next row to scores, stores them and returns them.
+// finish combines the sums of the next row to scores, stores the scores and returns them.
 func (c int16Panel) finish(scoresAt, scratchAt operand.Mem) (row []reg.VecVirtual) {
 	c.Comment("Finish a row: score = float32(coarse) + float32(fine)·(1/254)")
 	unit := c.broadcast(operand.NewDataAddr(operand.NewStaticSymbol(fineUnitName), 0))
@@ -331,7 +348,7 @@ func (c int16Panel) finish(scoresAt, scratchAt operand.Mem) (row []reg.VecVirtua
 
 const fineUnitName = "fineUnit"
 
-// int8TilePeak is the matrix unit's ceiling: its products on tiles that hold the operands already.
+// int8TilePeak emits the ceiling of AMX: products of tiles that are loaded once.
 func int8TilePeak(c *build.Context) {
 	c.StaticGlobal(fineUnitName)
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
@@ -340,13 +357,14 @@ func int8TilePeak(c *build.Context) {
 	tilePeak(c, "Int8PeakAMX", "64 by 64 × 16 signed bytes", multiply)
 }
 
-// tilePeak emits the loop of one of the matrix unit's products.
+// tilePeak emits a loop of one kind of product.
 func tilePeak(c *build.Context, name, operands string, multiply func(c *build.Context, acc, a, b tile)) {
 	const chains = 6
 	function(c, name, "func(n int, x *byte)")
-	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each, on
-tiles that begin as the 1,024 bytes at x and those after them; their values matter as in DotPeak. It has no
-result but the time that it takes. Requires n > 0.`, name, chains, operands))
+	doc(c, fmt.Sprintf(`%s runs n rounds of %d products of tiles, 16 × %s each. The tiles begin as the 1,024
+bytes at x and the next 1,024 bytes; their values matter as in DotPeak. Only its time is of interest.
+
+Requires n > 0.`, name, chains, operands))
 	n := parameter(c, "n", c.GP64())
 	parameter(c, "x", reg.R8)
 	c.MOVQ(operand.U32(tileBytes), reg.R9)

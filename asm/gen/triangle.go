@@ -7,10 +7,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// triangles emits the moves between packed lower triangles and d × d matrices whose rows begin ld
-// entries apart. Stores and shuffles bound them, so that all tiers use the AVX2 ones.
+// This file generates UnpackTriangleAVX2, PackTriangleAVX2 and AddTransposeAVX2, which convert
+// between packed lower triangles and d × d float32 matrices whose rows begin ld entries apart.
+// Stores and shuffles limit their speed, so that AVX-512 uses them too.
+
+// triangles emits the kernels.
 func triangles(c *build.Context) {
-	// The lanes up to l: eight entries from 7 − l on. Lane l alone: those from 23 − l on.
+	// A table of masks: eight entries from 7 − l on select the lanes up to l, eight entries from 23
+	// − l on lane l alone.
 	lanes := c.StaticGlobal("lanes")
 	c.DataAttributes(attr.RODATA | attr.NOPTR)
 	for i := range 32 {
@@ -29,12 +33,16 @@ func triangles(c *build.Context) {
 	})
 }
 
-const triangleDoc = "Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j]. Requires d > 0."
+const triangleDoc = "Entry (i, j) of the triangle, j ≤ i < d, is packed[i(i+1)/2+j].\n\nRequires d > 0."
 
-// triangleRows emits a loop over the rows of a packed triangle: before, then whole for the eights of
-// the row in front of the one with the diagonal entry, and last for that one. upTo are its lanes up
-// to the diagonal's, only that one alone, and entries is the row's length.
-func (c vectors) triangleRows(lanes operand.Mem, d reg.GPVirtual, before, whole func(), last func(upTo, only operand.Mem, entries reg.GPVirtual)) {
+// triangleRows emits a loop over the rows of a packed triangle. For each row it emits before, then
+// whole for every eight entries to the left of the diagonal, then last for the eight with the
+// diagonal entry. last gets the masks of the lanes up to the diagonal and of the diagonal alone,
+// and the length of the row.
+func (c vectors) triangleRows(
+	lanes operand.Mem, d reg.GPVirtual,
+	before, whole func(), last func(upTo, only operand.Mem, entries reg.GPVirtual),
+) {
 	table, i, n, k := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.LEAQ(lanes, table)
 	c.XORQ(i, i)
@@ -57,15 +65,15 @@ func (c vectors) triangleRows(lanes operand.Mem, d reg.GPVirtual, before, whole 
 	c.JLT(operand.LabelRef("row"))
 }
 
-// blocks emits a loop over the 8 × 8 blocks of a matrix: off for each one below the diagonal and its
-// opposite, and diagonal for those on it. It changes m and d.
-func (c vectors) blocks(m, d, ld reg.GPVirtual, off func(low, high *rows), diagonal func(at *rows)) {
+// squares emits a loop over the 8 × 8 submatrices of a matrix: off for each one below the diagonal
+// with its mirror image above, and diagonal for those on the diagonal. It changes m and d.
+func (c vectors) squares(m, d, ld reg.GPVirtual, off func(low, high *rows), diagonal func(at *rows)) {
 	down, highs, n := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(ld, down)
 	c.SHLQ(operand.Imm(3), down)
 	c.MOVQ(m, highs)
 	c.XORQ(n, n)
-	// Eight rows from where base says, of which the first four need no register beside it.
+	// Eight rows from base on. The first four need no other register.
 	eight := func(base, stride3 reg.GPVirtual) *rows {
 		r := &rows{c: c, stride: ld, stride3: stride3, base: [2]reg.GPVirtual{base, c.GP64()}}
 		c.LEAQ(operand.Mem{Base: base, Index: ld, Scale: 4}, r.base[1])
@@ -73,33 +81,33 @@ func (c vectors) blocks(m, d, ld reg.GPVirtual, off func(low, high *rows), diago
 	}
 	stride3 := c.GP64()
 	c.LEAQ(operand.Mem{Base: ld, Index: ld, Scale: 2}, stride3)
-	c.Label("blocks")
+	c.Label("squares")
 	low, high, k := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(m, low)
 	c.MOVQ(highs, high)
 	c.MOVQ(n, k)
 	c.TESTQ(k, k)
 	c.JEQ(operand.LabelRef("diagonal"))
-	c.Label("block")
+	c.Label("square")
 	off(eight(low, stride3), eight(high, stride3))
 	c.ADDQ(operand.Imm(32), low)
 	c.ADDQ(down, high)
 	c.DECQ(k)
-	c.JNE(operand.LabelRef("block"))
+	c.JNE(operand.LabelRef("square"))
 	c.Label("diagonal")
 	diagonal(eight(low, stride3))
 	c.ADDQ(down, m)
 	c.ADDQ(operand.Imm(32), highs)
 	c.INCQ(n)
 	c.SUBQ(operand.Imm(8), d)
-	c.JG(operand.LabelRef("blocks"))
+	c.JG(operand.LabelRef("squares"))
 }
 
 func (c vectors) unpackTriangle(lanes operand.Mem) {
 	c.begin("UnpackTriangleAVX2", "func(dst, packed *float32, d, ld int, diagonal float32)",
-		`writes the symmetric d × d matrix with a packed lower triangle, its diagonal
-multiplied, with zeros up to the next multiple of 8 columns. dst has as many rows; those from d on
-must be zero. `+triangleDoc)
+		`writes the symmetric d × d matrix of a packed lower triangle to dst, with its diagonal multiplied by diagonal
+and with zeros up to the next multiple of 8 columns. dst has rows up to the next multiple of 8; those from d on must be
+zero. `+triangleDoc)
 	dst, packed, d, ld := c.param("dst"), c.param("packed"), c.param("d"), c.bytes("ld")
 	row, to := c.GP64(), c.GP64()
 	c.MOVQ(dst, row)
@@ -118,10 +126,10 @@ must be zero. `+triangleDoc)
 		c.ADDQ(ld, row)
 	})
 	diagonal := c.argument("diagonal")
-	c.blocks(dst, d, ld, func(low, high *rows) {
+	c.squares(dst, d, ld, func(low, high *rows) {
 		c.transpose8(c.loadRows(low), func(i int, r reg.VecVirtual) { c.VMOVUPS(r, high.at(i, 0)) })
 	}, func(at *rows) {
-		// Zeros are above the diagonal.
+		// The entries above the diagonal are zero.
 		c.transpose8(c.loadRows(at), func(i int, r reg.VecVirtual) {
 			c.VORPS(at.at(i, 0), r, r)
 			c.VBLENDPS(operand.Imm(1<<i), c.product(diagonal, r), r, r)
@@ -133,11 +141,12 @@ must be zero. `+triangleDoc)
 
 func (c vectors) packTriangle(lanes operand.Mem) {
 	c.begin("PackTriangleAVX2", "func(packed, src *float32, d, ld int, factor, diagonal float32)",
-		`packs the lower triangle of a d × d matrix, multiplied by a factor and on the
-diagonal by one of its own. Rows are read up to the next multiple of 8. `+triangleDoc)
+		`packs the lower triangle of a d × d matrix, multiplied by factor off the diagonal and by diagonal on it. It
+reads columns up to the next multiple of 8. `+triangleDoc)
 	packed, src, d, ld := c.param("packed"), c.param("src"), c.param("d"), c.bytes("ld")
 	factor, diagonal := c.argument("factor"), c.argument("diagonal")
-	// Eights are stored whole where the row after them overwrites what is too much, and else masked.
+	// Store eight entries at a time where the next row overwrites the excess, and with a mask at
+	// the end.
 	end, from, after := c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(d, end)
 	c.INCQ(end)
@@ -170,8 +179,10 @@ diagonal by one of its own. Rows are read up to the next multiple of 8. `+triang
 
 func (c vectors) addTranspose() {
 	c.begin("AddTransposeAVX2", "func(m *float32, d, ld int)",
-		`adds its transpose to a d × d matrix, on and below the diagonal; in the 8 × 8 blocks on it
-everywhere. m has rows and columns up to the next multiple of 8. Requires d > 0.`)
+		`adds its transpose to a d × d matrix, on and below the diagonal and in the whole of the 8 × 8 submatrices on
+the diagonal. m has rows and columns up to the next multiple of 8.
+
+Requires d > 0.`)
 	m, d, ld := c.param("m"), c.param("d"), c.bytes("ld")
 	sum := func(low *rows) func(int, reg.VecVirtual) {
 		return func(i int, r reg.VecVirtual) {
@@ -179,7 +190,7 @@ everywhere. m has rows and columns up to the next multiple of 8. Requires d > 0.
 			c.VMOVUPS(r, low.at(i, 0))
 		}
 	}
-	c.blocks(m, d, ld, func(low, high *rows) { c.transpose8(c.loadRows(high), sum(low)) },
+	c.squares(m, d, ld, func(low, high *rows) { c.transpose8(c.loadRows(high), sum(low)) },
 		func(at *rows) { c.transpose8(c.loadRows(at), sum(at)) })
 	c.end()
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vectors writes code for vectors of float32 of one instruction set.
+// vectors emits code for float32 vectors of one instruction set.
 type vectors struct {
 	*build.Context
 	set   string
@@ -20,7 +20,7 @@ func eachSet(c *build.Context, emit func(vectors)) {
 	emit(vectors{c, "AVX2", 8, c.YMM})
 }
 
-// at is the address of float32 number i after base.
+// at is the address of the i-th float32 value at base.
 func at(base reg.Register, i int) operand.Mem { return operand.Mem{Base: base, Disp: 4 * i} }
 
 func (c vectors) zero() reg.VecVirtual {
@@ -50,7 +50,7 @@ func (c vectors) param(name string) reg.GPVirtual {
 	return parameter(c.Context, name, c.GP64())
 }
 
-// bytes loads a number of float32 numbers, as bytes.
+// bytes loads an argument that counts float32 values, and converts it to bytes.
 func (c vectors) bytes(name string) reg.GPVirtual {
 	r := c.GP64()
 	c.Load(c.Param(name), r)
@@ -59,7 +59,8 @@ func (c vectors) bytes(name string) reg.GPVirtual {
 	return r
 }
 
-// rows addresses up to eight rows that begin stride bytes apart, as two groups of four.
+// rows addresses up to eight rows that begin stride bytes apart. It keeps the addresses of rows 0
+// and 4 in registers.
 type rows struct {
 	c               vectors
 	stride, stride3 reg.GPVirtual
@@ -89,7 +90,7 @@ func (r *rows) at(i, disp int) operand.Mem {
 	return operand.Mem{Base: base, Index: r.stride, Scale: uint8(i % 4), Disp: disp}
 }
 
-// advance moves every row by a number of bytes, an operand.Imm or a register.
+// advance moves all rows by a number of bytes, which is an operand.Imm or a register.
 func (r *rows) advance(by operand.Op) {
 	for _, b := range r.base {
 		if b != nil {
@@ -109,15 +110,15 @@ func (c vectors) begin(name, signature, text string) {
 	c.Pragma("noescape")
 }
 
-// loop repeats body until n, which goes down by step, is 0. n must be a positive multiple of step.
-func (c vectors) loop(label string, n reg.Register, step int, body func()) {
+// loop repeats body and subtracts by from n until n is 0. n must be a positive multiple of by.
+func (c vectors) loop(label string, n reg.Register, by int, body func()) {
 	c.Label(label)
 	body()
-	c.SUBQ(operand.U32(uint32(step)), n)
+	c.SUBQ(operand.U32(uint32(by)), n)
 	c.JNE(operand.LabelRef(label))
 }
 
-// matrixOf returns zeros.
+// matrixOf returns a matrix of registers that are 0.
 func matrixOf(c vectors, rows, columns int) [][]reg.VecVirtual {
 	m := make([][]reg.VecVirtual, rows)
 	for i := range m {

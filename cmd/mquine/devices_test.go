@@ -102,11 +102,11 @@ func TestGPUs(t *testing.T) {
 
 	t.Setenv("STANDIN_LOSE", "3")
 	process(t, append(predict, "--backend", "cuda")...).requireSentence(t, exitFailed,
-		"the GPU is lost to this process")
+		"this process can no longer use the GPU")
 	o = process(t, append(predict, "--devices", "0")...)
 	assert.Equal(t, predicted, o.stdout)
 	assert.Contains(t, o.stderr, "note: using the processor: cuda: GPU 0 (Stand-in)")
-	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "the GPU is lost to this process")
+	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed, "this process can no longer use the GPU")
 	assert.NoFileExists(t, w.path("ranks.tsv"))
 	assert.Contains(t, process(t, with("--devices", "0")...).stderr,
 		"note: using the processor: cuda: GPU 0 (Stand-in)")
@@ -114,5 +114,5 @@ func TestGPUs(t *testing.T) {
 	t.Setenv("STANDIN_LOSE", "0")
 	t.Setenv("STANDIN_CAPABILITY", "75")
 	process(t, with("--backend", "cuda")...).requireSentence(t, exitFailed,
-		"has compute capability 7.5, too old: 8.0 or later is needed")
+		"is too old: it has compute capability 7.5 and mquine needs 8.0")
 }

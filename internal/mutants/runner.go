@@ -164,7 +164,7 @@ func (r *runner) try(ctx context.Context, m *mutation, dir string) error {
 	return m.judge(output, err, limited.Err() != nil)
 }
 
-// judge sets the verdict by the output and the error of the tests. late means that the time was up.
+// judge sets the verdict by the output and the error of the tests. late reports whether the time limit expired.
 func (m *mutation) judge(output []byte, err error, late bool) error {
 	var exit *exec.ExitError
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Level is a level of the memory, the fastest first.
+// Level is a level of the memory hierarchy. The fastest is the lowest.
 type Level uint8
 
 const (
@@ -29,9 +29,9 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
-// Reading returns how many bytes each of the given number of threads reads again and again to
-// measure a level: half of what it has of a cache, and far more than all caches for Memory. It is 0
-// where the processor does not tell that it has the cache.
+// Reading returns the number of bytes that each of the given number of threads reads repeatedly to
+// measure level l: half of its share of a cache, or far more than all caches for Memory. It is 0 if
+// the processor does not report the cache.
 func (l Level) Reading(threads int) int {
 	c := cpuid.CPU.Cache
 	var size int
@@ -43,53 +43,53 @@ func (l Level) Reading(threads int) int {
 	case L3Cache:
 		size = c.L3 / 2 / threads
 		if size <= 2*c.L2 {
-			return 0 // what is read would rather be in the cache above
+			return 0 // L2 would hold much of it
 		}
 	case Memory:
 		const least = 256 << 20
 		size = max(4*c.L3, least) / threads
 	}
-	return max(size, 0) / readingStep * readingStep
+	return max(size, 0) / readingRound * readingRound
 }
 
 const (
-	// readingStep is a multiple of what the kernels add up in a round, readingMost what they read in
-	// one call.
-	readingStep = 4096
-	readingMost = 1 << 18
+	// readingRound is the number of bytes of a round, a multiple of those of the kernels' loops.
+	// readingMost is the number of bytes that a call of a kernel reads.
+	readingRound = 4096
+	readingMost  = 1 << 18
 )
 
-// Read is the ceiling of everything that has to read the given number of bytes, a multiple of 4096,
-// once in each pass: its rate, in bytes a second, is the bandwidth of the level of the memory that
-// holds so many. A round is 4096 bytes.
+// Read returns the ceiling of code that reads the given number of bytes, a multiple of 4096, over
+// and over. Its rate, in bytes per second, is the bandwidth of the level of memory that holds this
+// many bytes. A round is 4096 bytes.
 func Read(b *kernel.Backend, bytes int) Ceiling {
-	if bytes < readingStep || bytes%readingStep != 0 {
-		panic(fmt.Sprintf("ceiling: Read: %d bytes are no multiple of %d", bytes, readingStep))
+	if bytes < readingRound || bytes%readingRound != 0 {
+		panic(fmt.Sprintf("ceiling: Read: %d bytes are not a multiple of %d", bytes, readingRound))
 	}
 	return reading(bytes, loopsOf(b).read)
 }
 
-// reading returns the ceiling of a loop that reads n words from p on and adds them to sums.
+// reading returns the ceiling of a loop that adds n words at p to sums.
 func reading(bytes int, read func(p *uint64, n int, sums *uint64)) Ceiling {
-	return Ceiling{readingStep, func() func(int) {
+	return Ceiling{readingRound, func() func(int) {
 		words := kernel.AlignedFloat64(bytes / 8)
 		for i := range words {
-			words[i] = float64(i) // a page that was never written to has no memory of its own
+			words[i] = float64(i) // without a write, all pages share one page of zeros
 		}
 		at := 0
 		var sums [8]uint64
 		return func(rounds int) {
 			for rounds > 0 {
-				n := min(rounds*readingStep, bytes-at, readingMost)
+				n := min(rounds*readingRound, bytes-at, readingMost)
 				read((*uint64)(unsafe.Pointer(&words[at/8])), n/8, &sums[0])
-				rounds -= n / readingStep
+				rounds -= n / readingRound
 				at = (at + n) % bytes
 			}
 		}
 	}}
 }
 
-// sumWordsGeneric adds to four sums, as the AVX2 kernel does.
+// sumWordsGeneric adds n words to four sums, as the AVX2 kernel does.
 func sumWordsGeneric(p *uint64, n int, out *uint64) {
 	words, sums := unsafe.Slice(p, n), unsafe.Slice(out, 4)
 	var s [4]uint64

@@ -1,5 +1,6 @@
-// Package ceiling measures what a machine can do at all: operations on registers and reading from each level of
-// the memory. The rates of kernels are shown as shares of these ceilings.
+// Package ceiling measures what a machine can do at most: arithmetic on registers, and reads from
+// each level of memory. Reports show the rates of kernels as shares of these ceilings. Start with
+// Ceiling.Rate and the functions that return a Ceiling.
 package ceiling
 
 import (
@@ -13,23 +14,24 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// Ceiling is a loop that does one thing as fast as a tier can, and so bounds what a kernel that has
-// to do the same can reach.
+// Ceiling is a loop that does one thing as fast as a tier can. Its rate bounds the rate of kernels
+// that do the same.
 type Ceiling struct {
-	// PerRound is the number of operations, terms or bytes of one round.
+	// PerRound is the number of operations, terms or bytes in one round.
 	PerRound float64
 	prepare  func() func(rounds int)
 }
 
-// Loop returns the loop for one goroutine, with memory of its own. Rounds take well below a
-// microsecond, and a call cannot be interrupted.
+// Loop returns a loop with its own memory, for one goroutine. A round takes well below a
+// microsecond. The scheduler cannot interrupt a call.
 func (c Ceiling) Loop() func(rounds int) { return c.prepare() }
 
-// Rate runs the loop on the given number of threads for about the given time, and returns what they
-// do together in a second.
+// Rate runs the loop on the given number of threads for about the time d. It returns their total
+// rate: operations, terms or bytes per second.
 func (c Ceiling) Rate(threads int, d time.Duration) float64 { return c.Runner(threads)(d) }
 
-// Runner prepares the loop for threads and returns what measures its Rate, again and again.
+// Runner prepares the loop for the given number of threads and returns a function that measures its
+// Rate repeatedly.
 func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	loops := make([]func(int), threads)
 	for t := range loops {
@@ -51,7 +53,7 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 		var wg sync.WaitGroup
 		for t := range threads {
 			wg.Go(func() {
-				// Once at least: on a busy machine the thread may begin when the time is over.
+				// Run at least once: on a busy machine the thread may start after the time is over.
 				for {
 					loops[t](n)
 					rounds[t] += n
@@ -71,70 +73,77 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 	}
 }
 
-// Terms is the ceiling of a comparison's panels: its operations on registers alone, counted in terms of scores. That
-// of Dot, a multiply-add or two operations a term, is the FMA ceiling.
+// Terms returns the ceiling of the panels of c in terms of scores: their arithmetic on registers
+// alone. A term of Dot is a multiply-add, so that twice its rate is the FMA ceiling in operations
+// per second.
 func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	loop, terms := b.Peak(c)
 	return Ceiling{float64(terms), onRegisters(loop, operands32)}
 }
 
-// DistanceTerms returns the ceilings of a distance's scores and gradients, in terms (linalg.Backend.DistancePeaks).
+// DistanceTerms returns the ceilings of the scores and of the gradients of a distance, in terms
+// (linalg.Backend.DistancePeaks).
 func DistanceTerms(b *linalg.Backend, kind linalg.DistanceKind) (scores, gradients Ceiling) {
 	of := func(p linalg.Peak) Ceiling { return Ceiling{float64(p.Terms), onRegisters(p.Loop, operands32)} }
 	s, g := b.DistancePeaks(kind)
 	return of(s), of(g)
 }
 
-// FMA64 is the ceiling of MatMulFMA and of Pair's dot product: fused multiply-adds in float64, two operations each.
+// FMA64 returns the ceiling of MatMulFMA and of Pair with Dot: fused multiply-adds in float64, two
+// operations each.
 func FMA64(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
 	return Ceiling{float64(l.sums), onRegisters(l.fma64, operands64)} // half the sums, two operations each
 }
 
-// MulAdd64 is the ceiling of MatMul: multiplications and additions in float64.
+// MulAdd64 returns the ceiling of MatMul: separate multiplications and additions in float64.
 func MulAdd64(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
 	return Ceiling{float64(l.sums), onRegisters(l.mulAdd64, operands64)}
 }
 
-// Int8 is the rate of products of bytes, unsigned by signed, added up in 32 bits: two operations each. It uses the
-// VNNI instruction where the backend has the feature.
+// Int8 returns the ceiling of dot products of unsigned with signed bytes in int32, two operations
+// per product. It uses VNNI if the backend has the feature.
 func Int8(b *kernel.Backend) Ceiling {
 	l := loopsOf(b)
 	return Ceiling{2 * 4 * float64(l.sums), onRegisters(l.int8, operandsInt8)}
 }
 
-// Int8Tiles is the rate of products of signed bytes on AMX tiles, added up in 32 bits: two operations each. The
-// backend has to have FeatureAMX.
+// Int8Tiles returns the ceiling of dot products of signed bytes in int32 on AMX tiles, two
+// operations per product. The backend must have FeatureAMX.
 func Int8Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations, onRegisters(loopsOf(b).int8Tiles, operandsTiles)}
 }
 
-// BFloat16Tiles is the rate of products of bfloat16 numbers on AMX tiles, added up in float32: two operations each.
-// The backend has to have FeatureBF16.
+// BFloat16Tiles returns the ceiling of dot products of bfloat16 values in float32 on AMX tiles, two
+// operations per product. The backend must have FeatureBF16.
 func BFloat16Tiles(b *kernel.Backend) Ceiling {
 	return Ceiling{tileOperations / 2, onRegisters(loopsOf(b).bfloat16Tiles, operandsTiles)}
 }
 
-// tileOperations are the operations of a round of loops.int8Tiles: six products of tiles.
+// tileOperations is the number of operations in a round of loops.int8Tiles: six products of tiles.
 const tileOperations = 6 * 2 * 16 * 16 * 64
 
-// loops are the measured loops of a backend that belong to no comparison. Those on tiles are nil without AMX.
+// loops are the loops of a backend that do not belong to a comparison. The loops on tiles are nil
+// without AMX.
 type loops struct {
 	fma64, mulAdd64                func(rounds int, x *float64)
 	int8, int8Tiles, bfloat16Tiles func(rounds int, x *byte)
-	// sums is the number of 32-bit sums that a round adds to, and twice the number of 64-bit sums.
+	// sums is the number of 32-bit sums that a round updates, which is twice the number of 64-bit
+	// sums.
 	sums int
 	read func(p *uint64, n int, out *uint64)
 }
 
-// onRegisters prepares a loop whose threads can share the operands that they load once.
+// onRegisters returns the prepare function of a loop whose threads share their operands, since they
+// load them once.
 func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 	return func() func(int) { return func(n int) { loop(n, &operands[0]) } }
 }
 
-// Operands of ordinary size, different in every lane, of both signs but for unsigned bytes: the values matter, since
-// multiplying zeros takes less power.
+// The operands have ordinary magnitudes, differ between lanes and, except for unsigned bytes, have
+// both signs. Their values matter: multiplying zeros draws less power, so that the processor runs
+// faster.
 var (
 	operands32    = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })
 	operands64    = fill(make([]float64, 16), func(i int) float64 { return float64(operands32[i]) })
@@ -149,11 +158,10 @@ func fill[T any](x []T, value func(i int) T) []T {
 	return x
 }
 
-// The portable loops are what Go makes of the same operations, on memory in the L1 cache.
-
-// genericSums is the number of sums of 32 bits; there are half as many of 64 bits.
+// genericSums is the number of 32-bit sums of genericLoops. There are half as many 64-bit sums.
 const genericSums = 16
 
+// genericLoops do the same operations in Go, on memory in the L1 cache.
 var genericLoops = loops{
 	fma64: func(n int, x *float64) {
 		xs, sums := (*[genericSums]float64)(unsafe.Pointer(x)), [genericSums / 2]float64{}

@@ -41,8 +41,8 @@ func TestSum(t *testing.T) {
 	})
 }
 
-// TestReadsEverything counts what the reading loop reads, over several passes and odd numbers of
-// rounds.
+// TestReadsEverything counts the words that the reading loop reads, over several passes and odd
+// numbers of rounds.
 func TestReadsEverything(t *testing.T) {
 	var read, longest int
 	loop := reading(3<<18, func(_ *uint64, n int, _ *uint64) {
@@ -58,8 +58,8 @@ func TestReadsEverything(t *testing.T) {
 	assert.Panics(t, func() { Read(kerneltest.Generic(t), 100) })
 }
 
-// TestCeilings compares the rates of loops of which some must be multiples of others. Each rate is
-// the best of short runs, as many as it takes on a busy machine.
+// TestCeilings compares the rates of loops. Some must be multiples of others. Each rate is the best
+// of several short runs, more of them on a busy machine.
 func TestCeilings(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		loops := []Ceiling{Terms(b, kernel.Dot), FMA64(b), MulAdd64(b), Int8(b), Read(b, 4096)}
@@ -71,7 +71,7 @@ func TestCeilings(t *testing.T) {
 			}
 			fma32, fma64, mulAdd, bytes := 2*best[0], best[1], best[2], best[3]
 			switch ratio := fma32 / fma64; {
-			case b.Tier == kernel.Generic: // Go's loops have no such relations
+			case b.Tier == kernel.Generic: // the loops in Go have no such ratios
 				wrong = ""
 			case math.Abs(ratio-2) > 0.4:
 				wrong = "float64 has half the lanes of float32"
@@ -110,14 +110,16 @@ func TestLevels(t *testing.T) {
 	assert.Equal(t, "dram", Memory.String())
 }
 
-// A rate is that of work done, also where the time is over before a thread begins.
+// TestRateOfNoTime checks that a rate counts work that is done, even if the time is over before a
+// thread begins.
 func TestRateOfNoTime(t *testing.T) {
 	kerneltest.Each(t, kernel.FeatureVNNI, func(t *testing.T, b *kernel.Backend) {
 		assert.Positive(t, Terms(b, kernel.Dot).Rate(3, 0))
 	})
 }
 
-// No tile is much faster than the loop of its operations: the loop computes as many terms as it says.
+// TestDistanceCeilings checks that no microkernel is much faster than the loop of its arithmetic:
+// the loop computes as many terms as it says.
 func TestDistanceCeilings(t *testing.T) {
 	kerneltest.Each(t, 0, func(t *testing.T, b *kernel.Backend) {
 		if b.Tier == kernel.Generic {
@@ -145,8 +147,9 @@ func TestDistanceCeilings(t *testing.T) {
 					compute func() error
 					terms   float64
 				}{
-					"scores":    {scores, func() error { return d.Scores(t.Context(), s, psi, phi) }, 1},
-					"gradients": {gradients, func() error { return d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi) }, 2},
+					"scores": {scores, func() error { return d.Scores(t.Context(), s, psi, phi) }, 1},
+					"gradients": {gradients,
+						func() error { return d.Gradients(t.Context(), dPsi, dPhi, g, s, psi, phi) }, 2},
 				} {
 					var ceiling, reached float64
 					for range 50 {

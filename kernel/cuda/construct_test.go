@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// φ and ψ of MQuinE and MQuadE have the bits that the definition in model/mquine.go gives.
+// TestConstruct requires that φ and ψ of MQuinE and MQuadE have the bits of the definition in
+// model/mquine.go.
 func TestConstruct(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Construct{}), f.ArgumentSize("construct_features"))
@@ -51,7 +52,7 @@ func (m matrix) transposed() matrix {
 	return newMatrix(m.d, func(i, j int) float64 { return m.at(j, i) })
 }
 
-// times is one chain of fused multiply-adds an entry.
+// times computes a product in which every entry is one chain of fused multiply-adds.
 func (m matrix) times(o matrix) matrix {
 	return newMatrix(m.d, func(i, j int) (sum float64) {
 		for k := range m.d {
@@ -109,7 +110,8 @@ func conformConstruct(r *rig, dims []int) {
 			}
 			same := func(want, got []float32, what string, arguments ...any) {
 				for t := range want {
-					require.Equal(r.t, math.Float32bits(want[t]), math.Float32bits(got[t]), "d = %d, scale %g, entry %d of %s", d, scale, t, fmt.Sprintf(what, arguments...))
+					require.Equal(r.t, math.Float32bits(want[t]), math.Float32bits(got[t]),
+						"d = %d, scale %g, entry %d of %s", d, scale, t, fmt.Sprintf(what, arguments...))
 				}
 			}
 			bound := func(want, got float64, what string) {
@@ -123,7 +125,8 @@ func conformConstruct(r *rig, dims []int) {
 			n := len(order)
 			out, norm, size := up(r, make([]float32, n*k)), up(r, make([]float64, n)), up(r, make([]float64, n))
 			where := up(r, table)
-			require.NoError(r.t, towers.Features(r.s, Construct{Entities: where.At(0), Entity: up(r, order).At(0), Out: out.At(0), Norms: norm.At(0), Sizes: size.At(0),
+			require.NoError(r.t, towers.Features(r.s, Construct{Entities: where.At(0), Entity: up(r, order).At(0),
+				Out: out.At(0), Norms: norm.At(0), Sizes: size.At(0),
 				N: int32(n), Dim: int32(d), K: int32(k)}))
 			phi := down[float32](r, out, n*k)
 			phiNorms, phiSizes := down[float64](r, norm, n), down[float64](r, size, n)
@@ -140,7 +143,8 @@ func conformConstruct(r *rig, dims []int) {
 			for _, cross := range []bool{true, false} {
 				const kappa = 1e-3
 				out, rows := up(r, make([]float32, n*k)), up(r, make([]PairRow, n))
-				a := ConstructQueries{Entities: where.At(0), Head: up(r, tensors[0]).At(0), Tail: up(r, tensors[1]).At(0), Queries: up(r, queries).At(0),
+				a := ConstructQueries{Entities: where.At(0), Head: up(r, tensors[0]).At(0),
+					Tail: up(r, tensors[1]).At(0), Queries: up(r, queries).At(0),
 					Out: out.At(0), Rows: rows.At(0), Kappa: kappa, N: int32(n), Dim: int32(d), K: int32(k)}
 				if cross {
 					a.Cross = up(r, tensors[2]).At(0)
@@ -148,7 +152,8 @@ func conformConstruct(r *rig, dims []int) {
 				require.NoError(r.t, towers.Queries(r.s, a))
 				psi, pairRows := down[float32](r, out, n*k), down[PairRow](r, rows, n)
 				for i, q := range queries {
-					h, head, tail, c := entity(int(q.Anchor)), relation(0, int(q.Relation)), relation(1, int(q.Relation)), relation(2, int(q.Relation))
+					h, head, tail, c := entity(int(q.Anchor)), relation(0, int(q.Relation)),
+						relation(1, int(q.Relation)), relation(2, int(q.Relation))
 					if !cross {
 						c = newMatrix(d, func(int, int) float64 { return 0 })
 					}
@@ -185,7 +190,7 @@ func conformConstruct(r *rig, dims []int) {
 	}
 }
 
-// What prepare_rows makes of queries and targets, against the formulas of docs/numerics.md, "GPU screens".
+// TestPrepareRows compares the results of prepare_rows with the formulas of docs/numerics.md.
 func TestPrepareRows(t *testing.T) {
 	f, d := openStandin(t)
 	assert.EqualValues(t, unsafe.Sizeof(Prepare{}), f.ArgumentSize("prepare_rows"))
@@ -207,8 +212,10 @@ func conformRows(r *rig) {
 	queries, sizes, scales := make([]PairRow, n), make([]float64, 3*n), make([]float32, n)
 	first, interval := []int32{0}, []float64{}
 	for q := range n {
-		queries[q] = PairRow{Norm: rng.ExpFloat64(), Slack: [3]float64{rng.Float64() * 1e-6, rng.Float64() * 1e-6, rng.Float64() * 1e-6}}
-		sizes[3*q], sizes[3*q+1], sizes[3*q+2], scales[q] = rng.Float64(), rng.Float64(), rng.Float64(), float32(math.Ldexp(1, q))
+		queries[q] = PairRow{Norm: rng.ExpFloat64(), Slack: [3]float64{rng.Float64() * 1e-6, rng.Float64() * 1e-6,
+			rng.Float64() * 1e-6}}
+		sizes[3*q], sizes[3*q+1], sizes[3*q+2], scales[q] = rng.Float64(), rng.Float64(), rng.Float64(),
+			float32(math.Ldexp(1, q))
 		for range q * 7 % 40 { // none, some, more than a warp
 			x := rng.NormFloat64()
 			interval = append(interval, x, x+1e-3*rng.Float64())
@@ -225,7 +232,8 @@ func conformRows(r *rig) {
 				continue
 			}
 			rows, ends := up(r, make([]Row, QueryTile)), up(r, make([]float32, 2*targets))
-			a := Prepare{Psi: up(r, psi).At(0), Queries: up(r, queries).At(0), First: up(r, first).At(0), Interval: up(r, interval).At(0), Rows: rows.At(0), Ends: ends.At(0),
+			a := Prepare{Psi: up(r, psi).At(0), Queries: up(r, queries).At(0), TargetStart: up(r, first).At(0),
+				Interval: up(r, interval).At(0), Rows: rows.At(0), Ends: ends.At(0),
 				N: n, Padded: QueryTile, K: k, Compare: int32(c.Kind()), Relative: 1e-5, Absolute: 1e-7, Centring: 1e-9}
 			if c == kernel.Dot {
 				a.Rounding, a.Subnormal = 1e-4, 1e-8
@@ -237,8 +245,10 @@ func conformRows(r *rig) {
 			got, gotEnds := down[Row](r, rows, QueryTile), down[float32](r, ends, 2*targets)
 			// A bound may exceed what it bounds by little.
 			bound := func(want float64, got float32, what string, q int) {
-				require.GreaterOrEqual(r.t, float64(got), want*(1-1e-12), "%s, %s of row %d, tensor cores: %v", c, what, q, half)
-				require.False(r.t, float64(got) > want*(1+1e-6)+1e-40, "%s, %s of row %d, tensor cores: %v: %g is far above %g", c, what, q, half, got, want)
+				require.GreaterOrEqual(r.t, float64(got), want*(1-1e-12), "%s, %s of row %d, tensor cores: %v", c,
+					what, q, half)
+				require.False(r.t, float64(got) > want*(1+1e-6)+1e-40,
+					"%s, %s of row %d, tensor cores: %v: %g is far above %g", c, what, q, half, got, want)
 			}
 			for q, row := range got {
 				if q >= n {
@@ -293,7 +303,8 @@ func conformRows(r *rig) {
 							continue
 						}
 						size := math.Abs(shift) + math.Abs(want)
-						require.GreaterOrEqual(r.t, (got-want)*float64(2*side-1), -1e-13*size, "end %d lies outside", side)
+						require.GreaterOrEqual(r.t, (got-want)*float64(2*side-1), -1e-13*size, "end %d lies outside",
+							side)
 						require.InDelta(r.t, want, got, 1e-6*size)
 					}
 				}

@@ -1,16 +1,16 @@
 package cuda
 
-// Filters is the number of filters that a known answer may be removed by.
+// Filters is the number of filters that may remove a known answer.
 const Filters = 3
 
-// PairRow is what the float64 stage knows about a query: ‖ψ‖ and its slack, a polynomial in the
-// candidate's size.
+// PairRow describes a query to the float64 stage: ‖ψ‖, and the slack as a polynomial in the size of
+// a candidate.
 type PairRow struct {
 	Norm  float64
 	Slack [3]float64
 }
 
-// Known is an answer that some filters remove for the query of a row: bit f for filter f.
+// Known is a known answer of the query of a row. Bit f of Filters is set if filter f removes it.
 type Known struct {
 	Row, Position, Filters uint32
 }
@@ -19,77 +19,84 @@ type Known struct {
 type Decide struct {
 	// Psi and Phi have rows of K float32 entries, K a multiple of 32.
 	Psi, Phi Pointer
-	// Rows has a PairRow for each row of Psi; Norms and Sizes (float64) are those of the candidates.
+	// Rows has a PairRow for each row of Psi. Norms and Sizes (float64) describe the candidates.
 	Rows, Norms, Sizes Pointer
-	// Entity is the entity (int32) in each position, Same the first entity with equal parameters.
+	// Entity (int32) is the entity in each position, Same the first entity with the same
+	// parameters.
 	Entity, Same Pointer
-	// First has the first target (int32) of each row, and one more; Row the row of each target.
-	First, Row Pointer
-	// Interval holds low, high (float64) of every target.
+	// TargetStart (int32) has the first target of each row, and one more entry: the number of
+	// targets. TargetRow is the row of each target.
+	TargetStart, TargetRow Pointer
+	// Interval has the low and the high end (float64) of the interval of each target.
 	Interval Pointer
-	// Answer and AnswerSame are the targets' entities, and the first with equal parameters.
+	// Answer is the entity of each target, AnswerSame the first entity with the same parameters.
 	Answer, AnswerSame Pointer
-	// Better and Equal (int32) go up; for Known [Filters][Targets].
+	// Better and Equal (int32) are the counts that the kernels increment, [Targets] or, for Known,
+	// [Filters][Targets].
 	Better, Equal Pointer
-	// List is what Pairs decides, at most Count of Listed (uint32) pairs.
+	// List has the pairs to decide. Their number is Listed (uint32), but at most Count.
 	List, Listed Pointer
-	// Known is what Known decides, Count of them.
+	// Known has Count known answers to decide.
 	Known Pointer
-	// Rest has room for Room pairs that stay undecided. Rested (uint32) goes up by their number, even
-	// beyond the room.
+	// Rest receives the pairs that stay undecided and has room for Room of them. Rested (uint32)
+	// increases by their number, even if there is not enough room.
 	Rest, Rested Pointer
-	// Scored gets low, high (float64) of what is only scored.
+	// Scored receives the low and the high end (float64) of the interval of each pair that is only
+	// scored.
 	Scored              Pointer
 	Room, Count         uint32
 	K, Compare, Targets int32
 	_                   int32
-	// Relative bounds the error of a score; Rounding ‖ψ‖‖φ‖ + Subnormal (‖ψ‖ + ‖φ‖ + 1) that of the
-	// rounding of ψ and φ to float32.
+	// Relative bounds the relative error of a score. Rounding ‖ψ‖‖φ‖ + Subnormal (‖ψ‖ + ‖φ‖ + 1)
+	// bounds the effect of rounding ψ and φ to float32.
 	Relative, Rounding, Subnormal float64
 }
 
-// Quantise is the argument of the kernel that makes fp16 rows.
+// Quantise is the argument of the kernel that converts rows to fp16.
 type Quantise struct {
-	// Rows has N rows of Stride float32 entries, of which Width count.
+	// Rows has N rows of Stride float32 entries. The first Width entries of a row count.
 	Rows Pointer
-	// Centre (float32) is taken off every row; 0 for none. Factor (float32), powers of two, then
-	// multiplies each term.
+	// Centre (float32) is subtracted from every row, unless it is 0. Factor (float32) has the
+	// powers of two that multiply each entry after that.
 	Centre, Factor Pointer
-	// Out gets rows of K fp16 entries, Scales (float32) what to multiply them with.
+	// Out receives rows of K fp16 entries, Scales (float32) the factor that restores the size of
+	// each row.
 	Out, Scales Pointer
-	// Sizes gets three upper bounds (float64) for each row: the norms of the balanced row, of its
-	// rounding error, and of Out times the scale.
+	// Sizes receives three upper bounds (float64) for each row: the norm of the centred and
+	// balanced row, the norm of its rounding error, and the norm of the row of Out times its scale.
 	Sizes               Pointer
 	N, Width, Stride, K int32
 }
 
-// Prepare is the argument of the kernel that makes the Rows and Ends of a screen.
+// Prepare is the argument of the kernel that computes the Rows and Ends of a screen.
 type Prepare struct {
-	// Psi has rows of K float32 entries, Queries a PairRow for each.
+	// Psi has rows of K float32 entries, and Queries a PairRow for each.
 	Psi, Queries Pointer
-	// Centre (float32) was taken off the candidates' rows; Scales and Sizes are what Quantise made of
-	// Psi's. All are 0 for the float32 screens.
+	// Centre (float32) is the centre of the candidates. Scales and Sizes come from Quantise of Psi.
+	// All three are 0 for the float32 screens.
 	Centre, Scales, Sizes Pointer
-	// First and Interval are those of Decide.
-	First, Interval Pointer
-	// Rows gets N rows and, up to Padded, such as have no targets; Ends lo, hi (float32) of every target.
+	// TargetStart and Interval are as in Decide.
+	TargetStart, Interval Pointer
+	// Rows receives N Rows, and up to Padded further ones without targets. Ends receives lo and hi
+	// (float32) of every target.
 	Rows, Ends            Pointer
 	N, Padded, K, Compare int32
-	// Relative and Absolute bound the error of a screen's score, as HalfError and SingleError have it.
+	// Relative and Absolute bound the error of a score of the screen. HalfError and SingleError
+	// return them.
 	Relative, Absolute float64
-	// Rounding ‖ψ‖‖φ‖ + Subnormal (‖ψ‖ + ‖φ‖ + 1) bounds that of the rounding of ψ and φ to float32,
-	// Centring that of ψ·Centre relative to the sum of its terms' sizes.
+	// Rounding ‖ψ‖‖φ‖ + Subnormal (‖ψ‖ + ‖φ‖ + 1) bounds the effect of rounding ψ and φ to float32.
+	// Centring bounds the error of ψ·Centre relative to the sum of the magnitudes of its terms.
 	Rounding, Subnormal, Centring float64
 }
 
-// Stages are the kernels around the screens.
+// Stages holds the kernels that run before and after the screens.
 type Stages struct {
 	device                 *Device
 	pairs, known, targets  *Kernel
 	scores, quantise, rows *Kernel
 }
 
-// NewStages compiles them for a device.
+// NewStages compiles the kernels for a device.
 func NewStages(d *Device) (*Stages, error) {
 	s := &Stages{device: d}
 	pairs, err := d.Load("pairs")
@@ -109,7 +116,8 @@ func NewStages(d *Device) (*Stages, error) {
 		of   *Module
 		name string
 	}{
-		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"}, {&s.targets, pairs, "score_targets"}, {&s.scores, pairs, "score_pairs"},
+		{&s.pairs, pairs, "decide_pairs"}, {&s.known, pairs, "decide_known"},
+		{&s.targets, pairs, "score_targets"}, {&s.scores, pairs, "score_pairs"},
 		{&s.quantise, quantise, "quantise"}, {&s.rows, rows, "prepare_rows"},
 	} {
 		if *k.to, err = k.of.Kernel(k.name, 256, 0); err != nil {
@@ -119,7 +127,7 @@ func NewStages(d *Device) (*Stages, error) {
 	return s, nil
 }
 
-// Pairs decides the pairs that a screen listed, as many as Listed says on the device.
+// Pairs decides the pairs that a screen listed. It reads their number from Listed on the device.
 func (x *Stages) Pairs(s *Stream, a Decide) error {
 	return launch(s, x.pairs, 8*x.device.Multiprocessors, 1, &a)
 }
@@ -129,23 +137,23 @@ func (x *Stages) Known(s *Stream, a Decide) error {
 	return launch(s, x.known, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
 }
 
-// Targets scores Count entries of List, a target and the position of its answer, and writes the targets'
-// intervals to Scored, by target.
+// Targets scores Count entries of List, each a target and the position of its answer, and writes
+// the interval of target t to Scored[t].
 func (x *Stages) Targets(s *Stream, a Decide) error {
 	return launch(s, x.targets, min((int(a.Count)+7)/8, 16*x.device.Multiprocessors), 1, &a)
 }
 
-// Scores writes the intervals of the pairs that a screen listed to Scored, in the order of the list.
+// Scores writes the intervals of the pairs that a screen listed to Scored, in the order of List.
 func (x *Stages) Scores(s *Stream, a Decide) error {
 	return launch(s, x.scores, 8*x.device.Multiprocessors, 1, &a)
 }
 
-// Rows makes what a screen knows about queries.
+// Rows computes the Rows and Ends of a screen.
 func (x *Stages) Rows(s *Stream, a Prepare) error {
 	return launch(s, x.rows, (int(a.Padded)+7)/8, 1, &a)
 }
 
-// Quantise makes fp16 rows.
+// Quantise converts rows to fp16.
 func (x *Stages) Quantise(s *Stream, a Quantise) error {
 	return launch(s, x.quantise, (int(a.N)+7)/8, 1, &a)
 }

@@ -11,29 +11,31 @@ import (
 
 // Info describes a device.
 type Info struct {
-	// Index is the device's number, from 0, as the driver counts them (CUDA_VISIBLE_DEVICES).
+	// Index is the number of the device, from 0, in the order of the driver (CUDA_VISIBLE_DEVICES).
 	Index int
 	Name  string
 	// Capability is the compute capability times ten: 86 for 8.6.
 	Capability int
-	// Memory is in bytes.
+	// Memory is the size of the device memory in bytes.
 	Memory int64
-	// Multiprocessors is the number of SMs, SharedMemory the most bytes of it for one block.
+	// Multiprocessors is the number of SMs. SharedMemory is the most shared memory of a thread
+	// block, in bytes.
 	Multiprocessors, SharedMemory int
 	// Driver is the CUDA version that the driver supports, such as "12.4".
 	Driver string
 }
 
-// Usable returns why the kernels cannot run on the device, or nil.
+// Usable returns an error that says why the kernels cannot run on the device, or nil if they can.
 func (i Info) Usable() error {
 	if i.Capability < MinCapability {
-		return fmt.Errorf("cuda: GPU %d (%s) has compute capability %d.%d, too old: %d.%d or later is needed (Ampere)",
-			i.Index, i.Name, i.Capability/10, i.Capability%10, MinCapability/10, MinCapability%10)
+		return fmt.Errorf("cuda: GPU %d (%s) is too old: it has compute capability %d.%d "+
+			"and mquine needs %d.%d (Ampere) or later", i.Index, i.Name, i.Capability/10, i.Capability%10,
+			MinCapability/10, MinCapability%10)
 	}
 	return nil
 }
 
-// Numbers of CUdevice_attribute.
+// Values of CUdevice_attribute.
 const (
 	attributeMultiprocessors   = 16
 	attributeCapabilityMajor   = 75
@@ -41,8 +43,8 @@ const (
 	attributeSharedMemoryOptin = 97
 )
 
-// List describes all devices. It fails where there is no driver, none that is new enough, or no
-// device.
+// List describes all devices. It returns an error if there is no driver, the driver is too old, or
+// it finds no device.
 func List() ([]Info, error) {
 	l, err := open()
 	if err != nil {
@@ -57,7 +59,7 @@ func (l *library) list() ([]Info, error) {
 		return nil, l.failed("cuDeviceGetCount", r)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%w: %s is there, but finds none", ErrNoGPU, l.path)
+		return nil, fmt.Errorf("%w: the driver %s finds none", ErrNoGPU, l.path)
 	}
 	if r := l.DriverGetVersion(&version); r != success {
 		return nil, l.failed("cuDriverGetVersion", r)
@@ -77,7 +79,7 @@ func (l *library) list() ([]Info, error) {
 			l.DeviceTotalMem(&memory, device),
 		} {
 			if r != success {
-				return nil, l.failed(fmt.Sprintf("asking for the properties of GPU %d", i), r)
+				return nil, l.failed(fmt.Sprintf("reading the properties of GPU %d", i), r)
 			}
 		}
 		infos[i] = Info{Index: i, Name: goString(&name[0]), Capability: int(10*major + minor), Memory: int64(memory),
@@ -86,8 +88,8 @@ func (l *library) list() ([]Info, error) {
 	return infos, nil
 }
 
-// Device is an open device. Its methods, and those of what it hands out, may be called from any
-// goroutine.
+// Device is an open device. Its methods, and the methods of the objects that it creates, may be
+// called from any goroutine.
 type Device struct {
 	Info
 	lib    *library
@@ -96,7 +98,7 @@ type Device struct {
 	quit   chan struct{} // closed by Close
 	ended  chan struct{} // closed when the goroutine has ended
 	close  sync.Once
-	// broken is the error that made the context useless; only the serving goroutine touches it.
+	// broken is the error that made the context unusable. Only the goroutine of serve touches it.
 	broken error
 }
 
@@ -105,10 +107,10 @@ type call struct {
 	done chan error
 }
 
-// ErrClosed is the error of calls to a device that was closed.
+// ErrClosed is the error of calls to a closed device.
 var ErrClosed = errors.New("cuda: the device is closed")
 
-// Open opens the device with the given index. Close must be called in the end.
+// Open opens the device with the given index. Call Close when done.
 func Open(index int) (*Device, error) {
 	l, err := open()
 	if err != nil {
@@ -124,7 +126,10 @@ func Open(index int) (*Device, error) {
 	if err := infos[index].Usable(); err != nil {
 		return nil, err
 	}
-	d := &Device{Info: infos[index], lib: l, calls: make(chan call), quit: make(chan struct{}), ended: make(chan struct{})}
+	d := &Device{
+		Info: infos[index], lib: l,
+		calls: make(chan call), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
 	started := make(chan error)
 	go d.serve(started)
 	if err := <-started; err != nil {
@@ -133,10 +138,10 @@ func Open(index int) (*Device, error) {
 	return d, nil
 }
 
-// serve makes all calls of the device, on a thread of its own where the context is current.
+// serve makes all calls to the driver, on one thread on which the context of the device is current.
 func (d *Device) serve(started chan<- error) {
-	// The thread goes back to the runtime in the end, without a context: a thread that has made calls
-	// through purego does not always survive its own end.
+	// Give the thread back to the runtime at the end, without a context. Ending a thread that has
+	// made calls through purego may crash.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(d.ended)
@@ -181,8 +186,8 @@ func (d *Device) do(f func() error) error {
 	}
 }
 
-// Close ends the device's goroutine and releases its context. What was allocated must have been
-// freed before; methods called later return ErrClosed.
+// Close ends the goroutine of the device and releases its context. Free all memory before. Methods
+// that are called later return ErrClosed.
 func (d *Device) Close() {
 	d.close.Do(func() {
 		close(d.quit)
@@ -190,7 +195,7 @@ func (d *Device) Close() {
 	})
 }
 
-// check turns the result of a call into an error. It runs on the device's thread.
+// check turns the result of a call into an error. It runs on the thread of the device.
 func (d *Device) check(name string, r result) error {
 	if r == success {
 		return nil
@@ -200,29 +205,32 @@ func (d *Device) check(name string, r result) error {
 
 func (d *Device) failed(name string, r result) error {
 	err := fmt.Errorf("cuda: GPU %d (%s): %w", d.Index, d.Name, d.lib.failed(name, r))
-	// After an error of a kernel or of the device itself every call fails: the first one explains it.
-	if r >= illegalAddress && r <= launchFailed && r != launchOutOfResource || r == eccUncorrectable || r == deviceUnavailable {
-		err = fmt.Errorf("%w; the GPU is lost to this process, and nothing that it computed since the last result was used", err)
+	// After an error of a kernel or of the device itself, every call fails. Keep the first error,
+	// which explains it.
+	kernel := r >= illegalAddress && r <= launchFailed && r != launchOutOfResource
+	if kernel || r == eccUncorrectable || r == deviceUnavailable {
+		err = fmt.Errorf("%w; this process can no longer use the GPU and discards its unfinished work", err)
 		d.broken = err
 	}
 	return err
 }
 
-// Free returns the bytes of device memory that are free now.
+// Free returns the number of free bytes of device memory.
 func (d *Device) Free() (int64, error) {
 	var free, total uint64
 	err := d.do(func() error { return d.check("cuMemGetInfo", d.lib.MemGetInfo(&free, &total)) })
 	return int64(free), err
 }
 
-// MemoryError is the error of an allocation that did not fit.
+// MemoryError is the error of an allocation that does not fit.
 type MemoryError struct {
 	Device      Info
 	Needed      int64
-	Free, Total int64 // at that moment
+	Free, Total int64 // at the time of the allocation
 }
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: %s are needed at once, %s of %s are free",
-		e.Device.Index, e.Device.Name, humanize.IBytes(uint64(e.Needed)), humanize.IBytes(uint64(e.Free)), humanize.IBytes(uint64(e.Total)))
+	return fmt.Sprintf("cuda: GPU %d (%s) is out of memory: an allocation needs %s, but only %s of %s are free",
+		e.Device.Index, e.Device.Name,
+		humanize.IBytes(uint64(e.Needed)), humanize.IBytes(uint64(e.Free)), humanize.IBytes(uint64(e.Total)))
 }

@@ -1,22 +1,25 @@
-// Package cuda runs kernels on NVIDIA GPUs through the CUDA driver alone: libcuda is opened at run
-// time with dlopen, without cgo and without a CUDA installation, and the kernels are PTX embedded in
-// the program, which the driver compiles for the card it finds.
+// Package cuda runs kernels on NVIDIA GPUs through the CUDA driver alone. It opens libcuda at run
+// time with dlopen, without cgo and without a CUDA installation. The kernels are PTX embedded in
+// the program; the driver compiles them for the card.
 //
-// The driver layer (List, Open, Device, Memory, Pinned, Stream, Event, Module) knows nothing about
-// what it runs. On top of it stand the kernels, with their argument structures: Screen and the rest
-// in the files named after them.
+// No card has run the kernels yet: they are tested on a stand-in driver (docs/cuda.md).
 //
-// Every device is served by one goroutine locked to its thread, which makes all calls; methods may
-// be called from any goroutine. What a Stream is told to do happens later and in order: memory that
-// it uses must stay as it is until an Event recorded after it has passed.
+// The package has two layers. The driver layer (List, Open, Device, Memory, Pinned, Stream, Event,
+// Module) is independent of the kernels. Above it are the kernels with their argument structures:
+// Screens and Screen, Stages and Decide, Towers and Construct. Start with Open.
+//
+// Each device has one goroutine, locked to its thread, that makes all calls to the driver. Methods
+// may be called from any goroutine. A Stream executes its work later and in order: do not touch
+// memory that the work uses until an Event recorded after it has passed.
 package cuda
 
-// LibraryEnv names the environment variable with the path of another driver library.
+// LibraryEnv is the environment variable with the path of a driver library to use instead of
+// libcuda.so.1.
 const LibraryEnv = "MQUINE_LIBCUDA"
 
-// The oldest driver and the oldest cards that the embedded PTX (ISA 7.8, compute_80) runs on.
+// The oldest driver and the oldest cards that run the embedded PTX (ISA 7.8, compute_80).
 const (
-	// MinDriver is CUDA 11.8, in the driver's own notation.
+	// MinDriver is CUDA 11.8 in the notation of the driver.
 	MinDriver = 11080
 	// MinCapability is the compute capability 8.0, Ampere.
 	MinCapability = 80

@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// gpuEnv, if it is set, runs on a GPU what else runs on the stand-in alone: the machine then must have
-// one. scripts/gpu-check sets it.
+// gpuEnv is the environment variable that makes tests run on a GPU instead of the stand-in alone.
+// The machine must have one. scripts/gpu-check sets it.
 const gpuEnv = "MQUINE_GPU"
 
 func openGPU(t testing.TB) *rig {
@@ -34,17 +34,19 @@ func TestGPUScreens(t *testing.T) { conformScreens(openGPU(t)) }
 
 func TestGPUScreensOfHardOperands(t *testing.T) { conformHard(openGPU(t)) }
 
-// The driver's compiler spills nothing either.
+// TestGPUKernelsSpillNothing checks that the driver's compiler spills no registers.
 func TestGPUKernelsSpillNothing(t *testing.T) {
 	r := openGPU(t)
 	towers, err := NewTowers(r.d, MaxTowerDim)
 	require.NoError(r.t, err)
-	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.targets, r.stages.scores, r.stages.quantise, r.stages.rows, towers.features, towers.queries}
+	kernels := []*Kernel{r.stages.pairs, r.stages.known, r.stages.targets, r.stages.scores, r.stages.quantise,
+		r.stages.rows, towers.features, towers.queries}
 	kernels = append(append(kernels, r.screens.half[:]...), r.screens.single[:]...)
 	for _, k := range kernels {
 		registers, local, static, err := k.Usage()
 		require.NoError(t, err)
-		t.Logf("%s: %d registers, %d bytes of local memory, %d bytes of static shared memory", k.name, registers, local, static)
+		t.Logf("%s: %d registers, %d bytes of local memory, %d bytes of static shared memory", k.name, registers,
+			local, static)
 		require.Zero(t, local, k.name)
 	}
 }
@@ -57,7 +59,7 @@ type peakArguments struct {
 	_      int32
 }
 
-// timed returns the best time of a launch among several, by the device's clock.
+// timed returns the shortest time of several launches, by the clock of the device.
 func (r *rig) timed(launch func() error) time.Duration {
 	from, err := r.d.NewEvent()
 	require.NoError(r.t, err)
@@ -76,7 +78,7 @@ func (r *rig) timed(launch func() error) time.Duration {
 	return best
 }
 
-// ceilings are operations, or bytes, per second.
+// ceilings holds rates in operations or bytes per second.
 var ceilings = sync.OnceValue(func() map[string]float64 { return map[string]float64{} })
 
 func (r *rig) ceiling(name string) float64 {
@@ -91,7 +93,8 @@ func (r *rig) ceiling(name string) float64 {
 	a := peakArguments{rounds: 2000}
 	warps := float64(blocks * 8)
 	work := map[string]float64{
-		"half": warps * 16 * 2 * 16 * 8 * 16, "tf32": warps * 16 * 2 * 16 * 8 * 8, "int8": warps * 16 * 2 * 16 * 8 * 32, "fma": warps * 32 * 64 * 2,
+		"half": warps * 16 * 2 * 16 * 8 * 16, "tf32": warps * 16 * 2 * 16 * 8 * 8,
+		"int8": warps * 16 * 2 * 16 * 8 * 32, "fma": warps * 32 * 64 * 2,
 	}[name] * float64(a.rounds)
 	bytes := int64(1024)
 	if name == "copy" {
@@ -108,7 +111,8 @@ func (r *rig) ceiling(name string) float64 {
 	return v
 }
 
-// timedBench runs a launch for the benchmark and reports work per second, also as a share.
+// timedBench times a launch for the benchmark and reports its work per second, also as a share of a
+// ceiling.
 func (r *rig) timedBench(b *testing.B, unit string, work float64, ceiling string, launch func() error) {
 	var took time.Duration
 	for b.Loop() {
@@ -141,7 +145,8 @@ func BenchmarkGPUCeiling(b *testing.B) {
 
 // Operands of normal numbers: the power that a card draws, and so its clock, depends on them.
 func BenchmarkGPUScreen(b *testing.B) {
-	for _, s := range []struct{ queries, candidates, width int }{{512, 14541, 1482}, {2048, 14541, 1482}, {2048, 40943, 342}, {2048, 123182, 342}} {
+	for _, s := range []struct{ queries, candidates, width int }{{512, 14541, 1482}, {2048, 14541, 1482},
+		{2048, 40943, 342}, {2048, 123182, 342}} {
 		k := devicePadding(s.width)
 		work := 2 * float64(s.queries) * float64(s.candidates) * float64(k)
 		name := fmt.Sprintf("q=%d/e=%d/f=%d", s.queries, s.candidates, s.width)
@@ -149,7 +154,8 @@ func BenchmarkGPUScreen(b *testing.B) {
 			b.Run("kernel="+v+"/"+name, func(b *testing.B) {
 				r := openGPU(b)
 				a := r.benchScreen(s.queries, s.candidates, k, true)
-				r.timedBench(b, "TFLOP/s", work, "half", func() error { return r.screens.Half(r.s, variant, a, s.queries) })
+				r.timedBench(b, "TFLOP/s", work, "half",
+					func() error { return r.screens.Half(r.s, variant, a, s.queries) })
 			})
 		}
 		for _, c := range kernel.Comparisons() {
@@ -164,8 +170,9 @@ func BenchmarkGPUScreen(b *testing.B) {
 
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
-// benchScreen makes random operands with one target a query that few candidates come near, so that time
-// is that of scoring and counting. Distances do not end early: no score is out of the question.
+// benchScreen makes random operands with one target per query and few candidates near it, so that
+// scoring and counting take all the time. Distances do not leave tiles early, because no candidate
+// is certainly worse.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	rng := rand.New(rand.NewPCG(9, 9))
 	rowsQ, rowsE := roundUpTo(queries, QueryTile), roundUpTo(candidates, CandidateTile)
@@ -183,7 +190,8 @@ func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 		}
 		return up(r, v)
 	}
-	rows, first, ends, scales := make([]Row, rowsQ), make([]int32, rowsQ+1), make([]float32, 2*queries), make([]float32, rowsE)
+	rows, first, ends, scales := make([]Row, rowsQ), make([]int32, rowsQ+1), make([]float32, 2*queries),
+		make([]float32, rowsE)
 	for q := range rows {
 		rows[q].Scale, rows[q].Low = 1, -1e30
 	}
@@ -199,13 +207,16 @@ func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {
 	}
 	const room = 4 << 20
 	return Screen{
-		Psi: operand(rowsQ).At(0), Phi: operand(rowsE).At(0), Rows: up(r, rows).At(0), Blocks: up(r, make([]Block, rowsE/BlockCandidates)).At(0),
-		Scales: up(r, scales).At(0), First: up(r, first).At(0), Ends: up(r, ends).At(0), Better: up(r, make([]int32, queries)).At(0),
-		List: up(r, make([]Pair, room)).At(0), Listed: up(r, make([]uint32, 1)).At(0), Capacity: room, K: int32(k), Candidates: int32(candidates), Limit: 1e30,
+		Psi: operand(rowsQ).At(0), Phi: operand(rowsE).At(0), Rows: up(r, rows).At(0),
+		Blocks: up(r, make([]CandidateBlock, rowsE/BlockCandidates)).At(0),
+		Scales: up(r, scales).At(0), TargetStart: up(r, first).At(0), Ends: up(r, ends).At(0),
+		Better: up(r, make([]int32, queries)).At(0),
+		List:   up(r, make([]Pair, room)).At(0), Listed: up(r, make([]uint32, 1)).At(0), Capacity: room, K: int32(k),
+		Candidates: int32(candidates), Limit: 1e30,
 	}
 }
 
-// The ceilings' kernels run on the stand-in, too, if only to see that they can be called.
+// TestPeakKernels checks on the stand-in that the ceilings' kernels can be called.
 func TestPeakKernels(t *testing.T) {
 	f, d := openStandin(t)
 	require.EqualValues(t, unsafe.Sizeof(peakArguments{}), f.ArgumentSize("peak_copy"))

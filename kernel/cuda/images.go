@@ -4,12 +4,12 @@ import "embed"
 
 //go:generate go run ./gen
 
-// images holds the PTX of every family of kernels, made by gen from the files in src.
+// images holds the PTX of every family of kernels. Command gen compiles it from the files in src.
 //
 //go:embed ptx/*.ptx
 var images embed.FS
 
-// Load has the driver compile one of the embedded families for the device.
+// Load compiles one of the embedded families of kernels for the device.
 func (d *Device) Load(family string) (*Module, error) {
 	ptx, err := images.ReadFile("ptx/" + family + ".ptx")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/internal/source"
 )
 
-// The embedded PTX is that of the sources. CI makes it anew, too, and compares bytes.
+// TestImagesAreFresh checks that the embedded PTX belongs to the sources. CI also regenerates it
+// and compares bytes.
 func TestImagesAreFresh(t *testing.T) {
 	files, err := source.Read("src")
 	require.NoError(t, err)
@@ -21,6 +22,7 @@ func TestImagesAreFresh(t *testing.T) {
 		ptx, err := images.ReadFile("ptx/" + f.Name + ".ptx")
 		require.NoError(t, err)
 		stamp, _, _ := bytes.Cut(ptx, []byte("\n"))
-		assert.Equal(t, f.Stamp(), string(stamp)+"\n", "%s.ptx is older than its source: run go generate ./kernel/cuda", f.Name)
+		assert.Equal(t, f.Stamp(), string(stamp)+"\n",
+			"%s.ptx is older than its source: run go generate ./kernel/cuda", f.Name)
 	}
 }

@@ -78,12 +78,13 @@ func up32(x float64) float32 { return kernel.RoundUp32(x) }
 // problem is a set of queries, candidates and targets.
 type problem struct {
 	queries, candidates, width, k int
-	psi, phi                      []float32 // k entries a row
+	psi, phi                      []float32 // rows of k entries
 	first                         []int32
 	ends                          []float64 // lo, hi of each target
 }
 
-func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, t int) float32, targets func(q int) int) *problem {
+func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, t int) float32,
+	targets func(q int) int) *problem {
 	p := &problem{queries: queries, candidates: candidates, width: width, k: max(64, (width+31)/32*32)}
 	fill := func(n int) []float32 {
 		x := make([]float32, n*p.k)
@@ -108,7 +109,7 @@ func newProblem(rng *rand.Rand, queries, candidates, width int, entry func(row, 
 	return p
 }
 
-// score is the comparison in float64; zeros after the width add nothing.
+// score returns the comparison in float64. Zeros after the width add nothing.
 func (p *problem) score(c kernel.Comparison, q, e int) float64 {
 	return kerneltest.PlainScore(c, p.psi[q*p.k:][:p.k], p.phi[e*p.k:][:p.k])
 }
@@ -130,7 +131,7 @@ func padded[T any](x []T, k, n int) []T {
 
 func roundUpTo(n, m int) int { return (n + m - 1) / m * m }
 
-// prepared is a problem in the form of a screen.
+// prepared is a problem in the form of the operands of a screen.
 type prepared struct {
 	screen  Screen
 	better  *Memory
@@ -139,7 +140,8 @@ type prepared struct {
 	targets int
 }
 
-func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *Memory, capacity int, limit float32) *prepared {
+func (r *rig) prepare(p *problem, rows []Row, blocks []CandidateBlock, psi, phi, scales *Memory, capacity int,
+	limit float32) *prepared {
 	queries := roundUpTo(p.queries, QueryTile)
 	first := append([]int32{}, p.first...)
 	for len(first) < queries+1 {
@@ -156,11 +158,15 @@ func (r *rig) prepare(p *problem, rows []Row, blocks []Block, psi, phi, scales *
 			rows[q].Low = min(rows[q].Low, ends[2*t])
 		}
 	}
-	out := &prepared{targets: targets, better: up(r, make([]int32, targets+1)), list: up(r, make([]Pair, capacity+1)), listed: up(r, make([]uint32, 1))}
+	out := &prepared{targets: targets, better: up(r, make([]int32, targets+1)), list: up(r, make([]Pair, capacity+1)),
+		listed: up(r, make([]uint32, 1))}
 	out.screen = Screen{
-		Psi: psi.At(0), Phi: phi.At(0), Rows: up(r, padded(rows, 1, queries)).At(0), Blocks: up(r, padded(blocks, 1, len(blocks)+2)).At(0),
-		Scales: scales.At(0), First: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0), List: out.list.At(0),
-		Listed: out.listed.At(0), Capacity: uint32(capacity), K: int32(p.k), Candidates: int32(p.candidates), Limit: limit,
+		Psi: psi.At(0), Phi: phi.At(0), Rows: up(r, padded(rows, 1, queries)).At(0),
+		Blocks: up(r, padded(blocks, 1, len(blocks)+2)).At(0),
+		Scales: scales.At(0), TargetStart: up(r, first).At(0), Ends: up(r, ends).At(0), Better: out.better.At(0),
+		List:   out.list.At(0),
+		Listed: out.listed.At(0), Capacity: uint32(capacity), K: int32(p.k), Candidates: int32(p.candidates),
+		Limit: limit,
 	}
 	return out
 }
@@ -175,7 +181,8 @@ func (r *rig) half(p *problem, variant int, centre bool, capacity int) *prepared
 	quantise := func(x []float32, n, padding int, centre, factor *Memory) (out, scales *Memory, sizes []float64) {
 		out, scales = up(r, make([]uint16, padding*p.k)), up(r, make([]float32, padding))
 		s := up(r, make([]float64, 3*n))
-		require.NoError(r.t, r.stages.Quantise(r.s, Quantise{Rows: up(r, x).At(0), Centre: centre.At(0), Factor: factor.At(0), Out: out.At(0), Scales: scales.At(0),
+		require.NoError(r.t, r.stages.Quantise(r.s, Quantise{Rows: up(r, x).At(0), Centre: centre.At(0),
+			Factor: factor.At(0), Out: out.At(0), Scales: scales.At(0),
 			Sizes: s.At(0), N: int32(n), Width: int32(p.width), Stride: int32(p.k), K: int32(p.k)}))
 		return out, scales, down[float64](r, s, 3*n)
 	}
@@ -207,7 +214,7 @@ func (r *rig) half(p *problem, variant int, centre bool, capacity int) *prepared
 		rows[q] = Row{A: [4]float32{up32(s[1]), up32(s[2]), up32(relative * s[2])}, Norm: up32(s[0]), Scale: scales[q]}
 		rows[q].S[0] = up32(absolute + size*1e-12)
 	}
-	blocks := make([]Block, candidates/BlockCandidates)
+	blocks := make([]CandidateBlock, candidates/BlockCandidates)
 	for e := range p.candidates {
 		b, s := &blocks[e/BlockCandidates], phiSizes[3*e:]
 		for i, v := range [3]float64{s[0], s[1], s[2]} {
@@ -236,7 +243,7 @@ func (r *rig) single(p *problem, c kernel.Comparison, capacity int) *prepared {
 		}
 		rows[q].A[0], rows[q].S[0] = up32(relative*psiNorms[q]), up32(absolute)
 	}
-	blocks := make([]Block, (p.candidates+BlockCandidates-1)/BlockCandidates)
+	blocks := make([]CandidateBlock, (p.candidates+BlockCandidates-1)/BlockCandidates)
 	for e, n := range phiNorms {
 		b := &blocks[e/BlockCandidates]
 		b.B[0], b.Norm = max(b.B[0], up32(n)), max(b.Norm, up32(n))
@@ -250,7 +257,8 @@ func (r *rig) single(p *problem, c kernel.Comparison, capacity int) *prepared {
 	return r.prepare(&shaped, rows, blocks, psi, phi, nil, capacity, limit)
 }
 
-// verify compares counts and list with scores in float64: what is not listed is certain.
+// verify compares the counts and the list with scores in float64. Every decision without a listed
+// pair must be certain.
 func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen float64, what string) {
 	listed := down[uint32](r, run.listed, 1)[0]
 	if !assert.LessOrEqual(r.t, listed, run.screen.Capacity, "%s: the list is too short for the test", what) {
@@ -282,7 +290,8 @@ func (r *rig) verify(p *problem, c kernel.Comparison, run *prepared, mostOpen fl
 				if s > p.ends[2*t+1] {
 					want++
 				} else if !(s < p.ends[2*t]) {
-					assert.Fail(r.t, "a pair that is not certain was not listed", "%s: query %d, candidate %d, target %d", what, q, e, t)
+					assert.Fail(r.t, "a pair that is not certain was not listed",
+						"%s: query %d, candidate %d, target %d", what, q, e, t)
 					return
 				}
 			}
@@ -314,7 +323,7 @@ func someTargets(q int) int {
 	return 1
 }
 
-// The last has several tiles for each block of threads of the stand-in's one multiprocessor.
+// The last case has several tiles for each thread block on the only multiprocessor of the stand-in.
 var shapes = []struct{ queries, candidates, width int }{{1, 1, 1}, {9, 130, 70}, {20, 300, 300}, {500, 800, 64}}
 
 func TestScreens(t *testing.T) {
@@ -331,7 +340,8 @@ func conformScreens(r *rig) {
 			for _, centre := range []bool{false, true} {
 				run := r.half(p, variant, centre, pairs)
 				require.NoError(r.t, r.screens.Half(r.s, variant, run.screen, p.queries))
-				r.verify(p, kernel.Dot, run, 0.05+1/float64(p.candidates), fmt.Sprintf("half variant %d, centred %v, %v", variant, centre, s))
+				r.verify(p, kernel.Dot, run, 0.05+1/float64(p.candidates),
+					fmt.Sprintf("half variant %d, centred %v, %v", variant, centre, s))
 			}
 		}
 		for _, c := range kernel.Comparisons() {
@@ -348,8 +358,9 @@ func conformScreens(r *rig) {
 	}
 }
 
-// Operands at which tensor cores lose most: one sign, a large accumulator and small products, sums
-// that cancel, a wide range in a row, rows beyond the range of fp16 and of float32.
+// TestScreensOfHardOperands uses operands with which tensor cores lose most: terms of one sign, a
+// large accumulator and small products, sums that cancel, rows with a wide range, and rows beyond
+// the range of fp16 and of float32.
 func TestScreensOfHardOperands(t *testing.T) {
 	_, d := openStandin(t)
 	conformHard(newRig(t, d))
@@ -363,7 +374,8 @@ func conformHard(r *rig) {
 		entry func(row, t int) float32
 	}{
 		{"one sign", func(int, int) float32 { return float32(1 + 1e-4*rng.Float64()) }},
-		// No rounding to fp16 at all, and scores a few of its last places apart: what the sum loses counts.
+		// Without rounding to fp16, and with scores a few units in the last place apart, the errors
+		// of the sum matter.
 		{"exact in fp16", func(row, t int) float32 {
 			v := 1 + float32(t*389%1024)/1024
 			if t == row%288 {
@@ -400,7 +412,8 @@ func conformHard(r *rig) {
 	}
 }
 
-// A list that is too short says how long it should have been, and no pair is written beyond it.
+// TestListOverflow checks that Listed counts all pairs if the list is too short, and that no pair
+// is written beyond the list.
 func TestListOverflow(t *testing.T) {
 	_, d := openStandin(t)
 	r := newRig(t, d)

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// result is CUresult. The numbers are those of the driver's ABI.
+// result is CUresult of the driver's ABI.
 type result int32
 
 const (
@@ -28,10 +28,11 @@ const (
 	launchFailed        result = 719
 )
 
-// deviceptr is an address in the memory of a device.
+// deviceptr is an address in device memory.
 type deviceptr uint64
 
-// library holds the functions of the driver that the package calls, under the names of its ABI.
+// library holds the functions of the driver that the package calls. The tags are their names in the
+// ABI.
 type library struct {
 	path string
 
@@ -70,21 +71,21 @@ type library struct {
 	LaunchKernel     func(f uintptr, gx, gy, gz, bx, by, bz, shared uint32, s uintptr, params, extra *unsafe.Pointer) result `cuda:"cuLaunchKernel"`
 }
 
-// ErrNoDriver is the error where the driver's library cannot be opened.
+// ErrNoDriver is the error if the library of the driver cannot be opened.
 var ErrNoDriver = errors.New("cuda: no NVIDIA driver")
 
-// ErrNoGPU is the error where the driver finds no GPU.
+// ErrNoGPU is the error if the driver finds no GPU.
 var ErrNoGPU = errors.New("cuda: no NVIDIA GPU")
 
 const defaultLibrary = "libcuda.so.1"
 
-// libraries are those opened so far, by path. A library stays open.
+// libraries holds the open libraries by path. They stay open.
 var libraries struct {
 	sync.Mutex
 	byPath map[string]*library
 }
 
-// open returns the driver, initialised. What fails is tried again by the next call.
+// open returns the initialised driver. After an error, the next call tries again.
 func open() (*library, error) {
 	path := os.Getenv(LibraryEnv)
 	if path == "" {
@@ -102,9 +103,10 @@ func open() (*library, error) {
 	switch r := l.Init(0); r {
 	case success:
 	case noDevice:
-		return nil, fmt.Errorf("%w: %s is there, but finds none", ErrNoGPU, path)
+		return nil, fmt.Errorf("%w: the driver %s finds none", ErrNoGPU, path)
 	case stubLibrary:
-		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: install the NVIDIA driver, or name its library in %s", path, LibraryEnv)
+		return nil, fmt.Errorf("cuda: %s is a stub for linking, not a driver: "+
+			"install the NVIDIA driver or set %s to its library", path, LibraryEnv)
 	default:
 		return nil, l.failed("cuInit", r)
 	}
@@ -113,7 +115,9 @@ func open() (*library, error) {
 		return nil, l.failed("cuDriverGetVersion", r)
 	}
 	if version < MinDriver {
-		return nil, fmt.Errorf("cuda: %s is a driver for CUDA %s, too old: CUDA %s or later is needed (NVIDIA driver 520)", path, versionString(version), versionString(MinDriver))
+		return nil, fmt.Errorf("cuda: the driver %s is too old: it supports CUDA %s "+
+			"and mquine needs CUDA %s or later (NVIDIA driver 520)", path, versionString(version),
+			versionString(MinDriver))
 	}
 	if libraries.byPath == nil {
 		libraries.byPath = map[string]*library{}
@@ -124,7 +128,7 @@ func open() (*library, error) {
 
 func versionString(v int32) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// failed describes a result that is not success.
+// failed returns the error of a call whose result is not success.
 func (l *library) failed(call string, r result) error {
 	text := func(get func(result, **byte) result) string {
 		var p *byte
@@ -135,7 +139,7 @@ func (l *library) failed(call string, r result) error {
 	}
 	name, meaning := text(l.GetErrorName), text(l.GetErrorString)
 	if name == "" {
-		name = "an error that the driver does not name"
+		name = "unknown error"
 	}
 	if meaning != "" {
 		meaning = ", " + meaning

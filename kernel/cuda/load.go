@@ -9,11 +9,11 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// load opens the library and binds its functions.
+// load opens the library and binds its functions to the fields of l.
 func (l *library) load() error {
 	handle, err := purego.Dlopen(l.path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
-		return fmt.Errorf("%w: %w; install it, or name its library in %s", ErrNoDriver, err, LibraryEnv)
+		return fmt.Errorf("%w: %w; install the driver or set %s to its library", ErrNoDriver, err, LibraryEnv)
 	}
 	v := reflect.ValueOf(l).Elem()
 	for i := range v.NumField() {
@@ -24,7 +24,8 @@ func (l *library) load() error {
 		symbol, err := purego.Dlsym(handle, name)
 		if err != nil {
 			_ = purego.Dlclose(handle)
-			return fmt.Errorf("cuda: %s has no function %s: it is no NVIDIA driver, or older than CUDA %s", l.path, name, versionString(MinDriver))
+			return fmt.Errorf("cuda: %s has no function %s: it is not an NVIDIA driver or is older than CUDA %s",
+				l.path, name, versionString(MinDriver))
 		}
 		purego.RegisterFunc(v.Field(i).Addr().Interface(), symbol)
 	}

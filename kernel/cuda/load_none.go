@@ -4,7 +4,8 @@ package cuda
 
 import "fmt"
 
-// load fails: purego, through which the driver is called, is not part of this build.
+// load returns an error: this build lacks purego, which calls the driver.
 func (l *library) load() error {
-	return fmt.Errorf("%w for this build of mquine, which has no GPU support: use one for Linux on x86-64 or arm64 that was built without the tag nocuda", ErrNoDriver)
+	return fmt.Errorf("%w: this build of mquine has no GPU support: "+
+		"use a build for Linux on x86-64 or arm64 without the tag nocuda", ErrNoDriver)
 }

@@ -6,18 +6,18 @@ import (
 	"unsafe"
 )
 
-// Pointer is an address in device memory, as kernels take it; 0 is none.
+// Pointer is an address in device memory, for arguments of kernels. 0 means none.
 type Pointer = deviceptr
 
-// Memory is a piece of device memory.
+// Memory is an allocation of device memory.
 type Memory struct {
 	device *Device
 	at     deviceptr
 	bytes  int64
 }
 
-// Alloc reserves device memory; what is in it is undefined. The error is a *MemoryError if there is
-// not enough.
+// Alloc allocates device memory with undefined contents. It returns a *MemoryError if there is not
+// enough.
 func (d *Device) Alloc(bytes int64) (*Memory, error) {
 	m := &Memory{device: d, bytes: max(bytes, 16)}
 	err := d.do(func() error {
@@ -37,8 +37,8 @@ func (d *Device) Alloc(bytes int64) (*Memory, error) {
 	return m, nil
 }
 
-// Free gives the memory back, once all that was asked of the device is done. A nil or freed Memory
-// is left alone.
+// Free frees the memory after all work of the device is done. It does nothing if m is nil or
+// already freed.
 func (m *Memory) Free() error {
 	if m == nil || m.at == 0 {
 		return nil
@@ -48,10 +48,10 @@ func (m *Memory) Free() error {
 	return m.device.do(func() error { return m.device.check("cuMemFree", m.device.lib.MemFree(at)) })
 }
 
-// Bytes is the size.
+// Bytes returns the size of the memory in bytes.
 func (m *Memory) Bytes() int64 { return m.bytes }
 
-// At returns the address of a byte.
+// At returns the address of the byte at an offset, or 0 if m is nil.
 func (m *Memory) At(offset int64) Pointer {
 	if m == nil {
 		return 0
@@ -59,13 +59,13 @@ func (m *Memory) At(offset int64) Pointer {
 	return m.at + deviceptr(offset)
 }
 
-// Pinned is page-locked memory of the host, from and to which a device copies by itself.
+// Pinned is page-locked host memory, which a device copies from and to asynchronously.
 type Pinned struct {
 	device *Device
 	bytes  []byte
 }
 
-// Pin reserves page-locked memory, zeroed.
+// Pin allocates zeroed page-locked memory.
 func (d *Device) Pin(bytes int64) (*Pinned, error) {
 	p := &Pinned{device: d}
 	var at unsafe.Pointer
@@ -73,7 +73,8 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 		const portable = 1 // for every context
 		r := d.lib.HostAlloc(&at, uint64(max(bytes, 16)), portable)
 		if r == outOfMemory {
-			return fmt.Errorf("cuda: %d bytes of page-locked host memory cannot be had: the limit is the host's, not the GPU's", bytes)
+			return fmt.Errorf("cuda: cannot allocate %d bytes of page-locked memory: "+
+				"the host, not the GPU, is out of it", bytes)
 		}
 		return d.check("cuMemHostAlloc", r)
 	})
@@ -85,7 +86,7 @@ func (d *Device) Pin(bytes int64) (*Pinned, error) {
 	return p, nil
 }
 
-// Free gives the memory back; no slice of it may be used again.
+// Free frees the memory. Do not use slices of it afterwards.
 func (p *Pinned) Free() error {
 	if p == nil || p.bytes == nil {
 		return nil
@@ -95,17 +96,17 @@ func (p *Pinned) Free() error {
 	return p.device.do(func() error { return p.device.check("cuMemFreeHost", p.device.lib.HostFree(at)) })
 }
 
-// View returns n values of type T in p from a byte on. T must hold no Go pointers.
+// View returns the n values of type T at a byte offset of p. T must not contain Go pointers.
 func View[T any](p *Pinned, offset int64, n int) []T {
 	var v T
 	size := int64(unsafe.Sizeof(v))
 	if offset < 0 || offset%int64(unsafe.Alignof(v)) != 0 || offset+int64(n)*size > int64(len(p.bytes)) {
-		panic(fmt.Sprintf("cuda: View of %d × %d bytes at %d in %d", n, size, offset, len(p.bytes)))
+		panic(fmt.Sprintf("cuda: View: %d values of %d bytes at offset %d of %d bytes", n, size, offset, len(p.bytes)))
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(p.bytes[offset:]))), n)
 }
 
-var errRange = errors.New("cuda: a copy does not fit into its memory")
+var errRange = errors.New("cuda: a copy is outside its memory")
 
 // CopyTo copies n bytes from page-locked memory to the device.
 func (s *Stream) CopyTo(dst *Memory, to int64, src *Pinned, from, n int64) error {
@@ -116,7 +117,8 @@ func (s *Stream) CopyTo(dst *Memory, to int64, src *Pinned, from, n int64) error
 		return errRange
 	}
 	return s.device.do(func() error {
-		return s.device.check("cuMemcpyHtoDAsync", s.device.lib.CopyTo(dst.at+deviceptr(to), unsafe.Pointer(&src.bytes[from]), uint64(n), s.handle))
+		return s.device.check("cuMemcpyHtoDAsync",
+			s.device.lib.CopyTo(dst.at+deviceptr(to), unsafe.Pointer(&src.bytes[from]), uint64(n), s.handle))
 	})
 }
 
@@ -129,11 +131,12 @@ func (s *Stream) CopyFrom(dst *Pinned, to int64, src *Memory, from, n int64) err
 		return errRange
 	}
 	return s.device.do(func() error {
-		return s.device.check("cuMemcpyDtoHAsync", s.device.lib.CopyFrom(unsafe.Pointer(&dst.bytes[to]), src.at+deviceptr(from), uint64(n), s.handle))
+		return s.device.check("cuMemcpyDtoHAsync",
+			s.device.lib.CopyFrom(unsafe.Pointer(&dst.bytes[to]), src.at+deviceptr(from), uint64(n), s.handle))
 	})
 }
 
-// Fill sets n bytes on the device.
+// Fill sets n bytes of device memory to value.
 func (s *Stream) Fill(dst *Memory, to, n int64, value byte) error {
 	if n == 0 {
 		return nil
@@ -142,6 +145,7 @@ func (s *Stream) Fill(dst *Memory, to, n int64, value byte) error {
 		return errRange
 	}
 	return s.device.do(func() error {
-		return s.device.check("cuMemsetD8Async", s.device.lib.Set8(dst.at+deviceptr(to), value, uint64(n), s.handle))
+		return s.device.check("cuMemsetD8Async",
+			s.device.lib.Set8(dst.at+deviceptr(to), value, uint64(n), s.handle))
 	})
 }

@@ -7,20 +7,20 @@ import (
 	"unsafe"
 )
 
-// Module is a set of kernels that the driver has compiled for a device.
+// Module is a family of kernels, compiled for a device.
 type Module struct {
 	device *Device
 	name   string
 	handle uintptr
 }
 
-// Numbers of CUjit_option.
+// Values of CUjit_option.
 const (
 	jitErrorLog     = 5
 	jitErrorLogSize = 6
 )
 
-// compile has the driver compile PTX; name is for errors, which hold the compiler's log.
+// compile lets the driver compile PTX. Errors contain name and the log of the compiler.
 func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	image := append(bytes.Clone(ptx), 0)
 	log := make([]byte, 8192)
@@ -33,13 +33,14 @@ func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 		if r == success {
 			return nil
 		}
-		err := fmt.Errorf("cuda: GPU %d (%s): kernels %s: %w", d.Index, d.Name, name, d.lib.failed("cuModuleLoadDataEx", r))
+		err := fmt.Errorf("cuda: GPU %d (%s): kernels %s: %w",
+			d.Index, d.Name, name, d.lib.failed("cuModuleLoadDataEx", r))
 		if r == unsupportedPTX {
 			err = fmt.Errorf("%w; the driver is older than CUDA %s", err, versionString(MinDriver))
 		}
 		if r == invalidPTX || r == noBinary || r == invalidImage {
 			if n := bytes.IndexByte(log, 0); n > 0 {
-				err = fmt.Errorf("%w; the driver's log: %s", err, bytes.TrimSpace(log[:n]))
+				err = fmt.Errorf("%w; log of the driver: %s", err, bytes.TrimSpace(log[:n]))
 			}
 		}
 		return err
@@ -50,15 +51,16 @@ func (d *Device) compile(name string, ptx []byte) (*Module, error) {
 	return m, nil
 }
 
-// Kernel is a function of a module. Its one parameter is a structure.
+// Kernel is a function of a module. It has one parameter, a structure.
 type Kernel struct {
 	device *Device
 	name   string
 	handle uintptr
-	// Threads of a block and its bytes of dynamic shared memory.
+	// Number of threads and bytes of dynamic shared memory of a thread block.
 	threads, shared int
 }
 
+// Values of CUfunction_attribute.
 const (
 	funcSharedStatic = 1
 	funcRegisters    = 4
@@ -66,8 +68,8 @@ const (
 	funcMaxDynamic   = 8
 )
 
-// Kernel returns the kernel of that name, to be run with blocks of so many threads, each with so
-// many bytes of dynamic shared memory.
+// Kernel returns the kernel with the given name. It runs in thread blocks with the given numbers of
+// threads and of bytes of dynamic shared memory.
 func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 	k := &Kernel{device: m.device, name: name, threads: threads, shared: shared}
 	cname := append([]byte(name), 0)
@@ -76,7 +78,8 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 			return m.device.failed("cuModuleGetFunction("+name+")", r)
 		}
 		if shared > 48<<10 {
-			return m.device.check("cuFuncSetAttribute("+name+")", m.device.lib.FuncSetAttribute(k.handle, funcMaxDynamic, int32(shared)))
+			return m.device.check("cuFuncSetAttribute("+name+")",
+				m.device.lib.FuncSetAttribute(k.handle, funcMaxDynamic, int32(shared)))
 		}
 		return nil
 	})
@@ -86,8 +89,8 @@ func (m *Module) Kernel(name string, threads, shared int) (*Kernel, error) {
 	return k, nil
 }
 
-// Usage returns what a thread and a block of the kernel take: registers, bytes of local memory
-// (spills), bytes of static shared memory.
+// Usage returns the number of registers and the bytes of local memory (spills) of a thread, and the
+// bytes of static shared memory of a thread block.
 func (k *Kernel) Usage() (registers, local, static int, err error) {
 	var v [3]int32
 	err = k.device.do(func() error {
@@ -101,16 +104,17 @@ func (k *Kernel) Usage() (registers, local, static int, err error) {
 	return int(v[0]), int(v[1]), int(v[2]), err
 }
 
-// launch runs the kernel on a grid of x × y blocks. args points to its structure, which is copied
-// before launch returns.
+// launch runs the kernel on a grid of x × y thread blocks. args is its argument, which the driver
+// copies before launch returns.
 func launch[T any](s *Stream, k *Kernel, x, y int, args *T) error {
 	if x <= 0 || y <= 0 {
 		return nil
 	}
 	params := []unsafe.Pointer{unsafe.Pointer(args)}
 	err := s.device.do(func() error {
-		return s.device.check(fmt.Sprintf("launching %s on %d × %d blocks", k.name, x, y), s.device.lib.LaunchKernel(k.handle,
-			uint32(x), uint32(y), 1, uint32(k.threads), 1, 1, uint32(k.shared), s.handle, &params[0], nil))
+		return s.device.check(fmt.Sprintf("launching %s on %d × %d thread blocks", k.name, x, y),
+			s.device.lib.LaunchKernel(k.handle, uint32(x), uint32(y), 1, uint32(k.threads), 1, 1,
+				uint32(k.shared), s.handle, &params[0], nil))
 	})
 	runtime.KeepAlive(args)
 	return err

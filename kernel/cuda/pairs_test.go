@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// The float64 stage against plain float64 scores: verdicts of pairs that are apart, equal parameters,
-// the target itself, and pairs that cannot be told.
+// TestDecide compares the float64 stage with plain float64 scores: clear decisions, equal
+// parameters, the target itself, and pairs that it cannot decide.
 func TestDecide(t *testing.T) {
 	_, d := openStandin(t)
 	conformDecide(newRig(t, d))
@@ -27,7 +27,8 @@ func conformDecide(r *rig) {
 	p := newProblem(rng, 6, 50, 70, normals(rng), func(q int) int { return q })
 	targets := len(p.ends) / 2
 	for _, c := range kernel.Comparisons() {
-		// Target t's answer is candidate t; candidate 49 has the parameters of 3; 48 is open for every target.
+		// Target t's answer is candidate t; candidate 49 has the parameters of 3; 48 is open for
+		// every target.
 		entity, same, norm, size := make([]int32, 50), make([]int32, 50), norms(p.phi, p.k), make([]float64, 50)
 		for e := range entity {
 			entity[e], same[e] = int32(e), int32(e)
@@ -58,11 +59,16 @@ func conformDecide(r *rig) {
 		}
 		rest, counts := up(r, make([]Pair, 1000)), up(r, make([]int32, 8*targets))
 		a := Decide{
-			Psi: up(r, p.psi).At(0), Phi: up(r, p.phi).At(0), Rows: up(r, rows).At(0), Norms: up(r, norm).At(0), Sizes: up(r, size).At(0),
-			Entity: up(r, entity).At(0), Same: up(r, same).At(0), First: up(r, p.first).At(0), Row: up(r, row).At(0), Interval: up(r, interval).At(0),
-			Answer: up(r, answer).At(0), AnswerSame: up(r, answer).At(0), Better: counts.At(0), Equal: counts.At(int64(4 * targets)),
-			List: up(r, list).At(0), Listed: up(r, []uint32{uint32(len(list))}).At(0), Known: up(r, known).At(0), Rest: rest.At(0), Rested: up(r, []uint32{0}).At(0),
-			Room: 1000, Count: uint32(len(list)), K: int32(p.k), Compare: int32(c.Kind()), Targets: int32(targets), Relative: c.PairError(p.k),
+			Psi: up(r, p.psi).At(0), Phi: up(r, p.phi).At(0), Rows: up(r, rows).At(0), Norms: up(r, norm).At(0),
+			Sizes:  up(r, size).At(0),
+			Entity: up(r, entity).At(0), Same: up(r, same).At(0), TargetStart: up(r, p.first).At(0),
+			TargetRow: up(r, row).At(0), Interval: up(r, interval).At(0),
+			Answer: up(r, answer).At(0), AnswerSame: up(r, answer).At(0), Better: counts.At(0),
+			Equal: counts.At(int64(4 * targets)),
+			List:  up(r, list).At(0), Listed: up(r, []uint32{uint32(len(list))}).At(0), Known: up(r, known).At(0),
+			Rest: rest.At(0), Rested: up(r, []uint32{0}).At(0),
+			Room: 1000, Count: uint32(len(list)), K: int32(p.k), Compare: int32(c.Kind()), Targets: int32(targets),
+			Relative: c.PairError(p.k),
 		}
 		require.NoError(r.t, r.stages.Pairs(r.s, a))
 		got := down[int32](r, counts, 2*targets)
@@ -94,7 +100,8 @@ func conformDecide(r *rig) {
 		assert.Len(r.t, left, targets, c.String())
 
 		removed := up(r, make([]int32, 6*targets))
-		a.Better, a.Equal, a.Count, a.Rested = removed.At(0), removed.At(int64(12*targets)), uint32(len(known)), up(r, []uint32{0}).At(0)
+		a.Better, a.Equal, a.Count, a.Rested = removed.At(0), removed.At(int64(12*targets)), uint32(len(known)),
+			up(r, []uint32{0}).At(0)
 		require.NoError(r.t, r.stages.Known(r.s, a))
 		got = down[int32](r, removed, 6*targets)
 		for i := range targets {

@@ -7,70 +7,75 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/internal/shape"
 )
 
-// Candidates of one Block, and the multiple that the numbers of queries and candidates are filled up
-// to.
+// Sizes of the operands of screens.
 const (
+	// BlockCandidates is the number of candidates of a CandidateBlock.
 	BlockCandidates = 128
-	QueryTile       = shape.QueryTile
-	CandidateTile   = 256
+	// QueryTile and CandidateTile divide the padded numbers of queries and candidates.
+	QueryTile     = shape.QueryTile
+	CandidateTile = 256
 )
 
-// Row is what a screen knows about a query (docs/numerics.md, "GPU screens"). The score of a candidate errs by at
-// most A·B + S[0] + S[1] n + S[2] n², with B and the size n of the candidate's Block, computed with
-// upward rounding; by anything, if the product of the norms (their sum, for distances) is not below
-// Screen.Limit.
+// Row describes a query to a screen. The error of a candidate's score is at most A·B + S[0] + S[1]
+// n + S[2] n², computed with upward rounding, where B and n = Size belong to the CandidateBlock
+// (docs/numerics.md, "GPU screens"). It is unbounded if the product of the norms (their
+// sum, for distances) is not below Screen.Limit.
 type Row struct {
 	A    [4]float32
 	S    [3]float32
 	Norm float32
-	// Scale multiplies the query's scores.
+	// Scale multiplies the scores of the query.
 	Scale float32
-	// Low is the lowest lower end of the query's targets.
+	// Low is the lowest lower end of the targets of the query.
 	Low float32
 	_   [2]float32
 }
 
-// Block is what a screen knows about 128 candidates that follow one another.
-type Block struct {
+// CandidateBlock describes 128 consecutive candidates to a screen.
+type CandidateBlock struct {
 	B          [4]float32
 	Size, Norm float32
 	_          [2]float32
 }
 
-// Pair is a target and a candidate's position or, in what DecideKnown leaves, a known answer's index.
+// Pair is a target and the position of a candidate or, among the undecided known answers, the index
+// of a known answer.
 type Pair struct {
 	Target, Other uint32
 }
 
-// Screen is the argument of the screens, which count for every target the candidates that are
-// certainly better, and list the (target, position) pairs that they cannot decide.
+// Screen is the argument of the screens. For every target they count the candidates that are
+// certainly better, and they list the (target, position) pairs that they cannot decide.
 type Screen struct {
-	// Psi and Phi have rows of K entries, K a multiple of 32 and at least 64: fp16 for the tensor cores,
-	// else float32. The rows are filled up with zeros to whole tiles.
+	// Psi and Phi have rows of K entries: fp16 for the tensor cores, otherwise float32. K is a
+	// multiple of 32 and at least 64. Rows of zeros fill up the last tiles.
 	Psi, Phi Pointer
-	// Rows and Blocks have a Row for each row of Psi and a Block for every 128 of Phi.
+	// Rows has a Row for each row of Psi, and Blocks a CandidateBlock for every 128 rows of Phi.
 	Rows, Blocks Pointer
-	// Scales multiply the candidates' scores; float32, for the tensor cores only.
+	// Scales (float32) multiply the scores of each candidate. Only the tensor-core screens use
+	// them.
 	Scales Pointer
-	// First has the first target (int32) of each row of Psi, and one more: the number of targets.
-	First Pointer
-	// Ends holds lo, hi (float32) of every target.
+	// TargetStart (int32) has the first target of each row of Psi, and one more entry: the number
+	// of targets.
+	TargetStart Pointer
+	// Ends has lo and hi (float32) of every target.
 	Ends Pointer
-	// Better (int32, of each target) goes up.
+	// Better (int32) has the count of each target, which the screen increases.
 	Better Pointer
-	// List has room for Capacity Pairs. Listed (uint32) goes up by the number of pairs to be listed:
-	// beyond Capacity they are lost, and the launch must be repeated with fewer queries.
+	// List receives undecided Pairs and has room for Capacity of them. Listed (uint32) increases by
+	// their number. If it exceeds Capacity, pairs are lost and the launch must be repeated with
+	// fewer queries.
 	List, Listed Pointer
 	Capacity     uint32
 	K            int32
-	// Candidates is their number, without what fills up the last tile.
+	// Candidates is the number of candidates without padding.
 	Candidates int32
 	tiles      int32
 	span       int32
 	Limit      float32
 }
 
-// Screens are the counting kernels of a device.
+// Screens holds the counting kernels of a device.
 type Screens struct {
 	device *Device
 	half   [halfVariants]*Kernel
@@ -79,24 +84,26 @@ type Screens struct {
 
 // Variants of the tensor-core screen.
 const (
-	Half128       = iota // 128 × 128 tiles, two blocks on a multiprocessor
-	Half128Chains        // the same, chains of 256 terms added in float32
-	Half256              // 128 × 256 tiles
-	Half128Small         // as Half128, in two thirds of the shared memory
+	Half128       = iota // tiles of 128 × 128, two thread blocks per multiprocessor
+	Half128Chains        // tiles of 128 × 128, chains of 256 terms that are added in float32
+	Half256              // tiles of 128 × 256
+	Half128Small         // Half128 with two thirds of the shared memory
 	halfVariants
 )
 
-// HalfVariant is the variant for a device: Half128, or Half128Small where two blocks of the former do
-// not fit in the shared memory of a multiprocessor, as on cards of 8.6 and 8.9.
+// HalfVariant returns the variant for a device: Half128, or Half128Small if two thread blocks of
+// Half128 do not fit in the shared memory of a multiprocessor. That is so on cards with compute
+// capability 8.6 or 8.9.
 func (i Info) HalfVariant() int {
-	const reserved = 1024 // by the driver, for each block; static is less than 4 KiB
+	const reserved = 1024 // bytes that the driver reserves per thread block; the static part is below 4 KiB
 	if 2*(shape.Halves[Half128].Shared()+4096+reserved) <= i.SharedMemory+reserved {
 		return Half128
 	}
 	return Half128Small
 }
 
-// NewScreens compiles the screens of dot products on tensor cores, and all in float32, for a device.
+// NewScreens compiles the tensor-core screens of dot products and the float32 screens of all
+// comparisons for a device.
 func NewScreens(d *Device) (*Screens, error) {
 	s := &Screens{device: d}
 	half, err := d.Load("count_half")
@@ -120,13 +127,13 @@ func NewScreens(d *Device) (*Screens, error) {
 	return s, nil
 }
 
-// Half launches a variant of the tensor-core screen over so many rows of queries.
+// Half launches a variant of the tensor-core screen for the given number of queries.
 func (x *Screens) Half(s *Stream, variant int, a Screen, queries int) error {
 	return x.launch(s, x.half[variant], shape.Halves[variant].Tile, a, queries)
 }
 
-// HalfError bounds the error of Half's scores over k terms relative to the product of the norms of
-// the fp16 rows, and absolutely (docs/numerics.md, "GPU screens").
+// HalfError bounds the error of the scores of Half over k terms: relative times the product of the
+// norms of the fp16 rows, plus absolute (docs/numerics.md, "GPU screens").
 func HalfError(variant, k int) (relative, absolute float64) {
 	chain := shape.Halves[variant].Chain
 	if chain == 0 || chain > k {
@@ -142,25 +149,27 @@ func HalfError(variant, k int) (relative, absolute float64) {
 	return relative, 0x1p-148
 }
 
-// Single launches the float32 screen of a comparison.
+// Single launches the float32 screen of a comparison for the given number of queries.
 func (x *Screens) Single(s *Stream, c kernel.Comparison, a Screen, queries int) error {
 	return x.launch(s, x.single[c.Kind()], BlockCandidates, a, queries)
 }
 
 func (x *Screens) launch(s *Stream, k *Kernel, tile int, a Screen, queries int) error {
 	if a.K < 64 || a.K%32 != 0 {
-		return fmt.Errorf("cuda: screens take a multiple of 32 terms and at least 64, not %d", a.K)
+		return fmt.Errorf("cuda: screens need a multiple of 32 terms and at least 64, not %d", a.K)
 	}
 	blocks := (queries + QueryTile - 1) / QueryTile
 	a.tiles = (a.Candidates + int32(tile) - 1) / int32(tile)
-	// Enough blocks for the device to be busy to the end, each with several tiles if there are more.
+	// Launch enough thread blocks to keep the device busy until the end. Each processes several
+	// tiles if there are more.
 	wanted := max(1, (8*x.device.Multiprocessors+blocks-1)/max(1, blocks))
 	a.span = max(1, (a.tiles+int32(wanted)-1)/int32(wanted))
 	return launch(s, k, blocks, int((a.tiles+a.span-1)/a.span), &a)
 }
 
-// SingleError bounds the error of Single's scores over k terms, as kernel.Backend.PanelError does for
-// panels: the kernels add up chains of kernel.Chunk terms, too, and their root errs by less than 2⁻²².
+// SingleError bounds the error of the scores of Single over k terms, as kernel.Backend.PanelError
+// does for panels. The kernels add up chains of kernel.Chunk terms too, and the relative error of
+// their square root is below 2⁻²².
 func SingleError(c kernel.Comparison, k int) (relative, absolute float64) {
 	return c.PanelError(k, 0x1p-22)
 }

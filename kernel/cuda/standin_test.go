@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/standin"
 )
 
-// useStandin makes the package use the stand-in, as in a process that has just begun, until the end of
-// the test, which must have closed all devices.
+// useStandin makes the package use the stand-in until the end of the test, as in a new process. The
+// test must close all devices.
 func useStandin(t *testing.T) *standin.Driver {
 	forget := func() {
 		libraries.Lock()
@@ -31,12 +31,14 @@ func useStandin(t *testing.T) *standin.Driver {
 	return f
 }
 
-// A wrong size of an argument would be read past its end.
+// TestArgumentSizes compares the sizes of arguments in Go and in C++. A wrong size would make a
+// kernel read past the end.
 func TestArgumentSizes(t *testing.T) {
 	f := useStandin(t)
 	for name, size := range map[string]uintptr{
 		"count_half_128": unsafe.Sizeof(Screen{}), "count_dot": unsafe.Sizeof(Screen{}),
-		"decide_pairs": unsafe.Sizeof(Decide{}), "decide_known": unsafe.Sizeof(Decide{}), "quantise": unsafe.Sizeof(Quantise{}),
+		"decide_pairs": unsafe.Sizeof(Decide{}), "decide_known": unsafe.Sizeof(Decide{}),
+		"quantise": unsafe.Sizeof(Quantise{}),
 	} {
 		assert.EqualValues(t, size, f.ArgumentSize(name), name)
 	}
@@ -48,10 +50,12 @@ func TestList(t *testing.T) {
 	infos, err := List()
 	require.NoError(t, err)
 	require.Len(t, infos, 2)
-	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1, SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
+	assert.Equal(t, Info{Index: 1, Name: "Stand-in", Capability: 90, Memory: 4 << 30, Multiprocessors: 1,
+		SharedMemory: 99 << 10, Driver: "12.4"}, infos[1])
 }
 
-// Two blocks of the screen fit on a multiprocessor of every card.
+// TestHalfVariant checks that two thread blocks of the screen fit on a multiprocessor of every
+// card.
 func TestHalfVariant(t *testing.T) {
 	for shared, want := range map[int]int{163 << 10: Half128, 99 << 10: Half128Small, 227 << 10: Half128} {
 		assert.Equal(t, want, Info{SharedMemory: shared}.HalfVariant(), shared)
@@ -66,11 +70,11 @@ func TestWhatIsMissing(t *testing.T) {
 		want    string
 	}{
 		{"devices", 0, "cuda: no NVIDIA GPU"},
-		{"driver", 11040, "is a driver for CUDA 11.4, too old: CUDA 11.8 or later is needed"},
+		{"driver", 11040, "is too old: it supports CUDA 11.4 and mquine needs CUDA 11.8 or later"},
 		{"init", 999, "cuda: cuInit failed: CUDA_ERROR_UNKNOWN (999, as the test wants it)"},
 		{"init", 34, "is a stub for linking, not a driver"},
-		{"init", 12345, "cuda: cuInit failed: an error that the driver does not name (12345)"},
-		{"capability", 75, "cuda: GPU 0 (Stand-in) has compute capability 7.5, too old: 8.0 or later is needed (Ampere)"},
+		{"init", 12345, "cuda: cuInit failed: unknown error (12345)"},
+		{"capability", 75, "cuda: GPU 0 (Stand-in) is too old: it has compute capability 7.5 and mquine needs 8.0 (Ampere) or later"},
 	} {
 		f.Set(c.setting, c.value)
 		_, err := Open(0)
@@ -87,7 +91,7 @@ func TestOtherLibraries(t *testing.T) {
 	assert.ErrorContains(t, err, "cuda: no NVIDIA driver: /nowhere/libcuda.so.1")
 	t.Setenv(LibraryEnv, "libc.so.6")
 	_, err = List()
-	assert.EqualError(t, err, "cuda: libc.so.6 has no function cuInit: it is no NVIDIA driver, or older than CUDA 11.8")
+	assert.EqualError(t, err, "cuda: libc.so.6 has no function cuInit: it is not an NVIDIA driver or is older than CUDA 11.8")
 }
 
 func openStandin(t *testing.T) (*standin.Driver, *Device) {
@@ -132,7 +136,7 @@ func TestMemory(t *testing.T) {
 	_, err = d.Alloc(1 << 20)
 	var full *MemoryError
 	require.ErrorAs(t, err, &full)
-	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: 1.0 MiB are needed at once, 1023 KiB of 1.0 MiB are free")
+	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in) is out of memory: an allocation needs 1.0 MiB, but only 1023 KiB of 1.0 MiB are free")
 	f.Set("memory", 4<<30)
 	f.Set("fail_alloc", 2)
 	for i := range 3 {
@@ -169,7 +173,7 @@ func TestModules(t *testing.T) {
 	_, d := openStandin(t)
 	_, err := d.compile("nonsense", []byte("no PTX"))
 	assert.ErrorContains(t, err, "cuda: GPU 0 (Stand-in): kernels nonsense: cuda: cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX")
-	assert.ErrorContains(t, err, "; the driver's log: ptxas fatal: no .version")
+	assert.ErrorContains(t, err, "; log of the driver: ptxas fatal: no .version")
 	m, err := d.Load("quantise")
 	require.NoError(t, err)
 	_, err = m.Kernel("count_dot", 256, 0)
@@ -188,13 +192,13 @@ func TestLostDevice(t *testing.T) {
 	require.NoError(t, err)
 	f.Set("fail_launch", 1)
 	err = stages.Quantise(s, Quantise{N: 1})
-	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 blocks failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test wants it)")
+	assert.EqualError(t, err, "cuda: GPU 0 (Stand-in): cuda: launching quantise on 1 × 1 thread blocks failed: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701, as the test wants it)")
 	f.Set("lose", 1)
 	require.NoError(t, stages.Quantise(s, Quantise{N: 1}))
 	require.NoError(t, s.Record(e))
 	err = e.Wait(context.Background())
 	assert.ErrorContains(t, err, "CUDA_ERROR_ILLEGAL_ADDRESS")
-	assert.ErrorContains(t, err, "the GPU is lost to this process")
+	assert.ErrorContains(t, err, "this process can no longer use the GPU")
 	_, again := d.Alloc(16)
 	assert.Equal(t, err, again, "every call says why")
 	f.Set("lose", 0)

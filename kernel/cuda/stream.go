@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Stream is a queue of work for a device, done in order. Streams run beside one another.
+// Stream is a queue of work for a device. The device executes it in order, and streams
+// concurrently.
 type Stream struct {
 	device *Device
 	handle uintptr
 }
 
-// NewStream makes a stream that does not wait for others.
+// NewStream returns a stream that does not wait for other streams.
 func (d *Device) NewStream() (*Stream, error) {
 	const nonBlocking = 1
 	s := &Stream{device: d}
@@ -22,25 +23,25 @@ func (d *Device) NewStream() (*Stream, error) {
 	return s, nil
 }
 
-// Close destroys the stream; what is in it is still done.
+// Close destroys the stream. The device still finishes its work.
 func (s *Stream) Close() error {
 	return s.device.do(func() error { return s.device.check("cuStreamDestroy", s.device.lib.StreamDestroy(s.handle)) })
 }
 
-// After makes what is asked of s from now on wait for e.
+// After makes all later work of s wait for e.
 func (s *Stream) After(e *Event) error {
 	return s.device.do(func() error {
 		return s.device.check("cuStreamWaitEvent", s.device.lib.StreamWaitEvent(s.handle, e.handle, 0))
 	})
 }
 
-// Event is a point in a stream.
+// Event marks a point in a stream.
 type Event struct {
 	device *Device
 	handle uintptr
 }
 
-// NewEvent makes an event, to be recorded again and again.
+// NewEvent returns an event, which may be recorded repeatedly.
 func (d *Device) NewEvent() (*Event, error) {
 	e := &Event{device: d}
 	err := d.do(func() error { return d.check("cuEventCreate", d.lib.EventCreate(&e.handle, 0)) })
@@ -55,12 +56,15 @@ func (e *Event) Close() error {
 	return e.device.do(func() error { return e.device.check("cuEventDestroy", e.device.lib.EventDestroy(e.handle)) })
 }
 
-// Record puts the event behind all that was asked of s.
+// Record puts the event at the end of the queue of s.
 func (s *Stream) Record(e *Event) error {
-	return s.device.do(func() error { return s.device.check("cuEventRecord", s.device.lib.EventRecord(e.handle, s.handle)) })
+	return s.device.do(func() error {
+		return s.device.check("cuEventRecord", s.device.lib.EventRecord(e.handle, s.handle))
+	})
 }
 
-// Passed tells whether all before the event is done. It returns the error of a kernel that failed.
+// Passed reports whether the device has finished all work before the event. It returns the error of
+// a kernel that failed.
 func (e *Event) Passed() (done bool, err error) {
 	err = e.device.do(func() error {
 		r := e.device.lib.EventQuery(e.handle)
@@ -73,8 +77,8 @@ func (e *Event) Passed() (done bool, err error) {
 	return done, err
 }
 
-// Wait returns when the event has passed. If ctx ends first it returns ctx's error, and what was
-// asked of the device goes on: wait again before touching its memory.
+// Wait waits until the event has passed. If ctx is cancelled first, it returns ctx's error. The
+// device continues its work then: wait again before touching its memory.
 func (e *Event) Wait(ctx context.Context) error {
 	pause := 5 * time.Microsecond
 	for {
@@ -90,7 +94,7 @@ func (e *Event) Wait(ctx context.Context) error {
 	}
 }
 
-// Since returns the device's time from one event to another. Both must have passed.
+// Since returns the device time from one event to another. Both must have passed.
 func (e *Event) Since(from *Event) (time.Duration, error) {
 	var ms float32
 	err := e.device.do(func() error {

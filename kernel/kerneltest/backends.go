@@ -1,5 +1,7 @@
-// Package kerneltest is what tests of kernels share: every backend of the machine, memory between guard pages,
-// comparisons of bits, twins of the assembly's arithmetic, and exact scores. Only tests import it.
+// Package kerneltest helps to test kernels. Each runs a test on every backend of the machine,
+// Guarded allocates memory between guard pages, SameBits compares results bit for bit, the Twin
+// functions repeat the arithmetic of the assembly in Go, and ExactScore computes scores without
+// rounding. Only tests import it.
 package kerneltest
 
 import (
@@ -16,19 +18,20 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// RequireEnv is the environment variable with the features that this machine has to have, such as
-// "avx512,vnni,amx": where one of them is missing, tests fail instead of passing without it.
+// RequireEnv is the environment variable that lists the features that this machine must have, such
+// as "avx512,vnni,amx". If one is missing, tests fail instead of passing without it.
 const RequireEnv = "MQUINE_REQUIRE"
 
-// Each runs f on every backend of Backends.
+// Each runs f as a subtest on every backend of Backends.
 func Each(t *testing.T, varied kernel.Features, f func(t *testing.T, b *kernel.Backend)) {
 	for _, b := range Backends(t, varied) {
 		t.Run(Name(b), func(t *testing.T) { f(t, b) })
 	}
 }
 
-// Backends returns the backends of all tiers that this machine and the environment allow, best first, and those
-// without each of the varied features and without all of them, on which what is tested depends. The test fails if a
+// Backends returns the backends of all tiers that the machine and the environment allow, best
+// first. If the tested code depends on features beyond the tier, varied lists them: Backends adds
+// the backends that lack each of these features and one that lacks all of them. The test fails if a
 // feature that RequireEnv names is missing. The first call prints the features of the machine.
 func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 	t.Helper()
@@ -53,7 +56,7 @@ func Backends(t testing.TB, varied kernel.Features) []*kernel.Backend {
 
 var printed sync.Once
 
-// Generic returns the portable backend, the twin of all others.
+// Generic returns the portable backend, which holds the twins of all other kernels.
 func Generic(t testing.TB) *kernel.Backend {
 	t.Helper()
 	b, err := kernel.For(kernel.Generic)
@@ -61,14 +64,14 @@ func Generic(t testing.TB) *kernel.Backend {
 	return b
 }
 
-// Name returns the tier of a backend with its further features: "avx512+vnni".
+// Name returns the tier of a backend with its additional features, such as "avx512+vnni".
 func Name(b *kernel.Backend) string {
 	names := []string{b.Tier.String()}
 	further := b.Features &^ (kernel.FeatureAVX2 | kernel.FeatureAVX512)
 	return strings.Join(append(names, further.Names()...), "+")
 }
 
-// SkipWithout skips a test that needs features which b lacks.
+// SkipWithout skips the test if b lacks features that it needs.
 func SkipWithout(t testing.TB, b *kernel.Backend, needed kernel.Features) {
 	t.Helper()
 	if !b.Features.Has(needed) {
@@ -76,7 +79,7 @@ func SkipWithout(t testing.TB, b *kernel.Backend, needed kernel.Features) {
 	}
 }
 
-// missing returns an error if have lacks features of the list that RequireEnv has.
+// missing returns an error if have lacks a feature of list, the value of RequireEnv.
 func missing(list string, have kernel.Features) error {
 	if list == "" {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// The backends are all tiers, and those without the varied features, each once.
+// TestBackends requires all tiers, and the backends without the varied features, each once.
 func TestBackends(t *testing.T) {
 	available, err := kernel.Available()
 	require.NoError(t, err)
@@ -19,7 +19,8 @@ func TestBackends(t *testing.T) {
 			want[b.Features] = true
 		}
 		best := available[0].Features
-		for _, off := range []kernel.Features{kernel.FeatureVNNI, kernel.FeatureAMX, kernel.FeatureVNNI | kernel.FeatureAMX} {
+		for _, off := range []kernel.Features{kernel.FeatureVNNI, kernel.FeatureAMX,
+			kernel.FeatureVNNI | kernel.FeatureAMX} {
 			if varied.Has(off) {
 				want[best.Without(off)] = true
 			}
@@ -40,7 +41,8 @@ func TestMissing(t *testing.T) {
 	for _, list := range []string{"", "avx2", "avx512,vnni"} {
 		assert.NoError(t, missing(list, have), list)
 	}
-	assert.EqualError(t, missing("avx512,vnni,amx,bf16", have), "MQUINE_REQUIRE=avx512,vnni,amx,bf16: amx,bf16 missing: "+
-		"this machine, build and environment offer avx2,avx512,vnni")
+	assert.EqualError(t, missing("avx512,vnni,amx,bf16", have),
+		"MQUINE_REQUIRE=avx512,vnni,amx,bf16: amx,bf16 missing: "+
+			"this machine, build and environment offer avx2,avx512,vnni")
 	assert.ErrorContains(t, missing("neon", have), `environment variable MQUINE_REQUIRE: unknown feature "neon"`)
 }

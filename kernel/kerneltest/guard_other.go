@@ -4,5 +4,5 @@ package kerneltest
 
 import "testing"
 
-// Guarded returns n zeros: there are no guard pages on this system.
+// Guarded returns n zeros. There are no guard pages on this system.
 func Guarded[T any](_ testing.TB, n int) []T { return make([]T, n) }

@@ -6,18 +6,15 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// The assembly's float32 arithmetic, operation by operation. GroupNorm has no twin, only its bound:
-// the approximate root differs from processor to processor.
-
-// FMA32 returns x·y + z rounded once. The product is exact in float64; the sum is rounded to odd
-// there, so that rounding it to float32 afterwards cannot round twice.
+// FMA32 returns x·y + z rounded once. The product is exact in float64. The sum is rounded to odd
+// there, so that the conversion to float32 rounds correctly.
 func FMA32(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
 	if math.IsInf(s, 0) || math.IsNaN(s) {
 		return float32(s)
 	}
-	// The error of the sum (Knuth's TwoSum).
+	// Knuth's TwoSum computes the error of the sum.
 	pp := s - c
 	err := (p - pp) + (c - (s - pp))
 	if err != 0 {
@@ -34,13 +31,15 @@ func FMA32(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// Sqrt32 returns √x rounded once: float64 has more than twice the bits.
+// Sqrt32 returns √x rounded once. Rounding twice does no harm here: float64 has more than twice the
+// bits of float32.
 func Sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// Abs32 returns |x|, also of NaN.
+// Abs32 returns |x|. It clears the sign of NaN too.
 func Abs32(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
 
-// twinUpdate adds the term of a group of coordinates to a score as the assembly of a tier does.
+// twinUpdate adds the term of one group of coordinates to a score, with the operations of the
+// assembly.
 func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	switch c {
 	case kernel.L1:
@@ -54,8 +53,10 @@ func twinUpdate(c kernel.Comparison, score float32, q, e []float32) float32 {
 	return FMA32(q[0], e[0], score)
 }
 
-// TwinScore returns the score of q and e in Panels(c) with the operations of the assembly, which AVX2 and AVX-512
-// share. It has the bits of Dot, L1 and Phase.
+// TwinScore returns the score of q and e in Panels(c), with the operations of the assembly. AVX2
+// and AVX-512 share them. The result has the bits of the assembly for Dot, L1 and Phase. For
+// GroupNorm it does not, because the approximate square root differs between processors; PanelError
+// bounds its error.
 func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 	var sum float32
 	for from := 0; from < len(q); from += kernel.Chunk {
@@ -71,7 +72,7 @@ func TwinScore(c kernel.Comparison, q, e []float32) float32 {
 	return sum
 }
 
-// TwinInt8 returns the score of q and e, words of four codes, in Int8Panels, bit for bit.
+// TwinInt8 returns the score of q and e, words of four codes, with the bits of Int8Panels.
 func TwinInt8(q, e []uint32) float32 {
 	sum := int32(0)
 	for t := range q {
@@ -82,7 +83,8 @@ func TwinInt8(q, e []uint32) float32 {
 	return float32(sum)
 }
 
-// TwinInt16 returns the score of q and e, words of coarse and then of fine codes, in Int16Panels, bit for bit.
+// TwinInt16 returns the score of q and e, words of coarse and then of fine codes, with the bits of
+// Int16Panels.
 func TwinInt16(q, e []uint32) float32 {
 	products := func(x, y []uint32) (sum int64) {
 		for t := range x {
@@ -95,6 +97,6 @@ func TwinInt16(q, e []uint32) float32 {
 	half := len(q) / 2
 	coarse := products(q[:half], e[:half])
 	fine := products(q[:half], e[half:]) + products(q[half:], e[:half])
-	part := float32(float32(fine) * float32(1.0/254)) // the conversion keeps the sum from being fused
+	part := float32(float32(fine) * float32(1.0/254)) // the conversion prevents fusing
 	return float32(coarse) + part
 }

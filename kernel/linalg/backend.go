@@ -1,25 +1,31 @@
-// Package linalg is the linear algebra of training in float32: products of large matrices on several threads,
-// products of small ones, kernels for rows of parameters (sums, optimiser steps), softmax and logistic losses over
-// rows of scores, and software prefetching between them.
+// Package linalg has the float32 linear algebra of training. New returns a Backend for a tier of
+// package kernel, which offers:
 //
-// Kernels come in the tiers of package kernel. Unless a comment says otherwise they agree bit for bit on all of them.
+//   - GEMM on several threads (Product), also in split bfloat16, and scores and gradients of distances in its place
+//     (Distance, DistanceScores, AddDistanceGradient);
+//   - products of small matrices (NewSmall, MatMul32) and software prefetch between them (Prefetcher);
+//   - operations on rows of parameters: sums and steps of optimisers (Axpy, Dot, Adam, Adagrad);
+//   - softmax and logistic losses over rows of scores (Softmax, Logistic).
+//
+// All tiers give the same bits unless a comment says otherwise. docs/kernels.md describes the
+// kernels.
 package linalg
 
 import "github.com/mquine/mquine/kernel"
 
-// Backend holds the kernels of one tier.
+// Backend holds the kernels of one tier. It is immutable and safe for concurrent use.
 type Backend struct {
 	Tier kernel.Tier
 
 	gemm      gemm
-	split     gemm // of split products, or nothing
+	split     gemm // for split products; zero without FeatureBF16
 	distances distanceKernels
 	small     smallKernels
 	rows      rowKernels
-	weights   weightKernels
+	softmax   softmaxKernels
 }
 
-// New returns the kernels with the tier and the features of b.
+// New returns the kernels for the tier and the features of b.
 func New(b *kernel.Backend) *Backend {
 	own := constructors[b.Tier](b.Features)
 	own.Tier = b.Tier
@@ -27,5 +33,7 @@ func New(b *kernel.Backend) *Backend {
 }
 
 func newGeneric(kernel.Features) *Backend {
-	return &Backend{gemm: gemmGeneric, distances: distancesGeneric, small: smallGeneric, rows: rowsGeneric, weights: weightsGeneric}
+	return &Backend{
+		gemm: gemmGeneric, distances: distancesGeneric, small: smallGeneric, rows: rowsGeneric, softmax: softmaxGeneric,
+	}
 }

@@ -21,9 +21,10 @@ func newAVX2(kernel.Features) *Backend {
 		},
 		rows: rowKernels{
 			axpy: asm.AxpyAVX2, scale: asm.ScaleAVX2, dot: asm.DotAVX2, sum: asm.SumAVX2,
-			adam: asm.AdamAVX2, catchUp: asm.CoastAVX2, adagrad: asm.AdagradAVX2, prefetch: asm.PrefetchAVX2,
+			adam: asm.AdamAVX2, catchUp: asm.AdamCatchUpAVX2, adagrad: asm.AdagradAVX2,
+			prefetch: asm.PrefetchAVX2,
 		},
-		weights: weightKernels{maximum: asm.MaximumAVX2, exp: asm.ExpAVX2, logistic: asm.LogisticAVX2},
+		softmax: softmaxKernels{maximum: asm.MaximumAVX2, exp: asm.ExpAVX2, logistic: asm.LogisticAVX2},
 	}
 }
 
@@ -37,9 +38,10 @@ func newAVX512(f kernel.Features) *Backend {
 		},
 		rows: rowKernels{
 			axpy: asm.AxpyAVX512, scale: asm.ScaleAVX512, dot: asm.DotAVX512, sum: asm.SumAVX512,
-			adam: asm.AdamAVX512, catchUp: asm.CoastAVX512, adagrad: asm.AdagradAVX512, prefetch: asm.PrefetchAVX2,
+			adam: asm.AdamAVX512, catchUp: asm.AdamCatchUpAVX512, adagrad: asm.AdagradAVX512,
+			prefetch: asm.PrefetchAVX2,
 		},
-		weights: weightKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
+		softmax: softmaxKernels{maximum: asm.MaximumAVX512, exp: asm.ExpAVX512, logistic: asm.LogisticAVX512},
 	}
 	if f.Has(kernel.FeatureBF16) {
 		b.split = gemmSplit

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// DistanceKind is a distance of two vectors of float32 numbers, a query ψ and a feature vector φ. The
-// pairwise ones take coordinates 2u and 2u+1 together.
+// DistanceKind is a distance between two float32 vectors: a query vector ψ and a feature vector φ.
+// DistanceGroupNorm and DistancePhase compare coordinates 2u and 2u+1 together.
 type DistanceKind uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 
 var distanceNames = [numDistances]string{"l1", "l2", "group-norm", "phase"}
 
-// DistanceKinds lists the distances.
+// DistanceKinds returns all distances.
 func DistanceKinds() []DistanceKind {
 	return []DistanceKind{DistanceL1, DistanceL2, DistanceGroupNorm, DistancePhase}
 }
@@ -36,78 +36,83 @@ func (d DistanceKind) String() string {
 	return fmt.Sprintf("DistanceKind(%d)", uint8(d))
 }
 
-// Unit is the number of coordinates that are compared together; vectors have a multiple of them.
-func (d DistanceKind) Unit() int {
+// Group returns the number of coordinates that are compared together. It divides the length of the
+// vectors.
+func (d DistanceKind) Group() int {
 	if d == DistanceGroupNorm || d == DistancePhase {
 		return 2
 	}
 	return 1
 }
 
-// Distance computes the scores of a block of queries and features, S_ij = −dist(ψ_i, φ_j), and their
-// gradients. It runs through the blocking of Product, with other operations in the place of
-// multiply-adds.
+// Distance computes the scores of queries and features, S_ij = −dist(ψ_i, φ_j), and their
+// gradients. It has the blocking of Product, with other operations instead of multiply-adds.
 //
-// A score is a sum over chunks of ProductChunk coordinates in ascending order, an entry of a gradient one over
-// chunks of ProductChunk features (or queries); a chunk is one chain from 0 with ascending terms. A product is
-// fused with the sum that it goes into, every other operation is rounded by itself. The root of a
-// group norm and its reciprocal are polynomials (inverseRoot) with an error of a few units in the last
-// place; the root of DistanceL2 and the division by it are rounded once. So results depend neither on threads
-// nor on blocking, and all tiers agree bit for bit.
+// A score is a sum over chunks of ProductChunk coordinates in ascending order. An entry of a
+// gradient is a sum over chunks of ProductChunk features or queries. A chunk is one chain from 0
+// over ascending terms. A product is fused with the addition of its result; all other operations
+// are rounded separately. The square root of a group norm and its reciprocal are polynomials with
+// an error of a few units in the last place (inverseRoot). The square root of DistanceL2 and the
+// division by it are rounded once. Hence the results do not depend on threads or on blocking, and
+// all tiers agree bit for bit.
 //
-// At a kink the gradient is the subgradient 0: at equal coordinates for DistanceL1, equal pairs for
-// DistanceGroupNorm, equal vectors for DistanceL2, and a product of 0 for DistancePhase. A coordinate that
-// is NaN or infinite makes its scores NaN or −Inf, and its gradients NaN or infinite.
+// At a kink, the gradient is the subgradient 0. That is where coordinates are equal for DistanceL1,
+// pairs for DistanceGroupNorm and vectors for DistanceL2, and where a product is 0 for
+// DistancePhase. If a coordinate is NaN or infinite, its scores are NaN or −Inf and its gradients
+// are NaN or infinite.
 //
-// A Distance is scratch memory and may be used for one block at a time. It allocates only when a block
-// is larger than those before.
+// A Distance is scratch memory for one call at a time. It allocates only if the matrices are larger
+// than all before.
 type Distance struct {
 	kind              DistanceKind
 	kernels           *distanceKernels
 	scores, gradients *Product
 
-	// The rows under way of work on rows of DistanceL2.
-	s, g      Matrix
-	quotients Matrix // G/S
-	rootWork  func(worker, row int)
-	quotient  func(worker, row int)
+	// The operands of rootWork and quotientWork, which the pool runs for DistanceL2.
+	s, g         Matrix
+	quotients    Matrix // G/S
+	rootWork     func(worker, row int)
+	quotientWork func(worker, row int)
 }
 
-// distanceKernels are the kernels of a tier. roots and quotients take n entries, a multiple of rowLanes; the
-// portable ones take the rest.
+// distanceKernels are the kernels of a tier. In roots and quotients, n is a multiple of rowLanes;
+// the portable kernels accept any n > 0.
 type distanceKernels struct {
 	scores, gradients [numDistances]distanceKernel
 	rows              [numDistances]rowDistance
-	gradientRound     int // of the gradients of rows
+	gradientRound     int // coordinates in a round of the gradients of rows
 	// roots replaces x by −√x.
 	roots func(x *float32, n int)
-	// quotients sets q to g/s, and to 0 where s is 0.
+	// quotients sets q to g/s, or to 0 if s is 0.
 	quotients func(q, g, s *float32, n int)
+}
+
+// entriesFor returns the kernels for a chunk of n entries: the portable ones if n is not a multiple
+// of rowLanes.
+func (k *distanceKernels) entriesFor(n int) *distanceKernels {
+	if n%rowLanes != 0 {
+		return &distancesGeneric
+	}
+	return k
 }
 
 // takeRoots replaces sums of squares by scores.
 func (k *distanceKernels) takeRoots(x []float32) {
-	whole := len(x) / rowLanes * rowLanes
-	for i := 0; i < whole; i += rowChunk {
-		k.roots(&x[i], min(rowChunk, whole-i))
-	}
-	if whole < len(x) {
-		rootsGeneric(&x[whole], len(x)-whole)
+	for i, n := 0, 0; i < len(x); i += n {
+		n = chunk(len(x)-i, rowLanes)
+		k.entriesFor(n).roots(&x[i], n)
 	}
 }
 
-// divide sets q to g/s: the gradient of S = −√Σ(ψ−φ)² by ψ is (ψ−φ)/S.
+// divide sets q to g/s. It is for the gradient of S = −√Σ(ψ−φ)² by ψ, which is (ψ−φ)/S.
 func (k *distanceKernels) divide(q, g, s []float32) {
-	whole := len(q) / rowLanes * rowLanes
-	for i := 0; i < whole; i += rowChunk {
-		k.quotients(&q[i], &g[i], &s[i], min(rowChunk, whole-i))
-	}
-	if whole < len(q) {
-		quotientsGeneric(&q[whole], &g[whole], &s[whole], len(q)-whole)
+	for i, n := 0, 0; i < len(q); i += n {
+		n = chunk(len(q)-i, rowLanes)
+		k.entriesFor(n).quotients(&q[i], &g[i], &s[i], n)
 	}
 }
 
-// distanceKernel is the kernel of a sum over a block, and the loop of its operations on registers alone.
+// distanceKernel holds the kernels of a sum and its ceiling.
 type distanceKernel struct {
 	gemm gemm
 	peak Peak
@@ -116,15 +121,15 @@ type distanceKernel struct {
 // peakOperands is the number of operands of a Peak.
 const peakOperands = 80
 
-// Peak is a loop on registers alone, on 80 operands. A round computes Terms terms.
+// Peak is a loop of arithmetic on 80 operands in registers. A round computes Terms terms.
 type Peak struct {
 	Loop  func(rounds int, operands *float32)
 	Terms int
 }
 
-// DistancePeaks returns the operations of a Distance's scores and gradients on registers alone. A
-// block of m queries and n features with k coordinates has m·n·k terms of scores, and twice as many of gradients.
-// Package ceiling measures their rates.
+// DistancePeaks returns loops of the arithmetic of scores and gradients on registers alone. For m
+// queries and n features with k coordinates there are m·n·k terms of scores and 2·m·n·k terms of
+// gradients. Package ceiling measures the rates.
 func (b *Backend) DistancePeaks(kind DistanceKind) (scores, gradients Peak) {
 	return b.distances.scores[kind].peak, b.distances.gradients[kind].peak
 }
@@ -134,15 +139,17 @@ func (b *Backend) NewDistance(kind DistanceKind, threads int) *Distance {
 	k := &b.distances
 	d := &Distance{
 		kind: kind, kernels: k,
-		scores: newProduct(&k.scores[kind].gemm, threads), gradients: newProduct(&k.gradients[kind].gemm, threads),
+		scores:    newProduct(&k.scores[kind].gemm, threads),
+		gradients: newProduct(&k.gradients[kind].gemm, threads),
 	}
 	d.rootWork = func(_, row int) { k.takeRoots(d.s.Row(row)) }
-	d.quotient = func(_, row int) { k.divide(d.quotients.Row(row), d.g.Row(row), d.s.Row(row)) }
+	d.quotientWork = func(_, row int) { k.divide(d.quotients.Row(row), d.g.Row(row), d.s.Row(row)) }
 	return d
 }
 
-// Scores computes S_ij = −dist(ψ_i, φ_j): s is m × n, psi m × k, phi n × k, and k is a multiple of the
-// distance's Unit. s must not overlap the others. The error is ctx's; s is undefined then.
+// Scores computes S_ij = −dist(ψ_i, φ_j). s is m × n, psi is m × k and phi is n × k, where k is a
+// multiple of the distance's Group. s must not overlap the other matrices. Scores returns ctx's
+// error if ctx is cancelled; s is undefined then.
 func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	d.check(psi)
 	if err := d.scores.NT(ctx, s, psi, phi, false); err != nil || d.kind != DistanceL2 {
@@ -153,18 +160,20 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	return d.scores.pool.Run(ctx, s.Rows, d.rootWork)
 }
 
-// Gradients computes the gradients of a loss L, given those of the scores, G_ij = ∂L/∂S_ij:
+// Gradients computes the gradients of a loss L by ψ and φ, given its gradients by the scores, G_ij
+// = ∂L/∂S_ij:
 //
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //
-// g is m × n, dPsi and psi are m × k, dPhi and phi n × k. s, m × n, holds what Scores computed; only DistanceL2
-// reads it. The results must not overlap anything else. The error is ctx's; the results are undefined then.
+// g is m × n, dPsi and psi are m × k, and dPhi and phi are n × k. s, m × n, holds the result of
+// Scores; only DistanceL2 reads it. The results must not overlap each other or the operands.
+// Gradients returns ctx's error if ctx is cancelled; the results are undefined then.
 func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Matrix) error {
 	d.check(psi)
 	psi.check("psi")
 	phi.check("phi")
 	if dPsi.Rows != psi.Rows || dPsi.Cols != psi.Cols || dPhi.Rows != phi.Rows || dPhi.Cols != phi.Cols {
-		panic(fmt.Sprintf("kernel: gradients %d × %d and %d × %d of vectors %d × %d and %d × %d",
+		panic(fmt.Sprintf("linalg: gradients %d × %d and %d × %d of vectors %d × %d and %d × %d",
 			dPsi.Rows, dPsi.Cols, dPhi.Rows, dPhi.Cols, psi.Rows, psi.Cols, phi.Rows, phi.Cols))
 	}
 	if d.kind == DistanceL2 {
@@ -184,8 +193,8 @@ func (d *Distance) Gradients(ctx context.Context, dPsi, dPhi, g, s, psi, phi Mat
 }
 
 func (d *Distance) check(psi Matrix) {
-	if psi.Cols%d.kind.Unit() != 0 {
-		panic(fmt.Sprintf("kernel: distance %v of vectors of %d coordinates, an odd number", d.kind, psi.Cols))
+	if psi.Cols%d.kind.Group() != 0 {
+		panic(fmt.Sprintf("linalg: distance %v of vectors of %d coordinates, an odd number", d.kind, psi.Cols))
 	}
 }
 
@@ -194,11 +203,11 @@ func (d *Distance) divideRows(ctx context.Context, g, s Matrix) error {
 	g.check("g")
 	s.check("s")
 	if s.Rows != g.Rows || s.Cols != g.Cols {
-		panic(fmt.Sprintf("kernel: %d × %d scores with gradients %d × %d", s.Rows, s.Cols, g.Rows, g.Cols))
+		panic(fmt.Sprintf("linalg: %d × %d scores with gradients %d × %d", s.Rows, s.Cols, g.Rows, g.Cols))
 	}
 	stride := roundUp(g.Cols, rowLanes)
 	d.quotients = Matrix{Data: room(d.quotients.Data, g.Rows*stride), Rows: g.Rows, Cols: g.Cols, Stride: stride}
 	d.s, d.g = s, g
 	defer func() { d.s, d.g = Matrix{}, Matrix{} }()
-	return d.gradients.pool.Run(ctx, g.Rows, d.quotient)
+	return d.gradients.pool.Run(ctx, g.Rows, d.quotientWork)
 }

@@ -55,11 +55,13 @@ var (
 	distancesAVX512 = distanceKernels{
 		scores: [numDistances]distanceKernel{
 			DistanceL1: {
-				scoresOf(8, 48, asm.Transpose8AVX2, asm.L1Scores8x16AVX512, asm.L1Scores8x32AVX512, asm.L1Scores8x48AVX512),
+				scoresOf(8, 48, asm.Transpose8AVX2,
+					asm.L1Scores8x16AVX512, asm.L1Scores8x32AVX512, asm.L1Scores8x48AVX512),
 				Peak{asm.L1PeakAVX512, 12 * 16},
 			},
 			DistanceL2: {
-				scoresOf(8, 48, asm.Transpose8AVX2, asm.L2Scores8x16AVX512, asm.L2Scores8x32AVX512, asm.L2Scores8x48AVX512),
+				scoresOf(8, 48, asm.Transpose8AVX2,
+					asm.L2Scores8x16AVX512, asm.L2Scores8x32AVX512, asm.L2Scores8x48AVX512),
 				Peak{asm.L2ScoresPeakAVX512, 12 * 16},
 			},
 			DistanceGroupNorm: {
@@ -101,10 +103,13 @@ var (
 	}
 )
 
-// scoresOf returns the kernels of scores, in strips of mr queries and panels of nr features: both are rows.
-func scoresOf(mr, nr int, transpose func(dst, src *float32, dstStride, stride, k int), tiles ...gemmKernel) gemm {
+// scoresOf returns the kernels of scores for strips of mr queries and panels of nr features. Both
+// are rows of a matrix.
+func scoresOf(
+	mr, nr int, transpose func(dst, src *float32, dstStride, stride, k int), microkernels ...gemmKernel,
+) gemm {
 	return gemm{
-		mr: mr, nr: nr, unit: 1, strips: 24, tiles: tiles,
+		mr: mr, nr: nr, multiple: 1, strips: floatStrips, microkernels: microkernels,
 		packRows: [2]func(dst, src *float32, stride, k int){
 			func(dst, src *float32, stride, k int) { transpose(dst, src, mr, stride, k) },
 		},
@@ -114,16 +119,18 @@ func scoresOf(mr, nr int, transpose func(dst, src *float32, dstStride, stride, k
 	}
 }
 
-// gradientsAVX2 returns the kernels of gradients: the vectors of the other side are columns.
-func gradientsAVX2(tiles ...gemmKernelAt) gemm {
+// gradientsAVX2 returns the kernels of gradients. The vectors of the other side are the columns of
+// a matrix.
+func gradientsAVX2(microkernels ...gemmKernelAt) gemm {
 	g := gemmAVX2
-	g.tiles, g.tilesAt = nil, tiles
+	g.microkernels, g.microkernelsAt = nil, microkernels
 	return g
 }
 
-func gradientsAVX512(tiles ...gemmKernelAt) gemm {
+// gradientsAVX512 is gradientsAVX2 for AVX-512.
+func gradientsAVX512(microkernels ...gemmKernelAt) gemm {
 	g := gemmAVX512
-	g.nr, g.tiles, g.tilesAt = 32, nil, tiles
+	g.nr, g.microkernels, g.microkernelsAt = 32, nil, microkernels
 	g.packCols[1] = asm.CopyColumns32AVX2
 	return g
 }

@@ -2,28 +2,31 @@ package linalg
 
 import "fmt"
 
-// Distances between one vector and listed rows of a matrix, for pairs of queries and features that are no block.
-
-// rowDistance are the kernels of a distance for pairs. They compare the n coordinates of x and of rows table[ids[i]*stride:],
-// i < count, in rounds; the first words of masks, for the coordinates of a partial round, are ones, and the others zeros.
+// rowDistance holds the kernels that compare one vector x with listed rows of a matrix. x and the
+// rows table[ids[i]*stride:], i < count, have n coordinates. The kernels work in rounds; masks is
+// −1 for the coordinates of the last, partial round and 0 for those beyond.
 type rowDistance struct {
-	// scores are those of DistanceScores, but sums of squares for DistanceL2. A round has 32 units.
+	// scores computes the scores of DistanceScores, or sums of squares for DistanceL2. A round has
+	// 32 groups.
 	scores func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
-	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. The weights are the derivatives by the scores, for
-	// DistanceL2 divided by them. A round has distanceKernels.gradientRound coordinates.
-	gradient func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32)
+	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights are the derivatives
+	// by the scores; for DistanceL2 they are divided by the scores. A round has
+	// distanceKernels.gradientRound coordinates.
+	gradient func(
+		dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
+	)
 }
 
-// pairScratch is the memory for a chunk of pairs.
+// pairScratch is scratch memory for a chunk of pairs.
 type pairScratch struct {
 	scores, weights [ProductChunk]float32
-	strip, panel    [genericTile * ProductChunk]float32 // of the generic tier
+	strip, panel    [genericSide * ProductChunk]float32 // for the generic tier
 }
 
-// maxRound is the largest round of a kernel.
+// maxRound is the largest number of coordinates in a round.
 const maxRound = 2 * sumLanes
 
-// masks are ones and then zeros.
+// masks holds maxRound words of −1, then maxRound zeros.
 var masks = func() (m [2 * maxRound]int32) {
 	for i := range maxRound {
 		m[i] = -1
@@ -31,18 +34,20 @@ var masks = func() (m [2 * maxRound]int32) {
 	return m
 }()
 
-// masksOf returns the masks of a kernel for n coordinates in rounds.
+// masksOf returns the masks for n coordinates in rounds of the given size.
 func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 
-// DistanceScores computes the scores −dist(psi, φ_i) of a query and the rows φ_i of phi that rows lists.
+// DistanceScores computes the scores −dist(psi, φ_i) of a query and the rows φ_i of phi that rows
+// lists.
 //
-// Unit p (a coordinate or a pair of coordinates) goes to lane p mod 32, whose terms are added up in float32 with p
-// ascending; lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2 and the last two. Terms are those of Distance,
-// whose chains are longer, so that its scores of the same vectors differ by roundings. All tiers agree bit for bit.
+// Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
+// float32 with p ascending. Then lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2 and
+// the last two. All tiers agree bit for bit. The terms are the same as in Distance, but its chains
+// are longer: scores of the same vectors differ by rounding errors.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
-	clear(scores) // for vectors without coordinates
-	masks := masksOf(len(psi), sumLanes*kind.Unit())
+	clear(scores) // the result for vectors without coordinates
+	masks := masksOf(len(psi), sumLanes*kind.Group())
 	for i := 0; i < len(rows) && len(psi) > 0; i += ProductChunk {
 		n := min(ProductChunk, len(rows)-i)
 		b.distances.rows[kind].scores(&psi[0], len(psi), &phi.Data[0], phi.Stride, &rows[i], n, &scores[i], masks)
@@ -52,12 +57,13 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 	}
 }
 
-// AddDistanceGradient adds to dX the gradient of a loss by x, given the derivatives g_i of the loss by the scores
-// −dist(x, y_i) of x and the rows y_i of y that rows lists. x may be a query and y features, or the other way round: all
-// distances are symmetric. For DistanceL2 it computes the scores again.
+// AddDistanceGradient adds to dX the gradient of a loss by x, given the derivatives g_i of the loss
+// by the scores −dist(x, y_i) of x and the rows y_i of y that rows lists. x may be a query and y
+// features or vice versa, because all distances are symmetric. For DistanceL2 it recomputes the
+// scores.
 //
-// The gradients of ProductChunk rows are one chain from 0 in the order of rows, which is then added to dX, so that on a
-// dX of zeros they equal what Distance.Gradients computes of the same scores.
+// The gradients of ProductChunk rows form one chain from 0 in the order of rows, which is then
+// added to dX. Hence, if dX is 0, the result equals that of Distance.Gradients for the same scores.
 func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y Matrix, rows []int32) {
 	checkPairs(kind, x, y, rows, g)
 	checkLength("AddDistanceGradient", len(x), dX)
@@ -81,7 +87,7 @@ func (b *Backend) AddDistanceGradient(kind DistanceKind, dX, g, x []float32, y M
 
 func checkPairs(kind DistanceKind, x []float32, y Matrix, rows []int32, scores []float32) {
 	y.check("y")
-	if len(x) != y.Cols || len(rows) != len(scores) || len(x)%kind.Unit() != 0 {
+	if len(x) != y.Cols || len(rows) != len(scores) || len(x)%kind.Group() != 0 {
 		panic(fmt.Sprintf("linalg: %d scores of distance %v between a vector of %d coordinates and %d rows of %d",
 			len(scores), kind, len(x), len(rows), y.Cols))
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// twinRowScore is the score of a pair as every tier computes it.
+// twinRowScore returns the score of a pair as every tier computes it.
 func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 	var lanes [32]float32
-	unit := kind.Unit()
+	unit := kind.Group()
 	for u := 0; u < len(q); u += unit {
 		lane := &lanes[u/unit%32]
 		switch kind {
@@ -42,7 +42,7 @@ func twinRowScore(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// pairs are a vector and listed rows between guard pages.
+// pairs holds a vector and listed rows between guard pages.
 type pairs struct {
 	x, dX, scores, g []float32
 	y                Matrix
@@ -69,7 +69,7 @@ func requireSame(t *testing.T, want, got float32, format string, args ...any) {
 	}
 }
 
-// check compares scores and gradients with their twins.
+// check compares scores and gradients with their twins, bit for bit.
 func (p *pairs) check(t *testing.T, b *Backend, kind DistanceKind) {
 	want := append([]float32(nil), p.dX...)
 	b.DistanceScores(kind, p.scores, p.x, p.y, p.rows)
@@ -89,8 +89,8 @@ func (p *pairs) check(t *testing.T, b *Backend, kind DistanceKind) {
 	}
 }
 
-// Scores and gradients of pairs equal their twins bit for bit on every tier, for every residue of the number of
-// coordinates, between guard pages.
+// TestDistanceRows requires that scores and gradients of pairs have the bits of their twins on
+// every tier, for every remainder of the number of coordinates, between guard pages.
 func TestDistanceRows(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(5, uint64(kind)))
@@ -104,7 +104,7 @@ func TestDistanceRows(t *testing.T) {
 			p := newPairs(t, rng, n, k, value)
 			p.check(t, b, kind)
 		}
-		for k := 0; k <= 2*maxRound+2; k += kind.Unit() {
+		for k := 0; k <= 2*maxRound+2; k += kind.Group() {
 			check(rng.IntN(6), k, value)
 		}
 		for _, n := range []int{1, ProductChunk - 1, ProductChunk, ProductChunk + 1, 2*ProductChunk + 3} {
@@ -122,8 +122,9 @@ func TestDistanceRows(t *testing.T) {
 	})
 }
 
-// The gradients of pairs equal those of blocks with the same scores bit for bit, and the scores of pairs differ from
-// those in float64 by the errors of their chains at most.
+// TestDistanceRowsAndBlocks requires that the gradients of pairs have the bits of
+// Distance.Gradients for the same scores, and that the errors of the scores of pairs are within the
+// bounds of their chains.
 func TestDistanceRowsAndBlocks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(6, uint64(kind)))
@@ -142,7 +143,7 @@ func TestDistanceRowsAndBlocks(t *testing.T) {
 					want := float64Distance(kind, widen(x.psi.Row(i)), widen(x.phi.Row(j)))
 					size := -want
 					if kind == DistancePhase {
-						size = k // of products that cancel
+						size = k // the products cancel
 					}
 					require.InDelta(t, want, s, size*kernel.Gamma(k/32+16, kernel.U32), "score %d,%d", i, j)
 				}
@@ -170,8 +171,10 @@ func TestDistanceRowsPanic(t *testing.T) {
 	x, one := make([]float32, 4), make([]float32, 1)
 	require.Panics(t, func() { b.DistanceScores(DistanceL1, one, x[:3], y, []int32{0}) }, "vectors that do not fit")
 	require.Panics(t, func() { b.DistanceScores(DistanceL1, one, x, y, []int32{0, 1}) }, "scores that do not fit")
-	require.Panics(t, func() { b.DistanceScores(DistancePhase, one, x[:3], NewMatrix(2, 3), []int32{0}) }, "half a pair")
-	require.Panics(t, func() { b.AddDistanceGradient(DistanceL1, x[:3], one, x, y, []int32{0}) }, "a gradient that does not fit")
+	require.Panics(t, func() { b.DistanceScores(DistancePhase, one, x[:3], NewMatrix(2, 3), []int32{0}) },
+		"half a pair")
+	require.Panics(t, func() { b.AddDistanceGradient(DistanceL1, x[:3], one, x, y, []int32{0}) },
+		"a gradient that does not fit")
 	for _, row := range []int32{-1, 2} {
 		require.Panics(t, func() { b.AddDistanceGradient(DistanceL1, x, one, x, y, []int32{row}) }, "row %d", row)
 	}

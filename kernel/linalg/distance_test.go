@@ -22,7 +22,7 @@ func eachDistance(t *testing.T, f func(t *testing.T, b *Backend, kind DistanceKi
 	})
 }
 
-// twinInverse returns y and p, where every tier takes y·p for 1/√x, and x·y·p for √x.
+// twinInverse returns y and p such that every tier computes y·p for 1/√x and x·y·p for √x.
 func twinInverse(x float32) (y, p float32) {
 	y = math.Float32frombits(0x5f3759df - math.Float32bits(x)/2)
 	r := kerneltest.FMA32(-float32(x*y), y, 1)
@@ -33,7 +33,7 @@ func twinInverse(x float32) (y, p float32) {
 	return y, p
 }
 
-// twinSign is 1, 0 or −1, and NaN for a number that is not finite.
+// twinSign returns 1, 0 or −1, or NaN if x is not finite.
 func twinSign(x float32) float32 {
 	switch {
 	case x-x != 0:
@@ -59,9 +59,9 @@ func twinChains(n, unit int, next func(sum float32, t int) float32) (sum float32
 	return sum
 }
 
-// twinDistance is a score as every tier computes it.
+// twinDistance returns a score as every tier computes it.
 func twinDistance(kind DistanceKind, q, e []float32) float32 {
-	sum := twinChains(len(q), kind.Unit(), func(sum float32, u int) float32 {
+	sum := twinChains(len(q), kind.Group(), func(sum float32, u int) float32 {
 		switch kind {
 		case DistanceL1:
 			return sum - kerneltest.Abs32(q[u]-e[u])
@@ -81,13 +81,13 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGradient is coordinate u of a gradient as every tier computes it: that of x, with n vectors y on the
-// other side, and the gradients g of their scores.
+// twinGradient returns coordinate u of the gradient by x as every tier computes it, given n vectors
+// y on the other side and the gradients g by their scores.
 func twinGradient(
 	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
 ) float32 {
 	first, second := u, u
-	if kind.Unit() == 2 {
+	if kind.Group() == 2 {
 		first, second = u&^1, u|1
 	}
 	return twinChains(n, 1, func(sum float32, t int) float32 {
@@ -110,7 +110,7 @@ func twinGradient(
 	})
 }
 
-// distanceBlock is a block of queries and features between guard pages, with room for scores and gradients.
+// distanceBlock holds queries and features between guard pages, with room for scores and gradients.
 type distanceBlock struct {
 	psi, phi, s, g, dPsi, dPhi Matrix
 }
@@ -127,13 +127,13 @@ func newDistanceBlock(t testing.TB, rng *rand.Rand, m, n, k int, value func() fl
 	}
 }
 
-// compute takes scores and gradients.
+// compute computes scores and gradients.
 func (x *distanceBlock) compute(ctx context.Context, t *testing.T, d *Distance) {
 	require.NoError(t, d.Scores(ctx, x.s, x.psi, x.phi))
 	require.NoError(t, d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi))
 }
 
-// check compares with the twins, bit for bit but for NaN.
+// check compares scores and gradients with their twins, bit for bit except for NaN.
 func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 	equal := func(what string, m Matrix, want func(i, j int) float32) {
 		for i := range m.Rows {
@@ -160,13 +160,13 @@ func (x *distanceBlock) check(t *testing.T, kind DistanceKind) {
 	})
 }
 
-// Scores and gradients equal their twins bit for bit on every tier, for every residue of the sizes, at any
-// stride, on any number of threads, between guard pages.
+// TestDistance requires that scores and gradients have the bits of their twins on every tier, for
+// every remainder of the sizes, for any stride, on any number of threads, between guard pages.
 func TestDistance(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(1, uint64(kind)))
 		distances := []*Distance{b.NewDistance(kind, 1), b.NewDistance(kind, 3)}
-		unit := kind.Unit()
+		unit := kind.Group()
 		check := func(m, n, k int, value func() float32) {
 			x := newDistanceBlock(t, rng, m, n, k, value)
 			x.compute(t.Context(), t, distances[rng.IntN(len(distances))])
@@ -224,9 +224,9 @@ func TestDistanceOfNothing(t *testing.T) {
 	})
 }
 
-// float64Distance is a score in float64.
+// float64Distance returns a score in float64.
 func float64Distance(kind DistanceKind, q, e []float64) (sum float64) {
-	for u := 0; u < len(q); u += kind.Unit() {
+	for u := 0; u < len(q); u += kind.Group() {
 		d := q[u] - e[u]
 		switch kind {
 		case DistanceL1:
@@ -253,8 +253,8 @@ func widen(x []float32) []float64 {
 	return y
 }
 
-// Scores are within the error of their chains from those in float64, and gradients from central differences of
-// these: coordinates are apart, so that no kink is near.
+// TestDistanceAgainstFloat64 compares scores with float64, within the error of their chains, and
+// gradients with central differences. Coordinates are far enough apart that no kink is near.
 func TestDistanceAgainstFloat64(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(3, uint64(kind)))
@@ -269,8 +269,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 		for j := range phi {
 			phi[j] = widen(x.phi.Row(j))
 		}
-		// The roundings of a chain and of a term, relative to a sum without cancellation; of a phase, to the sum
-		// of its products.
+		// The roundings of a chain and of a term, relative to a sum without cancellation. For a
+		// phase they are relative to the sum of the magnitudes of its products.
 		for i := range psi {
 			for j := range phi {
 				want, size := float64Distance(kind, psi[i], phi[j]), 0.0
@@ -279,7 +279,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 						size += math.Abs(v * phi[j][u])
 					}
 				}
-				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32), "score %d,%d", i, j)
+				require.InDelta(t, want, x.s.Row(i)[j], size*kernel.Gamma(ProductChunk+k/ProductChunk+16, kernel.U32),
+					"score %d,%d", i, j)
 			}
 		}
 		const h = 1e-4
@@ -315,8 +316,8 @@ func TestDistanceAgainstFloat64(t *testing.T) {
 	})
 }
 
-// apart moves the queries' coordinates to at least 0.01 from the features', and so pairs of them from a
-// product of 0 too.
+// apart moves the coordinates of queries and features at least 0.01 apart, and so pairs of them away
+// from a product of 0.
 func apart(x distanceBlock) {
 	near := func(a, b []float32, u int) bool {
 		v := u ^ 1
@@ -335,7 +336,7 @@ func apart(x distanceBlock) {
 	}
 }
 
-// Gradients are 0 at kinks.
+// TestDistanceKinks checks that gradients are 0 at kinks.
 func TestDistanceKinks(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		x := newDistanceBlock(t, rand.New(rand.NewPCG(1, 1)), 3, 5, 34, func() float32 { return 0.75 })
@@ -357,8 +358,8 @@ func TestDistanceKinks(t *testing.T) {
 	})
 }
 
-// A coordinate that is not finite makes the scores of its vector NaN or −Inf, and gradients of its coordinate NaN
-// or infinite, but no scores and gradients of other queries.
+// TestDistanceNotFinite checks that a coordinate that is not finite makes the scores of its vector
+// NaN or −Inf and the gradients by it NaN or infinite, and does not affect other queries.
 func TestDistanceNotFinite(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(4, uint64(kind)))
@@ -382,7 +383,8 @@ func TestDistanceNotFinite(t *testing.T) {
 	})
 }
 
-// The polynomial's error, over all float32 numbers of two binades, which repeat.
+// TestInverseRoot measures the error of the polynomial over all float32 values of two binades. All
+// other binades repeat them.
 func TestInverseRoot(t *testing.T) {
 	step := uint32(1)
 	if testing.Short() {
@@ -441,7 +443,8 @@ func TestDistanceDoesNotAllocate(t *testing.T) {
 			d := b.NewDistance(kind, threads)
 			ctx := t.Context()
 			require.Zero(t, testing.AllocsPerRun(20, func() {
-				if d.Scores(ctx, x.s, x.psi, x.phi) != nil || d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi, x.phi) != nil {
+				if d.Scores(ctx, x.s, x.psi, x.phi) != nil || d.Gradients(ctx, x.dPsi, x.dPhi, x.g, x.s, x.psi,
+					x.phi) != nil {
 					panic("failed")
 				}
 			}))

@@ -15,42 +15,43 @@ var distancesGeneric = distanceKernels{
 		DistancePhase:     scoresGeneric(phaseChain, 2),
 	},
 	gradients: [numDistances]distanceKernel{
-		DistanceL1:        gradientsGeneric(l1Pull),
-		DistanceL2:        gradientsGeneric(l2Pull),
-		DistanceGroupNorm: gradientsGeneric(normPull),
-		DistancePhase:     gradientsGeneric(phasePull),
+		DistanceL1:        gradientsGeneric(l1Gradient),
+		DistanceL2:        gradientsGeneric(l2Gradient),
+		DistanceGroupNorm: gradientsGeneric(normGradient),
+		DistancePhase:     gradientsGeneric(phaseGradient),
 	},
 	rows: [numDistances]rowDistance{
-		DistanceL1:        {rowScoresGeneric(l1Chain, 1), rowGradientGeneric(l1Pull)},
-		DistanceL2:        {rowScoresGeneric(l2Chain, 1), rowGradientGeneric(l2Pull)},
-		DistanceGroupNorm: {rowScoresGeneric(normChain, 2), rowGradientGeneric(normPull)},
-		DistancePhase:     {rowScoresGeneric(phaseChain, 2), rowGradientGeneric(phasePull)},
+		DistanceL1:        {rowScoresGeneric(l1Chain, 1), rowGradientGeneric(l1Gradient)},
+		DistanceL2:        {rowScoresGeneric(l2Chain, 1), rowGradientGeneric(l2Gradient)},
+		DistanceGroupNorm: {rowScoresGeneric(normChain, 2), rowGradientGeneric(normGradient)},
+		DistancePhase:     {rowScoresGeneric(phaseChain, 2), rowGradientGeneric(phaseGradient)},
 	},
 	gradientRound: 1,
 	roots:         rootsGeneric,
 	quotients:     quotientsGeneric,
 }
 
-// fma32 returns x·y + z rounded once. The product is exact in float64, so that only a sum halfway between
-// two float32 numbers, or one that becomes subnormal, could be rounded twice.
+// fma32 returns x·y + z rounded once. The product is exact in float64. Rounding twice matters only
+// if the sum is halfway between two float32 values or becomes subnormal; fma32Odd handles these
+// cases.
 func fma32(x, y, z float32) float32 {
 	s := float64(x)*float64(y) + float64(z)
-	const rest, half = 1<<29 - 1, 1 << 28 // bits that float32 has not
+	const rest, half = 1<<29 - 1, 1 << 28 // the bits that float32 lacks
 	if math.Float64bits(s)&rest != half && (math.Abs(s) >= 0x1p-126 || s == 0) {
 		return float32(s)
 	}
 	return fma32Odd(x, y, z)
 }
 
-// fma32Odd is fma32 with the sum rounded to odd in float64, so that rounding it to float32 afterwards
-// cannot round twice.
+// fma32Odd is fma32 with the sum rounded to odd in float64, so that the conversion to float32
+// rounds correctly.
 func fma32Odd(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
 	if math.IsInf(s, 0) || math.IsNaN(s) {
 		return float32(s)
 	}
-	// The error of the sum (Knuth's TwoSum).
+	// Knuth's TwoSum computes the error of the sum.
 	pp := s - c
 	err := (p - pp) + (c - (s - pp))
 	if err != 0 {
@@ -67,17 +68,17 @@ func fma32Odd(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// rootMagic minus half the bits of x is nearly the bits of 1/√x: y with |r| < 0.07, r = 1 − x·y².
+// rootMagic minus half the bits of x is an approximation y of 1/√x: |r| < 0.07 for r = 1 − x·y².
 const rootMagic = 0x5f3759df
 
-// rootTerms are the coefficients, highest first, of a polynomial in r next to 1/√(1 − r) for these r, with a
-// relative error below 2⁻²⁵; asm/gen/distance.go has the same.
+// rootTerms are the coefficients, highest first, of a polynomial in r that approximates 1/√(1 − r)
+// for these r with a relative error below 2⁻²⁵. asm/gen/distance.go has the same coefficients.
 var rootTerms = [...]float32{0.274069258730864, 0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1}
 
-// inverseRoot returns t and p with √x next to t·p, and y with 1/√x next to y·p, x ≥ 0: integer and rounded
-// operations alone, so that every processor has the same bits. The relative error is below 2⁻²² for normal x
-// (TestInverseRoot). For x = 0, and then nearly so for subnormal x, t is 0 and y·p finite; both results are
-// infinite for x = +Inf and NaN for NaN.
+// inverseRoot returns t, y and p such that √x ≈ t·p and 1/√x ≈ y·p, for x ≥ 0. It uses integer and
+// correctly rounded operations only, so that every processor computes the same bits. The relative
+// error is below 2⁻²² for normal x (TestInverseRoot). For x = 0, t is 0 and y·p is finite;
+// subnormal x come close to that. Both products are infinite for x = +Inf and NaN for NaN.
 func inverseRoot(x float32) (t, y, p float32) {
 	y = math.Float32frombits(rootMagic - math.Float32bits(x)>>1)
 	t = float32(x * y)
@@ -89,7 +90,7 @@ func inverseRoot(x float32) (t, y, p float32) {
 	return t, y, p
 }
 
-// sign returns 1, −1 or ±0, and NaN if x is not finite.
+// sign returns 1, −1 or ±0, or NaN if x is not finite.
 func sign(x float32) float32 {
 	s := x * 0
 	switch {
@@ -101,27 +102,27 @@ func sign(x float32) float32 {
 	return s
 }
 
-// scoreChain adds up the terms of a score from 0: those of entries 0, step, 2·step, … of q and e. Of a pair, the second
-// entry is next after the first.
-type scoreChain func(q, e []float32, step, next int) float32
+// scoreChain adds up the terms of a score from 0: the terms of entries 0, stride, 2·stride, … of q
+// and e. The second entry of a pair is at offset next from the first.
+type scoreChain func(q, e []float32, stride, next int) float32
 
-func l1Chain(q, e []float32, step, _ int) (sum float32) {
-	for t := 0; t < len(q); t += step {
+func l1Chain(q, e []float32, stride, _ int) (sum float32) {
+	for t := 0; t < len(q); t += stride {
 		sum -= abs32(q[t] - e[t])
 	}
 	return sum
 }
 
-func l2Chain(q, e []float32, step, _ int) (sum float32) {
-	for t := 0; t < len(q); t += step {
+func l2Chain(q, e []float32, stride, _ int) (sum float32) {
+	for t := 0; t < len(q); t += stride {
 		d := q[t] - e[t]
 		sum = fma32(d, d, sum)
 	}
 	return sum
 }
 
-func normChain(q, e []float32, step, next int) (sum float32) {
-	for t := 0; t < len(q); t += step {
+func normChain(q, e []float32, stride, next int) (sum float32) {
+	for t := 0; t < len(q); t += stride {
 		x, y := q[t]-e[t], q[t+next]-e[t+next]
 		root, _, p := inverseRoot(fma32(y, y, float32(x*x)))
 		sum = fma32(-root, p, sum)
@@ -129,26 +130,28 @@ func normChain(q, e []float32, step, next int) (sum float32) {
 	return sum
 }
 
-func phaseChain(q, e []float32, step, next int) (sum float32) {
-	for t := 0; t < len(q); t += step {
+func phaseChain(q, e []float32, stride, next int) (sum float32) {
+	for t := 0; t < len(q); t += stride {
 		sum -= abs32(fma32(q[t+next], e[t+next], float32(q[t]*e[t])))
 	}
 	return sum
 }
 
-// scoresGeneric returns the kernel of scores with a chain of terms of unit coordinates: in a strip and a panel, the
-// entries of a vector are genericTile apart.
-func scoresGeneric(chain scoreChain, unit int) distanceKernel {
-	const n = genericTile
+// scoresGeneric returns the kernel of scores with the given chain of groups of coordinates. In a
+// strip and in a panel, the entries of a vector are genericSide apart.
+func scoresGeneric(chain scoreChain, group int) distanceKernel {
+	const n = genericSide
 	g := gemmGeneric
-	g.tiles = []gemmKernel{func(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
+	g.microkernels = []gemmKernel{func(
+		a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int,
+	) {
 		as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
 		cs := unsafe.Slice(c, (strips*n-1)*cStride+n)
 		for i := range strips * n {
 			q := as[i/n*k*n:][i%n : (k-1)*n+i%n+1]
 			out := cs[i*cStride:][:n]
 			for j := range out {
-				v := chain(q, bs[j:(k-1)*n+j+1], unit*n, n)
+				v := chain(q, bs[j:(k-1)*n+j+1], group*n, n)
 				if add != 0 {
 					v = out[j] + v
 				}
@@ -156,14 +159,16 @@ func scoresGeneric(chain scoreChain, unit int) distanceKernel {
 			}
 		}
 	}}
-	return distanceKernel{g, peakOfTiles(g)}
+	return distanceKernel{g, peakGeneric(g)}
 }
 
-// Chains of gradients: of two coordinates x of a vector, given every fourth entry g of a strip, and the
-// coordinates of the vectors on the other side, entries t and t+1 of a panel for every fourth t.
+// gradientChain adds up the terms of the gradient by two coordinates x of a vector. g has the
+// gradients by the scores in every fourth entry, from a strip. y has the coordinates of the vectors
+// on the other side, from a panel: entries t and t+1 for every fourth t.
+type gradientChain func(g, y []float32, x [2]float32) (sum [2]float32)
 
-func l1Pull(g, y []float32, x [2]float32) (sum [2]float32) {
-	for t := 0; t < len(g); t += genericTile {
+func l1Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericSide {
 		for u := range sum {
 			sum[u] += float32(g[t] * sign(y[t+u]-x[u]))
 		}
@@ -171,8 +176,8 @@ func l1Pull(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func l2Pull(g, y []float32, x [2]float32) (sum [2]float32) {
-	for t := 0; t < len(g); t += genericTile {
+func l2Gradient(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericSide {
 		for u := range sum {
 			sum[u] = fma32(g[t], x[u]-y[t+u], sum[u])
 		}
@@ -180,8 +185,8 @@ func l2Pull(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func normPull(g, y []float32, x [2]float32) (sum [2]float32) {
-	for t := 0; t < len(g); t += genericTile {
+func normGradient(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericSide {
 		d0, d1 := y[t]-x[0], y[t+1]-x[1]
 		_, r, p := inverseRoot(fma32(d1, d1, float32(d0*d0)))
 		w := float32(g[t] * float32(r*p))
@@ -190,26 +195,28 @@ func normPull(g, y []float32, x [2]float32) (sum [2]float32) {
 	return sum
 }
 
-func phasePull(g, y []float32, x [2]float32) (sum [2]float32) {
-	for t := 0; t < len(g); t += genericTile {
+func phaseGradient(g, y []float32, x [2]float32) (sum [2]float32) {
+	for t := 0; t < len(g); t += genericSide {
 		w := float32(g[t] * sign(fma32(x[1], y[t+1], float32(x[0]*y[t]))))
 		sum[0], sum[1] = fma32(-w, y[t], sum[0]), fma32(-w, y[t+1], sum[1])
 	}
 	return sum
 }
 
-// gradientsGeneric returns the kernel of gradients that has these chains.
-func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) distanceKernel {
-	const n = genericTile
+// gradientsGeneric returns the kernel of gradients with the given chain.
+func gradientsGeneric(chain gradientChain) distanceKernel {
+	const n = genericSide
 	g := gemmGeneric
-	g.tiles = nil
-	g.tilesAt = []gemmKernelAt{func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int) {
+	g.microkernels = nil
+	g.microkernelsAt = []gemmKernelAt{func(
+		a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int,
+	) {
 		as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
 		cs, xs := unsafe.Slice(c, (strips*n-1)*cStride+n), unsafe.Slice(at, (strips*n-1)*atStride+n)
 		for i := range strips * n {
 			weights := as[i/n*k*n:][i%n : (k-1)*n+i%n+1]
 			for j := 0; j < n; j += 2 {
-				sum := pull(weights, bs[j:(k-1)*n+j+2], [2]float32(xs[i*atStride+j:]))
+				sum := chain(weights, bs[j:(k-1)*n+j+2], [2]float32(xs[i*atStride+j:]))
 				out := cs[i*cStride+j:][:2]
 				for u, v := range sum {
 					if add != 0 {
@@ -220,11 +227,11 @@ func gradientsGeneric(pull func(g, y []float32, x [2]float32) [2]float32) distan
 			}
 		}
 	}}
-	return distanceKernel{g, peakOfTiles(g)}
+	return distanceKernel{g, peakGeneric(g)}
 }
 
-// rowScoresGeneric returns the kernel of pairs' scores with a chain of terms of unit coordinates.
-func rowScoresGeneric(chain scoreChain, unit int) func(
+// rowScoresGeneric returns the kernel of row scores with the given chain of groups of coordinates.
+func rowScoresGeneric(chain scoreChain, group int) func(
 	x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32,
 ) {
 	return func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, _ *int32) {
@@ -232,8 +239,8 @@ func rowScoresGeneric(chain scoreChain, unit int) func(
 		for i, row := range unsafe.Slice(ids, count) {
 			e := rowAt(table, stride, row, n)
 			var lanes [sumLanes]float32
-			for l := 0; l < min(sumLanes, n/unit); l++ {
-				lanes[l] = chain(q[l*unit:], e[l*unit:], sumLanes*unit, 1)
+			for l := 0; l < min(sumLanes, n/group); l++ {
+				lanes[l] = chain(q[l*group:], e[l*group:], sumLanes*group, 1)
 			}
 			for half := sumLanes / 2; half > 0; half /= 2 {
 				for l := range half {
@@ -249,26 +256,26 @@ func rowAt(table *float32, stride int, row int32, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), 4*int(row)*stride)), n)
 }
 
-// rowGradientGeneric returns the kernel of pairs' gradients with these chains, of a strip and a panel with one vector
-// and two coordinates each.
-func rowGradientGeneric(pull func(g, y []float32, x [2]float32) [2]float32) func(
+// rowGradientGeneric returns the kernel of row gradients with the given chain, which it applies to
+// a strip of one vector and a panel of two coordinates.
+func rowGradientGeneric(chain gradientChain) func(
 	dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
 ) {
 	return func(dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, _ *int32) {
 		t := scratches.Get().(*scratch)
 		defer scratches.Put(t)
-		strip, panel := t.pairs.strip[:(count-1)*genericTile+1], &t.pairs.panel
+		strip, panel := t.pairs.strip[:(count-1)*genericSide+1], &t.pairs.panel
 		for i, w := range unsafe.Slice(weights, count) {
-			strip[i*genericTile] = w
+			strip[i*genericSide] = w
 		}
 		rows, xs, out := unsafe.Slice(ids, count), unsafe.Slice(x, n), unsafe.Slice(dx, n)
 		for u := 0; u < n; u += 2 {
 			var two [2]float32
 			width := copy(two[:], xs[u:])
 			for i, row := range rows {
-				copy(panel[i*genericTile:][:width], rowAt(table, stride, row, n)[u:])
+				copy(panel[i*genericSide:][:width], rowAt(table, stride, row, n)[u:])
 			}
-			for k, v := range pull(strip, panel[:], two) {
+			for k, v := range chain(strip, panel[:], two) {
 				if k < width {
 					out[u+k] += v
 				}
@@ -277,17 +284,18 @@ func rowGradientGeneric(pull func(g, y []float32, x [2]float32) [2]float32) func
 	}
 }
 
-// peakOfTiles is a tile itself on memory in the L1 cache, as in peakGeneric.
-func peakOfTiles(g gemm) Peak {
+// peakGeneric returns a loop of the microkernel on memory in the L1 cache, because Go cannot
+// express a loop on registers alone.
+func peakGeneric(g gemm) Peak {
 	return Peak{func(n int, x *float32) {
 		operands := unsafe.Slice(x, peakOperands)
 		a, b := make([]float32, kernel.Chunk*g.mr), make([]float32, kernel.Chunk*g.nr)
 		c, at := make([]float32, g.mr*g.nr), make([]float32, g.mr*g.nr)
-		for i := range b { // ordinary numbers: others take longer
+		for i := range b { // subnormal values would be slow
 			b[i] = operands[i%peakOperands]
 		}
 		for range n {
-			g.tile(0, &a[0], &b[0], kernel.Chunk, 1, &c[0], g.nr, &at[0], g.nr, 0, 0, 0)
+			g.run(0, &a[0], &b[0], kernel.Chunk, 1, &c[0], g.nr, &at[0], g.nr, 0, 0, 0)
 		}
 	}, kernel.Chunk * g.mr * g.nr}
 }

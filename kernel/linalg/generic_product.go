@@ -2,19 +2,20 @@ package linalg
 
 import "unsafe"
 
-const genericTile = 4 // rows and columns
+// genericSide is the number of rows and of columns of a microtile of the generic tier.
+const genericSide = 4
 
 var gemmGeneric = gemm{
-	mr: genericTile, nr: genericTile, unit: 1, strips: floatStrips, tiles: []gemmKernel{tileGeneric},
+	mr: genericSide, nr: genericSide, multiple: 1, strips: floatStrips, microkernels: []gemmKernel{gemmKernelGeneric},
 	packRows: packKernels{interleaveGeneric, copyGeneric},
 	packCols: packKernels{interleaveGeneric, copyGeneric},
 }
 
 // interleaveGeneric transposes: dst[t*4+i] = src[i*stride+t] for i < 4, t < k.
 func interleaveGeneric(dst, src *float32, stride, k int) {
-	d, s := unsafe.Slice(dst, k*genericTile), unsafe.Slice(src, (genericTile-1)*stride+k)
+	d, s := unsafe.Slice(dst, k*genericSide), unsafe.Slice(src, (genericSide-1)*stride+k)
 	for t := range k {
-		out := d[t*genericTile:][:genericTile]
+		out := d[t*genericSide:][:genericSide]
 		for i := range out {
 			out[i] = s[i*stride+t]
 		}
@@ -23,14 +24,14 @@ func interleaveGeneric(dst, src *float32, stride, k int) {
 
 // copyGeneric copies: dst[t*4+i] = src[t*stride+i] for i < 4, t < k.
 func copyGeneric(dst, src *float32, stride, k int) {
-	d, s := unsafe.Slice(dst, k*genericTile), unsafe.Slice(src, (k-1)*stride+genericTile)
+	d, s := unsafe.Slice(dst, k*genericSide), unsafe.Slice(src, (k-1)*stride+genericSide)
 	for t := range k {
-		copy(d[t*genericTile:(t+1)*genericTile], s[t*stride:])
+		copy(d[t*genericSide:(t+1)*genericSide], s[t*stride:])
 	}
 }
 
-func tileGeneric(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
-	const n = genericTile
+func gemmKernelGeneric(a, b *float32, k, strips int, c *float32, cStride int, add int, _ uintptr, _ int) {
+	const n = genericSide
 	as, bs := unsafe.Slice(a, strips*k*n), unsafe.Slice(b, k*n)
 	cs := unsafe.Slice(c, (strips*n-1)*cStride+n)
 	for s := range strips {

@@ -10,7 +10,8 @@ var rowsGeneric = rowKernels{
 	adam: adamGeneric, catchUp: catchUpGeneric, adagrad: adagradGeneric,
 }
 
-func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) } // rounded once: 53 > 2·24 + 1
+// root32 returns √x rounded once, because float64 has 53 > 2·24 + 1 bits.
+func root32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func axpyGeneric(y, x *float32, n int, a float32) {
 	ys, xs := unsafe.Slice(y, n), unsafe.Slice(x, n)

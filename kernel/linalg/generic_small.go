@@ -2,13 +2,16 @@ package linalg
 
 import "unsafe"
 
-var smallGeneric = smallKernels{rows: 4, multiply: multiplyGeneric, transpose: transpose8Generic,
-	unpack: unpackGeneric, pack: packGeneric, addTranspose: addTransposeGeneric}
+var smallGeneric = smallKernels{
+	rows: 4, multiply: multiplyGeneric, transpose: transpose8Generic,
+	unpack: unpackGeneric, pack: packGeneric, addTranspose: addTransposeGeneric,
+}
 
 func multiplyGeneric(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32) {
 	const rows, lanes = 4, 8
 	n := eights * lanes
-	cs, as, bs := unsafe.Slice(c, (rows-1)*ld+n), unsafe.Slice(a, (rows-1)*aRow+(k-1)*aTerm+1), unsafe.Slice(b, (k-1)*ld+n)
+	cs, bs := unsafe.Slice(c, (rows-1)*ld+n), unsafe.Slice(b, (k-1)*ld+n)
+	as := unsafe.Slice(a, (rows-1)*aRow+(k-1)*aTerm+1)
 	var ps []float32
 	if plus != nil {
 		ps = unsafe.Slice(plus, (rows-1)*ld+n)

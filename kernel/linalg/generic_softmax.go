@@ -5,25 +5,28 @@ import (
 	"unsafe"
 )
 
-var weightsGeneric = weightKernels{maximum: maximumGeneric, exp: expGeneric, logistic: logisticGeneric}
+var softmaxGeneric = softmaxKernels{maximum: maximumGeneric, exp: expGeneric, logistic: logisticGeneric}
 
-// Constants of exp32 and log1p32; asm/gen/weights.go has the same.
+// The constants of exp32 and log1p32. asm/gen/softmax.go has the same constants.
 const (
-	// Results overflow, or are 0, beyond these.
+	// Beyond expMost the exponential overflows; below expLeast it is 0.
 	expMost, expLeast = 89, -104
 	log2e             = 0x1.715476p+0
-	// ln 2 in two parts: products of the first with |n| < 2⁹ are exact.
+	// ln2High + ln2Low is ln 2. Products of ln2High with |n| < 2⁹ are exact.
 	ln2High, ln2Low = 0x1.63p-1, -0x1.bd0106p-13
 	// n + roundShift has n in its low bits.
 	roundShift = 0x1.8p23
 )
 
-// expTerms are the coefficients of (exp(r) − 1 − r)/r², highest first, for |r| ≤ ln 2/2 (Cephes, expf).
-var expTerms = [...]float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1}
+// expTerms are the coefficients of (exp(r) − 1 − r)/r², highest first, for |r| ≤ ln 2/2 (Cephes,
+// expf).
+var expTerms = [...]float32{
+	1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
+}
 
-// exp32 is the exponential, operation by operation as in the assembly.
+// exp32 returns eˣ, with the operations of the assembly.
 func exp32(x float32) float32 {
-	// Not min and max: NaN must stay.
+	// These are not min and max, which would not preserve NaN.
 	if x > expMost {
 		x = expMost
 	}
@@ -38,16 +41,16 @@ func exp32(x float32) float32 {
 		p = float32(p*r) + c
 	}
 	p = (float32(p*float32(r*r)) + r) + 1
-	// 2ⁿ in two factors, so that subnormal results are rounded once.
+	// Multiply by 2ⁿ in two factors, so that subnormal results are rounded once.
 	k := int32(math.Float32bits(shifted)) - int32(math.Float32bits(roundShift))
 	half := k >> 1
 	return float32(p*math.Float32frombits(uint32(half+127)<<23)) * math.Float32frombits(uint32(k-half+127)<<23)
 }
 
-// log1pTerms are coefficients of (atanh(s)/s − 1)/s² in s², highest first, for s² ≤ 1/9.
+// log1pTerms are the coefficients of (atanh(s)/s − 1)/s² in s², highest first, for s² ≤ 1/9.
 var log1pTerms = [...]float32{1. / 15, 1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3}
 
-// log1p32 returns log(1 + z) for 0 ≤ z ≤ 1: 2 atanh(s) with s = z/(2 + z).
+// log1p32 returns log(1 + z) = 2 atanh(s), s = z/(2 + z), for 0 ≤ z ≤ 1.
 func log1p32(z float32) float32 {
 	s := z / (2 + z)
 	q := float32(s * s)

@@ -6,7 +6,8 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Matrix is a float32 matrix in row-major order: entry (i, j) is Data[i*Stride+j].
+// Matrix is a float32 matrix in row-major order: entry (i, j) is Data[i*Stride+j]. The zero value
+// is an empty matrix.
 type Matrix struct {
 	Data               []float32
 	Rows, Cols, Stride int
@@ -21,12 +22,13 @@ func NewMatrix(rows, cols int) Matrix {
 // Row returns row i.
 func (m Matrix) Row(i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 
-// Slice returns rows from ≤ i < to, which share m's memory.
+// Slice returns the rows from ≤ i < to, which share the memory of m.
 func (m Matrix) Slice(from, to int) Matrix {
 	if from == to {
 		return Matrix{Cols: m.Cols, Stride: m.Stride}
 	}
-	return Matrix{Data: m.Data[from*m.Stride : (to-1)*m.Stride+m.Cols], Rows: to - from, Cols: m.Cols, Stride: m.Stride}
+	data := m.Data[from*m.Stride : (to-1)*m.Stride+m.Cols]
+	return Matrix{Data: data, Rows: to - from, Cols: m.Cols, Stride: m.Stride}
 }
 
 func (m Matrix) check(name string) {
@@ -36,7 +38,7 @@ func (m Matrix) check(name string) {
 	}
 }
 
-// Columns returns columns from ≤ j < to, with m's memory from there on.
+// Columns returns the columns from ≤ j < to, which share the memory of m.
 func (m Matrix) Columns(from, to int) Matrix {
 	m.Data, m.Cols = m.Data[from:], to-from
 	return m

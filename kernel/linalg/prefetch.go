@@ -1,14 +1,15 @@
 package linalg
 
-// Prefetcher prefetches a goroutine's next operands into the L2 cache while it computes: a few cache lines with
-// every strip of its products of small matrices, since a burst would stall. It changes nothing but the time, and
-// does nothing in the generic tier.
+// Prefetcher prefetches a goroutine's next operands into the L2 cache while it computes. Every
+// strip of its products of small matrices prefetches a few cache lines; a burst would stall.
+// Prefetching changes only the speed, and the generic tier does not prefetch.
 type Prefetcher struct {
-	// Backend is the one whose products prefetch. It belongs to the goroutine, like the Prefetcher.
+	// Backend is the backend whose products prefetch. Like the Prefetcher, it belongs to one
+	// goroutine.
 	*Backend
 	queue    [][]float32 // the operands, last one first
-	lines    int         // of the queue
-	perStrip int         // lines prefetched with a strip
+	lines    int         // cache lines in the queue
+	perStrip int         // cache lines to prefetch per strip
 }
 
 // NewPrefetcher returns a prefetcher with an empty queue.
@@ -27,7 +28,7 @@ func (b *Backend) NewPrefetcher() *Prefetcher {
 // lineEntries is the number of float32 entries in a cache line.
 const lineEntries = 16
 
-// Add puts x in the queue, before what is already there.
+// Add puts x at the front of the queue.
 func (p *Prefetcher) Add(x []float32) {
 	if len(x) > 0 && p.rows.prefetch != nil {
 		p.queue = append(p.queue, x)
@@ -35,7 +36,7 @@ func (p *Prefetcher) Add(x []float32) {
 	}
 }
 
-// SpreadOver spreads the queue over the given number of products whose results have d rows.
+// SpreadOver distributes the queue over the given number of products whose results have d rows.
 func (p *Prefetcher) SpreadOver(products, d int) {
 	strips := products * ((d + p.small.rows - 1) / p.small.rows)
 	p.perStrip = (p.lines + strips - 1) / strips

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// Products with a Prefetcher have the same bits, empty the queue in as many of them as they were told,
-// and never touch the memory after it.
+// TestPrefetcher checks that products with a Prefetcher have the same bits, that they empty the
+// queue in the given number of products, and that they never touch the memory after it.
 func TestPrefetcher(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(4, 7))
@@ -22,7 +22,8 @@ func TestPrefetcher(t *testing.T) {
 			want, got := small(t, d, d, constant(0)), small(t, d, d, constant(0))
 			b.MatMul32(want, x, y, Matrix{})
 			for _, products := range []int{1, 3} {
-				rows := [][]float32{nil, kerneltest.Guarded[float32](t, 1), kerneltest.Guarded[float32](t, 741), kerneltest.Guarded[float32](t, 1482)}
+				rows := [][]float32{nil, kerneltest.Guarded[float32](t, 1), kerneltest.Guarded[float32](t, 741),
+					kerneltest.Guarded[float32](t, 1482)}
 				round := func() {
 					for _, r := range rows {
 						p.Add(r)

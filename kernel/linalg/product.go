@@ -8,76 +8,81 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Product multiplies float32 matrices on several threads (GEMM), blocked and packed as in Goto and van de Geijn,
-// "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 2008).
+// Product multiplies float32 matrices on several threads (GEMM). It blocks and packs as in Goto and
+// van de Geijn, "Anatomy of high-performance matrix multiplication" (ACM TOMS 34, 2008).
 //
-// Every entry of a product is a sum over chunks of ProductChunk terms in ascending order. A chunk is one chain of fused
-// multiply-adds from 0 over ascending terms; in the generic tier products and sums are rounded separately. So the result
-// depends neither on the number of threads nor on the blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct
-// adds in another order.
+// Every entry of a product is a sum over chunks of ProductChunk terms in ascending order. A chunk
+// is one chain of fused multiply-adds from 0 over ascending terms; the generic tier rounds products
+// and sums separately. Hence the result does not depend on the number of threads or on the
+// blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct adds in another order.
 //
-// A Product is scratch memory and may be used for one product at a time. It allocates only when a product is larger
-// than the ones before.
+// A Product is scratch memory for one product at a time. It allocates only if a product is larger
+// than all before.
 type Product struct {
 	gemm    *gemm
 	pool    *kernel.Pool
-	left    []float32   // packed rows of the left factor by chunks, then strips: [k][mr], or as the kernel has it
-	right   []float32   // packed columns of the right factor by chunks, then panels: [k][nr]
-	scratch [][]float32 // for each worker: incomplete tiles, or incomplete vectors with zeros
+	left    []float32   // packed rows of the left factor, by chunks, then strips: [k][mr]
+	right   []float32   // packed columns of the right factor, by chunks, then panels: [k][nr]
+	scratch [][]float32 // per worker: incomplete microtiles, or incomplete vectors filled up with zeros
 
-	// The product under way, c (+)= l·r, and the block of it.
+	// The current product, c = l·r or c += l·r, and its current block.
 	c                    Matrix
 	l, r                 operand
-	at                   Matrix // of a kernel with tilesAt, otherwise empty
+	at                   Matrix // the additional operand of microkernelsAt, otherwise empty
 	add                  bool
 	row, col, term       int
 	rows, cols, terms    int
-	strips, panels       int // of the block
-	stripGroups          int
+	strips, panels       int
+	stripGroups          int // work items along the rows
 	packWork, multiplier func(worker, item int)
 }
 
-// operand is a factor: vector i is row i of the left factor or column i of the right one.
+// operand is a factor. Its vectors are the rows of the left factor or the columns of the right one.
 type operand struct {
 	Matrix
-	columns bool // vectors are the columns of the matrix
+	columns bool // the vectors are columns of the matrix
 }
 
 // gemm holds the kernels of products.
 type gemm struct {
-	mr, nr int
-	unit   int          // terms are packed in multiples of unit
-	strips int          // of an item of work
-	tiles  []gemmKernel // tile i computes the first (i+1)/len(tiles) of a panel's columns
-	// tilesAt stand in the place of tiles where a term of c's entry (i, j) depends on entry (i, j) of
-	// another matrix of c's size too (Distance.Gradients).
-	tilesAt []gemmKernelAt
-	// Packing of mr vectors of the left and nr vectors of the right factor.
+	mr, nr   int
+	multiple int // terms are packed in multiples of it
+	strips   int // strips in a work item
+	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
+	// the columns of a panel.
+	microkernels []gemmKernel
+	// microkernelsAt replace microkernels if the terms of entry (i, j) of c also depend on entry
+	// (i, j) of another matrix (Distance.Gradients).
+	microkernelsAt []gemmKernelAt
+	// packRows packs mr vectors of the left factor, packCols nr vectors of the right factor.
 	packRows, packCols packKernels
 }
 
-// widths is the number of widths that tiles have.
-func (g *gemm) widths() int { return max(len(g.tiles), len(g.tilesAt)) }
+// widths is the number of microkernels, each for one width.
+func (g *gemm) widths() int { return max(len(g.microkernels), len(g.microkernelsAt)) }
 
-// tile computes the tiles of width i of some strips. at is nil without tilesAt.
-func (g *gemm) tile(
-	i int, a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int, add int, ahead uintptr, step int,
+// run calls microkernel i. at is nil without microkernelsAt.
+func (g *gemm) run(
+	i int, a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride int,
+	add int, ahead uintptr, aheadStride int,
 ) {
-	if g.tilesAt != nil {
-		g.tilesAt[i](a, b, k, strips, c, cStride, at, atStride, add)
+	if g.microkernelsAt != nil {
+		g.microkernelsAt[i](a, b, k, strips, c, cStride, at, atStride, add)
 		return
 	}
-	g.tiles[i](a, b, k, strips, c, cStride, add, ahead, step)
+	g.microkernels[i](a, b, k, strips, c, cStride, add, ahead, aheadStride)
 }
 
-// packKernels pack k terms of vectors that are rows, or columns, of a matrix with the given stride.
+// packKernels pack k terms of vectors. The first is for vectors that are rows of a matrix, the
+// second for columns.
 type packKernels [2]func(dst, src *float32, stride, k int)
 
-// gemmKernel computes the tiles of strips of a packed left factor and one panel of a packed right one; package asm
-// documents its arguments.
-type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, step int)
+// gemmKernel multiplies strips of a packed left factor by one panel of a packed right factor.
+// Package asm documents the arguments.
+type gemmKernel func(a, b *float32, k, strips int, c *float32, cStride int, add int, ahead uintptr, aheadStride int)
 
-// gemmKernelAt is a gemmKernel whose terms depend on an entry of another matrix of c's size too.
+// gemmKernelAt is a gemmKernel whose terms also depend on an entry of another matrix of the size of
+// c.
 type gemmKernelAt func(a, b *float32, k, strips int, c *float32, cStride int, at *float32, atStride, add int)
 
 // NewProduct returns scratch memory for products on the given number of threads.
@@ -87,7 +92,7 @@ func newProduct(g *gemm, threads int) *Product {
 	p := &Product{gemm: g, pool: kernel.NewPool(threads)}
 	for range p.pool.Workers() {
 		entries := max(g.mr, g.nr) * max(ProductChunk, g.strips*g.mr)
-		if g.tilesAt != nil {
+		if g.microkernelsAt != nil {
 			entries += g.strips * g.mr * g.nr
 		}
 		p.scratch = append(p.scratch, kernel.AlignedFloat32(entries))
@@ -96,23 +101,25 @@ func newProduct(g *gemm, threads int) *Product {
 	return p
 }
 
-// NT computes c = x·yᵀ, or c += x·yᵀ if add is set: c is m × n, x m × k, y n × k. c must not
-// overlap x or y. The error is ctx's; c is undefined then.
+// NT computes c = x·yᵀ, or c += x·yᵀ if add is set. c is m × n, x is m × k and y is n × k. c must
+// not overlap x or y. NT returns ctx's error if ctx is cancelled; c is undefined then.
 func (p *Product) NT(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, false}, operand{y, false}, add)
 }
 
-// NN computes c = x·y, or c += x·y: c is m × n, x m × k, y k × n. As NT otherwise.
+// NN computes c = x·y, or c += x·y if add is set. c is m × n, x is m × k and y is k × n. Otherwise
+// it is like NT.
 func (p *Product) NN(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, false}, operand{y, true}, add)
 }
 
-// TN computes c = xᵀ·y, or c += xᵀ·y: c is m × n, x k × m, y k × n. As NT otherwise.
+// TN computes c = xᵀ·y, or c += xᵀ·y if add is set. c is m × n, x is k × m and y is k × n.
+// Otherwise it is like NT.
 func (p *Product) TN(ctx context.Context, c, x, y Matrix, add bool) error {
 	return p.run(ctx, c, operand{x, true}, operand{y, true}, add)
 }
 
-// size returns the number of vectors and of their terms.
+// size returns the number of vectors and the number of terms of each.
 func (o operand) size() (vectors, terms int) {
 	if o.columns {
 		return o.Cols, o.Rows
@@ -142,7 +149,7 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	p.c, p.l, p.r = c, l, r
 	defer func() { p.c, p.l, p.r = Matrix{}, operand{}, operand{} }()
 	most := p.blockTerms(max(roundUp(m, g.mr), roundUp(n, g.nr)))
-	packed := roundUp(min(k, most), g.unit)
+	packed := roundUp(min(k, most), g.multiple)
 	p.left = room(p.left, roundUp(min(m, productBlock), g.mr)*packed+16)
 	p.right = room(p.right, roundUp(min(n, productBlock), g.nr)*packed+16)
 	for p.col = 0; p.col < n; p.col += productBlock {
@@ -171,7 +178,7 @@ func (p *Product) run(ctx context.Context, c Matrix, l, r operand, add bool) err
 	return nil
 }
 
-// room returns x with at least n entries.
+// room returns x, or a new slice if x has fewer than n entries.
 func room(x []float32, n int) []float32 {
 	if len(x) >= n {
 		return x
@@ -184,9 +191,9 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 func (p *Product) itemPanels() int  { return max(1, itemColumns/p.gemm.nr) }
 func (p *Product) panelGroups() int { return (p.panels + p.itemPanels() - 1) / p.itemPanels() }
 
-// blockTerms returns how many terms, in whole chunks, to pack at once for a number of vectors: as many as blockEntries
-// hold, because goroutines wait for each other before and after every block. A single goroutine packs one chunk, which
-// stays in a nearer cache.
+// blockTerms returns the number of terms to pack at a time for a number of vectors, in whole
+// chunks. Several goroutines pack blockEntries, because they wait for each other before and after
+// every block. A single goroutine packs one chunk, which stays in a faster cache.
 func (p *Product) blockTerms(vectors int) int {
 	if p.pool.Workers() == 1 {
 		return ProductChunk
@@ -194,17 +201,17 @@ func (p *Product) blockTerms(vectors int) int {
 	return max(1, blockEntries/min(vectors, productBlock)/ProductChunk) * ProductChunk
 }
 
-// chunk returns chunk i of the terms of the block: where it begins, its number of terms, and how many are packed, zeros
-// included.
+// chunk returns the first term of chunk i of the block, its number of terms, and the number of
+// packed terms, which includes padding.
 func (p *Product) chunk(i int) (from, terms, packed int) {
 	from = i * ProductChunk
 	terms = min(ProductChunk, p.terms-from)
-	return from, terms, roundUp(terms, p.gemm.unit)
+	return from, terms, roundUp(terms, p.gemm.multiple)
 }
 
 func (p *Product) chunks() int { return (p.terms + ProductChunk - 1) / ProductChunk }
 
-// pack packs a group of strips or, beyond these, of panels, chunk by chunk.
+// pack packs the strips of a work item, or its panels if item ≥ stripGroups, chunk by chunk.
 func (p *Product) pack(worker, item int) {
 	g := p.gemm
 	for i := range p.chunks() {
@@ -224,10 +231,11 @@ func (p *Product) pack(worker, item int) {
 	}
 }
 
-// packVectors packs a chunk of width vectors from the given one on, with zeros for the vectors beyond end
-// and the terms beyond the chunk.
-func (p *Product) packVectors(worker int, dst []float32, width int, kernels packKernels,
-	o operand, vector, end, chunk int) {
+// packVectors packs one chunk of width vectors, from the given one on. Vectors beyond end and terms
+// beyond the chunk become zeros.
+func (p *Product) packVectors(
+	worker int, dst []float32, width int, kernels packKernels, o operand, vector, end, chunk int,
+) {
 	from, terms, packed := p.chunk(chunk)
 	from += p.term
 	count := min(width, end-vector)
@@ -253,7 +261,7 @@ func (p *Product) packVectors(worker int, dst []float32, width int, kernels pack
 	kernels[btoi(o.columns)](&dst[0], &src[0], stride, packed)
 }
 
-// multiply computes the part of c of one group of strips and one of panels, chunk by chunk.
+// multiply computes the part of c that belongs to a work item, chunk by chunk.
 func (p *Product) multiply(worker, item int) {
 	g := p.gemm
 	n := p.itemPanels()
@@ -275,12 +283,13 @@ func (p *Product) multiply(worker, item int) {
 				continue
 			}
 			if whole > 0 {
-				// Prefetch the next panel into L2, spread over the strips; the next item's may be another goroutine's.
-				// An address, not a pointer: it may run past the end.
+				// Prefetch the next panel into L2, spread over the strips. The panel after the last
+				// one of this item may belong to another goroutine. This is an address, not a
+				// pointer, because it may run past the end.
 				next := min((q+1)*packed*g.nr, len(panels)-1)
-				step := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
-				g.tile(g.widths()-1, &left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride,
-					p.atEntry(row, col), p.at.Stride, add, uintptr(unsafe.Pointer(&panels[next])), step)
+				aheadStride := (4*packed*g.nr + whole*packed/4) / (whole*packed/4 + 1)
+				g.run(g.widths()-1, &left[0], right, packed, whole, &p.c.Data[row*p.c.Stride+col], p.c.Stride,
+					p.atEntry(row, col), p.at.Stride, add, uintptr(unsafe.Pointer(&panels[next])), aheadStride)
 			}
 			if whole < strips {
 				p.edge(worker, &left[whole*packed*g.mr], right, row+whole*g.mr, strips-whole, col, cols, packed, add)
@@ -289,34 +298,35 @@ func (p *Product) multiply(worker, item int) {
 	}
 }
 
-// edge computes tiles of which not all rows or columns are in c.
+// edge computes microtiles that extend beyond c, in scratch memory.
 func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols, packed, add int) {
 	g := p.gemm
-	tiles := p.scratch[worker][:strips*g.mr*g.nr]
+	microtiles := p.scratch[worker][:strips*g.mr*g.nr]
 	rows := min(strips*g.mr, p.row+p.rows-row)
-	if add != 0 { // the rest of the tiles is added to as well, and ignored
+	if add != 0 { // the entries outside c keep old values; nothing reads them
 		for i := range rows {
-			copy(tiles[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
+			copy(microtiles[i*g.nr:], p.c.Data[(row+i)*p.c.Stride+col:][:cols])
 		}
 	}
 	var at *float32
-	if g.tilesAt != nil {
-		entries := p.scratch[worker][len(tiles) : 2*len(tiles)]
+	if g.microkernelsAt != nil {
+		entries := p.scratch[worker][len(microtiles) : 2*len(microtiles)]
 		for i := range rows {
 			copy(entries[i*g.nr:], p.at.Data[(row+i)*p.at.Stride+col:][:cols])
 		}
 		at = &entries[0]
 	}
 	narrow := (cols*g.widths() - 1) / g.nr
-	g.tile(narrow, left, right, packed, strips, &tiles[0], g.nr, at, g.nr, add, uintptr(unsafe.Pointer(right)), 0)
+	ahead := uintptr(unsafe.Pointer(right))
+	g.run(narrow, left, right, packed, strips, &microtiles[0], g.nr, at, g.nr, add, ahead, 0)
 	for i := range rows {
-		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], tiles[i*g.nr:])
+		copy(p.c.Data[(row+i)*p.c.Stride+col:][:cols], microtiles[i*g.nr:])
 	}
 }
 
-// atEntry is the address of an entry of at, nil without tilesAt.
+// atEntry returns the address of an entry of at, or nil without microkernelsAt.
 func (p *Product) atEntry(row, col int) *float32 {
-	if p.gemm.tilesAt == nil {
+	if p.gemm.microkernelsAt == nil {
 		return nil
 	}
 	return &p.at.Data[row*p.at.Stride+col]

@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// The packing of both tiers is AVX2 code: that of AVX-512's wide panels can be tested without AVX-512.
+// TestPacking tests the packing of both tiers on AVX2: the code for the wide panels of AVX-512 is
+// AVX2 code too.
 func TestPacking(t *testing.T) {
 	kerneltest.SkipWithout(t, kerneltest.Backends(t, 0)[0], kernel.FeatureAVX2)
 	for _, g := range []gemm{gemmAVX2, gemmAVX512} {

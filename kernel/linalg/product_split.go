@@ -2,15 +2,19 @@ package linalg
 
 import "fmt"
 
-// NewSplitProduct is NewProduct for products that split every float32 number into the sum of two bfloat16 numbers, which
-// have 8 bits each and float32's range, and leave out the products of two low parts. With k terms an entry is within
-// (2⁻¹⁴ + k·2⁻²⁷) Σ|x·y|, mostly much closer, where TF32 has 2⁻¹⁰ (docs/numerics.md, "Reproducible bits"). AMX computes the other
-// three products in a fraction of the time of one in float32. asm.GemmSplit32x32AMXBF16 documents the order of
-// additions, which depends on neither threads nor blocking. Factors from (2 − 2⁻⁸)·2¹²⁷ on and infinite ones make NaN;
-// factors below 2⁻¹¹⁷ lose bits. The backend has to have kernel.FeatureBF16.
+// NewSplitProduct is NewProduct for split products. They split every float32 value into a sum of
+// two bfloat16 values, which have 8 significant bits each and the range of float32, and omit the
+// products of two low parts. AMX computes the other three products in a fraction of the time of one
+// float32 product.
+//
+// The error of an entry with k terms is at most (2⁻¹⁴ + k·2⁻²⁷) Σ|x·y| and mostly much smaller; for
+// TF32 the factor is 2⁻¹⁰ (docs/numerics.md, "Reproducible bits"). asm.GemmSplit32x32AMXBF16
+// documents the order of additions, which does not depend on threads or blocking. Infinite factors
+// and factors from (2 − 2⁻⁸)·2¹²⁷ on result in NaN. Factors below 2⁻¹¹⁷ lose bits. The backend must
+// have kernel.FeatureBF16.
 func (b *Backend) NewSplitProduct(threads int) *Product {
-	if b.split.tiles == nil {
-		panic(fmt.Sprintf("linalg: NewSplitProduct: %v without AMX for bfloat16", b.Tier))
+	if b.split.microkernels == nil {
+		panic(fmt.Sprintf("linalg: NewSplitProduct: backend %v has no AMX for bfloat16", b.Tier))
 	}
 	return newProduct(&b.split, threads)
 }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	splitVectors = 32 // of a strip or a panel, and terms of a block
-	splitWords   = splitVectors * splitVectors
+	splitVectors = 32                          // vectors of a strip or a panel, and terms of a block
+	splitWords   = splitVectors * splitVectors // words of a block
 )
 
 // gemmSplit holds the kernels of split products.
 var gemmSplit = gemm{
-	mr: splitVectors, nr: splitVectors, unit: splitVectors, strips: splitStrips,
-	tiles: []gemmKernel{asm.GemmSplit32x32AMXBF16},
+	mr: splitVectors, nr: splitVectors, multiple: splitVectors, strips: splitStrips,
+	microkernels: []gemmKernel{asm.GemmSplit32x32AMXBF16},
 	packRows: packKernels{
 		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, false, false) },
 		func(dst, src *float32, stride, k int) { split(dst, src, stride, k, true, false) },
@@ -25,16 +25,16 @@ var gemmSplit = gemm{
 	},
 }
 
-// split splits k terms of a strip's or a panel's vectors, which are rows or columns of a matrix. The words of
-// a left factor lie as SplitRows32AVX512 has them, those of a right one as SplitColumns32AVX512: for the
-// other, tiles are transposed.
+// split packs k terms of the vectors of a strip or a panel. The vectors are rows or columns of a
+// matrix. The blocks of a left factor have the layout of SplitRows32AVX512, the blocks of a right
+// factor that of SplitColumns32AVX512. If the vectors run the other way, it transposes the tiles.
 func split(dst, src *float32, stride, k int, columns, right bool) {
-	step := 1
+	termStride := 1
 	if columns {
-		step = stride
+		termStride = stride
 	}
 	for t := 0; t < k; t += splitVectors {
-		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t*step)
+		to, from := floatsAfter(dst, t*splitVectors), floatsAfter(src, t*termStride)
 		if columns == right {
 			splitBlock(to, from, stride, columns)
 			continue

@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// splitTwin returns the two bfloat16 of a number, as float32.
+// splitTwin returns the two bfloat16 parts of x as float32.
 func splitTwin(x float32) (high, low float32) {
 	round := func(x float32) float32 {
 		return math.Float32frombits((math.Float32bits(x) + 0x8000) &^ 0xffff)
@@ -20,7 +20,7 @@ func splitTwin(x float32) (high, low float32) {
 	return high, round(x - high)
 }
 
-// flushed is fma32 or a sum without subnormal numbers.
+// flushed replaces subnormal values by 0.
 func flushed(x float32) float32 {
 	if math.Abs(float64(x)) < 0x1p-126 {
 		return float32(math.Copysign(0, float64(x)))
@@ -28,7 +28,7 @@ func flushed(x float32) float32 {
 	return x
 }
 
-// twinSplitProduct is an entry of a split product.
+// twinSplitProduct returns an entry of a split product.
 func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 	const block = 32
 	c = flushed(c)
@@ -53,14 +53,14 @@ func twinSplitProduct(k int, x, y func(t int) float32, c float32) float32 {
 // eachSplitBackend runs f for every tier that has split products.
 func eachSplitBackend(t *testing.T, f func(t *testing.T, b *Backend)) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		if b.split.tiles == nil {
+		if b.split.microkernels == nil {
 			t.Skip("no split products: they need AMX for bfloat16, on the AVX-512 tier")
 		}
 		f(t, b)
 	})
 }
 
-// Split products equal their twin bit for bit.
+// TestSplitProduct requires that split products have the bits of their twin.
 func TestSplitProduct(t *testing.T) {
 	eachSplitBackend(t, func(t *testing.T, b *Backend) {
 		conformProduct(t, &b.split, 1, func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
@@ -69,8 +69,9 @@ func TestSplitProduct(t *testing.T) {
 	})
 }
 
-// The error of a split product is below the bound that NewSplitProduct states, also for the
-// numbers that lose most: the low part half a unit of the high one, and the rest half a unit of that.
+// TestSplitProductAgainstFloat64 checks the bound that NewSplitProduct states, also for the values
+// that lose most: their low part is half a unit of the high part, and the remainder half a unit of
+// the low part.
 func TestSplitProductAgainstFloat64(t *testing.T) {
 	eachSplitBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))

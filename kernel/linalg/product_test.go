@@ -31,7 +31,7 @@ func guardedMatrix(t testing.TB, rows, cols, stride int, value func() float32) M
 	return m
 }
 
-// forms of a product: which sizes the factors have, and how to compute it.
+// forms lists the forms of a product: the sizes of the factors, and how to compute it.
 var forms = []struct {
 	name    string
 	compute func(p *Product, ctx context.Context, c, x, y Matrix, add bool) error
@@ -47,7 +47,7 @@ var forms = []struct {
 func byRow(m Matrix, i, t int) float32 { return m.Data[i*m.Stride+t] }
 func byCol(m Matrix, i, t int) float32 { return m.Data[t*m.Stride+i] }
 
-// twinProduct is an entry of a product as a tier computes it.
+// twinProduct returns an entry of a product as a tier computes it.
 func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32, add func(c float32) float32) {
 	var chunks []float32
 	for from := 0; from < k; from += ProductChunk {
@@ -77,21 +77,22 @@ func twinProduct(tier kernel.Tier, k int, x, y func(t int) float32) (sum float32
 	return sum, add
 }
 
-// Products equal their twin bit for bit, for every residue of the sizes, at any stride, on any
-// number of threads, between guard pages.
+// TestProduct requires that products have the bits of their twin, for every remainder of the sizes,
+// for any stride, on any number of threads, between guard pages.
 func TestProduct(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
-		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
+		conformProduct(t, &b.gemm, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32,
+			func(float32) float32) {
 			return twinProduct(b.Tier, k, x, y)
 		})
 	})
 }
 
-// A kernel's unit adds terms that are zeros.
+// TestProductUnit checks that terms up to gemm.multiple are zeros.
 func TestProductUnit(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		g := b.gemm
-		g.unit = 32
+		g.multiple = 32
 		conformProduct(t, &g, uint64(b.Tier), func(k int, x, y func(t int) float32) (float32, func(float32) float32) {
 			within := func(f func(t int) float32) func(t int) float32 {
 				return func(t int) float32 {
@@ -101,14 +102,15 @@ func TestProductUnit(t *testing.T) {
 					return 0
 				}
 			}
-			return twinProduct(b.Tier, roundUp(k, g.unit), within(x), within(y))
+			return twinProduct(b.Tier, roundUp(k, g.multiple), within(x), within(y))
 		})
 	})
 }
 
-// conformProduct compares products with a twin, which returns an entry and a function that adds it to what
-// was there.
-func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32, func(float32) float32)) {
+// conformProduct compares products with a twin, which returns an entry and a function that adds the
+// entry to an earlier value.
+func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y func(t int) float32) (float32,
+	func(float32) float32)) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, seed))
@@ -139,13 +141,15 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 							at := i*c.Stride + j
 							want := before.Data[at]
 							if j < n {
-								sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) }, func(t int) float32 { return form.right(y, j, t) })
+								sum, plus := twin(k, func(t int) float32 { return form.left(x, i, t) },
+									func(t int) float32 { return form.right(y, j, t) })
 								if want = sum; add {
 									want = plus(before.Data[at])
 								}
 							}
 							if got := c.Data[at]; math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
-								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m, n, k, add, i, j, want, got))
+								require.Fail(t, fmt.Sprintf("%d × %d × %d, add %v: entry %d,%d: want %g, got %g", m,
+									n, k, add, i, j, want, got))
 							}
 						}
 					}
@@ -184,7 +188,8 @@ func conformProduct(t *testing.T, g *gemm, seed uint64, twin func(k int, x, y fu
 	}
 }
 
-// The error of a float32 product, against float64 sums, is that of chains of ProductChunk.
+// TestProductAgainstFloat64 checks that the error of a float32 product is that of chains of
+// ProductChunk terms.
 func TestProductAgainstFloat64(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 1))
@@ -196,7 +201,7 @@ func TestProductAgainstFloat64(t *testing.T) {
 	})
 }
 
-// relativeError is the largest error of an entry of c = x·yᵀ, as a share of Σ|x·y|.
+// relativeError returns the largest error of an entry of c = x·yᵀ, as a share of Σ|x·y|.
 func relativeError(x, y, c Matrix) (worst float64) {
 	for i := range c.Rows {
 		for j := range c.Cols {

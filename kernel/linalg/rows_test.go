@@ -11,7 +11,8 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// lengths with every residue of the lanes, and more than one chunk.
+// eachLength calls f with lengths that leave every remainder of lanes, and with more than one
+// chunk.
 func eachLength(f func(n int)) {
 	for n := range 2*sumLanes + 2 {
 		f(n)
@@ -21,7 +22,7 @@ func eachLength(f func(n int)) {
 	}
 }
 
-// randomRow returns a row at a guard page, now and then with special values.
+// randomRow returns a row that ends at a guard page, sometimes with special values.
 func randomRow(t testing.TB, rng *rand.Rand, n int) []float32 {
 	x := kerneltest.Guarded[float32](t, n)
 	for i := range x {
@@ -39,7 +40,7 @@ func clone(t testing.TB, x []float32) []float32 {
 	return c
 }
 
-// What is done to rows equals plain loops of the definitions, bit for bit on every tier.
+// TestRows compares the row kernels of every tier with plain loops of the definitions, bit for bit.
 func TestRows(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 9))
@@ -128,7 +129,8 @@ func TestDot(t *testing.T) {
 	})
 }
 
-// NewAdamStep is Adam as published, and a rest of k steps is k steps with no gradient for the moments.
+// TestNewAdamStep compares NewAdamStep with Adam as published. For the moments, skipping k steps is
+// k steps without a gradient.
 func TestNewAdamStep(t *testing.T) {
 	const rate, beta1, beta2, epsilon = 0.01, 0.9, 0.99, 1e-8
 	w, m, v := []float32{1}, []float32{0}, []float32{0}
@@ -138,12 +140,14 @@ func TestNewAdamStep(t *testing.T) {
 		gradient := math.Sin(float64(step))
 		first, second = beta1*first, beta2*second
 		if step%5 == 0 {
-			skipped++ // the moments decay, the weight rests
+			skipped++ // the moments decay, the weight does not change
 			continue
 		}
 		first, second = first+(1-beta1)*gradient, second+(1-beta2)*gradient*gradient
-		wide -= rate * first / (1 - math.Pow(beta1, float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
-		generic(t).Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step, skipped), 0)
+		wide -= rate * first / (1 - math.Pow(beta1,
+			float64(step))) / (math.Sqrt(second/(1-math.Pow(beta2, float64(step)))) + epsilon)
+		generic(t).Adam(w, m, v, []float32{float32(gradient)}, NewAdamStep(rate, beta1, beta2, epsilon, step,
+			skipped), 0)
 		skipped = 0
 		require.InDelta(t, wide, w[0], 1e-5, "step %d", step)
 	}

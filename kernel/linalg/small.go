@@ -2,47 +2,48 @@ package linalg
 
 import "fmt"
 
-// NewSmall returns a zero matrix for the products of small matrices: rows begin at cache lines, and there is room for
-// rows up to the next multiple of 8.
+// NewSmall returns a zero matrix for products of small matrices. Its rows begin at multiples of 64
+// bytes, and it has room for rows up to the next multiple of 8.
 //
-// The kernels process multiples of 8 rows and columns. They read the padding of factors and write the padding of
-// results: zero if it is zero in all factors, otherwise unspecified. The padding may be part of another matrix: see
-// Columns.
+// The kernels process multiples of 8 rows and columns. They read the padding of factors and write
+// the padding of results: zeros if it is zero in all factors, otherwise unspecified values. With
+// Columns, the padding may be part of another matrix.
 func NewSmall(rows, cols int) Matrix {
 	m := NewMatrix(roundUp(rows, 8), cols)
 	m.Rows = rows
 	return m
 }
 
-// smallKernels are the kernels of small matrices. multiply computes rows of a product:
+// smallKernels are the kernels of small matrices. multiply computes some rows of a product:
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < rows, j < 8·eights, t < k
 //
-// where plus may be nil, or c.
+// plus may be nil or equal to c.
 type smallKernels struct {
-	rows         int // of a call of multiply
+	rows         int // rows per call of multiply
 	multiply     func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)
-	transpose    func(dst, src *float32, dstStride, stride, k int) // 8 rows
+	transpose    func(dst, src *float32, dstStride, stride, k int) // of 8 rows
 	unpack       func(dst, packed *float32, d, ld int, diagonal float32)
 	pack         func(packed, src *float32, d, ld int, factor, diagonal float32)
 	addTranspose func(m *float32, d, ld int)
 }
 
-// MatMul32 computes the product c = x·y, or c = x·y + plus unless plus is the zero Matrix: x is m × k,
-// y k × n, and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds from 0 over
-// ascending terms (in the generic tier product and sum are rounded separately), to which that of plus
-// is added. All matrices are from NewSmall, or Columns of such; c, y and plus have the same Stride. plus may be c, which
-// overlaps neither x nor y.
+// MatMul32 computes c = x·y + plus, or c = x·y if plus is the zero Matrix. x is m × k, y is k × n,
+// and c and plus are m × n. Every entry of x·y is one chain of fused multiply-adds from 0 over
+// ascending terms, to which the entry of plus is added. The generic tier rounds products and sums
+// separately. All matrices come from NewSmall or are Columns of such matrices; c, y and plus have
+// the same Stride. c must not overlap x or y but may be plus.
 func (b *Backend) MatMul32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, false) }
 
 // MatMulT32 computes c = xᵀ·y, or c = xᵀ·y + plus, as MatMul32 does.
 func (b *Backend) MatMulT32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, false) }
 
-// MatMulLower32 is MatMul32 for the entries on and below the diagonal of a square c; entries above it may or may not be
-// computed.
+// MatMulLower32 is MatMul32 for the entries on and below the diagonal of a square c. The entries
+// above it are unspecified.
 func (b *Backend) MatMulLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, false, true) }
 
-// MatMulTLower32 is MatMulT32 for the entries on and below the diagonal.
+// MatMulTLower32 is MatMulT32 for the entries on and below the diagonal of a square c. The entries
+// above it are unspecified.
 func (b *Backend) MatMulTLower32(c, x, y, plus Matrix) { b.product32(c, x, y, plus, true, true) }
 
 func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
@@ -56,7 +57,7 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 			rows, terms, y.Rows, y.Cols, plus.Rows, plus.Cols, c.Rows, c.Cols))
 	}
 	if c.Stride != y.Stride || added && plus.Stride != c.Stride {
-		panic(fmt.Sprintf("linalg: small product whose strides differ: result %d, right factor %d, summand %d",
+		panic(fmt.Sprintf("linalg: the strides of a small product differ: result %d, right factor %d, summand %d",
 			c.Stride, y.Stride, plus.Stride))
 	}
 	if lower {
@@ -79,10 +80,10 @@ func (b *Backend) product32(c, x, y, plus Matrix, transposed, lower bool) {
 	}
 }
 
-// checkSmall panics if m is empty or lacks the room that NewSmall gives.
+// checkSmall panics if m is empty or lacks the padding of NewSmall.
 func checkSmall(m Matrix) {
 	if m.Rows < 1 || m.Cols < 1 || len(m.Data) < ((m.Rows+7)&^7-1)*m.Stride+(m.Cols+7)&^7 {
-		panic(fmt.Sprintf("linalg: a small matrix of %d × %d has too little room: %d entries with stride %d",
+		panic(fmt.Sprintf("linalg: a small matrix of %d × %d has too few entries: %d with stride %d",
 			m.Rows, m.Cols, len(m.Data), m.Stride))
 	}
 }
@@ -94,7 +95,8 @@ func checkSquare(m Matrix) {
 	}
 }
 
-// Transpose32 writes the transpose of src to dst. Both are from NewSmall, or Columns of such, and do not overlap.
+// Transpose32 sets dst to the transpose of src. Both come from NewSmall or are Columns of such
+// matrices, and they must not overlap.
 func (b *Backend) Transpose32(dst, src Matrix) {
 	checkSmall(dst)
 	checkSmall(src)
@@ -106,24 +108,25 @@ func (b *Backend) Transpose32(dst, src Matrix) {
 	}
 }
 
-// AddTranspose32 adds its transpose to the square matrix m, on and below the diagonal; entries above
-// it may or may not change.
+// AddTranspose32 adds its transpose to the square matrix m, on and below the diagonal. The entries
+// above it are unspecified afterwards.
 func (b *Backend) AddTranspose32(m Matrix) {
 	checkSquare(m)
 	b.small.addTranspose(&m.Data[0], m.Rows, m.Stride)
 }
 
-// UnpackSymmetric32 writes the symmetric d × d matrix with the packed lower triangle packed, row
-// by row, to dst, its diagonal multiplied by diagonal (2 for E = A + Aᵀ from a packed A). Rows of dst
-// from d up to the next multiple of 8 must be zero, and columns from d up to it may become so.
+// UnpackSymmetric32 sets dst to the symmetric d × d matrix whose lower triangle is packed in
+// row-major order, and multiplies its diagonal by diagonal (2 for E = A + Aᵀ from a packed A). The
+// rows of dst from d up to the next multiple of 8 must be zero. The columns from d up to the next
+// multiple of 8 may become zero.
 func (b *Backend) UnpackSymmetric32(dst Matrix, packed []float32, diagonal float32) {
 	checkSquare(dst)
 	checkTriangle("UnpackSymmetric32", dst.Rows, packed)
 	b.small.unpack(&dst.Data[0], &packed[0], dst.Rows, dst.Stride, diagonal)
 }
 
-// PackLower32 packs the lower triangle of the square matrix src, row by row, multiplied by factor off
-// the diagonal and by diagonal on it.
+// PackLower32 packs the lower triangle of the square matrix src in row-major order. It multiplies
+// entries off the diagonal by factor and entries on the diagonal by diagonal.
 func (b *Backend) PackLower32(packed []float32, src Matrix, factor, diagonal float32) {
 	checkSquare(src)
 	checkTriangle("PackLower32", src.Rows, packed)
@@ -132,6 +135,7 @@ func (b *Backend) PackLower32(packed []float32, src Matrix, factor, diagonal flo
 
 func checkTriangle(name string, d int, packed []float32) {
 	if len(packed) < d*(d+1)/2 {
-		panic(fmt.Sprintf("linalg: %s: d = %d, a triangle of %d entries instead of %d", name, d, len(packed), d*(d+1)/2))
+		panic(fmt.Sprintf("linalg: %s: d = %d needs a triangle of %d entries, not %d",
+			name, d, d*(d+1)/2, len(packed)))
 	}
 }

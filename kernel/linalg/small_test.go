@@ -12,7 +12,7 @@ import (
 
 var smallDims = []int{1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 18, 20, 24, 25, 31, 32, 33, 38, 40, 47, 48, 49, 65}
 
-// small returns a matrix between guard pages, with zeros up to whole eights of rows and columns.
+// small returns a matrix between guard pages, with zeros up to multiples of 8 rows and columns.
 func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 	m := NewSmall(rows, cols)
 	m.Data = kerneltest.Guarded[float32](t, len(m.Data))
@@ -26,8 +26,8 @@ func small(t testing.TB, rows, cols int, value func() float32) Matrix {
 
 func constant(x float32) func() float32 { return func() float32 { return x } }
 
-// Products of small matrices equal their twin bit for bit, on their own and where their right factor and
-// their result are the last columns of others, and keep zeros where the factors have them.
+// TestMatMul32 requires that products of small matrices have the bits of their twin, alone and as
+// the last columns of larger matrices, and that padding stays zero if it is zero in the factors.
 func TestMatMul32(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 7))
@@ -61,7 +61,8 @@ func TestMatMul32(t *testing.T) {
 				for _, form := range []struct {
 					multiply          func(c, x, y, plus Matrix)
 					transposed, lower bool
-				}{{b.MatMul32, false, false}, {b.MatMulT32, true, false}, {b.MatMulLower32, false, true}, {b.MatMulTLower32, true, true}} {
+				}{{b.MatMul32, false, false}, {b.MatMulT32, true, false}, {b.MatMulLower32, false, true},
+					{b.MatMulTLower32, true, true}} {
 					if form.lower && oblong {
 						continue
 					}
@@ -84,7 +85,7 @@ func TestMatMul32(t *testing.T) {
 							for j := range c.Stride - offset {
 								at := c.Data[i*c.Stride+j:][:1]
 								if i >= rows || j >= cols {
-									if round != 3 { // 0·∞ is no number
+									if round != 3 { // 0·∞ is NaN
 										require.Zero(t, at[0], "d = %d: %d,%d", d, i, j)
 									}
 									continue
@@ -101,7 +102,8 @@ func TestMatMul32(t *testing.T) {
 								if plus != "nothing" {
 									want = add(before.Row(i)[j])
 								}
-								kerneltest.SameBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j, form, plus)
+								kerneltest.SameBits(t, []float32{want}, at, "d = %d: %d,%d of %+v plus %s", d, i, j,
+									form, plus)
 							}
 						}
 					}
@@ -111,7 +113,8 @@ func TestMatMul32(t *testing.T) {
 	})
 }
 
-// Neighbours in one matrix: the left product may change no more than the first columns of the right one.
+// TestMatMul32Neighbours computes two products side by side in one matrix: the left one may change
+// only the first columns of the right one.
 func TestMatMul32Neighbours(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		const d = 38
@@ -121,7 +124,8 @@ func TestMatMul32Neighbours(t *testing.T) {
 		before := append([]float32{}, c.Data...)
 		b.MatMul32(c.Columns(0, d), x, y.Columns(0, d), Matrix{})
 		for i := range d {
-			kerneltest.SameBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
+			kerneltest.SameBits(t, before[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7],
+				c.Data[i*c.Stride+(d+7)&^7:][:c.Stride-(d+7)&^7], "row %d", i)
 		}
 		require.Panics(t, func() { b.MatMul32(small(t, d, d, normal), x, y.Columns(0, d), Matrix{}) }, "strides differ")
 		require.Panics(t, func() { b.MatMul32(c, x, y.Columns(0, d), Matrix{}) }, "sizes differ")
@@ -135,7 +139,8 @@ func TestTranspose32(t *testing.T) {
 		for _, d := range smallDims {
 			n := float32(0)
 			whole := small(t, d, 2*d, func() float32 { n++; return n })
-			for _, x := range []Matrix{small(t, d, d, func() float32 { n++; return n }), whole.Columns(0, d), whole.Columns(d, 2*d)} {
+			for _, x := range []Matrix{small(t, d, d, func() float32 { n++; return n }), whole.Columns(0, d),
+				whole.Columns(d, 2*d)} {
 				y := small(t, d, d, constant(0))
 				b.Transpose32(y, x)
 				for i := range (d + 7) &^ 7 {
@@ -153,7 +158,7 @@ func TestTranspose32(t *testing.T) {
 	})
 }
 
-// Moves between triangles and matrices equal plain loops bit for bit.
+// TestTriangles compares conversions between triangles and matrices with plain loops, bit for bit.
 func TestTriangles(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(3, 7))
@@ -161,7 +166,8 @@ func TestTriangles(t *testing.T) {
 			for round := range 3 {
 				value := func() float32 {
 					if round == 2 && rng.IntN(10) == 0 {
-						return []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), math.SmallestNonzeroFloat32}[rng.IntN(4)]
+						return []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)),
+							math.SmallestNonzeroFloat32}[rng.IntN(4)]
 					}
 					return float32(rng.NormFloat64())
 				}
@@ -169,7 +175,7 @@ func TestTriangles(t *testing.T) {
 				for i := range packed {
 					packed[i] = value()
 				}
-				for range 2 { // over what is there
+				for range 2 { // the second time over the first result
 					b.UnpackSymmetric32(m, packed, 3)
 				}
 				for i := range (d + 7) &^ 7 {
@@ -181,10 +187,11 @@ func TestTriangles(t *testing.T) {
 								want *= 3
 							}
 						}
-						kerneltest.SameBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{want}, m.Data[i*m.Stride+j:][:1], "d = %d: unpacked %d,%d",
+							d, i, j)
 					}
 				}
-				// Side by side the second one takes the columns that the first one spoils.
+				// Side by side: the second one overwrites the columns that the first one changes.
 				two := small(t, d, 2*d, constant(0))
 				for range 2 {
 					b.UnpackSymmetric32(two.Columns(0, d), packed, 3)
@@ -207,8 +214,10 @@ func TestTriangles(t *testing.T) {
 						if i == j {
 							factor = 0.5
 						}
-						kerneltest.SameBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1], "d = %d: packed %d,%d", d, i, j)
-						kerneltest.SameBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1], "d = %d: added %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{x.Row(i)[j] * factor}, again[at:at+1],
+							"d = %d: packed %d,%d", d, i, j)
+						kerneltest.SameBits(t, []float32{x.Row(i)[j] + x.Row(j)[i]}, sum.Row(i)[j:j+1],
+							"d = %d: added %d,%d", d, i, j)
 						at++
 					}
 				}

@@ -5,34 +5,42 @@ import (
 	"math"
 )
 
-// The kernels of this file round every operation separately, so that all tiers agree bit for bit. They share one float32
-// exponential, whose error is below 2 units in the last place, subnormal results included (TestExp): with n the integer
-// next to x/ln 2 and r = x − n·ln 2, a polynomial in r times 2ⁿ. exp(−∞) is 0, exp(+∞) and results beyond float32 are
-// +∞, exp(NaN) is NaN.
+// The kernels of this file round every operation separately, so that all tiers agree bit for bit.
+// They share one float32 exponential whose error is below 2 units in the last place, even for
+// subnormal results (TestExp). It is 2ⁿ times a polynomial in r = x − n·ln 2, where n is the
+// integer nearest to x/ln 2. exp(−∞) is 0, exp(+∞) and results beyond float32 are +∞, and exp(NaN)
+// is NaN.
 
-// weightKernels are the kernels for n scores, a multiple of sumLanes; sums go to lanes as in Dot.
-type weightKernels struct {
-	// maximum raises lanes to the entries.
+// softmaxKernels are the kernels for n scores. n is a multiple of sumLanes; the portable kernels
+// accept any n > 0. Sums go to lanes as in Dot.
+type softmaxKernels struct {
+	// maximum sets lanes to the maximum of themselves and the entries of x.
 	maximum func(x *float32, n int, lanes *[sumLanes]float32)
 	// exp replaces x by exp(a·x − shift).
 	exp func(x *float32, n int, a, shift float32, lanes *[sumLanes]float32)
-	// logistic: see Backend.Logistic.
+	// logistic does the work of Backend.Logistic.
 	logistic func(x, w *float32, n int, shift, target float32, lanes *[sumLanes]float32)
 }
 
-// Max returns the largest entry of x other than NaN, −Inf if there is none.
+// softmaxFor returns the kernels for a chunk of n entries: the portable ones if n is not a multiple
+// of sumLanes.
+func (b *Backend) softmaxFor(n int) *softmaxKernels {
+	if n%sumLanes != 0 {
+		return &softmaxGeneric
+	}
+	return &b.softmax
+}
+
+// Max returns the largest entry of x, ignoring NaN. It is −Inf if there is none.
 func (b *Backend) Max(x []float32) float32 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
 	for i := range t.lanes {
 		t.lanes[i] = float32(math.Inf(-1))
 	}
-	whole := len(x) / sumLanes * sumLanes
-	for i := 0; i < whole; i += rowChunk {
-		b.weights.maximum(&x[i], min(rowChunk, whole-i), &t.lanes)
-	}
-	if whole < len(x) {
-		maximumGeneric(&x[whole], len(x)-whole, &t.lanes)
+	for i, n := 0, 0; i < len(x); i += n {
+		n = chunk(len(x)-i, sumLanes)
+		b.softmaxFor(n).maximum(&x[i], n, &t.lanes)
 	}
 	most := t.lanes[0]
 	for _, v := range t.lanes[1:] {
@@ -41,26 +49,22 @@ func (b *Backend) Max(x []float32) float32 {
 	return most
 }
 
-// Exp replaces x by exp(a·x − shift) and returns the sum, added up as in Dot.
+// Exp replaces x by exp(a·x − shift) and returns the sum. It adds in the order of Dot.
 func (b *Backend) Exp(x []float32, a, shift float32) float64 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
 	var sum float64
-	whole := len(x) / sumLanes * sumLanes
-	for i := 0; i < whole; i += rowChunk {
-		b.weights.exp(&x[i], min(rowChunk, whole-i), a, shift, &t.lanes)
-		sum = addLanes(sum, &t.lanes)
-	}
-	if whole < len(x) {
-		expGeneric(&x[whole], len(x)-whole, a, shift, &t.lanes)
+	for i, n := 0, 0; i < len(x); i += n {
+		n = chunk(len(x)-i, sumLanes)
+		b.softmaxFor(n).exp(&x[i], n, a, shift, &t.lanes)
 		sum = addLanes(sum, &t.lanes)
 	}
 	return sum
 }
 
-// Softmax replaces scores x by weights: weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0, and returns the
-// logarithm of the sum, log Σ_k exp(a·x_k). Scores may be −Inf (weight 0), but not all of them; a
-// NaN or +Inf among them makes the logarithm NaN.
+// Softmax replaces the scores x_j by the weights weight·exp(a·x_j)/Σ_k exp(a·x_k), a ≥ 0. It
+// returns log Σ_k exp(a·x_k). A score of −Inf gets the weight 0, but not all scores may be −Inf. If
+// a score is NaN or +Inf, the logarithm is NaN.
 func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
 	shift := a * b.Max(x)
 	sum := b.Exp(x, a, shift)
@@ -68,13 +72,14 @@ func (b *Backend) Softmax(x []float32, a, weight float32) (logSum float64) {
 	return float64(shift) + math.Log(sum)
 }
 
-// Logistic takes the logistic loss of scores and its derivative. With z_j = x_j + shift it returns
+// Logistic computes the logistic loss of the scores x and its derivatives. With z_j = x_j + shift
+// it returns
 //
 //	Σ_j w_j·(softplus(z_j) − target·z_j),   softplus(z) = log(1 + eᶻ) = −log σ(−z),
 //
-// added up as in Dot, and replaces x_j by its derivative w_j·(σ(z_j) − target). w may be nil: every
-// weight is 1. With target 0 this is the loss of negatives, with 1 that of positives. Where the
-// target is 0, a score of −Inf counts nothing and has derivative 0.
+// adding in the order of Dot, and replaces x_j by the derivative w_j·(σ(z_j) − target). If w is
+// nil, all weights are 1. The target is 1 for positives and 0 for negatives. A negative with score
+// −Inf adds nothing and has the derivative 0.
 func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {
 	if w != nil && len(w) != len(x) {
 		panic(fmt.Sprintf("linalg: Logistic: %d scores, %d weights", len(x), len(w)))
@@ -82,24 +87,19 @@ func (b *Backend) Logistic(x, w []float32, shift, target float32) float64 {
 	t := scratches.Get().(*scratch)
 	defer scratches.Put(t)
 	var sum float64
-	whole := len(x) / sumLanes * sumLanes
-	for i := 0; i < len(x); {
-		n := min(rowChunk, whole-i)
-		f := b.weights.logistic
-		if i == whole {
-			n, f = len(x)-whole, logisticGeneric
-		}
+	for i, n := 0, 0; i < len(x); i += n {
+		n = chunk(len(x)-i, sumLanes)
 		weights := &ones[0]
 		if w != nil {
 			weights = &w[i]
 		}
-		f(&x[i], weights, n, shift, target, &t.lanes)
+		b.softmaxFor(n).logistic(&x[i], weights, n, shift, target, &t.lanes)
 		sum = addLanes(sum, &t.lanes)
-		i += n
 	}
 	return sum
 }
 
+// ones are the weights of Logistic without weights.
 var ones = func() (x [rowChunk]float32) {
 	for i := range x {
 		x[i] = 1

@@ -11,15 +11,16 @@ import (
 	"github.com/mquine/mquine/kernel/kerneltest"
 )
 
-// ulps returns the distance of got from the real number want in units in the last place of want's
-// float32 neighbourhood, subnormal numbers included.
+// ulps returns the distance of got from want in units in the last place of float32 values near
+// want, which may be subnormal.
 func ulps(want float64, got float32) float64 {
 	_, exponent := math.Frexp(want)
 	unit := math.Ldexp(1, max(exponent-24, -149))
 	return math.Abs(float64(got)-want) / unit
 }
 
-// The exponential is within 2 units in the last place over the whole range, at every tier.
+// TestExp checks that the exponential is within 2 units in the last place over its whole range, on
+// every tier.
 func TestExp(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(1, 10))
@@ -27,8 +28,9 @@ func TestExp(t *testing.T) {
 		for i := range 400_000 {
 			x = append(x, -105+float32(i)*0.0005, float32(rng.NormFloat64()), float32(rng.NormFloat64()*1e-4))
 		}
-		// Around the ends, and where n changes.
-		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89, 0x1p-126, 1e-20} {
+		// Around the limits, and where n changes.
+		for _, at := range []float64{-104, -103.97208, -103.27893, -87.33655, -87.33654, 88.72283, 88.72284, 89,
+			0x1p-126, 1e-20} {
 			for i := -20; i < 20; i++ {
 				x = append(x, math.Float32frombits(uint32(int(math.Float32bits(float32(at)))+i)&^(1<<31))*float32(math.Copysign(1, at)))
 			}
@@ -56,8 +58,9 @@ func TestExpSpecial(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		inf, nan := float32(math.Inf(1)), float32(math.NaN())
 		x := kerneltest.Guarded[float32](t, 40)
-		copy(x, []float32{-inf, inf, nan, 0, float32(math.Copysign(0, -1)), -math.MaxFloat32, math.MaxFloat32, math.SmallestNonzeroFloat32})
-		copy(x[32:], x[:8]) // in the portable rest as well
+		copy(x, []float32{-inf, inf, nan, 0, float32(math.Copysign(0, -1)), -math.MaxFloat32, math.MaxFloat32,
+			math.SmallestNonzeroFloat32})
+		copy(x[32:], x[:8]) // also in the portable remainder
 		b.Exp(x, 1, 0)
 		for _, y := range [][]float32{x[:8], x[32:]} {
 			assert.Equal(t, []float32{0, inf}, append([]float32{}, y[:2]...))
@@ -67,7 +70,7 @@ func TestExpSpecial(t *testing.T) {
 	})
 }
 
-// All tiers give the portable one's bits.
+// TestWeightsAgree requires that all tiers have the bits of the portable kernels.
 func TestWeightsAgree(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		rng := rand.New(rand.NewPCG(2, 10))
@@ -116,7 +119,8 @@ func TestSoftmax(t *testing.T) {
 				var total float64
 				for i, v := range x {
 					total += float64(v)
-					require.InDelta(t, 3*want[i]/sum, v, 1e-6*3*want[i]/sum*(1+math.Abs(math.Log(want[i]+1e-300)))+1e-37, "n = %d: %d", n, i)
+					require.InDelta(t, 3*want[i]/sum, v,
+						1e-6*3*want[i]/sum*(1+math.Abs(math.Log(want[i]+1e-300)))+1e-37, "n = %d: %d", n, i)
 				}
 				require.InEpsilon(t, 3, total, 1e-6)
 			}
@@ -127,7 +131,7 @@ func TestSoftmax(t *testing.T) {
 	})
 }
 
-// Excluded scores count nothing; a NaN is seen.
+// TestLogisticExcluded checks that excluded scores add nothing and that NaN shows in the result.
 func TestLogisticExcluded(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		x := kerneltest.Guarded[float32](t, 33)
@@ -141,7 +145,7 @@ func TestLogisticExcluded(t *testing.T) {
 	})
 }
 
-// The loss and its derivative against float64.
+// TestLogistic compares the loss and its derivative with float64.
 func TestLogistic(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b *Backend) {
 		var x []float32
@@ -154,15 +158,17 @@ func TestLogistic(t *testing.T) {
 				z := float64(v + shift)
 				loss := max(z, 0) + math.Log1p(math.Exp(-math.Abs(z))) - float64(target)*z
 				derivative := 1/(1+math.Exp(-z)) - float64(target)
-				y := make([]float32, 33) // in a vector, and in the rest
+				y := make([]float32, 33) // in a vector and in the remainder
 				y[0], y[32] = v, v
 				w := make([]float32, 33)
 				w[0], w[32] = 2, 2
 				got := b.Logistic(y, w, shift, target)
-				// Cancelling with target·z loses what float32 must.
-				require.InDelta(t, 4*loss, got, 4*(4*math.Abs(loss)+2*float64(target)*math.Abs(z))*0x1p-24*2+1e-40, "z = %g", z)
+				// Cancellation with target·z loses precision.
+				require.InDelta(t, 4*loss, got, 4*(4*math.Abs(loss)+2*float64(target)*math.Abs(z))*0x1p-24*2+1e-40,
+					"z = %g", z)
 				for _, i := range []int{0, 32} {
-					require.InDelta(t, 2*derivative, y[i], 2*0x1p-23*(math.Abs(derivative)+float64(target))*2+1e-40, "z = %g", z)
+					require.InDelta(t, 2*derivative, y[i], 2*0x1p-23*(math.Abs(derivative)+float64(target))*2+1e-40,
+						"z = %g", z)
 				}
 			}
 		}

@@ -1,35 +1,41 @@
 package linalg
 
-// The constants of this file decide how fast the kernels are. ProductChunk, sumLanes and rowChunk also decide how they
-// round, and so the bytes of a training. The shapes of register tiles are in the tables of kernels.
+// The constants in this file determine the speed of the kernels. ProductChunk, sumLanes and
+// rowChunk also determine how the kernels round, and so the bytes of a training run. The shapes of
+// the microtiles are in the tables of kernels.
 const (
-	// ProductChunk is the number of terms that a product adds up in one chain (its k-blocking). A strip of 8 rows, 8 KiB,
-	// stays in the L1 cache, and the 24 strips of an item together with two panels in L2.
+	// ProductChunk is the number of terms that a product adds up in one chain: its k-blocking. A
+	// strip of 8 rows has 8 KiB, which stay in the L1 cache. The 24 strips of a work item and two
+	// panels stay in L2.
 	ProductChunk = 256
 
-	// floatStrips and splitStrips are the strips of an item of work: 24 strips of 8 rows and 256 terms are 192 KiB, 8
-	// strips of 32 rows 256 KiB, so that they stay in L2 while panel after panel passes over them.
+	// floatStrips and splitStrips are the numbers of strips in a work item. 24 strips of 8 rows and
+	// 256 terms have 192 KiB, and 8 strips of 32 rows have 256 KiB. They stay in L2 while panel
+	// after panel passes over them.
 	floatStrips, splitStrips = 24, 8
 
-	// itemColumns is the number of columns of an item of work: enough to use packed strips again, few enough that
-	// all goroutines have items.
+	// itemColumns is the number of columns in a work item: enough to reuse packed strips, few
+	// enough to give all goroutines items.
 	itemColumns = 256
 
-	// productBlock is the number of rows and of columns that are packed at once: a chunk of 4,096 vectors is 4 MiB.
+	// productBlock is the number of rows and of columns that are packed at a time. A chunk of 4,096
+	// vectors has 4 MiB.
 	productBlock = 4096
 
-	// blockEntries bounds what is packed at once, on several threads, to 8 MiB a factor (but at least a chunk): they meet
-	// before and after each block, so that it has more than one chunk where vectors are few.
+	// blockEntries is the number of entries of a factor that several threads pack at a time: 8 MiB,
+	// or at least one chunk. The threads synchronise before and after each block, so that short
+	// blocks would be slow.
 	blockEntries = 2 << 20
 
 	// rowLanes is the number of entries in the widest vector register.
 	rowLanes = 16
 
-	// sumLanes is the number of lanes of a float32 sum, entry i in lane i mod sumLanes: two registers of AVX-512 and four of
-	// AVX2, whose additions overlap. All tiers have as many, so that they round alike.
+	// sumLanes is the number of lanes of a float32 sum; entry i goes to lane i mod sumLanes. That
+	// is two registers of AVX-512 and four of AVX2, whose additions overlap. All tiers have 32
+	// lanes and so round alike.
 	sumLanes = 32
 
-	// rowChunk is the number of entries in one call of a row's kernel. It bounds the time in which the scheduler cannot
-	// interrupt it, and chains of float32 additions to 32 terms.
+	// rowChunk is the number of entries in one call of a row kernel. It bounds the time that the
+	// scheduler cannot interrupt, and the length of float32 chains to 32 terms.
 	rowChunk = 1024
 )

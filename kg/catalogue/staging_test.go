@@ -44,7 +44,7 @@ func TestGetAfterALateLock(t *testing.T) {
 		require.Len(t, result.Fetched, 3)
 		requireToy(t, f)
 	})
-	t.Run("a third is at it", func(t *testing.T) {
+	t.Run("a third process has the folder", func(t *testing.T) {
 		f := fetcher(t)
 		var third *staging
 		f.opened = once(func() {

@@ -138,7 +138,7 @@ func TestFallback(t *testing.T) {
 		want     string
 	}{
 		{"careless", 13, false, "failed the self-test"}, {"fail_launch", 4, true, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
-		{"lose", 3, true, "the GPU is lost to this process"},
+		{"lose", 3, true, "this process can no longer use the GPU"},
 	} {
 		strict, err := Open(0)
 		require.NoError(t, err)
@@ -389,7 +389,7 @@ func TestDeviceFaults(t *testing.T) {
 	}
 	driver.Set("lose", 2)
 	err = run(devices)
-	assert.ErrorContains(t, err, "the GPU is lost to this process")
+	assert.ErrorContains(t, err, "this process can no longer use the GPU")
 	assert.Equal(t, err, run(devices), "and stays lost")
 
 	ctx, cancel := context.WithCancel(context.Background())

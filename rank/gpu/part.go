@@ -52,7 +52,7 @@ func (p *part) reserve() (err error) {
 	if p.staging, err = p.device.Pin(max(stagingBytes, 24*room)); err != nil {
 		return err
 	}
-	blocks := int64(unsafe.Sizeof(cuda.Block{})) * (room / cuda.BlockCandidates)
+	blocks := int64(unsafe.Sizeof(cuda.CandidateBlock{})) * (room / cuda.BlockCandidates)
 	for _, m := range []piece{
 		{&p.phi, 4 * room * k}, {&p.halves, 2 * room * k}, {&p.scales, 4 * room}, {&p.sizes3, 24 * room},
 		{&p.norms, 8 * room}, {&p.sizes, 8 * room}, {&p.entity, 4 * room}, {&p.same, 4 * room},
@@ -161,13 +161,13 @@ func (p *part) upload(ctx context.Context, f *engine.Features, b balance, i, n i
 	if err != nil {
 		return err
 	}
-	blocks := make([]cuda.Block, p.room/cuda.BlockCandidates)
+	blocks := make([]cuda.CandidateBlock, p.room/cuda.BlockCandidates)
 	for i := range norms {
 		b := &blocks[i/cuda.BlockCandidates]
 		n := kernel.RoundUp32(norms[i])
 		b.B[3], b.Norm, b.Size = max(b.B[3], n), max(b.Norm, n), max(b.Size, kernel.RoundUp32(sizes[i]))
 	}
-	send(p.stream, p.blocksSingle, p.staging, 0, len(blocks), func(v []cuda.Block) { copy(v, blocks) })
+	send(p.stream, p.blocksSingle, p.staging, 0, len(blocks), func(v []cuda.CandidateBlock) { copy(v, blocks) })
 	if err := p.sync(); err != nil || !p.half {
 		return err
 	}
@@ -224,7 +224,7 @@ func permute(dst, row []float32, terms []int32) {
 }
 
 // quantise makes the operands of the tensor cores: centred and balanced.
-func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b balance) error {
+func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b balance) error {
 	at := int64(0)
 	for _, v := range []struct {
 		to   *cuda.Memory
@@ -255,6 +255,6 @@ func (p *part) quantise(f *engine.Features, blocks []cuda.Block, b balance) erro
 		}
 		b.Norm = b.B[0]
 	}
-	send(p.stream, p.blocksHalf, p.staging, 0, len(blocks), func(v []cuda.Block) { copy(v, blocks) })
+	send(p.stream, p.blocksHalf, p.staging, 0, len(blocks), func(v []cuda.CandidateBlock) { copy(v, blocks) })
 	return p.sync()
 }

@@ -276,7 +276,7 @@ func (w *worker) position(entity int32) (at int, ok bool) {
 func (w *worker) prepareRows() {
 	p, c := w.part, w.f.Tower.Compare
 	a := cuda.Prepare{
-		Psi: w.psi.At(0), Queries: w.pairRows.At(0), First: w.first.At(0), Interval: w.interval.At(0), Rows: w.rows.At(0),
+		Psi: w.psi.At(0), Queries: w.pairRows.At(0), TargetStart: w.first.At(0), Interval: w.interval.At(0), Rows: w.rows.At(0),
 		Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)), Padded: int32(padded(len(w.block.Queries))), K: int32(p.k),
 		Compare: int32(c.Kind()), Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
 	}
@@ -297,7 +297,7 @@ func (w *worker) decide(from int) cuda.Decide {
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
 	a := cuda.Decide{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.pairRows.At(0), Norms: at(p.norms, 8), Sizes: at(p.sizes, 8),
-		Entity: at(p.entity, 4), Same: at(p.same, 4), First: w.first.At(0), Row: w.row.At(0), Interval: w.interval.At(0),
+		Entity: at(p.entity, 4), Same: at(p.same, 4), TargetStart: w.first.At(0), TargetRow: w.row.At(0), Interval: w.interval.At(0),
 		Answer: w.answer.At(0), AnswerSame: w.same.At(0),
 		Better: w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
@@ -313,10 +313,10 @@ func (w *worker) decide(from int) cuda.Decide {
 func (w *worker) screen(from, n, capacity int) {
 	p := w.part
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
-	blocks := int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.Block{}))
+	blocks := int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.CandidateBlock{}))
 	a := cuda.Screen{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.rows.At(0), Blocks: p.blocksSingle.At(blocks),
-		First: w.first.At(0), Ends: w.thresholds.At(0), Better: w.counts.At(4 * int64(betterAt)),
+		TargetStart: w.first.At(0), Ends: w.thresholds.At(0), Better: w.counts.At(4 * int64(betterAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Capacity: uint32(capacity),
 		K: int32(p.k), Candidates: int32(n), Limit: float32(w.f.Tower.Compare.Limit()),
 	}

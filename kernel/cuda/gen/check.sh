@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Regenerates the PTX and compares, compiles every kernel for every architecture, and fails on spills.
-# Installs NVRTC 11.8 from Debian's section non-free where it is missing.
+# Regenerates the PTX and fails if it differs. Compiles every kernel for every architecture and fails if
+# one spills. Installs NVRTC 11.8 from Debian's section non-free if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if ! ldconfig -p | grep -q 'libnvrtc\.so\.11\.2'; then
   for list in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
     [ -f "$list" ] || continue
-    # "Components: main" of the newer form, "deb URI suite main" of the older one.
+    # The newer form has "Components: main", the older one "deb URI suite main".
     grep -qw 'non-free' "$list" || sed -Ei '/^Components:/s/$/ non-free/; /^deb /s/$/ non-free/' "$list"
   done
   apt-get update -qq
@@ -15,7 +15,7 @@ if ! ldconfig -p | grep -q 'libnvrtc\.so\.11\.2'; then
 fi
 
 rm -f ptx/*.ptx
-touch ptx/none.ptx # go:embed wants a file
+touch ptx/none.ptx # go:embed needs at least one file
 go generate .
 rm ptx/none.ptx
 git diff --exit-code -- ptx

@@ -1,9 +1,11 @@
 //go:build linux && amd64
 
-// Command gen compiles the CUDA C++ files with NVRTC 11.8, which Debian packages (libnvrtc11.2 and
-// libnvrtc-builtins11.8, section non-free), and writes their PTX. With -check it compiles them for
-// every supported architecture instead, prints what each kernel takes and how many of its blocks fit on a
-// multiprocessor, and fails if one spills registers to memory or takes too much.
+// Command gen compiles the CUDA C++ files to PTX with NVRTC 11.8 from Debian's packages
+// libnvrtc11.2 and libnvrtc-builtins11.8 (section non-free).
+//
+// With -check it compiles them to machine code for every supported architecture instead. It prints
+// the registers and shared memory of each kernel and the number of its thread blocks that fit on a
+// multiprocessor, and fails if a kernel spills registers or needs too much.
 package main
 
 import (
@@ -24,16 +26,15 @@ import (
 	"github.com/mquine/mquine/kernel/cuda/internal/source"
 )
 
-// architectures are those that kernels are compiled for with -check: A100, RTX 30, H100.
-// They are the keys of multiprocessors.
+// architectures are the targets of -check: A100, RTX 30, H100. They are the keys of
+// multiprocessors.
 var architectures = []string{"sm_80", "sm_86", "sm_90"}
 
-// reportDim is the dimension of the matrices whose shared memory is reported, that of the paper's largest
-// model.
+// reportDim is the dimension of the matrices in the report: the largest in the paper.
 const reportDim = 38
 
 func main() {
-	check := flag.Bool("check", false, "compile for all architectures and print what the kernels take")
+	check := flag.Bool("check", false, "compile for all architectures and print the resources of the kernels")
 	flag.Parse()
 	if err := run(*check); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
@@ -61,7 +62,8 @@ func run(check bool) error {
 		if !bytes.Contains(ptx, []byte("\n.version 7.8\n.target sm_80\n")) {
 			return fmt.Errorf("%s: the PTX is not ISA 7.8 for sm_80", f.Name)
 		}
-		if err := os.WriteFile(filepath.Join("ptx", f.Name+".ptx"), append([]byte(f.Stamp()), ptx...), 0o644); err != nil {
+		path := filepath.Join("ptx", f.Name+".ptx")
+		if err := os.WriteFile(path, append([]byte(f.Stamp()), ptx...), 0o644); err != nil {
 			return err
 		}
 	}
@@ -99,24 +101,27 @@ func report(n *nvrtc, files []source.File) error {
 					static, _ := strconv.Atoi(m[2])
 					shared := static + shape.Dynamic(kernel, reportDim)
 					blocks := multiprocessors[arch].fit(registers, shared)
-					fmt.Printf("%s %-24s %3d registers, %6d bytes of shared memory, blocks on an SM: %d\n", arch, kernel, registers, shared, blocks)
-					if blocks < atLeast(kernel, arch) {
-						faults = append(faults, fmt.Sprintf("%s for %s: %d blocks fit on an SM, fewer than %d", kernel, arch, blocks, atLeast(kernel, arch)))
+					fmt.Printf("%s %-24s %3d registers, %6d bytes of shared memory, thread blocks per SM: %d\n",
+						arch, kernel, registers, shared, blocks)
+					if least := atLeast(kernel, arch); blocks < least {
+						faults = append(faults, fmt.Sprintf("%s for %s: only %d thread blocks fit on an SM, not %d",
+							kernel, arch, blocks, least))
 					}
 				}
 			}
 			if want := strings.Count(f.Text, `extern "C" __global__`); kernels != want {
-				return fmt.Errorf("%s for %s: the compiler tells of %d kernels of %d:\n%s", f.Name, arch, kernels, want, n.log)
+				return fmt.Errorf("%s for %s: the compiler reports %d kernels, not %d:\n%s",
+					f.Name, arch, kernels, want, n.log)
 			}
 		}
 	}
 	if faults != nil {
-		return errors.New("kernels spill registers or take too much of an SM:\n" + strings.Join(faults, "\n"))
+		return errors.New("kernels spill registers or need too much of an SM:\n" + strings.Join(faults, "\n"))
 	}
 	return nil
 }
 
-// nvrtc holds the functions of the library.
+// nvrtc holds the functions of the NVRTC library.
 type nvrtc struct {
 	create  func(program *uintptr, text, name *byte, headers int32, contents, names **byte) int32
 	destroy func(program *uintptr) int32
@@ -125,7 +130,7 @@ type nvrtc struct {
 	getLog  func(program uintptr, to *byte) int32
 	size    [2]func(program uintptr, n *uint64) int32 // PTX, machine code
 	get     [2]func(program uintptr, to *byte) int32
-	// log is that of the last compilation.
+	// log is the log of the last compilation.
 	log string
 }
 
@@ -133,25 +138,27 @@ func open() (*nvrtc, error) {
 	const library = "libnvrtc.so.11.2"
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
-		return nil, fmt.Errorf("%w: install Debian's libnvrtc11.2 and libnvrtc-builtins11.8 (non-free)", err)
+		return nil, fmt.Errorf("%w: install libnvrtc11.2 and libnvrtc-builtins11.8 from Debian non-free", err)
 	}
 	var version func(major, minor *int32) int32
 	n := &nvrtc{}
 	for name, f := range map[string]any{
-		"nvrtcVersion": &version, "nvrtcCreateProgram": &n.create, "nvrtcDestroyProgram": &n.destroy, "nvrtcCompileProgram": &n.build,
+		"nvrtcVersion":       &version,
+		"nvrtcCreateProgram": &n.create, "nvrtcDestroyProgram": &n.destroy, "nvrtcCompileProgram": &n.build,
 		"nvrtcGetProgramLogSize": &n.logSize, "nvrtcGetProgramLog": &n.getLog,
-		"nvrtcGetPTXSize": &n.size[0], "nvrtcGetPTX": &n.get[0], "nvrtcGetCUBINSize": &n.size[1], "nvrtcGetCUBIN": &n.get[1],
+		"nvrtcGetPTXSize": &n.size[0], "nvrtcGetPTX": &n.get[0],
+		"nvrtcGetCUBINSize": &n.size[1], "nvrtcGetCUBIN": &n.get[1],
 	} {
 		purego.RegisterLibFunc(f, handle, name)
 	}
 	var major, minor int32
 	if version(&major, &minor); major != 11 || minor != 8 {
-		return nil, fmt.Errorf("%s is NVRTC %d.%d, and PTX is made with 11.8 alone", library, major, minor)
+		return nil, fmt.Errorf("%s is NVRTC %d.%d, but mquine's PTX needs 11.8", library, major, minor)
 	}
 	return n, nil
 }
 
-// compile returns the PTX of a family, or its machine code.
+// compile returns the PTX or the machine code of a family of kernels.
 func (n *nvrtc) compile(f source.File, options []string, machine bool) ([]byte, error) {
 	list := func(texts ...string) **byte {
 		p := make([]*byte, len(texts))
@@ -181,11 +188,11 @@ func (n *nvrtc) compile(f source.File, options []string, machine bool) ([]byte, 
 		kind = 1
 	}
 	if r := n.size[kind](program, &size); r != 0 || size == 0 {
-		return nil, fmt.Errorf("%s: no code was made (%d)", f.Name, r)
+		return nil, fmt.Errorf("%s: the compiler returned no code (%d)", f.Name, r)
 	}
 	code := make([]byte, size)
 	if r := n.get[kind](program, &code[0]); r != 0 {
-		return nil, fmt.Errorf("%s: the code cannot be read (%d)", f.Name, r)
+		return nil, fmt.Errorf("%s: cannot read the code (%d)", f.Name, r)
 	}
 	runtime.KeepAlive(options)
 	if !machine {
@@ -194,5 +201,5 @@ func (n *nvrtc) compile(f source.File, options []string, machine bool) ([]byte, 
 	return code, nil
 }
 
-// cString returns the text with a zero behind it.
+// cString returns s as a C string.
 func cString(s string) *byte { return &append([]byte(s), 0)[0] }

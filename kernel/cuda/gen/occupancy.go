@@ -4,7 +4,8 @@ package main
 
 import "github.com/mquine/mquine/kernel/cuda/internal/shape"
 
-// multiprocessor is what an SM has for its blocks (CUDA C++ Programming Guide, compute capabilities).
+// multiprocessor holds the limits of an SM: warps, thread blocks, and bytes of shared memory (CUDA
+// C++ Programming Guide, compute capabilities).
 type multiprocessor struct {
 	warps, blocks, shared int
 }
@@ -15,9 +16,10 @@ var multiprocessors = map[string]multiprocessor{
 	"sm_90": {64, 32, 228 << 10}, // H100
 }
 
-// fit returns how many blocks with so many registers a thread and bytes of shared memory an SM holds.
-// A quarter of its 65,536 registers belongs to every fourth warp, in units of 256; shared memory comes in
-// units of 128 bytes, of which the driver keeps 1 KiB a block.
+// fit returns the number of thread blocks with the given registers per thread and bytes of shared
+// memory that fit on an SM. A quarter of its 65,536 registers belongs to every fourth warp, in
+// units of 256. Shared memory is allocated in units of 128 bytes; the driver keeps 1 KiB per thread
+// block.
 func (m multiprocessor) fit(registers, shared int) int {
 	const warps = shape.Threads / 32
 	perWarp := max(1, (32*registers+255)/256) * 256
@@ -26,8 +28,9 @@ func (m multiprocessor) fit(registers, shared int) int {
 	return min(m.blocks, m.warps/warps, byRegisters, byShared)
 }
 
-// atLeast is how many blocks of a kernel an SM must hold, for the one to compute while the other waits,
-// on the cards that the kernel is meant for.
+// atLeast returns the number of thread blocks of a kernel that must fit on an SM. It is 2 for the
+// kernels that need a second block to compute while the first one waits, on the cards that use
+// them.
 func atLeast(kernel, arch string) int {
 	switch {
 	case kernel == "count_half_128" && arch != "sm_86", kernel == "count_half_128_small":

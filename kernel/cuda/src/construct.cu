@@ -1,18 +1,18 @@
-// φ and ψ of MQuinE and MQuadE from their stored parameters, with the bits of model/mquine.go: every
-// entry of a product is one chain of fused multiply-adds over k from 0 in float64, and the result is
-// rounded to float32 once. docs/models/mquine.md, "Slack", has the bound.
+// Computes φ and ψ of MQuinE and MQuadE from their stored parameters, with the bits of model/mquine.go.
+// Every entry of a product is one chain of fused multiply-adds over k from 0 in float64, and the result
+// is rounded to float32 once. docs/models/mquine.md, "Slack", has the slack.
 #include "device.cuh"
 
 struct Construct {
 	const float* entities; // rows of d (d + 1) / 2 packed entries
-	const int* entity;     // that each row of out is of
-	float* out;            // rows of k entries, filled up with zeros
-	double *norms, *sizes; // of each row, upper bounds: of ‖φ‖ and of ‖E‖
+	const int* entity;     // entity of each row of out
+	float* out;            // receives rows of k entries, filled up with zeros
+	double *norms, *sizes; // receive upper bounds of ‖φ‖ and of ‖E‖ for each row
 	int n, d, k, unused;
 };
 
 struct Query {
-	int anchor, relation, side; // side: 0 for tails, 1 for heads
+	int anchor, relation, side; // side is 0 if the query asks for tails, 1 for heads
 };
 
 struct PairRow {
@@ -24,7 +24,7 @@ struct ConstructQueries {
 	const Query* queries;
 	float* out;
 	PairRow* rows;
-	double kappa; // of the slack κ(a₀ + a₁n)²
+	double kappa; // κ of the slack κ(a₀ + a₁n)²
 	int n, d, k, unused;
 };
 
@@ -35,7 +35,7 @@ struct Parts {
 	double of[threads / 32];
 };
 
-// The sum of all threads' values, in all of them.
+// Returns the sum of the values of all threads, in all threads.
 __device__ double sum_of_block(double x) {
 	SHARED(Parts, parts);
 #pragma unroll
@@ -48,16 +48,16 @@ __device__ double sum_of_block(double x) {
 	return sum;
 }
 
-// Calls f(at, i, j) for the thread's part of the packed lower triangle.
+// Calls f(at, i, j) for this thread's share of the packed lower triangle.
 template <typename F> __device__ __forceinline__ void each_packed(int d, F f) {
-	int i = 0, end = 1; // end: where row i ends
+	int i = 0, end = 1; // row i ends before entry end
 	for (int at = threadIdx.x; at < d * (d + 1) / 2; at += threads) {
 		while (at >= end) i++, end += i + 1;
 		f(at, i, at - (end - i - 1));
 	}
 }
 
-// Writes the symmetric matrix of an entity to shared memory, and returns a bound of its norm.
+// Writes the symmetric matrix of an entity to shared memory. Returns an upper bound of its norm.
 __device__ double unpack(const float* row, double* to, int d) {
 	double sum = 0;
 	each_packed(d, [&](int at, int i, int j) {
@@ -69,7 +69,7 @@ __device__ double unpack(const float* row, double* to, int d) {
 	return __dsqrt_rn(sum_of_block(sum)) * outward;
 }
 
-// A block makes the features of an entity: pack(E) and pack(E²).
+// Each thread block computes the features of an entity: pack(E) and pack(E²).
 extern "C" __global__ void __launch_bounds__(threads) construct_features(const Construct c) {
 	double* e = (double*)dynamic_shared();
 	u32 row = blockIdx.x;
@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(threads) construct_features(const C
 	if (threadIdx.x == 0) c.norms[row] = __dsqrt_rn(sum) * outward, c.sizes[row] = size;
 }
 
-// Writes a matrix of the relation to shared memory, transposed and with its sign changed where the
-// inverse relation has it so, and returns a bound of its norm.
+// Writes a matrix of the relation to shared memory, transposed or negated for the inverse relation.
+// Returns an upper bound of its norm.
 __device__ double load_relation(const float* from, float* to, int d, bool transposed, bool negative) {
 	double sum = 0;
 	for (int at = threadIdx.x; at < d * d; at += threads) {
@@ -112,7 +112,8 @@ __device__ void multiply(double* to, const double* h, const float* r, int d) {
 	__syncthreads();
 }
 
-// A block makes ψ of a query. A head query is the tail query of the inverse relation (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ).
+// Each thread block computes ψ of a query. A head query is the tail query of the inverse relation
+// (Rᵗᵀ, Rʰᵀ, −Rᶜᵀ).
 extern "C" __global__ void __launch_bounds__(threads) construct_queries(const ConstructQueries c) {
 	int d = c.d, packed = d * (d + 1) / 2;
 	double* h = (double*)dynamic_shared();

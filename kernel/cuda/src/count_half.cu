@@ -1,20 +1,20 @@
-// Rank counting of dot products on tensor cores: fp16 operands with a power of two as the scale of each
-// row, float32 accumulators. docs/numerics.md, "GPU screens", derives the band.
+// The screen of dot products on tensor cores. Operands are fp16 with a power of two as the scale of each
+// row; accumulators are float32. docs/numerics.md, "GPU screens", derives the band.
 #include "device.cuh"
 
-// A block of 256 threads, 8 warps, goes through tiles of 128 queries × BN candidates, each warp
-// having 64 × BN/4 of them. Operands come through STAGES buffers in shared memory, 32 terms at a
-// time. Accumulators are added up and begin anew every CHAIN terms, if CHAIN > 0.
+// A thread block of 256 threads, 8 warps, computes tiles of 128 queries × BN candidates, one after
+// another. Each warp has 64 × BN/4 scores. Operands pass through STAGES buffers in shared memory, 32
+// terms at a time. If CHAIN > 0, the accumulators are added to the sums and reset every CHAIN terms.
 template <int BN, int STAGES, int CHAIN>
 struct HalfTile {
 	static constexpr int BM = 128, BK = 32, WM = 64, WN = BN / 4, MI = WM / 16, NI = WN / 8;
 	static constexpr int stage_bytes = (BM + BN) * BK * 2;
 
-	// Rows of 64 bytes, four pieces each; the pieces of a row change places so that the eight rows
-	// that ldmatrix reads at a time lie in different banks.
+	// A row has 64 bytes in four pieces. The order of the pieces depends on the row, so that the eight
+	// rows that ldmatrix reads at a time are in different banks.
 	static __device__ __forceinline__ u32 piece(u32 row, u32 p) { return row * 64 + ((p ^ (row >> 1 & 3)) << 4); }
 
-	// Loads the terms from k on of a tile. A thread takes one piece of every 64th row.
+	// Loads the terms of a tile from k on. Each thread loads one piece of every 64th row.
 	static __device__ __forceinline__ void load(const Screen& s, byte* to, int query, int tile, int k) {
 		u32 row = threadIdx.x / 4, p = threadIdx.x % 4;
 		const half_bits* psi = (const half_bits*)s.psi + (u64)(query + row) * s.k + k + p * 8;
@@ -28,7 +28,7 @@ struct HalfTile {
 
 	struct Shared {
 		float bands[BN / block_candidates][BM];
-		int first[BM + 1], counts[counters];
+		int target_start[BM + 1], counts[counters];
 	};
 
 	static __device__ __forceinline__ void count(const Screen& s) {
@@ -37,7 +37,7 @@ struct HalfTile {
 		u32 thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
 		int query = blockIdx.x * BM, tile = blockIdx.y * s.span, tiles = min(s.span, s.tiles - tile);
 		u32 wm = warp / 4 * WM, wn = warp % 4 * WN;
-		// The step that is loaded runs ahead of the one that is computed.
+		// Loads run STAGES − 1 buffers ahead of the computation.
 		int ahead = 0, ahead_tile = tile, ahead_k = 0;
 		auto advance = [&]() {
 			if (ahead_tile < tile + tiles) {
@@ -49,7 +49,7 @@ struct HalfTile {
 			copy_commit();
 		};
 
-		if (thread <= BM) m.first[thread] = s.first[query + thread];
+		if (thread <= BM) m.target_start[thread] = s.target_start[query + thread];
 		for (u32 i = thread; i < counters; i += 256) m.counts[i] = 0;
 #pragma unroll
 		for (int i = 0; i < STAGES - 1; i++) advance();
@@ -112,7 +112,7 @@ struct HalfTile {
 				}
 #pragma unroll
 				for (int i = 0; i < 2 * MI; i++) {
-					__syncwarp(); // and keep the loads of other rows out, for want of registers
+					__syncwarp(); // also stops the compiler from loading more rows early, which would spill registers
 					u32 row = wm + i * 8 + lane / 4;
 					float by = s.rows[query + row].scale;
 					float v[2 * NI];
@@ -121,15 +121,15 @@ struct HalfTile {
 						int e = i % 2 * 2 + j % 2;
 						v[j] = (CHAIN > 0 ? sum[i / 2][j / 2][e] : c[i / 2][j / 2][e]) * by * scale[j];
 					}
-					tally<2 * NI, 4>(s, m.first[row], m.first[row + 1], m.bands[wn / block_candidates][row], v, at, valid, m.counts, m.first[0]);
+					tally<2 * NI, 4>(s, m.target_start[row], m.target_start[row + 1], m.bands[wn / block_candidates][row], v, at, valid, m.counts, m.target_start[0]);
 				}
 				k = 0;
 				now++;
 			}
 		}
 		__syncthreads();
-		for (u32 i = thread; i < (u32)min(counters, m.first[BM] - m.first[0]); i += 256)
-			if (m.counts[i] != 0) atomicAdd(&s.better[m.first[0] + i], m.counts[i]);
+		for (u32 i = thread; i < (u32)min(counters, m.target_start[BM] - m.target_start[0]); i += 256)
+			if (m.counts[i] != 0) atomicAdd(&s.better[m.target_start[0] + i], m.counts[i]);
 	}
 };
 

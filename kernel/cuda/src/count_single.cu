@@ -1,5 +1,5 @@
-// Rank counting in float32, of all four comparisons: the screen of L1 and grouped norms, and that of
-// dot products where tensor cores decide too little.
+// The float32 screens of all four comparisons. L1, group norms and phases always use them; dot products
+// use them where the tensor-core screens leave too many pairs undecided.
 #include "device.cuh"
 
 enum { Dot, L1, GroupNorm, Phase };
@@ -16,10 +16,11 @@ __device__ __forceinline__ float add_terms(float c, float x0, float x1, float y0
 	return c - fabsf(__fmaf_rn(x0, y0, x1 * y1));
 }
 
-// A block of 256 threads goes through tiles of 128 queries × 128 candidates, each thread having 8 × 8
-// of them: queries and candidates 4t … 4t+3 and 64+4t … 64+4t+3. Terms come 16 at a time, the next ones
-// through registers into the other of two buffers. Scores are added up in chains of 128 terms. Where
-// scores fall as terms are added, a tile ends with the chain after which all are out of the question.
+// A thread block of 256 threads computes tiles of 128 queries × 128 candidates, one after another. Each
+// thread has 8 × 8 scores: queries and candidates 4t … 4t+3 and 64+4t … 64+4t+3. There are two buffers of
+// 16 terms in shared memory; while one is in use, the next terms go through registers to the other.
+// Scores are sums of chains of 128 terms. If scores fall as terms are added, a tile ends after the chain
+// that makes all its candidates worse than every target.
 template <int COMPARE>
 struct SingleTile {
 	static constexpr int B = 128, K = 16, chain = 128, pad = B + 4;
@@ -27,17 +28,17 @@ struct SingleTile {
 	struct Shared {
 		alignas(16) float x[2][K][pad], y[2][K][pad];
 		float bands[B], drop[B];
-		int first[B + 1], counts[counters];
+		int target_start[B + 1], counts[counters];
 	};
 
 	static __device__ __forceinline__ void count(const Screen& s) {
 		SHARED(Shared, m);
 		u32 thread = threadIdx.x, tx = thread % 16, ty = thread / 16;
 		int query = blockIdx.x * B, tile = blockIdx.y * s.span, tiles = min(s.span, s.tiles - tile);
-		if (thread <= B) m.first[thread] = s.first[query + thread];
+		if (thread <= B) m.target_start[thread] = s.target_start[query + thread];
 		for (u32 i = thread; i < counters; i += 256) m.counts[i] = 0;
 
-		// A thread loads four terms of every 64th row.
+		// Each thread loads four terms of every 64th row.
 		u32 row = thread / 4, term = thread % 4 * 4;
 		float4 fx[2], fy[2];
 		for (int now = tile; now < tile + tiles; now++) {
@@ -64,7 +65,7 @@ struct SingleTile {
 #pragma unroll
 				for (int j = 0; j < 8; j++) sum[i][j] = c[i][j] = 0;
 			fetch(0);
-			__syncthreads(); // the tile before is done with the buffers and the bands
+			__syncthreads(); // the previous tile no longer uses the buffers and the bands
 			store(0);
 			if (thread < B) {
 				const Row& r = s.rows[query + thread];
@@ -124,12 +125,12 @@ struct SingleTile {
 			for (int i = 0; i < 8; i++) {
 				__syncwarp();
 				u32 r = i / 4 * 64 + ty * 4 + i % 4;
-				tally<8, 16>(s, m.first[r], m.first[r + 1], m.bands[r], sum[i], at, valid, m.counts, m.first[0]);
+				tally<8, 16>(s, m.target_start[r], m.target_start[r + 1], m.bands[r], sum[i], at, valid, m.counts, m.target_start[0]);
 			}
 		}
 		__syncthreads();
-		for (u32 i = thread; i < (u32)min(counters, m.first[B] - m.first[0]); i += 256)
-			if (m.counts[i] != 0) atomicAdd(&s.better[m.first[0] + i], m.counts[i]);
+		for (u32 i = thread; i < (u32)min(counters, m.target_start[B] - m.target_start[0]); i += 256)
+			if (m.counts[i] != 0) atomicAdd(&s.better[m.target_start[0] + i], m.counts[i]);
 	}
 };
 

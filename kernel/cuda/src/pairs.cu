@@ -1,45 +1,48 @@
-// What the screens leave undecided, and the known answers: pair by pair in float64, from the float32 ψ
-// and φ. The arithmetic and the bands are those of the CPU's pair stage (docs/numerics.md, "The pair stage").
+// Decides pairs one by one in float64, from the float32 ψ and φ: pairs that the screens left undecided,
+// and known answers. The arithmetic and the bands are those of the pair stage on the CPU
+// (docs/numerics.md, "The pair stage").
 #include "device.cuh"
 
 enum { Dot, L1, GroupNorm, Phase };
 
 constexpr int filters = 3;
 
-struct PairRow { // of a query
+// Describes a query.
+struct PairRow {
 	double norm, slack[3];
 };
 
-struct Known { // an answer that some filters remove for a row's query
+// A known answer of the query of a row.
+struct Known {
 	u32 row, position;
-	u32 filters; // bit f: filter f removes it
+	u32 filters; // bit f is set if filter f removes it
 };
 
 struct Decide {
 	const float *psi, *phi; // rows of k entries, a multiple of 32
 	const PairRow* rows;
-	const double *norms, *sizes; // by position
-	const int *entity, *same;    // by position: the entity, and the first one with the same parameters
-	const int* first;            // of each row, and one more: its first target
-	const int* row;              // of each target
-	const double* interval;      // low, high of each target
-	const int *answer, *answer_same;
-	int *better, *equal;         // by target; of decide_known, [filter][target]
-	const Pair* list;            // of decide_pairs: what to decide
-	const u32* listed;
-	const Known* known;          // of decide_known: what to decide
-	Pair* rest;                  // what stays undecided; of decide_known (target, index)
-	u32* rested;                 // its number, even if it exceeds
-	double* scored;              // low, high of what score_targets and score_pairs score
-	u32 room;
-	u32 count;                   // entries of list at most, or of known
+	const double *norms, *sizes;     // of the candidate at each position
+	const int *entity, *same;        // at each position: the entity, and the first one with the same parameters
+	const int* target_start;         // first target of each row, and one more entry
+	const int* target_row;           // row of each target
+	const double* interval;          // low, high of each target
+	const int *answer, *answer_same; // of each target: its entity, and the first one with the same parameters
+	int *better, *equal;             // counts of each target; for decide_known, [filter][target]
+	const Pair* list;                // pairs to decide or to score
+	const u32* listed;               // number of pairs in list
+	const Known* known;              // known answers to decide
+	Pair* rest;                      // receives undecided pairs; for decide_known, (target, index)
+	u32* rested;                     // number of these pairs, even if it exceeds
+	double* scored;                  // receives low, high from score_targets and score_pairs
+	u32 room;                        // the length of rest
+	u32 count;                       // maximum number of pairs of list to process, or number of known answers
 	int k, compare, targets;
 	int unused;
-	double relative;             // error of the scores
-	double rounding, subnormal;  // of ψ and φ to float32: rounding ‖ψ‖‖φ‖ + subnormal (‖ψ‖ + ‖φ‖ + 1)
+	double relative;            // error of the scores
+	double rounding, subnormal; // rounding of ψ and φ to float32: rounding ‖ψ‖‖φ‖ + subnormal (‖ψ‖ + ‖φ‖ + 1)
 };
 
-// The score of a row of ψ and a row of φ, in all lanes: 32 chains and a tree.
+// Returns the score of a row of ψ and a row of φ in all lanes. It adds 32 chains in a tree.
 __device__ double pair_score(const Decide& d, u32 row, u32 position) {
 	const float* x = d.psi + (u64)row * d.k;
 	const float* y = d.phi + (u64)position * d.k;
@@ -64,7 +67,7 @@ __device__ double pair_score(const Decide& d, u32 row, u32 position) {
 	return sum;
 }
 
-// Half the width of a candidate's interval; +Inf decides nothing.
+// Returns half the width of the interval of a candidate. +Inf decides nothing.
 __device__ double pair_band(const Decide& d, u32 row, u32 position, double score) {
 	const double outward = 1 + 1e-9;
 	const PairRow& r = d.rows[row];
@@ -79,10 +82,10 @@ __device__ double pair_band(const Decide& d, u32 row, u32 position, double score
 	return w < 1.0 / 0.0 && r.norm < 1.0 / 0.0 ? w : 1.0 / 0.0;
 }
 
-// Writes the interval of a target's query and a position to an entry of d.scored.
+// Writes the interval of the query of a target and a candidate to an entry of d.scored.
 __device__ void write_interval(const Decide& d, Pair p, u32 entry) {
 	const double infinite = 1.0 / 0.0;
-	u32 row = d.row[p.target];
+	u32 row = d.target_row[p.target];
 	double score = pair_score(d, row, p.other), w = pair_band(d, row, p.other, score);
 	if (threadIdx.x % 32 != 0) return;
 	d.scored[2 * entry] = w < infinite ? score - w : -infinite;
@@ -104,12 +107,12 @@ __device__ void keep(const Decide& d, u32 target, u32 other) {
 	if (place < d.room) d.rest[place] = Pair{target, other};
 }
 
-// A warp takes every so many-th entry of the list.
+// The warps of the grid share the entries of the list.
 extern "C" __global__ void __launch_bounds__(256) decide_pairs(const Decide d) {
 	u32 n = min(*d.listed, d.count), warps = gridDim.x * 8;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += warps) {
 		Pair p = d.list[i];
-		u32 row = d.row[p.target];
+		u32 row = d.target_row[p.target];
 		double score = pair_score(d, row, p.other);
 		if (threadIdx.x % 32 != 0) continue;
 		switch (judge(d, p.other, p.target, score, pair_band(d, row, p.other, score))) {
@@ -121,14 +124,15 @@ extern "C" __global__ void __launch_bounds__(256) decide_pairs(const Decide d) {
 	}
 }
 
-// A warp takes every so many-th known answer, and compares it with all targets of its query.
+// The warps of the grid share the known answers. Each known answer is compared with all targets of its
+// query.
 extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
 	u32 warps = gridDim.x * 8, lane = threadIdx.x % 32;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) {
 		Known a = d.known[i];
 		double score = pair_score(d, a.row, a.position);
 		double w = pair_band(d, a.row, a.position, score);
-		for (int t = d.first[a.row] + lane; t < d.first[a.row + 1]; t += 32) {
+		for (int t = d.target_start[a.row] + lane; t < d.target_start[a.row + 1]; t += 32) {
 			Verdict v = judge(d, a.position, t, score, w);
 			if (v == Open) keep(d, t, i);
 			if (v != Better && v != Equal) continue;
@@ -138,14 +142,14 @@ extern "C" __global__ void __launch_bounds__(256) decide_known(const Decide d) {
 	}
 }
 
-// A warp takes every so many-th entry of the list, a target and the position of its answer, and writes
-// the target's interval.
+// The warps of the grid share the entries of the list: a target and the position of its answer. A warp
+// writes the interval of the target.
 extern "C" __global__ void __launch_bounds__(256) score_targets(const Decide d) {
 	u32 warps = gridDim.x * 8;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < d.count; i += warps) write_interval(d, d.list[i], d.list[i].target);
 }
 
-// The same for the pairs that a screen listed, by their places in the list.
+// Writes the intervals of the pairs that a screen listed, in the order of the list.
 extern "C" __global__ void __launch_bounds__(256) score_pairs(const Decide d) {
 	u32 n = min(*d.listed, d.count), warps = gridDim.x * 8;
 	for (u32 i = blockIdx.x * 8 + threadIdx.x / 32; i < n; i += warps) write_interval(d, d.list[i], i);

@@ -1,9 +1,9 @@
-// The ceilings of a card: what its units do if nothing holds them up. Only measured, never used.
+// The ceilings of a card: the rates of its units if nothing delays them. Only measurements use them.
 #include "device.cuh"
 
 struct Peak {
-	void* memory;   // 16 bytes for each thread of the grid; of peak_copy twice n
-	long long n;    // pieces of 16 bytes to copy
+	void* memory;   // 16 bytes for each thread of the grid; for peak_copy 32 n bytes
+	long long n;    // number of 16-byte pieces to copy
 	int rounds, unused;
 };
 
@@ -23,15 +23,15 @@ inline void multiply_add_int8(int (&)[4], const u32 (&)[4], u32, u32) {}
 
 constexpr int chains = 16;
 
-// The operands are of ordinary size, as the power that a card draws depends on them: normal-looking bits
-// from the thread's number.
+// Operands have ordinary magnitudes, because the power that a card draws depends on them. Their bits are
+// a hash of the number of the thread.
 __device__ __forceinline__ u32 operand(u32 i) {
 	u32 h = (blockIdx.x * 256 + threadIdx.x) * 2654435761u + i * 40503u;
 	h ^= h >> 15;
-	return (h & 0x83ff83ffu) | 0x38003800u; // pairs of fp16 numbers of size 0.5 to 1
+	return (h & 0x83ff83ffu) | 0x38003800u; // two fp16 values of magnitude 0.5 to 1
 }
 
-// A round is 16 multiply-adds of 16 × 8 × (16, 8 or 32) by each warp.
+// In a round, each warp does 16 multiply-adds of 16 × 8 × (16, 8 or 32).
 #define PEAK_MMA(name, type, call) \
 	{ \
 		u32 a[4] = {operand(0), operand(1), operand(2), operand(3)}, b0 = operand(4), b1 = operand(5); \
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(256) peak_half(const Peak p) PEAK_M
 extern "C" __global__ void __launch_bounds__(256) peak_tf32(const Peak p) PEAK_MMA(tf32, float, multiply_add_tf32)
 extern "C" __global__ void __launch_bounds__(256) peak_int8(const Peak p) PEAK_MMA(int8, int, multiply_add_int8)
 
-// A round is 64 fused multiply-adds by each thread.
+// In a round, each thread does 64 fused multiply-adds.
 extern "C" __global__ void __launch_bounds__(256) peak_fma(const Peak p) {
 	float d[64], x = 0.5f + threadIdx.x * 1e-3f, y = 0.999f;
 #pragma unroll

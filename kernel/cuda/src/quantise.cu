@@ -1,15 +1,15 @@
-// fp16 operands for count_half from float32 rows: centred, balanced term by term, scaled row by row, with
-// the exact size of what the rounding took.
+// Converts float32 rows to fp16 operands for count_half. It centres the rows, balances them term by term,
+// scales each row by a power of two, and bounds the rounding error of each row.
 #include "device.cuh"
 
 struct Quantise {
-	const float* rows;   // stride entries each
-	const float* centre; // what to take off each term, or null
-	const float* factor; // what to multiply each term with: powers of two
-	half_bits* out;      // k entries each
-	float* scales;       // by which out is too small
-	double* sizes;       // of each row, upper bounds of norms: of the balanced row, of its rounding
-	                     // error, of out · scale
+	const float* rows;   // rows of stride entries
+	const float* centre; // subtracted from each row, or null
+	const float* factor; // powers of two that multiply each term
+	half_bits* out;      // receives rows of k entries
+	float* scales;       // receives the factor that restores the size of each row
+	double* sizes;       // receives three upper bounds per row: the norms of the balanced row, of its
+	                     // rounding error, and of out · scale
 	int n, width, stride, k;
 };
 
@@ -25,10 +25,10 @@ __device__ __forceinline__ double sum_of_lanes(double x) {
 	return x;
 }
 
-// A warp takes a row. The largest entry becomes 2¹³ to 2¹⁴; what would be subnormal in fp16 becomes 0, so
-// that the screen never meets such a number. Scales stay between 2⁻⁶³ and 2³⁷, so that no score leaves
-// the range of float32 on its way. Smaller rows lose more, which their sizes tell; a larger one has
-// sizes of +Inf, and the screen decides nothing.
+// Each warp processes a row. The largest entry becomes 2¹³ to 2¹⁴. Entries that would be subnormal in
+// fp16 become 0, so that the screen never reads a subnormal value. Scales are between 2⁻⁶³ and 2³⁷, so
+// that scores stay in the range of float32. Smaller rows lose more precision, and their sizes say so.
+// Larger rows get sizes of +Inf, and the screen decides nothing for them.
 extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 	u32 row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
 	if (row >= (u32)q.n) return;
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 		largest = other > largest ? other : largest;
 	}
 	raw = sum_of_lanes(raw);
-	// The exponent of the largest entry, from its bits; 0 in a row of zeros.
+	// The exponent of the largest entry, from its bits, or 0 for a row of zeros.
 	int exponent = largest > 0 ? (int)(__double_as_longlong(largest) >> 52) - 1023 : 0;
 	bool usable = exponent <= 50;
 	exponent = usable ? max(exponent, -50) : 0;
@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(256) quantise(const Quantise q) {
 	norm = sum_of_lanes(norm), error = sum_of_lanes(error), rounded = sum_of_lanes(rounded);
 	if (lane == 0) {
 		const double outward = 1 + 1e-9, none = 1.0 / 0.0;
-		// Taking off the centre was rounded, too.
+		// Subtracting the centre was rounded too.
 		double centring = q.centre ? 0x1p-52 * __dsqrt_rn(raw) : 0;
 		q.scales[row] = (float)down;
 		q.sizes[3 * row] = usable ? (__dsqrt_rn(norm) + centring) * outward : none;

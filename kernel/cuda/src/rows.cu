@@ -1,4 +1,4 @@
-// What the screens know about a block of queries, from ψ and the intervals of the targets
+// Describes the queries of a query block to the screens, given ψ and the intervals of the targets
 // (docs/numerics.md, "GPU screens").
 #include "device.cuh"
 
@@ -11,23 +11,23 @@ struct PairRow {
 struct Prepare {
 	const float* psi; // rows of k entries
 	const PairRow* queries;
-	const float *centre, *scales; // of the tensor cores' operands; null for the float32 screens
-	const double* sizes;          // what quantise found of each row
-	const int* first;             // of each row, and one more: its first target
+	const float *centre, *scales; // for the tensor-core screens; null for the float32 screens
+	const double* sizes;          // three norms of each row, from quantise
+	const int* target_start;      // first target of each row, and one more entry
 	const double* interval;       // low, high of each target
-	Row* rows;                    // filled up to whole tiles
-	float* ends;                  // lo, hi of each target
+	Row* rows;                    // receives the rows, padded to whole tiles
+	float* ends;                  // receives lo, hi of each target
 	int n, padded, k, compare;
-	double relative, absolute; // error of the scores
-	double rounding, subnormal; // of ψ and φ to float32, for dot products
-	double centring;            // error of ψ·μ relative to the sum of its terms' sizes
+	double relative, absolute;  // error of the scores
+	double rounding, subnormal; // effect of rounding ψ and φ to float32, for dot products
+	double centring;            // error of ψ·μ relative to the sum of the magnitudes of its terms
 };
 
-constexpr double outward = 1 + 1e-9; // makes up for the roundings of a band's own computation
+constexpr double outward = 1 + 1e-9; // covers the rounding errors of computing a band
 
 __device__ __forceinline__ float up(double x) { return __double2float_ru(x); }
 
-// A warp takes a row.
+// Each warp processes a row.
 extern "C" __global__ void __launch_bounds__(256) prepare_rows(const Prepare p) {
 	const double infinite = 1.0 / 0.0;
 	int row = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) prepare_rows(const Prepare p) 
 	}
 	const PairRow q = p.queries[row];
 	bool half = p.scales != nullptr, distance = p.compare == L1 || p.compare == GroupNorm;
-	// ψ·μ, which the candidates' centred scores lack.
+	// ψ·μ, which the scores of centred candidates lack.
 	double shift = 0, size = 0;
 	if (half) {
 		for (int t = lane; t < p.k; t += 32) {
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(256) prepare_rows(const Prepare p) 
 	}
 	r.a[3] = up(a3 * outward);
 	float low = INFINITE;
-	for (int t = p.first[row] + lane; t < p.first[row + 1]; t += 32) {
+	for (int t = p.target_start[row] + lane; t < p.target_start[row + 1]; t += 32) {
 		double from = p.interval[2 * t], to = p.interval[2 * t + 1], lo = from - shift, hi = to - shift;
 		if (distance) lo = from * (1 + p.relative) - p.absolute, hi = to * (1 - p.relative) + p.absolute;
 		lo -= 0x1p-50 * (fabs(from) + fabs(lo)), hi += 0x1p-50 * (fabs(to) + fabs(hi));

@@ -8,7 +8,7 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Driver is the stand-in's side door.
+// Driver controls the stand-in.
 type Driver struct {
 	t    testing.TB
 	set  func(name string, value int64) int32
@@ -16,11 +16,19 @@ type Driver struct {
 	size func(kernel string) int32
 }
 
-// defaults are what Set can change: how many devices there are, the driver's version, the devices' compute
-// capability and memory, the result of cuInit, and the n-th allocation or launch from now on that
-// fails, or launch that loses its device; careless is how many bits more than assumed tensor cores lose.
+// defaults are the settings that Set can change.
 var defaults = map[string]int64{
-	"devices": 1, "driver": 12040, "capability": 90, "memory": 4 << 30, "init": 0, "fail_alloc": 0, "fail_launch": 0, "lose": 0, "careless": 0,
+	"devices":    1,       // number of devices
+	"driver":     12040,   // version of the driver
+	"capability": 90,      // compute capability of the devices, times ten
+	"memory":     4 << 30, // bytes of memory of each device
+	"init":       0,       // result of cuInit
+
+	// The n-th allocation or launch from now on that fails, or launch that loses its device; 0
+	// means never.
+	"fail_alloc": 0, "fail_launch": 0, "lose": 0,
+
+	"careless": 0, // bits that tensor cores lose beyond the assumption
 }
 
 // Use makes package cuda use the stand-in until the end of the test.
@@ -44,7 +52,7 @@ func Use(t testing.TB) *Driver {
 	return d
 }
 
-// Set changes one of the settings.
+// Set changes a setting.
 func (d *Driver) Set(name string, value int64) {
 	d.t.Helper()
 	if d.set(name, value) != 0 {
@@ -52,15 +60,15 @@ func (d *Driver) Set(name string, value int64) {
 	}
 }
 
-// Reset sets the default.
+// Reset sets a setting to its default.
 func (d *Driver) Reset(name string) { d.Set(name, defaults[name]) }
 
-// Held returns what was not given back: bytes of device memory, contexts, streams.
+// Held returns what is still allocated: bytes of device memory, contexts, streams.
 func (d *Driver) Held() (bytes int64, contexts, streams int) {
 	var c, s int32
 	d.held(&bytes, &c, &s)
 	return bytes, int(c), int(s)
 }
 
-// ArgumentSize is the size in bytes of a kernel's structure, -1 if there is no such kernel.
+// ArgumentSize returns the size of a kernel's argument in bytes, or −1 if there is no such kernel.
 func (d *Driver) ArgumentSize(kernel string) int { return int(d.size(kernel)) }

@@ -1,5 +1,5 @@
-// Package standin builds, for tests, a libcuda.so.1 that runs the kernels of package cuda on the
-// processor, from the same sources, and fails when told to. It is no backend.
+// Package standin builds a libcuda.so.1 for tests. It runs the kernels of package cuda on the CPU,
+// from the same sources, and fails on request. It is not a backend: it is slow on purpose.
 package standin
 
 import (
@@ -15,18 +15,21 @@ import (
 	"testing"
 )
 
-// declaration finds the kernels of a source file.
+// declaration matches the declarations of kernels in a source file.
 var declaration = regexp.MustCompile(`(?m)^extern "C" __global__ .*?(\w+)\(const \w+ \w+\)`)
 
-var flags = []string{"-std=c++17", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas"}
+var flags = []string{
+	"-std=c++17", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off",
+	"-Wall", "-Wno-unknown-pragmas",
+}
 
-// Library returns the path of the stand-in, built by g++ unless a build of the same sources is in the
-// temporary folder. The test is skipped where there is no g++.
+// Library builds the stand-in with g++, unless the temporary folder has a build of the same
+// sources, and returns its path. It skips the test if there is no g++.
 func Library(t testing.TB) string {
 	t.Helper()
 	compiler, err := exec.LookPath("g++")
 	if err != nil || runtime.GOOS != "linux" || (runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64") {
-		t.Skip("the stand-in for the CUDA driver needs g++ on Linux, on x86-64 or arm64")
+		t.Skip("the stand-in driver needs g++ and Linux on x86-64 or arm64")
 	}
 	path, err := build(compiler)
 	if err != nil {
@@ -62,7 +65,8 @@ func build(compiler string) (string, error) {
 			}
 		}
 	}
-	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mquine-standin-%d-%s", os.Getuid(), hex.EncodeToString(h.Sum(nil)[:8])))
+	folder := filepath.Join(os.TempDir(), fmt.Sprintf("mquine-standin-%d-%s", os.Getuid(),
+		hex.EncodeToString(h.Sum(nil)[:8])))
 	path := filepath.Join(folder, "libcuda.so.1")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil

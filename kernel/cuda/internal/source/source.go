@@ -1,4 +1,4 @@
-// Package source knows the CUDA C++ files and how they become PTX.
+// Package source reads the CUDA C++ files and stamps the PTX that is compiled from them.
 package source
 
 import (
@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Header is the file that the others include.
+// Header is the file that all others include.
 const Header = "device.cuh"
 
-// Options are the compiler's for PTX.
+// Options are the options of the compiler for PTX.
 var Options = []string{"--gpu-architecture=compute_80", "--std=c++17"}
 
-// File is a family of kernels.
+// File is the source of a family of kernels.
 type File struct {
-	// Name has no extension.
+	// Name is the name of the file without its extension.
 	Name   string
 	Text   string
 	Header string
 }
 
-// Read returns the families in a folder.
+// Read returns the sources in a folder.
 func Read(dir string) ([]File, error) {
 	header, err := os.ReadFile(filepath.Join(dir, Header))
 	if err != nil {
@@ -48,11 +48,12 @@ func Read(dir string) ([]File, error) {
 	return files, nil
 }
 
-// Stamp is the first line of the file's PTX: a hash of all that it was made from.
+// Stamp returns the first line of the PTX of f. It contains a hash of the sources and the options.
 func (f File) Stamp() string {
 	h := sha256.New()
 	for _, part := range append([]string{f.Text, f.Header}, Options...) {
 		fmt.Fprintf(h, "%d\n%s", len(part), part)
 	}
-	return "// Code generated from " + f.Name + ".cu by gen. DO NOT EDIT. Source SHA-256: " + hex.EncodeToString(h.Sum(nil)) + "\n"
+	return fmt.Sprintf("// Code generated from %s.cu by gen. DO NOT EDIT. Source SHA-256: %s\n",
+		f.Name, hex.EncodeToString(h.Sum(nil)))
 }

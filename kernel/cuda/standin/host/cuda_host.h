@@ -1,6 +1,6 @@
-// CUDA C++ for a processor: what the kernels in ../../src need to be compiled by g++. A block's
-// threads are fibers that take turns at barriers and at the operations of a warp; blocks run one
-// after another. Only for tests.
+// Defines the parts of CUDA C++ that the kernels in ../../src use, so that g++ can compile them. The
+// threads of a thread block are fibers that switch at barriers and at the operations of a warp. Thread
+// blocks run one after another. Only for tests.
 #pragma once
 #define MQUINE_STANDIN
 
@@ -32,17 +32,17 @@ namespace standin {
 
 constexpr int max_threads = 1024;
 
-// The exchange of a warp: what each lane lays down for the others.
+// The values that the lanes of a warp exchange.
 struct Warp {
 	uint64_t value[32];
 	uint32_t words[32][8];
 };
 
 extern unsigned char* dynamic;
-extern int lost_bits; // setting careless
+extern int lost_bits; // the setting careless
 Warp& warp();
 unsigned lane();
-// Return when every thread of the block, or every lane of the mask, has arrived.
+// These return when all threads of the thread block, or all lanes of the mask, have arrived.
 void block_barrier();
 void warp_barrier(unsigned mask);
 int block_or(int predicate);
@@ -50,7 +50,7 @@ void copy_async(void* to, const void* from);
 void copy_commit();
 void copy_wait(int groups);
 
-// A kernel's structure comes as an address.
+// A kernel, which receives the address of its argument.
 struct Registered {
 	void (*run)(void (*)(), const void*);
 	void (*kernel)();
@@ -64,8 +64,8 @@ struct Register {
 	}
 };
 
-// Shared memory of a kernel. Blocks run one at a time, and what one left there is gone when the next
-// begins.
+// Shared memory of a kernel. Thread blocks run one at a time; the memory is overwritten before each of
+// them.
 void* add_shared(size_t bytes);
 template <class T> T& shared() {
 	static T* memory = (T*)add_shared(sizeof(T));
@@ -114,8 +114,8 @@ inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
 inline double __longlong_as_double(long long i) { double f; memcpy(&f, &i, 8); return f; }
 inline long long __double_as_longlong(double f) { long long i; memcpy(&i, &f, 8); return i; }
 
-// Directed roundings, of results that are exact in long double up to its own rounding: one step
-// further out than needed at times, which the bounds allow.
+// Directed roundings of results in long double, which are rounded themselves. Sometimes the result is one
+// step further outward than necessary; the bounds allow that.
 inline float round_up(long double x) {
 	float f = (float)x;
 	return (long double)f < x + fabsl(x) * 0x1p-60L ? nextafterf(f, INFINITY) : f;
@@ -135,7 +135,7 @@ inline double __dadd_rn(double a, double b) { return a + b; }
 inline double __dsub_rn(double a, double b) { return a - b; }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 
-// The twins of the PTX in device.cuh.
+// The twins of the functions in PTX in device.cuh.
 inline void copy_async(void* to, const void* from) { standin::copy_async(to, from); }
 inline void copy_commit() { standin::copy_commit(); }
 template <int N> void copy_wait() { standin::copy_wait(N); }
@@ -160,9 +160,11 @@ inline void load_matrices(unsigned (&r)[4], const void* row) {
 	standin::warp_barrier(0xffffffffu);
 }
 
-// The least that docs/numerics.md, "GPU screens", assumes of a tensor core: the 16 products join in fours, each
-// time aligned to the largest of them and of the accumulator, cut off after 24 bits, and so is the sum.
-// Of a number that is not 0, the power of two that is the last of its first 24 bits.
+// The following functions round as badly as docs/numerics.md, "GPU screens", assumes of a tensor
+// core. It adds the 16 products in groups of four. Each time it aligns them and the accumulator to the
+// largest of them and truncates them after 24 bits, and then the sum too.
+
+// Returns the value of the 24th significant bit of x ≠ 0.
 inline double last_bit(double x) {
 	return __longlong_as_double((((__double_as_longlong(x) >> 52) & 0x7ff) - 23 + standin::lost_bits) << 52);
 }
@@ -175,7 +177,7 @@ inline float add_truncated(float c, const double* products, int n) {
 		for (int i = 0; i < n; i++) sum += products[i];
 		return (float)sum;
 	}
-	// Truncated by conversion: no quotient has more than 24 bits.
+	// The conversions truncate: no quotient has more than 24 bits.
 	double unit = last_bit(largest);
 	long long sum = (long long)(c / unit);
 	for (int i = 0; i < n; i++) sum += (long long)(products[i] / unit);

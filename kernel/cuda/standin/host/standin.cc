@@ -1,7 +1,6 @@
-// A libcuda.so.1 that runs the kernels on the processor. Work is put off until somebody asks for its
-// result, so that a test sees what reads too early. Every allocation ends at a page that cannot be
-// read. standin_set, or an environment variable of the same name in capitals with STANDIN_ before it,
-// makes things go wrong.
+// A libcuda.so.1 that runs the kernels on the CPU. It delays work until someone asks for the result, so
+// that tests detect reads that come too early. Every allocation ends at an unreadable page. standin_set
+// injects faults, and so do environment variables named STANDIN_ and the setting in capitals.
 #include "cuda_host.h"
 
 #include <cstdlib>
@@ -50,7 +49,7 @@ standin_switch:
 )");
 static void* new_frame(unsigned char* top, void (*entry)()) {
 	void** sp = (void**)((uintptr_t)top & ~(uintptr_t)15);
-	*--sp = nullptr; // where entry, which never returns, would return to
+	*--sp = nullptr; // the return address of entry, which never returns
 	*--sp = (void*)entry;
 	for (int i = 0; i < 6; i++) *--sp = nullptr;
 	return sp;
@@ -93,7 +92,7 @@ struct Copy {
 struct Fiber {
 	void* sp;
 	State state;
-	unsigned mask; // at a barrier of the warp
+	unsigned mask; // of a barrier of the warp
 	std::deque<std::vector<Copy>> groups;
 	std::vector<Copy> open;
 };
@@ -151,13 +150,13 @@ void warp_barrier(unsigned mask) {
 		if (mask >> i & 1) fibers[base + i].state = Ready;
 }
 
-// Copies happen when they are waited for, as late as they may.
+// Copies happen as late as allowed: when the thread waits for them.
 void copy_async(void* to, const void* from) {
 	if ((uintptr_t)to % 16 || (uintptr_t)from % 16) {
 		fprintf(stderr, "standin: cp.async of 16 bytes between %p and %p\n", to, from);
 		abort();
 	}
-	memset(to, 0xff, 16); // what is there is lost already
+	memset(to, 0xff, 16); // the old contents are lost from now on
 	fibers[current].open.push_back({to, from});
 }
 void copy_commit() {
@@ -171,7 +170,7 @@ void copy_wait(int n) {
 		for (auto& c : f.groups.front()) memcpy(c.to, c.from, 16);
 }
 
-// Runs a block; false if its threads wait for one another for ever.
+// Runs a thread block. Returns false if its threads deadlock.
 static bool run_block() {
 	for (auto& s : shared_pieces()) memset(s.first, 0xff, s.second);
 	std::fill(dynamic_memory.begin(), dynamic_memory.end(), 0xff);
@@ -181,8 +180,8 @@ static bool run_block() {
 		f.groups.clear(), f.open.clear();
 	}
 	votes = 0;
-	// Every other round goes backwards: threads that do not wait for one another where they must
-	// then read what is not there yet.
+	// Every other round runs the threads backwards, so that a missing barrier makes one of them read a
+	// value that is not there yet.
 	for (bool back = false;; back = !back) {
 		bool moved = false;
 		int at = 0, ended = 0;
@@ -218,8 +217,8 @@ enum {
 static std::map<std::string, long long>& settings() {
 	static std::map<std::string, long long> all = {
 		{"devices", 1}, {"driver", 12040}, {"capability", 90}, {"memory", 4LL << 30}, {"init", 0},
-		{"fail_alloc", 0}, {"fail_launch", 0}, {"lose", 0}, // at the n-th from now on; 0 is never
-		{"careless", 0}, // bits that a tensor core loses beyond what is assumed
+		{"fail_alloc", 0}, {"fail_launch", 0}, {"lose", 0}, // at the n-th call from now on; 0 means never
+		{"careless", 0}, // bits that a tensor core loses beyond the assumption
 	};
 	return all;
 }
@@ -230,7 +229,7 @@ int lost_bits;
 
 struct Stream;
 struct Event {
-	Stream* stream = nullptr; // where it waits to be passed
+	Stream* stream = nullptr; // the stream that has not passed it yet
 	long long asked = 0;
 };
 struct Stream {
@@ -261,7 +260,7 @@ static std::map<uint64_t, Allocation> allocations;
 static std::set<Stream*> streams;
 static bool initialised;
 
-// Counts down to a fault.
+// Counts down to an injected fault.
 static bool fault(const char* name) {
 	long long& n = settings()[name];
 	return n > 0 && --n == 0;
@@ -283,7 +282,7 @@ static int drain(Stream* s, Event* until) {
 	return devices[s->device].lost;
 }
 
-// The bytes must lie in one allocation of the current device.
+// Checks that the bytes are in one allocation of the current device.
 static int inside(uint64_t p, uint64_t n) {
 	auto it = allocations.upper_bound(p);
 	if (it == allocations.begin()) return InvalidValue;
@@ -301,7 +300,7 @@ static int run(Registered* k, std::vector<unsigned char> args, Index grid, Index
 	for (blockIdx.y = 0; blockIdx.y < grid.y; blockIdx.y++)
 		for (blockIdx.x = 0; blockIdx.x < grid.x; blockIdx.x++)
 			if (!run_block()) {
-				fprintf(stderr, "standin: the threads of a block wait for one another for ever\n");
+				fprintf(stderr, "standin: the threads of a thread block deadlock\n");
 				return LaunchFailed;
 			}
 	return Success;
@@ -336,7 +335,7 @@ API standin_set(const char* name, long long value) {
 	lost_bits = (int)settings()["careless"];
 	return Success;
 }
-// What is still held, so that a test sees leaks: bytes of the devices, contexts, streams.
+// Reports what is still allocated, to detect leaks: bytes of the devices, contexts, streams.
 API standin_held(long long* bytes, int* contexts, int* open) {
 	std::lock_guard<std::mutex> guard(mutex);
 	*bytes = 0, *contexts = 0, *open = (int)streams.size();
@@ -373,7 +372,7 @@ API cuDeviceGet(int* d, int i) { *d = i; return i >= 0 && i < settings()["device
 API cuDeviceGetName(char* name, int size, int) { snprintf(name, size, "Stand-in"); return Success; }
 API cuDeviceGetAttribute(int* v, int attribute, int) {
 	switch (attribute) {
-	case 16: *v = 1; break; // so that a block of threads has several tiles to go through
+	case 16: *v = 1; break; // so that a thread block has several tiles
 	case 75: *v = (int)settings()["capability"] / 10; break;
 	case 76: *v = (int)settings()["capability"] % 10; break;
 	case 97: *v = 99 << 10; break;
@@ -383,7 +382,7 @@ API cuDeviceGetAttribute(int* v, int attribute, int) {
 }
 API cuDeviceTotalMem_v2(uint64_t* n, int) { *n = settings()["memory"]; return Success; }
 API cuDevicePrimaryCtxRetain(uintptr_t* c, int d) { std::lock_guard<std::mutex> guard(mutex); devices[d].retained++; *c = d + 1; return Success; }
-// With the last release goes all that the context had.
+// The last release frees everything that belongs to the context.
 API cuDevicePrimaryCtxRelease_v2(int d) {
 	std::lock_guard<std::mutex> guard(mutex);
 	if (--devices[d].retained > 0) return Success;
@@ -413,7 +412,7 @@ API cuMemAlloc_v2(uint64_t* p, uint64_t n) {
 	if (base == MAP_FAILED) return OutOfMemory;
 	mprotect(base + mapped - page, page, PROT_NONE);
 	unsigned char* at = base + mapped - page - padded;
-	memset(at, 0xff, padded); // NaN, whatever it is read as
+	memset(at, 0xff, padded); // NaN in every floating-point type
 	*p = (uint64_t)at;
 	allocations[*p] = {current_device, mapped, (size_t)n, base};
 	devices[current_device].used += n;
@@ -470,7 +469,7 @@ API cuEventRecord(Event* e, Stream* s) {
 	s->work.push_back([=] { e->stream = nullptr; return 0; });
 	return Success;
 }
-// Not ready when asked for the first time.
+// The first query returns NotReady.
 API cuEventQuery(Event* e) {
 	LOCKED;
 	if (!e->stream) return Success;
@@ -500,7 +499,7 @@ API cuModuleGetFunction(Function** f, Module* m, const char* name) {
 API cuFuncGetAttribute(int* v, int, Function*) { *v = 0; return Success; }
 API cuFuncSetAttribute(Function* f, int attribute, int v) {
 	LOCKED;
-	// 99 KiB, as cards of 8.6 have, less what a kernel may take statically.
+	// 99 KiB, as on cards of compute capability 8.6, less the static shared memory of a kernel.
 	if (attribute != 8 || v > (99 << 10) - 4096) return InvalidValue;
 	f->shared = v;
 	return Success;

@@ -10,9 +10,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// weights emits the kernels that make weights and losses of scores. Nothing is fused, so that all
-// tiers agree; kernel/generic_softmax.go has the same constants and operations, with their reasons.
-func weights(c *build.Context) {
+// This file generates Maximum, Exp and Logistic for AVX512 and AVX2: the kernels of softmax and
+// logistic losses over rows of scores. They fuse no operations, so that all tiers agree bit for
+// bit. kernel/linalg/generic_softmax.go has the same constants and operations, and the reasons for
+// them.
+
+// softmaxes emits the kernels of both instruction sets.
+func softmaxes(c *build.Context) {
 	k := constants{c, map[uint32]operand.Mem{}}
 	eachSet(c, func(c vectors) {
 		c.maximum()
@@ -21,7 +25,7 @@ func weights(c *build.Context) {
 	})
 }
 
-// constants are vectors of 16 equal numbers in memory.
+// constants holds vectors of 16 equal values in read-only memory.
 type constants struct {
 	c    *build.Context
 	seen map[uint32]operand.Mem
@@ -49,11 +53,13 @@ const (
 )
 
 var (
-	expTerms   = []float32{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1}
+	expTerms = []float32{
+		1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
+	}
 	log1pTerms = []float32{1. / 15, 1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3}
 )
 
-// polynomial returns the polynomial in x with the given coefficients, highest first.
+// polynomial returns the value at x of the polynomial with the given coefficients, highest first.
 func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.VecVirtual {
 	p := c.load(k.number(terms[0]))
 	holds(c.Context, "values of polynomials", p)
@@ -64,13 +70,14 @@ func (c vectors) polynomial(k constants, x reg.VecVirtual, terms []float32) reg.
 	return p
 }
 
-// exponential returns exp(x) = 2ⁿ·exp(v), v = x − n·ln 2, n = round(x/ln 2); most and
-// least are the limits of x, in registers so that NaN stays.
+// exponential returns exp(x) = 2ⁿ·exp(v), where v = x − n·ln 2 and n = round(x/ln 2). most and
+// least are the limits of x. They are in registers because the order of the operands lets NaN
+// through.
 func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.VecVirtual {
-	c.Comment("exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts")
+	c.Comment("exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts")
 	v := c.vec()
-	holds(c.Context, "the limits of exp's argument", most, least)
-	holds(c.Context, "v, what is left of exp's argument", v)
+	holds(c.Context, "limits of the argument of exp", most, least)
+	holds(c.Context, "v, the reduced argument of exp", v)
 	c.VMINPS(x, most, v)
 	c.VMAXPS(v, least, v)
 	shifted := c.product(k.number(log2e), v)
@@ -85,7 +92,7 @@ func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.Vec
 	c.VMULPS(c.product(v, v), p, p)
 	c.VADDPS(v, p, p)
 	c.VADDPS(k.number(1), p, p)
-	c.Comment("times 2^n, in two halves, since 2^n alone may leave the range")
+	c.Comment("Multiply by 2^n in two halves, since 2^n alone may be out of range")
 	half := n
 	c.VPSUBD(k.bits(math.Float32bits(roundShift)), shifted, shifted)
 	c.VPSRAD(operand.Imm(1), shifted, half)
@@ -99,8 +106,8 @@ func (c vectors) exponential(k constants, x, most, least reg.VecVirtual) reg.Vec
 }
 
 func (c vectors) maximum() {
-	c.begin("Maximum"+c.set, "func(x *float32, n int, lanes *[32]float32)", `raises lanes[i mod 32] to x[i], i < n; NaN does not raise
-it. Requires n > 0, a multiple of 32.`)
+	c.begin("Maximum"+c.set, "func(x *float32, n int, lanes *[32]float32)",
+		"sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN."+requires32)
 	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
 	var most []reg.VecVirtual
 	for i := 0; i < sumLanes; i += c.lanes {
@@ -118,9 +125,9 @@ it. Requires n > 0, a multiple of 32.`)
 }
 
 func (c vectors) exp(k constants) {
-	c.begin("Exp"+c.set, "func(x *float32, n int, a, shift float32, lanes *[32]float32)", `replaces x by exp(a·x − shift) and adds the results up in 32
-lanes, entry i in lane i mod 32, one chain from 0 with i ascending, every operation rounded.
-Requires n > 0, a multiple of 32.`)
+	c.begin("Exp"+c.set, "func(x *float32, n int, a, shift float32, lanes *[32]float32)",
+		`replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod 32. A sum is one chain
+from 0 with i ascending. Every operation is rounded.`+requires32)
 	x, n, lanes := c.param("x"), c.param("n"), c.param("lanes")
 	a, shift := c.argument("a"), c.argument("shift")
 	most, least := c.load(k.number(89)), c.load(k.number(-104))
@@ -140,12 +147,14 @@ Requires n > 0, a multiple of 32.`)
 }
 
 func (c vectors) logistic(k constants) {
-	c.begin("Logistic"+c.set, "func(x, w *float32, n int, shift, target float32, lanes *[32]float32)", `takes the logistic loss of scores: with z = x + shift,
+	c.begin("Logistic"+c.set, "func(x, w *float32, n int, shift, target float32, lanes *[32]float32)",
+		`computes the logistic losses of scores and replaces the scores by the derivatives. With z = x + shift,
 
 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	x = w·(1/(1 + exp(−z)) − target)
 
-summed in 32 lanes like Exp, every operation rounded; in target·z, z is at least the least finite number. Requires n > 0, a multiple of 32.`)
+The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the lowest finite
+value.`+requires32)
 	x, w, n, lanes := c.param("x"), c.param("w"), c.param("n"), c.param("lanes")
 	shift, target := c.argument("shift"), c.argument("target")
 	least, most := c.load(k.number(-104)), c.load(k.number(89))
@@ -157,7 +166,7 @@ summed in 32 lanes like Exp, every operation rounded; in target·z, z is at leas
 			y := c.vec()
 			c.or(k.bits(1<<31), z, y)
 			e := c.exponential(k, y, most, least)
-			c.Comment("the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)")
+			c.Comment("The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)")
 			u, d := c.vec(), c.vec()
 			c.VADDPS(k.number(1), e, u)
 			c.chooseBySign(z, e, k.number(1), d)
@@ -166,7 +175,7 @@ summed in 32 lanes like Exp, every operation rounded; in target·z, z is at leas
 			weight := c.load(at(w, v*c.lanes))
 			c.VMULPS(weight, d, d)
 			c.VMOVUPS(d, at(x, v*c.lanes))
-			c.Comment("the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))")
+			c.Comment("The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))")
 			c.VADDPS(k.number(2), e, u)
 			c.VDIVPS(u, e, e)
 			q := c.product(e, e)
@@ -200,7 +209,7 @@ func (c vectors) or(m operand.Mem, x, dst reg.VecVirtual) {
 	}
 }
 
-// chooseBySign sets dst to negative in lanes where x has its sign set, otherwise to positive.
+// chooseBySign sets dst to negative in lanes where the sign of x is set, and to positive elsewhere.
 func (c vectors) chooseBySign(x, negative reg.VecVirtual, positive operand.Mem, dst reg.VecVirtual) {
 	p := c.load(positive)
 	if c.lanes == 16 {

@@ -7,8 +7,9 @@
 // func MaximumAVX512(x *float32, n int, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·MaximumAVX512(SB), NOSPLIT, $0-24
-	// MaximumAVX512 raises lanes[i mod 32] to x[i], i < n; NaN does not raise
-	// it. Requires n > 0, a multiple of 32.
+	// MaximumAVX512 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -37,8 +38,9 @@ entries:
 // func ExpAVX512(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX512F
 TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
-	// ExpAVX512 replaces x by exp(a·x − shift) and adds the results up in 32
-	// lanes, entry i in lane i mod 32, one chain from 0 with i ascending, every operation rounded.
+	// ExpAVX512 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i
+	// mod 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+	//
 	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
@@ -48,8 +50,8 @@ TEXT ·ExpAVX512(SB), NOSPLIT, $0-32
 	//   Z0         a in all lanes
 	//   Z1         shift in all lanes
 	//   Z4–Z5      sums of the 32 lanes
-	//   Z2–Z3      the limits of exp's argument
-	//   Z6         v, what is left of exp's argument
+	//   Z2–Z3      limits of the argument of exp
+	//   Z6         v, the reduced argument of exp
 	//   Z9         values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
@@ -65,7 +67,7 @@ entries:
 	VMULPS (AX), Z0, Z6
 	VSUBPS Z1, Z6, Z6
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Z6, Z2, Z6
 	VMAXPS Z6, Z3, Z6
 	VMULPS constant3fb8aa3b<>+0(SB), Z6, Z7
@@ -93,7 +95,7 @@ entries:
 	VADDPS  Z6, Z9, Z9
 	VADDPS  constant3f800000<>+0(SB), Z9, Z9
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD  constant4b400000<>+0(SB), Z7, Z7
 	VPSRAD  $0x01, Z7, Z8
 	VPSUBD  Z8, Z7, Z7
@@ -108,7 +110,7 @@ entries:
 	VMULPS  64(AX), Z0, Z6
 	VSUBPS  Z1, Z6, Z6
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Z6, Z2, Z6
 	VMAXPS Z6, Z3, Z6
 	VMULPS constant3fb8aa3b<>+0(SB), Z6, Z7
@@ -136,7 +138,7 @@ entries:
 	VADDPS  Z6, Z9, Z9
 	VADDPS  constant3f800000<>+0(SB), Z9, Z9
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD  constant4b400000<>+0(SB), Z7, Z7
 	VPSRAD  $0x01, Z7, Z8
 	VPSUBD  Z8, Z7, Z7
@@ -299,12 +301,16 @@ GLOBL constant0000007f<>(SB), RODATA|NOPTR, $64
 // func LogisticAVX512(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
-	// LogisticAVX512 takes the logistic loss of scores: with z = x + shift,
+	// LogisticAVX512 computes the logistic losses of scores and replaces the scores by the derivatives.
+	// With z = x + shift,
 	//
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
 	//
-	// summed in 32 lanes like Exp, every operation rounded; in target·z, z is at least the least finite number. Requires n > 0, a multiple of 32.
+	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
+	// lowest finite value.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -314,8 +320,8 @@ TEXT ·LogisticAVX512(SB), NOSPLIT, $0-40
 	//   Z0         shift in all lanes
 	//   Z1         target in all lanes
 	//   Z4–Z5      sums of the 32 lanes
-	//   Z2–Z3      the limits of exp's argument
-	//   Z7         v, what is left of exp's argument
+	//   Z2–Z3      limits of the argument of exp
+	//   Z7         v, the reduced argument of exp
 	//   Z13–Z14    values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         w+8(FP), CX
@@ -333,7 +339,7 @@ entries:
 	VADDPS  Z0, Z6, Z6
 	VPORD   constant80000000<>+0(SB), Z6, Z7
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Z7, Z3, Z7
 	VMAXPS Z7, Z2, Z7
 	VMULPS constant3fb8aa3b<>+0(SB), Z7, Z12
@@ -361,7 +367,7 @@ entries:
 	VADDPS  Z7, Z14, Z14
 	VADDPS  constant3f800000<>+0(SB), Z14, Z14
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD constant4b400000<>+0(SB), Z12, Z12
 	VPSRAD $0x01, Z12, Z13
 	VPSUBD Z13, Z12, Z12
@@ -372,7 +378,7 @@ entries:
 	VPSLLD $0x17, Z12, Z12
 	VMULPS Z12, Z14, Z14
 
-	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
+	// The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Z14, Z7
 	VMOVUPS   constant3f800000<>+0(SB), Z12
 	VPMOVD2M  Z6, K1
@@ -383,7 +389,7 @@ entries:
 	VMULPS    Z12, Z8, Z8
 	VMOVUPS   Z8, (AX)
 
-	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
+	// The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Z14, Z7
 	VDIVPS  Z7, Z14, Z14
 	VMULPS  Z14, Z14, Z7
@@ -417,7 +423,7 @@ entries:
 	VADDPS  Z0, Z6, Z6
 	VPORD   constant80000000<>+0(SB), Z6, Z7
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Z7, Z3, Z7
 	VMAXPS Z7, Z2, Z7
 	VMULPS constant3fb8aa3b<>+0(SB), Z7, Z12
@@ -445,7 +451,7 @@ entries:
 	VADDPS  Z7, Z14, Z14
 	VADDPS  constant3f800000<>+0(SB), Z14, Z14
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD constant4b400000<>+0(SB), Z12, Z12
 	VPSRAD $0x01, Z12, Z13
 	VPSUBD Z13, Z12, Z12
@@ -456,7 +462,7 @@ entries:
 	VPSLLD $0x17, Z12, Z12
 	VMULPS Z12, Z14, Z14
 
-	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
+	// The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Z14, Z7
 	VMOVUPS   constant3f800000<>+0(SB), Z12
 	VPMOVD2M  Z6, K1
@@ -467,7 +473,7 @@ entries:
 	VMULPS    Z12, Z10, Z10
 	VMOVUPS   Z10, 64(AX)
 
-	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
+	// The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Z14, Z7
 	VDIVPS  Z7, Z14, Z14
 	VMULPS  Z14, Z14, Z7
@@ -609,8 +615,9 @@ GLOBL constantff7fffff<>(SB), RODATA|NOPTR, $64
 // func MaximumAVX2(x *float32, n int, lanes *[32]float32)
 // Requires: AVX
 TEXT ·MaximumAVX2(SB), NOSPLIT, $0-24
-	// MaximumAVX2 raises lanes[i mod 32] to x[i], i < n; NaN does not raise
-	// it. Requires n > 0, a multiple of 32.
+	// MaximumAVX2 sets lanes[i mod 32] to the maximum of itself and x[i], i < n. It ignores NaN.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -647,8 +654,9 @@ entries:
 // func ExpAVX2(x *float32, n int, a float32, shift float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
-	// ExpAVX2 replaces x by exp(a·x − shift) and adds the results up in 32
-	// lanes, entry i in lane i mod 32, one chain from 0 with i ascending, every operation rounded.
+	// ExpAVX2 replaces x by exp(a·x − shift) and adds up the results in 32 lanes, entry i in lane i mod
+	// 32. A sum is one chain from 0 with i ascending. Every operation is rounded.
+	//
 	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
@@ -658,8 +666,8 @@ TEXT ·ExpAVX2(SB), NOSPLIT, $0-32
 	//   Y0         a in all lanes
 	//   Y1         shift in all lanes
 	//   Y4–Y7      sums of the 32 lanes
-	//   Y2–Y3      the limits of exp's argument
-	//   Y8         v, what is left of exp's argument
+	//   Y2–Y3      limits of the argument of exp
+	//   Y8         v, the reduced argument of exp
 	//   Y11        values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
@@ -677,7 +685,7 @@ entries:
 	VMULPS (AX), Y0, Y8
 	VSUBPS Y1, Y8, Y8
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y8, Y2, Y8
 	VMAXPS Y8, Y3, Y8
 	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
@@ -705,7 +713,7 @@ entries:
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -720,7 +728,7 @@ entries:
 	VMULPS  32(AX), Y0, Y8
 	VSUBPS  Y1, Y8, Y8
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y8, Y2, Y8
 	VMAXPS Y8, Y3, Y8
 	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
@@ -748,7 +756,7 @@ entries:
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -763,7 +771,7 @@ entries:
 	VMULPS  64(AX), Y0, Y8
 	VSUBPS  Y1, Y8, Y8
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y8, Y2, Y8
 	VMAXPS Y8, Y3, Y8
 	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
@@ -791,7 +799,7 @@ entries:
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -806,7 +814,7 @@ entries:
 	VMULPS  96(AX), Y0, Y8
 	VSUBPS  Y1, Y8, Y8
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y8, Y2, Y8
 	VMAXPS Y8, Y3, Y8
 	VMULPS constant3fb8aa3b<>+0(SB), Y8, Y9
@@ -834,7 +842,7 @@ entries:
 	VADDPS  Y8, Y11, Y11
 	VADDPS  constant3f800000<>+0(SB), Y11, Y11
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD  constant4b400000<>+0(SB), Y9, Y9
 	VPSRAD  $0x01, Y9, Y10
 	VPSUBD  Y10, Y9, Y9
@@ -859,12 +867,16 @@ entries:
 // func LogisticAVX2(x *float32, w *float32, n int, shift float32, target float32, lanes *[32]float32)
 // Requires: AVX, AVX2
 TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
-	// LogisticAVX2 takes the logistic loss of scores: with z = x + shift,
+	// LogisticAVX2 computes the logistic losses of scores and replaces the scores by the derivatives.
+	// With z = x + shift,
 	//
 	// 	lanes: Σ w·(log(1 + exp(z)) − target·z)
 	// 	x = w·(1/(1 + exp(−z)) − target)
 	//
-	// summed in 32 lanes like Exp, every operation rounded; in target·z, z is at least the least finite number. Requires n > 0, a multiple of 32.
+	// The sums are in 32 lanes as in Exp. Every operation is rounded. In target·z, z is at least the
+	// lowest finite value.
+	//
+	// Requires n > 0, a multiple of 32.
 	//
 	// Registers:
 	//   AX         x
@@ -874,8 +886,8 @@ TEXT ·LogisticAVX2(SB), NOSPLIT, $0-40
 	//   Y0         shift in all lanes
 	//   Y1         target in all lanes
 	//   Y4–Y7      sums of the 32 lanes
-	//   Y2–Y3      the limits of exp's argument
-	//   Y9         v, what is left of exp's argument
+	//   Y2–Y3      limits of the argument of exp
+	//   Y9         v, the reduced argument of exp
 	//   Y10, Y12   values of polynomials
 	MOVQ         x+0(FP), AX
 	MOVQ         w+8(FP), CX
@@ -895,7 +907,7 @@ entries:
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y9, Y3, Y9
 	VMAXPS Y9, Y2, Y9
 	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
@@ -923,7 +935,7 @@ entries:
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD constant4b400000<>+0(SB), Y10, Y10
 	VPSRAD $0x01, Y10, Y11
 	VPSUBD Y11, Y10, Y10
@@ -934,7 +946,7 @@ entries:
 	VPSLLD $0x17, Y10, Y10
 	VMULPS Y10, Y12, Y12
 
-	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
+	// The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -944,7 +956,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, (AX)
 
-	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
+	// The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
@@ -978,7 +990,7 @@ entries:
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y9, Y3, Y9
 	VMAXPS Y9, Y2, Y9
 	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
@@ -1006,7 +1018,7 @@ entries:
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD constant4b400000<>+0(SB), Y10, Y10
 	VPSRAD $0x01, Y10, Y11
 	VPSUBD Y11, Y10, Y10
@@ -1017,7 +1029,7 @@ entries:
 	VPSLLD $0x17, Y10, Y10
 	VMULPS Y10, Y12, Y12
 
-	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
+	// The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -1027,7 +1039,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, 32(AX)
 
-	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
+	// The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
@@ -1061,7 +1073,7 @@ entries:
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y9, Y3, Y9
 	VMAXPS Y9, Y2, Y9
 	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
@@ -1089,7 +1101,7 @@ entries:
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD constant4b400000<>+0(SB), Y10, Y10
 	VPSRAD $0x01, Y10, Y11
 	VPSUBD Y11, Y10, Y10
@@ -1100,7 +1112,7 @@ entries:
 	VPSLLD $0x17, Y10, Y10
 	VMULPS Y10, Y12, Y12
 
-	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
+	// The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -1110,7 +1122,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, 64(AX)
 
-	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
+	// The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
@@ -1144,7 +1156,7 @@ entries:
 	VADDPS  Y0, Y8, Y8
 	VPOR    constant80000000<>+0(SB), Y8, Y9
 
-	// exp(x) = 2^n·exp(v): x between the limits, n = round(x·log2 e), v = x − n·ln 2 in two parts
+	// exp(x) = 2^n·exp(v), where x is clamped, n = round(x·log2 e) and v = x − n·ln 2 in two parts
 	VMINPS Y9, Y3, Y9
 	VMAXPS Y9, Y2, Y9
 	VMULPS constant3fb8aa3b<>+0(SB), Y9, Y10
@@ -1172,7 +1184,7 @@ entries:
 	VADDPS  Y9, Y12, Y12
 	VADDPS  constant3f800000<>+0(SB), Y12, Y12
 
-	// times 2^n, in two halves, since 2^n alone may leave the range
+	// Multiply by 2^n in two halves, since 2^n alone may be out of range
 	VPSUBD constant4b400000<>+0(SB), Y10, Y10
 	VPSRAD $0x01, Y10, Y11
 	VPSUBD Y11, Y10, Y10
@@ -1183,7 +1195,7 @@ entries:
 	VPSLLD $0x17, Y10, Y10
 	VMULPS Y10, Y12, Y12
 
-	// the derivative: w·(σ(z) − target), σ(z) = (z < 0 ? e : 1)/(1 + e), e = exp(−|z|)
+	// The derivative w·(σ(z) − target), where σ(z) = (z < 0 ? e : 1)/(1 + e) and e = exp(−|z|)
 	VADDPS    constant3f800000<>+0(SB), Y12, Y9
 	VMOVUPS   constant3f800000<>+0(SB), Y10
 	VBLENDVPS Y8, Y12, Y10, Y10
@@ -1193,7 +1205,7 @@ entries:
 	VMULPS    Y11, Y10, Y10
 	VMOVUPS   Y10, 96(AX)
 
-	// the loss: w·(max(z, 0) + log(1 + e) − target·z), log(1 + e) = 2·artanh(e/(2 + e))
+	// The loss w·(max(z, 0) + log(1 + e) − target·z), where log(1 + e) = 2·artanh(e/(2 + e))
 	VADDPS  constant40000000<>+0(SB), Y12, Y9
 	VDIVPS  Y9, Y12, Y12
 	VMULPS  Y12, Y12, Y9
