@@ -29,7 +29,7 @@ func vectors(entity, relation int) func(Config) []Parameter {
 func vectorRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{
 		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",
-		"epochs": "60", "valid_every": "5", "average": "0.9",
+		"epochs": "60", "valid_every": "5", "ema": "0.9",
 	}
 	maps.Copy(recipe, changes)
 	return recipe

@@ -5,14 +5,14 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// stride is the distance of rows: an odd number of cache lines, so that columns lie in all sets of a cache, also
-// where a row is a page long.
+// stride returns the distance between rows: an odd number of cache lines, so that a column uses all
+// sets of a cache even if a row fills a page.
 func stride(cols int) int {
-	const line = 16
+	const line = 16 // entries
 	return ((cols+line-1)/line | 1) * line
 }
 
-// size makes m a matrix of undefined entries whose rows begin at cache lines.
+// size sets the shape of m and aligns its rows with cache lines. The entries are undefined.
 func size(m *linalg.Matrix, rows, cols int) {
 	stride := stride(cols)
 	if len(m.Data) < rows*stride {
@@ -21,7 +21,8 @@ func size(m *linalg.Matrix, rows, cols int) {
 	m.Rows, m.Cols, m.Stride = rows, cols, stride
 }
 
-// resize returns a slice of n elements, with undefined values.
+// resize returns a slice of n elements, which reuses the memory of x if it is large enough. The
+// elements are undefined.
 func resize[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)

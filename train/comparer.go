@@ -8,29 +8,27 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// comparer scores queries against features, and takes the gradients of the scores back to both. It belongs to a pool
-// of goroutines, which share the work on a block; any of them may call the methods for pairs.
+// comparer computes scores from query vectors and feature vectors, and the gradients of both. It
+// belongs to a pool. The methods for matrices use all goroutines of the pool, and each goroutine
+// may call the methods for pairs.
+//
+// Scores are without the constants of the queries.
 type comparer interface {
-	// scores writes the score of each query (a row of psi) and each feature row, without the query's constant.
+	// scores writes the score of every row of psi and every row of phi: [queries][features].
 	scores(ctx context.Context, scores, psi, phi linalg.Matrix) error
-	// gradients writes the gradients of queries and features, given the derivative of the loss by each score.
+	// gradients writes the gradients of psi and phi, given the derivatives of the loss by the
+	// scores. The call of scores before it must have had the same matrices.
 	gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error
 
-	// pairScores writes the scores of a query and some feature rows.
+	// pairScores writes the scores of psi and the given rows of phi.
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
-	// addGradient adds to dX the gradient of a vector x, given the derivatives of the loss by the scores of x and some
-	// rows of y: of a query and features, or of a feature row and queries.
+	// addGradient adds the gradient of x to dX, given the derivatives of the loss by the scores of
+	// x and the given rows of y. Either x is a query vector and y has feature vectors, or the other
+	// way round.
 	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
 }
 
-// dotProducts compare by ψ·φ. With Ψ and Φ the matrices of a block and W = ∂L/∂S of its scores S,
-//
-//	S = Ψ Φᵀ,  ∂L/∂Ψ = W Φ,  ∂L/∂Φ = Wᵀ Ψ.
-type dotProducts struct {
-	backend *linalg.Backend
-	product *linalg.Product
-}
-
+// newComparer returns the comparer of a model for a number of threads.
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
 	switch {
 	case t.Distance != nil:
@@ -39,6 +37,15 @@ func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads 
 		return &dotProducts{b, b.NewSplitProduct(threads)}
 	}
 	return &dotProducts{b, b.NewProduct(threads)}
+}
+
+// dotProducts is the comparer of scores ψ·φ. With the matrices Ψ and Φ, their scores S and W =
+// ∂L/∂S,
+//
+//	S = Ψ Φᵀ,  ∂L/∂Ψ = W Φ,  ∂L/∂Φ = Wᵀ Ψ.
+type dotProducts struct {
+	backend *linalg.Backend
+	product *linalg.Product
 }
 
 func (d *dotProducts) scores(ctx context.Context, scores, psi, phi linalg.Matrix) error {

@@ -1,16 +1,17 @@
 package train
 
-// csr lists the items of each key, in ascending order (compressed sparse rows).
+// csr lists the items of each key, in ascending order (compressed sparse rows). The items of key k
+// are items[starts[k]:starts[k+1]].
 type csr struct{ starts, items []int32 }
 
 func (c *csr) of(key int) []int32 { return c.items[c.starts[key]:c.starts[key+1]] }
 
-// build sorts the items 0, 1, … by their keys, which are below n.
+// build lists the items 0 ≤ i < len(keys) by keys[i]. Keys are less than n.
 func (c *csr) build(n int, keys []int32) {
 	c.starts = resize(c.starts, n+2)
 	clear(c.starts)
 	c.items = resize(c.items, len(keys))
-	// Counts lie two places up, so that the filling advances each start to its end.
+	// Count key k at k+2. Filling then advances starts[k+1] from the start of key k to its end.
 	for _, k := range keys {
 		c.starts[k+2]++
 	}
@@ -23,7 +24,7 @@ func (c *csr) build(n int, keys []int32) {
 	}
 }
 
-// distinct is build, and appends the keys that have items to dst.
+// distinct is build, and also appends the distinct keys to dst, in ascending order.
 func (c *csr) distinct(dst []int32, n int, keys []int32) []int32 {
 	c.build(n, keys)
 	for k := range n {

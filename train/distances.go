@@ -6,20 +6,21 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// distances compare by the negative of a distance of ψ and φ.
+// distances is the comparer of scores that are the negative of a distance of ψ and φ.
 type distances struct {
-	kind    linalg.DistanceKind
-	backend *linalg.Backend
-	blocks  *linalg.Distance
-	kept    linalg.Matrix // the scores of the block, for DistanceL2 alone
+	kind     linalg.DistanceKind
+	backend  *linalg.Backend
+	distance *linalg.Distance
+	kept     linalg.Matrix // a copy of the scores, for DistanceL2 only
 }
 
+// newDistances returns the comparer of a distance for a number of threads.
 func newDistances(kind linalg.DistanceKind, b *linalg.Backend, threads int) *distances {
-	return &distances{kind: kind, backend: b, blocks: b.NewDistance(kind, threads)}
+	return &distances{kind: kind, backend: b, distance: b.NewDistance(kind, threads)}
 }
 
 func (d *distances) scores(ctx context.Context, scores, psi, phi linalg.Matrix) error {
-	if err := d.blocks.Scores(ctx, scores, psi, phi); err != nil {
+	if err := d.distance.Scores(ctx, scores, psi, phi); err != nil {
 		return err
 	}
 	if d.kind == linalg.DistanceL2 {
@@ -32,7 +33,7 @@ func (d *distances) scores(ctx context.Context, scores, psi, phi linalg.Matrix) 
 }
 
 func (d *distances) gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error {
-	return d.blocks.Gradients(ctx, dPsi, dPhi, dScores, d.kept, psi, phi)
+	return d.distance.Gradients(ctx, dPsi, dPhi, dScores, d.kept, psi, phi)
 }
 
 func (d *distances) pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32) {

@@ -6,14 +6,15 @@ import (
 	"github.com/mquine/mquine/train/internal/stream"
 )
 
-// dropout sets entries of vectors to zero, each with the same probability, and scales the others up, so that the mean
-// stays. The same use by the same query of the same step drops the same entries again, also of a gradient.
+// dropout sets entries of a vector to zero with a probability, and multiplies the others by a
+// factor that preserves the mean. Two calls of apply with the same epoch, step and query drop the
+// same entries, so that the gradient can be given the same dropout.
 type dropout struct {
-	probability float64
+	probability float64 // rounded down to a multiple of 2⁻¹⁶
 	seed, use   uint64
 }
 
-// apply drops entries of x. pcg is scratch memory.
+// apply drops entries of x. It overwrites pcg.
 func (d *dropout) apply(x []float32, pcg *rand.PCG, epoch, step, query int) {
 	if d.probability == 0 {
 		return
@@ -21,14 +22,14 @@ func (d *dropout) apply(x []float32, pcg *rand.PCG, epoch, step, query int) {
 	stream.Seed(pcg, d.seed, d.use, epoch, step, query)
 	const bits = 16
 	limit := uint64(d.probability * (1 << bits))
-	scale := float32(1 / (1 - float64(limit)/(1<<bits)))
+	factor := float32(1 / (1 - float64(limit)/(1<<bits)))
 	for i := 0; i < len(x); i += 64 / bits {
 		r := pcg.Uint64()
 		for j := i; j < min(i+64/bits, len(x)); j++ {
 			if r&(1<<bits-1) < limit {
 				x[j] = 0
 			} else {
-				x[j] *= scale
+				x[j] *= factor
 			}
 			r >>= bits
 		}

@@ -8,26 +8,27 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// usedRows are the entities and the relations whose parameters a step uses, in ascending order.
+// usedRows lists the entities and the relations whose parameters a step uses, in ascending order.
 type usedRows struct{ entities, relations []int32 }
 
-// gradientSink takes the gradients of a step, each as soon as it is whole and while it is in a near cache. Its methods
-// are called by several goroutines, once for each of the usedRows, and may change the gradient. No gradient that is
-// still to come needs the parameters of the row.
+// gradientSink accepts the gradients of a step, each while it is in a near cache. Several
+// goroutines call its methods, once for each of the usedRows. A method may overwrite the gradient,
+// and may change the parameters of the row, which the step no longer needs.
 type gradientSink interface {
-	// entity takes the gradient of entity k of the usedRows.
+	// entity accepts the gradient of entity usedRows.entities[k].
 	entity(k int, gradient []float32)
-	// relation takes the gradient of relation k of the usedRows: the rows of all its tensors, one after the other.
+	// relation accepts the gradient of relation usedRows.relations[k]: its rows of all tensors, one
+	// after the other.
 	relation(k int, gradient []float32)
 }
 
-// gradients is a gradientSink that keeps them.
+// gradients is a gradientSink that copies the gradients.
 type gradients struct {
 	entities, relations linalg.Matrix
 	squares             []float64 // scratch memory of norm
 }
 
-// begin makes room for the gradients of a step.
+// begin sizes the memory for the gradients of a step.
 func (g *gradients) begin(rows usedRows, tables []parameterTable) {
 	size(&g.entities, len(rows.entities), tables[0].width)
 	size(&g.relations, len(rows.relations), relationWidth(tables))

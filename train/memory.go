@@ -13,21 +13,24 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// What is counted here is certain to be allocated, so that nothing is refused that would succeed. What depends on
-// the draws is left out where little of it is certain, as with Z-samples.
+// The estimates here are lower bounds of what a run allocates, so that no run is refused that would
+// fit. Memory whose size depends on random draws is counted as far as it is certain. Z-samples are
+// not counted.
 
 const (
 	floatBytes = 4
-	// perTriple is what a trainer keeps of a training triple: itself, and its two entries in the index.
+	// perTriple is the memory of a training triple in a trainer: the triple, and its two entries in
+	// the index.
 	perTriple = 12 + 2*5
 )
 
-// Memory lists what a training with the recipe allocates beside the data set.
+// Memory returns the memory that a run with the recipe needs in addition to the data set.
 func Memory(c *recipe.Recipe, g *kg.Graph, m Machine) ([]proc.Need, error) {
 	return memoryOf(c, newCensus(g), m)
 }
 
-// CheckMemory says whether the largest training of the recipes needs more memory than the machine and its limits leave.
+// CheckMemory returns an error if the largest run of the recipes needs more memory than is
+// available.
 func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 	var largest *recipe.Recipe
 	var needs []proc.Need
@@ -45,20 +48,20 @@ func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 		return nil
 	}
 	advice := "lower dim or batch"
-	if largest.Negatives.Drawn() {
+	if largest.Negatives.Sampled() {
 		advice = "lower dim, batch or negative_count"
 	}
 	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim, g.Name)
 	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
 }
 
-// census is what the memory of a training depends on in a data set.
+// census has the sizes of a data set that the memory of a run depends on.
 type census struct {
 	entities, relations int
-	triples, valid      int   // of the splits
-	perRelation         []int // training triples
-	anchors             int   // heads, and tails, of training triples
-	degrees             []int // of the entities in training triples
+	triples, valid      int   // of the training and the validation split
+	perRelation         []int // training triples of each relation
+	anchors             int   // distinct heads plus distinct tails of training triples
+	degrees             []int // of each entity in the training triples
 }
 
 func newCensus(g *kg.Graph) *census {
@@ -81,7 +84,7 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memoryOf lists what a training allocates beside the data set.
+// memoryOf is Memory for the census of a data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {
@@ -99,8 +102,8 @@ func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	case recipe.Adagrad:
 		needs = append(needs, proc.Need{For: "optimiser", Bytes: parameters})
 	}
-	if c.Average > 0 {
-		needs = append(needs, proc.Need{For: "average", Bytes: parameters})
+	if c.EMA > 0 {
+		needs = append(needs, proc.Need{For: "moving average", Bytes: parameters})
 	}
 	bare, err := model.Unfilled(config)
 	if err != nil {
@@ -122,17 +125,16 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 	return bytes
 }
 
-// stepMemory lists the buffers of the largest step: those of newStepper, stepper.run and preparer.
+// stepMemory returns the memory of the largest step, which stepper and preparer allocate.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
-	features := float64(stride(towers.Width)) * (n.rows + n.blockRows + 2*n.queries)
-	gradients := n.groups * relation
-	if c.Clip > 0 { // they wait for their norm
+	features := float64(stride(towers.Width)) * (n.rows + n.denseRows + 2*n.queries)
+	gradients := n.segments * relation
+	if c.Clip > 0 { // kept until their norm is known
 		gradients += n.entities*width + n.relations*relation
 	}
-	// Of a pair its row, its score, its query, its place in the order of the rows, and the draw.
-	const perPair = 5
+	const perPair = 5 // its row, score, query, position in the order of rows, and negative sample
 	scratch := float64(threads) * (float64(towers.Scratch+towers.Width) + 2*width)
 	return []proc.Need{
 		{For: "features, queries and gradients of a step", Bytes: int64(floatBytes * (features + gradients))},
@@ -142,13 +144,14 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	}
 }
 
-// stepSize has the numbers of what a full step is expected to have, or a lower bound of them.
+// stepSize has the expected sizes of a full step, or lower bounds of them.
 type stepSize struct {
-	queries, groups, relations float64
-	rows, blockRows, entities  float64 // entities are the different ones of the rows
-	scores, pairs              float64
+	queries, segments, relations float64
+	rows, denseRows, entities    float64 // feature rows, and their distinct entities
+	scores, pairs                float64
 }
 
+// stepSizeOf returns the sizes of a full step.
 func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 	n.queries = 2 * float64(min(c.Batch, s.triples))
 	switch {
@@ -158,24 +161,28 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 		n.queries /= 2
 	}
 	for _, triples := range s.perRelation {
-		// The queries of a relation make groups for each side, not all of them full.
+		// Each side of a relation has its own segments, and not all of them are full.
 		queries := n.queries * float64(triples) / float64(max(s.triples, 1))
-		n.groups += 2 * max(queries/2/groupSize, 1-math.Exp(-queries/2))
+		n.segments += 2 * max(queries/2/segmentSize, 1-math.Exp(-queries/2))
 		n.relations += 1 - math.Exp(-queries)
 	}
-	if c.Negatives == recipe.KvsAll { // which draws queries, not triples
-		n.groups, n.relations = n.queries/groupSize, 1
+	if c.Negatives == recipe.KvsAll { // a step has queries of any relations
+		n.segments, n.relations = n.queries/segmentSize, 1
 	}
 
-	switch drawn := min(c.NegativeCount, s.entities); c.Negatives {
-	case recipe.AllNegatives, recipe.KvsAll:
-		n.entities, n.rows, n.blockRows = float64(s.entities), float64(s.entities), float64(s.entities)
+	switch sampled := min(c.NegativeCount, s.entities); c.Negatives {
+	case recipe.OneVsAll, recipe.KvsAll:
+		n.rows = float64(s.entities)
+		n.denseRows = n.rows
+		n.entities = n.rows
 		n.scores = n.queries * float64(stride(s.entities))
-	case recipe.SharedNegatives: // a block for each side
-		other := 1 - float64(drawn)/float64(s.entities)
-		n.entities, n.rows, n.blockRows = float64(s.entities)*(1-other*other), 2*float64(drawn), 2*float64(drawn)
-		n.scores = n.queries / 2 * float64(stride(drawn))
-		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both at once
+	case recipe.SharedNegatives: // a dense part for each side
+		n.rows = 2 * float64(sampled)
+		n.denseRows = n.rows
+		absent := 1 - float64(sampled)/float64(s.entities) // probability that a part lacks an entity
+		n.entities = float64(s.entities) * (1 - absent*absent)
+		n.scores = n.queries / 2 * float64(stride(sampled))
+		if threads%2 == 0 && c.Distribution != recipe.Bernoulli { // both parts at once
 			n.scores *= 2
 		}
 	case recipe.IndependentNegatives:
@@ -186,7 +193,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 	return n
 }
 
-// distinct returns how many different entities are expected among so many drawn ones.
+// distinct returns the expected number of distinct entities in a number of draws.
 func (s *census) distinct(distribution recipe.Distribution, draws float64) (n float64) {
 	weights, sum := make([]float64, s.entities), 0.0
 	for e, degree := range s.degrees {
@@ -202,7 +209,7 @@ func (s *census) distinct(distribution recipe.Distribution, draws float64) (n fl
 	return n
 }
 
-// CheckParameters says whether the parameters of a model need more memory than there is.
+// CheckParameters returns an error if the parameters of a model need more memory than is available.
 func CheckParameters(c model.Config) error {
 	list, err := model.Parameters(c)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// graphSize is that of a graph.
+// graphSize has the numbers of entities, relations and triples of a graph.
 type graphSize struct{ entities, relations, triples int }
 
-// scattered returns a graph in which the triples are few, so that a training is short and yet large.
+// scattered returns a graph with few triples, so that a run is short but needs much memory.
 func scattered(n graphSize) *kg.Graph {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range n.entities {
@@ -29,7 +29,8 @@ func scattered(n graphSize) *kg.Graph {
 		g.Relations.Add(strconv.Itoa(r))
 	}
 	for i := range n.triples {
-		t := kg.Triple{Head: int32(i * 7919 % n.entities), Relation: int32(i % n.relations), Tail: int32((i*104729 + 1) % n.entities)}
+		head, tail := int32(i*7919%n.entities), int32((i*104729+1)%n.entities)
+		t := kg.Triple{Head: head, Relation: int32(i % n.relations), Tail: tail}
 		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
 	}
 	g.Splits[kg.Valid] = g.Splits[kg.Train][:64]
@@ -51,7 +52,7 @@ func TestTrainingMemory(t *testing.T) {
 					return err
 				}
 				if _, err = trainer.Epoch(t.Context()); err == nil && c.ValidEvery > 0 {
-					proctest.Leave(t, 80<<20) // so that it takes no more than it must
+					proctest.Leave(t, 80<<20) // leave only the least memory that it needs
 					_, err = trainer.Validate(t.Context())
 				}
 				return err
@@ -59,7 +60,9 @@ func TestTrainingMemory(t *testing.T) {
 		}}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
-		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.Average = 64, 64, 0.9 }),
+		job("adam, averaged", graphSize{5003, 101, 64}, 2, func(c *recipe.Recipe) {
+			c.Dim, c.Batch, c.EMA = 64, 64, 0.9
+		}),
 		job("adagrad, mquade", graphSize{5003, 11, 64}, 1, func(c *recipe.Recipe) {
 			c.Model, c.Optimiser, c.Dim, c.Batch = "mquade", recipe.Adagrad, 64, 64
 		}),
@@ -80,13 +83,17 @@ func TestTrainingMemory(t *testing.T) {
 			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Filter = recipe.IndependentNegatives, 4096, 4, 2048, true
 		}),
 		job("independent, bernoulli", graphSize{4003, 53, 2048}, 2, func(c *recipe.Recipe) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = recipe.IndependentNegatives, 8192, 4, 2048, recipe.Bernoulli
+			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 8192, recipe.Bernoulli
+			c.Dim, c.Batch = 4, 2048
 		}),
 		job("independent, by degree", graphSize{20_011, 53, 1024}, 2, func(c *recipe.Recipe) {
-			c.Negatives, c.NegativeCount, c.Dim, c.Batch, c.Distribution = recipe.IndependentNegatives, 64, 48, 1024, recipe.Degree
+			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 64, recipe.Degree
+			c.Dim, c.Batch = 48, 1024
 		}),
 		job("relations", graphSize{499, 401, 2048}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch = 80, 2048 }),
-		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) { c.Dim, c.Batch, c.ValidEvery = 32, 64, 1 }),
+		job("validation", graphSize{20_011, 11, 64}, 2, func(c *recipe.Recipe) {
+			c.Dim, c.Batch, c.ValidEvery = 32, 64, 1
+		}),
 	})
 }
 
@@ -98,7 +105,8 @@ func bestBackend(t *testing.T) *kernel.Backend {
 
 func TestInitialMemory(t *testing.T) {
 	config := func(name string, dim int, g *kg.Graph) model.Config {
-		c, err := model.InitialConfig(model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()})
+		c := model.Config{Model: name, Dim: dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
+		c, err := model.InitialConfig(c)
 		require.NoError(t, err)
 		return c
 	}
@@ -107,7 +115,10 @@ func TestInitialMemory(t *testing.T) {
 			c := config(name, dim, scattered(n))
 			list, err := model.Parameters(c)
 			require.NoError(t, err)
-			return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, func() error { _, err := Random(t.Context(), c, 1); return err }
+			return []proc.Need{{For: "parameters", Bytes: parameterBytes(list)}}, func() error {
+				_, err := Random(t.Context(), c, 1)
+				return err
+			}
 		}
 	}
 	proctest.CompareEstimates(t, []proctest.Job{
@@ -116,7 +127,7 @@ func TestInitialMemory(t *testing.T) {
 	})
 }
 
-// A training that does not fit is refused in a sentence with both figures.
+// A run that does not fit into the memory is refused with an error that has both figures.
 func TestTrainingRefused(t *testing.T) {
 	g := scattered(graphSize{5003, 11, 64})
 	m := Machine{Backend: bestBackend(t), Threads: 2}
@@ -130,7 +141,8 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, proc.Total(needs)-1)
 	_, err = NewTrainer(t.Context(), c, g, m)
 	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
-	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, features, queries and gradients of a step 165 MiB, validation ")
+	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, "+
+		"features, queries and gradients of a step 165 MiB, validation ")
 	assert.ErrorContains(t, err, " are available (a limit of the test): lower dim or batch, or give it more memory")
 
 	proctest.Leave(t, 24<<30)
@@ -141,14 +153,17 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
 	_, err = Random(t.Context(), big, 1)
-	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of memory "+
-		"(parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): lower its dimension, or give it more memory")
+	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of "+
+		"memory (parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): "+
+		"lower its dimension, or give it more memory")
 }
 
-// Trainings of the documented recipes are not refused where they run.
+// The documented recipes are not refused on the machines where they ran.
 func TestRecipesFit(t *testing.T) {
 	const gib = 1 << 30
-	for name, least := range map[string]int64{"codex-s": gib, "wn18rr": 24 * gib, "fb15k-237": 24 * gib, "codex-m": 24 * gib} {
+	for name, least := range map[string]int64{
+		"codex-s": gib, "wn18rr": 24 * gib, "fb15k-237": 24 * gib, "codex-m": 24 * gib,
+	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv("MQUINE_DATA") == "" {
 				t.Skip("MQUINE_DATA does not name the folder of the data sets")

@@ -10,15 +10,15 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// degreePower is the power of the degree to which the distribution degree draws entities.
+// degreePower is the power of the degree in the distribution degree.
 const degreePower = 0.75
 
-// sampler draws negatives. It does not change and is safe for concurrent use.
+// sampler draws negative samples. It is safe for concurrent use.
 type sampler struct {
 	entities int
 	known    *kg.Index
-	// cumulated are the sums of the entities' weights; nil if they are alike.
-	cumulated []float64
+	// cumulative has the cumulative weights of the entities. It is nil if all weights are equal.
+	cumulative []float64
 }
 
 func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.Index) *sampler {
@@ -34,25 +34,27 @@ func newSampler(c *recipe.Recipe, entities int, triples []kg.Triple, known *kg.I
 			sum += math.Pow(n, degreePower)
 			weights[e] = sum
 		}
-		s.cumulated = weights
+		s.cumulative = weights
 	}
 	return s
 }
 
+// draw returns a random entity.
 func (s *sampler) draw(rng *rand.Rand) int32 {
-	if s.cumulated == nil {
+	if s.cumulative == nil {
 		return rng.Int32N(int32(s.entities))
 	}
-	x := rng.Float64() * s.cumulated[s.entities-1]
-	return int32(min(sort.Search(s.entities, func(i int) bool { return s.cumulated[i] > x }), s.entities-1))
+	x := rng.Float64() * s.cumulative[s.entities-1]
+	return int32(min(sort.Search(s.entities, func(i int) bool { return s.cumulative[i] > x }), s.entities-1))
 }
 
-// tries is how many draws a wanted negative may take: where almost all entities are known answers,
-// or negligible in the distribution, there are fewer negatives.
+// tries is the number of draws for each negative. A sampler returns fewer negatives than asked if
+// almost all entities are known answers or have negligible weights.
 const tries = 50
 
-// shared appends up to n different entities to dst, in ascending order; all of them if n is no less
-// than their number. taken has a false for each entity, and is left so.
+// shared appends up to n distinct entities to dst, in ascending order, or all entities if n is not
+// less than their number. taken has one value for each entity; all are false before and after the
+// call.
 func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int32 {
 	first := len(dst)
 	if n >= s.entities {
@@ -77,9 +79,9 @@ func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int
 	return dst
 }
 
-// independent appends up to n negatives of a query, which may repeat, to dst: no answer that train
-// knows if filter is set, and never the answer itself.
-func (s *sampler) independent(dst []int32, q kg.Query, answer int32, n int, filter bool, rng *rand.Rand) []int32 {
+// independent appends up to n negatives of a query to dst, which may repeat. It leaves out the
+// target and, with filter, all training answers.
+func (s *sampler) independent(dst []int32, q kg.Query, target int32, n int, filter bool, rng *rand.Rand) []int32 {
 	known := s.known.Answers(q)
 	first := len(dst)
 	for range n * tries {
@@ -87,7 +89,7 @@ func (s *sampler) independent(dst []int32, q kg.Query, answer int32, n int, filt
 			break
 		}
 		e := s.draw(rng)
-		if e == answer || filter && isTrainAnswer(known, e) {
+		if e == target || filter && isTrainAnswer(known, e) {
 			continue
 		}
 		dst = append(dst, e)
@@ -95,7 +97,7 @@ func (s *sampler) independent(dst []int32, q kg.Query, answer int32, n int, filt
 	return dst
 }
 
-// isTrainAnswer tells whether the training split knows e as an answer.
+// isTrainAnswer reports whether e is an answer in the training split.
 func isTrainAnswer(known kg.Answers, e int32) bool {
 	i, found := slices.BinarySearch(known.Entities, e)
 	return found && known.Splits[i].Has(kg.Train)

@@ -15,7 +15,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// preparerOf returns the preparer of a graph with many known answers, and its distinct training triples.
+// preparerOf returns the preparer of a graph with many known answers, and its distinct training
+// triples.
 func preparerOf(t *testing.T, change func(*recipe.Recipe)) (*preparer, []kg.Triple) {
 	t.Helper()
 	c := recipe.Default()
@@ -44,7 +45,7 @@ func TestIndependentNegatives(t *testing.T) {
 			}
 		}
 	}
-	// Every unobserved entity is drawn alike, an observed one never.
+	// All unobserved entities are equally likely, and observed ones are never drawn.
 	for q, drawn := range counts {
 		known := p.known.Answers(q)
 		total, free := 0, 0
@@ -63,7 +64,7 @@ func TestIndependentNegatives(t *testing.T) {
 	}
 }
 
-// A query whose answers are all entities has no negatives, and no endless search for them.
+// A query with all entities as answers has no negatives, and the search for them ends.
 func TestNoNegativesLeft(t *testing.T) {
 	g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary("a", "b", "c"), Relations: kg.NewVocabulary("r")}
 	for h := range int32(3) {
@@ -71,8 +72,8 @@ func TestNoNegativesLeft(t *testing.T) {
 			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: h, Tail: e})
 		}
 	}
-	for _, negatives := range []recipe.Negatives{recipe.AllNegatives, recipe.SharedNegatives, recipe.IndependentNegatives} {
-		for _, loss := range []recipe.Loss{recipe.Softmax, recipe.Paper, recipe.BCE, recipe.Margin} {
+	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
+		for _, loss := range []recipe.Loss{recipe.Softmax, recipe.NSSA, recipe.BCE, recipe.Margin} {
 			c := recipe.Default()
 			c.Dim, c.Batch, c.Negatives, c.NegativeCount, c.Filter, c.Loss = 3, 4, negatives, 2, true, loss
 			c.Adversarial, c.Smoothing, c.ZSamples = 1, 0.1, 2
@@ -91,8 +92,8 @@ func TestSharedNegatives(t *testing.T) {
 	for step := range 500 {
 		w, err := p.prepare(t.Context(), triples[:40], 0, step)
 		require.NoError(t, err)
-		require.Equal(t, []block{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.blocks)
-		for _, b := range w.blocks {
+		require.Equal(t, []densePart{{0, 40, 0, 6}, {40, 80, 6, 12}}, w.parts)
+		for _, b := range w.parts {
 			candidates := w.rows[b.row:b.lastRow]
 			require.True(t, slices.IsSorted(candidates))
 			require.Len(t, slices.Compact(slices.Clone(candidates)), 6)
@@ -107,7 +108,7 @@ func TestSharedNegatives(t *testing.T) {
 	}
 }
 
-// The anchors of a side come to its drawn negatives, each entity once.
+// The anchors of a side are added to its negative samples, each entity once.
 func TestAnchorNegatives(t *testing.T) {
 	config := func(anchors bool) func(*recipe.Recipe) {
 		return func(c *recipe.Recipe) {
@@ -121,10 +122,10 @@ func TestAnchorNegatives(t *testing.T) {
 		require.NoError(t, err)
 		w, err := p.prepare(t.Context(), triples[:5], 0, step)
 		require.NoError(t, err)
-		require.Len(t, w.blocks, 2)
-		for i, b := range w.blocks {
+		require.Len(t, w.parts, 2)
+		for i, b := range w.parts {
 			candidates := map[int32]bool{}
-			for _, e := range want.rows[want.blocks[i].row:want.blocks[i].lastRow] {
+			for _, e := range want.rows[want.parts[i].row:want.parts[i].lastRow] {
 				candidates[e] = true
 			}
 			for _, q := range w.queries[b.query:b.lastQuery] {
@@ -151,10 +152,10 @@ func TestDegreeDistribution(t *testing.T) {
 	}
 }
 
-// Z-samples are training triples on the relation and side of a positive, and the weights of those
-// of a positive add up to λ_Z times its own.
+// Z-samples are training triples with the relation and the side of their positive. The weights of a
+// positive's Z-samples add up to λ_Z times its own weight.
 func TestZSamples(t *testing.T) {
-	for _, negatives := range []recipe.Negatives{recipe.AllNegatives, recipe.SharedNegatives, recipe.IndependentNegatives} {
+	for _, negatives := range []recipe.Negatives{recipe.OneVsAll, recipe.SharedNegatives, recipe.IndependentNegatives} {
 		p, triples := preparerOf(t, func(c *recipe.Recipe) {
 			c.Negatives, c.NegativeCount, c.Filter, c.ZSamples, c.LambdaZ = negatives, 5, true, 4, 0.5
 		})
@@ -190,12 +191,12 @@ func TestSubsamplingWeights(t *testing.T) {
 }
 
 func TestBernoulli(t *testing.T) {
-	// Two tails a head, one head a tail: two thirds of the queries ask for the head.
+	// Two tails per head and one head per tail: two thirds of the queries ask for the head.
 	var triples []kg.Triple
 	for e := range int32(300) {
 		triples = append(triples, kg.Triple{Head: e / 2, Tail: e})
 	}
-	assert.InDelta(t, 2.0/3, headShares(triples, 1)[0], 1e-12)
+	assert.InDelta(t, 2.0/3, headProbabilities(triples, 1)[0], 1e-12)
 	p, some := preparerOf(t, func(c *recipe.Recipe) {
 		c.Negatives, c.Distribution = recipe.IndependentNegatives, recipe.Bernoulli
 	})
@@ -205,7 +206,7 @@ func TestBernoulli(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, w.queries, 40)
 		for _, q := range w.queries {
-			want += p.headShare[q.Relation]
+			want += p.headProbability[q.Relation]
 			if q.Side == kg.Head {
 				heads++
 			}

@@ -9,32 +9,33 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// optimiser moves parameters against their gradients. It is a gradientSink: a row moves as soon as its gradient is
-// whole, while both are in a near cache.
+// optimiser updates the parameters. It is a gradientSink that updates a row at once, while the row
+// and its gradient are in a near cache.
 //
-// Adam (Kingma and Ba 2014) moves every row in every step, also rows without a gradient. This is lazy Adam without its
-// error: a row catches up on the steps that it missed before it is next used, and at the end of an epoch
-// (docs/training.md).
+// Adam (Kingma and Ba, 2014) updates every row in every step, including rows without a gradient.
+// This is lazy Adam with a catch-up: before a row is next used, and at the end of an epoch, it gets
+// all updates that it missed (docs/training.md, "Optimisers").
 type optimiser struct {
 	config  *recipe.Recipe
 	backend *linalg.Backend
 	threads int
-	step    int     // the current step, 1-based, or the number of steps done
+	step    int     // number of the current step, from 1; between steps, the number of steps done
 	rate    float64 // learning rate of the step
 	tables  []optimiserTable
 	used    usedRows // of the step
-	// sizes has, for every step since all rows were up to date, the factor of m/√v in Adam's movement.
+	// sizes has the factor of m/√v in Adam's update, for every step since the last flush.
 	sizes []float64
 }
 
-// optimiserTable is a tensor with the state of each row. Moments that an optimiser does not have are nil.
+// optimiserTable is a tensor with the state of each row. Moments that the optimiser does not have
+// are nil.
 type optimiserTable struct {
 	parameterTable
 	first, second []float32
-	last          []int // with Adam, the step of each row's moments
+	last          []int // with Adam, the step up to which each row's moments are current
 }
 
-// moment returns the moments of row i, given those of all rows.
+// moment returns row i of first or second.
 func (t *optimiserTable) moment(moments []float32, i int) []float32 {
 	return moments[i*t.width : (i+1)*t.width]
 }
@@ -55,10 +56,10 @@ func newOptimiser(c *recipe.Recipe, m Machine, tables []parameterTable) *optimis
 	return o
 }
 
-// nextRate returns the learning rate of the next step, with so many steps in an epoch.
+// nextRate returns the learning rate of the next step.
 func (o *optimiser) nextRate(stepsPerEpoch int) float64 {
 	c := o.config
-	now, end := float64(o.step)/float64(stepsPerEpoch), float64(c.Epochs)
+	now, end := float64(o.step)/float64(stepsPerEpoch), float64(c.Epochs) // in epochs
 	if now < c.Warmup {
 		return c.LearningRate * float64(o.step+1) / (c.Warmup * float64(stepsPerEpoch))
 	}
@@ -75,7 +76,7 @@ func (o *optimiser) nextRate(stepsPerEpoch int) float64 {
 	return c.LearningRate
 }
 
-// begin begins the next step, with so many steps in an epoch.
+// begin begins the next step.
 func (o *optimiser) begin(stepsPerEpoch int) {
 	o.rate = o.nextRate(stepsPerEpoch)
 	o.step++
@@ -83,7 +84,8 @@ func (o *optimiser) begin(stepsPerEpoch int) {
 	o.sizes = append(o.sizes, o.rate*math.Sqrt(1-math.Pow(c.Beta2, t))/(1-math.Pow(c.Beta1, t)))
 }
 
-// catchUp brings the rows that the step uses up to date, but for their moments.
+// catchUp applies missed steps to the parameters of all rows that the step uses. Their moments
+// follow in update.
 func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 	o.used = used
 	if o.config.Optimiser != recipe.Adam {
@@ -92,61 +94,61 @@ func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 	n := len(used.entities)
 	return kernel.Parallel(ctx, o.threads, n+len(used.relations), func(_, k int) {
 		if k < n {
-			o.missedSteps(&o.tables[0], int(used.entities[k]), o.nextEntity(k), o.step-1)
+			o.applyMissed(&o.tables[0], int(used.entities[k]), o.nextEntity(k), o.step-1)
 			return
 		}
 		for i := range o.tables[1:] {
 			r := int(used.relations[k-n])
-			o.missedSteps(&o.tables[1+i], r, r, o.step-1)
+			o.applyMissed(&o.tables[1+i], r, r, o.step-1)
 		}
 	})
 }
 
-// nextEntity returns the entity that a goroutine is likely to take after entity k of the step.
+// nextEntity returns the entity that a goroutine is likely to update after usedRows.entities[k].
 func (o *optimiser) nextEntity(k int) int {
 	return int(o.used.entities[min(k+o.threads, len(o.used.entities)-1)])
 }
 
-// fused tells whether rows move one by one, each as soon as it has its gradient. They cannot where they have to wait
-// for the norm of all gradients, for applyClipped.
+// fused reports whether a row is updated as soon as its gradient is complete. With clip, all rows
+// wait for the norm of the gradients, and applyClipped updates them.
 func (o *optimiser) fused() bool { return o.config.Clip == 0 }
 
-// applyClipped moves all rows of the step against their gradients, clipped.
+// applyClipped clips the gradients of a step and updates all rows.
 func (o *optimiser) applyClipped(ctx context.Context, g *gradients) error {
 	norm, err := g.norm(ctx, o.threads)
 	if err != nil {
 		return err
 	}
-	scale := min(1, o.config.Clip/norm)
+	factor := min(1, o.config.Clip/norm)
 	n := g.entities.Rows
 	return kernel.Parallel(ctx, o.threads, n+g.relations.Rows, func(_, k int) {
-		move, gradient := o.entity, g.entities.Row(min(k, n-1))
+		update, gradient := o.entity, g.entities.Row(min(k, n-1))
 		if k >= n {
 			k -= n
-			move, gradient = o.relation, g.relations.Row(k)
+			update, gradient = o.relation, g.relations.Row(k)
 		}
-		if scale < 1 {
-			o.backend.Scale(gradient, float32(scale))
+		if factor < 1 {
+			o.backend.Scale(gradient, float32(factor))
 		}
-		move(k, gradient)
+		update(k, gradient)
 	})
 }
 
 func (o *optimiser) entity(k int, gradient []float32) {
-	o.move(&o.tables[0], int(o.used.entities[k]), o.nextEntity(k), gradient)
+	o.update(&o.tables[0], int(o.used.entities[k]), o.nextEntity(k), gradient)
 }
 
 func (o *optimiser) relation(k int, gradient []float32) {
 	r := int(o.used.relations[k])
 	for i := range o.tables[1:] {
 		t := &o.tables[1+i]
-		o.move(t, r, r, gradient[:t.width])
+		o.update(t, r, r, gradient[:t.width])
 		gradient = gradient[t.width:]
 	}
 }
 
-// move moves a row of a table, which is up to date, against its gradient. Meanwhile it prefetches row next.
-func (o *optimiser) move(t *optimiserTable, row, next int, gradient []float32) {
+// update updates a row, which must have caught up, and prefetches row next.
+func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32) {
 	c, values := o.config, t.row(row)
 	switch c.Optimiser {
 	case recipe.SGD:
@@ -162,12 +164,13 @@ func (o *optimiser) move(t *optimiserTable, row, next int, gradient []float32) {
 	}
 }
 
-// missedSteps moves a row by the steps without a gradient after the step of its moments, up to the given one. Meanwhile
-// it prefetches row next.
+// applyMissed updates the parameters of a row by all steps that it missed up to the given one, and
+// prefetches row next.
 //
-// After i steps the moments are β₁ⁱm and β₂ⁱv, so that all steps move along m/√v, by the sum of the sizes times
-// (β₁/√β₂)ⁱ. Only ε does not go with it: it is the ε of the first of these steps.
-func (o *optimiser) missedSteps(t *optimiserTable, row, next, until int) {
+// After i steps without a gradient the moments are β₁ⁱm and β₂ⁱv. All these steps move along m/√v,
+// and their lengths add up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way; the ε
+// of the first missed step is used for all.
+func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 	missed := until - t.last[row]
 	if missed <= 0 {
 		return
@@ -188,14 +191,14 @@ func (o *optimiser) missedSteps(t *optimiserTable, row, next, until int) {
 		(next-row)*t.width)
 }
 
-// flush brings all rows up to date, with their moments.
+// flush applies all missed steps to all rows and their moments.
 func (o *optimiser) flush(ctx context.Context) error {
 	defer func() { o.sizes = o.sizes[:0] }()
 	for i := range o.tables {
 		t := &o.tables[i]
 		err := kernel.Parallel(ctx, o.threads, len(t.last), func(_, row int) {
 			if missed := float64(o.step - t.last[row]); missed > 0 {
-				o.missedSteps(t, row, min(row+o.threads, len(t.last)-1), o.step)
+				o.applyMissed(t, row, min(row+o.threads, len(t.last)-1), o.step)
 				o.backend.Scale(t.moment(t.first, row), float32(math.Pow(o.config.Beta1, missed)))
 				o.backend.Scale(t.moment(t.second, row), float32(math.Pow(o.config.Beta2, missed)))
 				t.last[row] = o.step
@@ -208,7 +211,7 @@ func (o *optimiser) flush(ctx context.Context) error {
 	return nil
 }
 
-// resume takes the optimiser, flushed, to a step.
+// resume sets the number of steps done of an optimiser without missed steps.
 func (o *optimiser) resume(step int) {
 	o.step = step
 	for _, t := range o.tables {

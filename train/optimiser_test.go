@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Rows that catch up before they are used, and at the end of an epoch, have the values that
-// Adam with zero gradients in the steps between would have given them, and so do their moments.
+// After catch-up, rows and moments equal the results of an Adam that updates all rows in every step, with
+// zero gradients for rows without one.
 func TestAdamCatchesUp(t *testing.T) {
 	const rows, width, stepsPerEpoch = 5, 3, 40
 	rng := rand.New(rand.NewPCG(5, 0))
@@ -49,7 +49,7 @@ func TestAdamCatchesUp(t *testing.T) {
 				o.begin(stepsPerEpoch)
 				for row := range rows {
 					gradient := make([]float32, width)
-					// Row 0 has a gradient in every step, row 4 hardly ever.
+					// Row 0 has a gradient in every step, row 4 rarely.
 					if given := rng.IntN(1<<(2*row)) == 0; given {
 						for i := range gradient {
 							gradient[i] = float32(rng.NormFloat64())
@@ -62,7 +62,8 @@ func TestAdamCatchesUp(t *testing.T) {
 						k, g := row*width+i, float64(gradient[i])
 						m[k] = c.Beta1*m[k] + (1-c.Beta1)*g
 						v[k] = c.Beta2*v[k] + (1-c.Beta2)*g*g
-						mean, spread := m[k]/(1-math.Pow(c.Beta1, float64(step))), v[k]/(1-math.Pow(c.Beta2, float64(step)))
+						mean := m[k] / (1 - math.Pow(c.Beta1, float64(step)))
+						spread := v[k] / (1 - math.Pow(c.Beta2, float64(step)))
 						want[k] -= o.rate * mean / (math.Sqrt(spread) + c.Epsilon)
 					}
 				}
@@ -98,7 +99,7 @@ func TestLearningRate(t *testing.T) {
 	assert.InDelta(t, (1+math.Cos(math.Pi/4))/2, at(recipe.CosineDecay, 20), 1e-12)
 }
 
-// A gradient that is longer than the limit is scaled to it.
+// A gradient above the limit is scaled to the limit.
 func TestClip(t *testing.T) {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Optimiser, c.LearningRate, c.Clip, c.Dropout = 3, 20, recipe.SGD, 1, 1e-3, 0
@@ -120,8 +121,8 @@ func TestClip(t *testing.T) {
 	assert.InEpsilon(t, 1e-3, math.Sqrt(moved), 1e-3)
 }
 
-// Dropout leaves the mean as it is, takes the same entries in both directions, and its gradients are
-// those of the loss with what was dropped.
+// Dropout preserves the mean, drops the same entries of vectors and gradients, and the gradients
+// belong to the loss with dropout.
 func TestDropout(t *testing.T) {
 	for _, p := range [][2]float64{{0.3, 0}, {0, 0.4}, {0.3, 0.4}} {
 		t.Run(fmt.Sprintf("queries %v, anchors %v", p[0], p[1]), func(t *testing.T) { checkDropout(t, p[0], p[1]) })

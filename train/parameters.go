@@ -2,17 +2,18 @@ package train
 
 import "github.com/mquine/mquine/model"
 
-// parameterTable is a tensor as rows: the parameters of an entity or of a relation each.
+// parameterTable is a tensor with one row for each entity, or one for each relation.
 type parameterTable struct {
 	name   string
-	width  int // of a row
+	width  int // length of a row
 	values []float32
 }
 
 func (t *parameterTable) row(i int) []float32 { return t.values[i*t.width : (i+1)*t.width] }
 func (t *parameterTable) rows() int           { return len(t.values) / t.width }
 
-// tablesOf returns the tensors of a model: the table of the entities first, then those of the relations.
+// tablesOf returns the tensors of a model: first the table of the entities, then the tables of the
+// relations.
 func tablesOf(m model.Model) []parameterTable {
 	var tables []parameterTable
 	for i, p := range parametersOf(m) {
@@ -21,16 +22,16 @@ func tablesOf(m model.Model) []parameterTable {
 	return tables
 }
 
-// parametersOf describes the tensors of a model.
+// parametersOf returns the declarations of a model's tensors.
 func parametersOf(m model.Model) []model.Parameter {
 	list, err := model.Parameters(m.Config())
 	if err != nil {
-		panic(err) // the model exists
+		panic(err) // the configuration of a model is valid
 	}
 	return list
 }
 
-// relationWidth is the number of parameters of a relation.
+// relationWidth returns the number of parameters of a relation.
 func relationWidth(tables []parameterTable) (n int) {
 	for _, t := range tables[1:] {
 		n += t.width

@@ -6,7 +6,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Random returns the parameters with which a training begins: model.Random, where the memory suffices.
+// Random returns a model with initial parameters, as model.Random. It is an error if they do not
+// fit into the memory.
 func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {

@@ -3,29 +3,31 @@ package train
 import (
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/model"
-
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// regulariser weighs the model's penalties: the regulariser is λ_reg/B times their sum over the B positives of a batch.
+// regulariser has the weights of the model's penalties. The regulariser of a step is λ_reg/B times
+// the sum of the penalties over the B positives of the batch.
 type regulariser struct {
 	lambda float64
-	warmup int     // epochs in which lambda rises
+	warmup int     // epochs of linear warm-up of lambda
 	factor float64 // λ_reg/B of the step; 0 without a regulariser
-	// How often the batch's positives have each entity and relation.
+	// The number of times that each entity and relation occurs in the positives.
 	entities, relations []int32
 }
 
 func newRegulariser(c *recipe.Recipe, entities, relations int) *regulariser {
-	r := &regulariser{lambda: c.LambdaReg, warmup: c.RegWarmup,
-		entities: make([]int32, entities), relations: make([]int32, relations)}
+	r := &regulariser{
+		lambda: c.LambdaReg, warmup: c.RegWarmup,
+		entities: make([]int32, entities), relations: make([]int32, relations),
+	}
 	if c.Regulariser == model.NoPenalty {
 		r.lambda = 0
 	}
 	return r
 }
 
-// begin begins a step.
+// begin sets the weights for the positives of a step.
 func (r *regulariser) begin(epoch int, positives []kg.Triple) {
 	r.factor = r.lambda / float64(len(positives))
 	if epoch+1 < r.warmup {
@@ -38,13 +40,15 @@ func (r *regulariser) begin(epoch int, positives []kg.Triple) {
 	}
 }
 
-// end ends the step that began with the positives.
+// end resets the weights. It must be given the same positives as begin.
 func (r *regulariser) end(positives []kg.Triple) {
 	for _, t := range positives {
 		r.entities[t.Head], r.entities[t.Tail], r.relations[t.Relation] = 0, 0, 0
 	}
 }
 
-// ofEntity and ofRelation return the weights of the penalties of an entity and a relation.
-func (r *regulariser) ofEntity(e int32) float64   { return r.factor * float64(r.entities[e]) }
+// ofEntity returns the weight of the penalty of an entity.
+func (r *regulariser) ofEntity(e int32) float64 { return r.factor * float64(r.entities[e]) }
+
+// ofRelation returns the weight of the penalty of a relation.
 func (r *regulariser) ofRelation(i int32) float64 { return r.factor * float64(r.relations[i]) }

@@ -2,7 +2,7 @@ package train
 
 import "github.com/mquine/mquine/model/checkpoint/safetensors"
 
-// The prefixes of the names of State's tensors.
+// The prefixes of tensor names in State.
 const (
 	valuePrefix   = "parameter."
 	firstPrefix   = "moment1."
@@ -10,9 +10,9 @@ const (
 	averagePrefix = "average."
 )
 
-// State returns the tensors that the next epoch needs: parameters, moments of the optimiser, and the average. Their
-// values are the trainer's own. Random numbers need no state, because every draw is made from the seed, the epoch, the
-// step and the query.
+// State returns the tensors that the next epoch needs: parameters, moments of the optimiser, and
+// the EMA. It does not copy them. Random numbers need no state, because each draw depends only on
+// the seed, the epoch, the step and the query.
 func (t *Trainer) State() []safetensors.Float32 {
 	var tensors []safetensors.Float32
 	for i, table := range t.optimiser.tables {
@@ -32,7 +32,8 @@ func (t *Trainer) State() []safetensors.Float32 {
 	return tensors
 }
 
-// Resume makes a new trainer go on after the given number of epochs, whose State was copied into its own.
+// Resume sets the number of epochs done, after a state of that epoch was copied into the tensors of
+// State.
 func (t *Trainer) Resume(epochs int) {
 	t.epoch = epochs
 	t.optimiser.resume(epochs * t.StepsPerEpoch())

@@ -18,8 +18,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// scorer returns the scores of a model by its reference, in float64, without γ. The parameters must
-// not change between its calls.
+// scorer returns a function for the reference score of a model without γ. The parameters must not
+// change between its calls.
 func scorer(t testing.TB, m model.Model) func(q kg.Query, e int32) float64 {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -47,15 +47,16 @@ func plainProduct(a, b [][]float64) [][]float64 {
 	return c
 }
 
-// lossByDefinition is the loss of a workload by definition. Self-adversarial weights come from the model
-// frozen, because no gradient flows through them.
+// lossByDefinition computes the loss of a workload from the definitions in docs/training.md.
+// Self-adversarial weights come from the model frozen, because no gradient flows through them.
 func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen model.Model, w *workload) float64 {
 	score, frozenScore := scorer(t, m), scorer(t, frozen)
 	logSigma := func(x float64) float64 { return -math.Log(1 + math.Exp(-x)) }
 	var total float64
 	for i, q := range w.queries[:w.main] {
 		if c.Negatives == recipe.KvsAll {
-			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), func(e int32) float64 { return score(q, e) })
+			scoreOf := func(e int32) float64 { return score(q, e) }
+			total += w.weights[i] * kvsAllByDefinition(c, known.Answers(q), len(w.rows), scoreOf)
 			continue
 		}
 		var negatives []int32
@@ -64,7 +65,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 				negatives = append(negatives, w.rows[r])
 			}
 		} else {
-			b := w.blockOf(i)
+			b := w.partOf(i)
 			for _, e := range w.rows[b.row:b.lastRow] {
 				if e != w.answers[i] && !(c.Filter && isTrainAnswer(known.Answers(q), e)) {
 					negatives = append(negatives, e)
@@ -90,7 +91,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 			for _, f := range neg {
 				loss -= c.Smoothing / float64(len(neg)) * (f - math.Log(z))
 			}
-		case recipe.Paper:
+		case recipe.NSSA:
 			loss = -logSigma(c.Gamma + pos)
 			for j, f := range neg {
 				loss -= c.LambdaNeg * p[j] / sum * logSigma(-f-c.Gamma)
@@ -98,7 +99,8 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 		case recipe.BCE:
 			loss = -(1-c.Smoothing)*logSigma(c.Gamma+pos) - c.Smoothing*logSigma(-c.Gamma-pos)
 			for _, f := range neg {
-				loss -= c.LambdaNeg / float64(len(neg)) * (c.Smoothing*logSigma(c.Gamma+f) + (1-c.Smoothing)*logSigma(-c.Gamma-f))
+				logOfLabels := c.Smoothing*logSigma(c.Gamma+f) + (1-c.Smoothing)*logSigma(-c.Gamma-f)
+				loss -= c.LambdaNeg / float64(len(neg)) * logOfLabels
 			}
 		case recipe.Margin:
 			for j, f := range neg {
@@ -115,7 +117,7 @@ func lossByDefinition(t testing.TB, c *recipe.Recipe, known *kg.Index, m, frozen
 	return total + plainRegulariser(c, m.Tensors(), w)
 }
 
-// kvsAllByDefinition is the loss of a query whose training answers all have labels.
+// kvsAllByDefinition computes the loss of a query whose training answers all have labels.
 func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score func(int32) float64) (loss float64) {
 	var answers, negatives []float64
 	var z float64
@@ -151,12 +153,13 @@ func kvsAllByDefinition(c *recipe.Recipe, known kg.Answers, entities int, score 
 	return loss
 }
 
-// plainRegulariser is the regulariser of the first epoch by definition.
+// plainRegulariser computes the regulariser of the first epoch from the definitions.
 func plainRegulariser(c *recipe.Recipe, tensors [][]float32, w *workload) (sum float64) {
 	if c.Regulariser == model.NoPenalty {
 		return 0
 	}
-	// How often a positive's tail query and head query are counted: with kvsall, the one that it answers twice.
+	// The weights of a positive's tail query and head query. With kvsall, the query that it answers
+	// counts twice.
 	halves := func(int) (tail, head float64) { return 1, 1 }
 	if c.Negatives == recipe.KvsAll {
 		var sides []kg.Side
@@ -218,7 +221,8 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 	n := 2.0
 	switch c.Regulariser {
 	case model.Dura:
-		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) + head*power(plainProduct(relation(2), entity(t.Tail)), 2)
+		sum = tail*power(plainProduct(entity(t.Head), relation(1)), 2) +
+			head*power(plainProduct(relation(2), entity(t.Tail)), 2)
 		sum += power(entity(t.Head), 2) + power(entity(t.Tail), 2)
 		if c.Model == "mquine" {
 			sum += power(relation(3), 2)
@@ -236,7 +240,8 @@ func matrixPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 
 // vectorPenalty is the penalty of a triple in a model whose rows are vectors of numbers.
 func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, head float64) float64 {
-	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model] // of a number of an entity, and of a relation
+	// The numbers of real values in a coordinate of an entity and of a relation.
+	parts := map[string][2]int{"complex": {2, 2}, "rotate": {2, 1}}[c.Model]
 	row := func(table int, i int32) []complex128 {
 		n := max(1, parts[table])
 		values := tensors[table][int(i)*n*c.Dim:]
@@ -271,7 +276,7 @@ func vectorPenalty(c *recipe.Recipe, tensors [][]float32, t kg.Triple, tail, hea
 		head*power(2, func(i int) complex128 { return cmplx.Conj(r[i]) * tl[i] })
 }
 
-// trainerFor returns a trainer whose parameters are not symmetric in any way.
+// trainerFor returns a trainer whose parameters have no symmetry.
 func trainerFor(t testing.TB, c recipe.Recipe, g *kg.Graph, b *kernel.Backend, threads int) *Trainer {
 	t.Helper()
 	tr, err := NewTrainer(t.Context(), c, g, Machine{Backend: b, Threads: threads})
@@ -285,7 +290,8 @@ func trainerFor(t testing.TB, c recipe.Recipe, g *kg.Graph, b *kernel.Backend, t
 	return tr
 }
 
-// gradientTests are configurations whose gradients are checked, in the dimension 3 unless they set another.
+// gradientTests are recipes whose gradients are checked, with d = 3 unless they set another
+// dimension.
 var gradientTests = []struct {
 	name   string
 	change func(*recipe.Recipe)
@@ -304,10 +310,13 @@ var gradientTests = []struct {
 	{"shared softmax, anchors", func(c *recipe.Recipe) {
 		c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 4, true
 	}},
-	{"more shared than there are", func(c *recipe.Recipe) { c.Negatives, c.NegativeCount = recipe.SharedNegatives, 50 }},
+	{"more shared than there are", func(c *recipe.Recipe) {
+		c.Negatives, c.NegativeCount = recipe.SharedNegatives, 50
+	}},
 	{"bce over all", func(c *recipe.Recipe) { c.Loss, c.Gamma, c.Smoothing = recipe.BCE, 2, 0.1 }},
 	{"margin, shared, adversarial", func(c *recipe.Recipe) {
-		c.Negatives, c.NegativeCount, c.Loss, c.Gamma, c.Adversarial, c.Filter = recipe.SharedNegatives, 6, recipe.Margin, 3, 0.7, true
+		c.Negatives, c.NegativeCount, c.Filter = recipe.SharedNegatives, 6, true
+		c.Loss, c.Gamma, c.Adversarial = recipe.Margin, 3, 0.7
 	}},
 	{"dura", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg = model.Dura, 0.3 }},
 	{"dura, rising", func(c *recipe.Recipe) { c.Regulariser, c.LambdaReg, c.RegWarmup = model.Dura, 0.9, 3 }},
@@ -331,18 +340,22 @@ var gradientTests = []struct {
 		c.Negatives, c.Smoothing, c.ZSamples, c.Gamma = recipe.KvsAll, 0.2, 3, 3
 		c.Regulariser, c.LambdaReg = model.Frobenius, 0.3
 	}},
-	{"kvsall, dura", func(c *recipe.Recipe) { c.Negatives, c.Regulariser, c.LambdaReg = recipe.KvsAll, model.Dura, 0.3 }},
+	{"kvsall, dura", func(c *recipe.Recipe) {
+		c.Negatives, c.Regulariser, c.LambdaReg = recipe.KvsAll, model.Dura, 0.3
+	}},
 	{"kvsall, bce, smoothed", func(c *recipe.Recipe) {
 		c.Negatives, c.Loss, c.Gamma, c.Smoothing, c.LambdaNeg = recipe.KvsAll, recipe.BCE, 2, 0.1, 0.7
 	}},
 	{"bf16x2", func(c *recipe.Recipe) { c.Products = recipe.SplitBF16 }},
 	{"bernoulli", func(c *recipe.Recipe) {
-		c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 4, recipe.Bernoulli, recipe.Paper
+		c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 4, recipe.Bernoulli
+		c.Loss = recipe.NSSA
 		c.Gamma = 3
 	}},
 }
 
-// applyPaper takes a row of the paper's table, but for the model and its beginning, which only MQuinE has.
+// applyPaper applies the paper's preset, except for the model and the initial parameters, which
+// only MQuinE has.
 func applyPaper(row string, c *recipe.Recipe) {
 	paper, err := recipe.Preset("paper", row)
 	if err != nil {
@@ -352,7 +365,7 @@ func applyPaper(row string, c *recipe.Recipe) {
 	*c = paper
 }
 
-// Every gradient of every model is the central difference of the loss by definition, in float64.
+// Every gradient of every model equals the central difference of the loss in float64.
 func TestGradients(t *testing.T) {
 	for _, name := range model.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -370,11 +383,11 @@ func TestGradients(t *testing.T) {
 				m, err := model.Unfilled(config)
 				require.NoError(t, err)
 				if c.Products == recipe.SplitBF16 && m.Training().Distance != nil {
-					require.ErrorContains(t, c.Check(), "compares by a distance")
+					require.ErrorContains(t, c.Check(), "computes distances")
 					continue
 				}
 				if !slices.Contains(m.Training().Penalties, c.Regulariser) {
-					require.ErrorContains(t, c.Check(), fmt.Sprintf("has no penalty %s", c.Regulariser))
+					require.ErrorContains(t, c.Check(), fmt.Sprintf("does not support %s", c.Regulariser))
 					continue
 				}
 				t.Run(test.name, func(t *testing.T) { checkAllGradients(t, c) })
@@ -406,7 +419,7 @@ func firstItems(n int) []int32 {
 	return items
 }
 
-// runStep computes the loss and the gradients of a workload, which the trainer keeps.
+// runStep computes the loss and the gradients of a workload. tr.kept has the gradients.
 func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 	t.Helper()
 	tr.kept.begin(tr.stepper.begin(w), tr.stepper.tables)
@@ -415,7 +428,7 @@ func runStep(t *testing.T, tr *Trainer, w *workload) Loss {
 	return loss
 }
 
-// λ_reg rises by as much in each epoch of its warm-up.
+// λ_reg rises linearly during its warm-up.
 func TestRegWarmup(t *testing.T) {
 	g := traintest.RandomGraph(8, 3, 40, 3)
 	penalty := func(warmup, epoch int) float64 {
@@ -435,8 +448,8 @@ func TestRegWarmup(t *testing.T) {
 	assert.Equal(t, whole, penalty(1, 0))
 }
 
-// With kvsall, an epoch asks every distinct query once, in batches that have no query twice, and the
-// positives are the training triples that answer them.
+// With kvsall, an epoch uses every distinct query once, and the positives of a batch are the
+// training triples that answer its queries.
 func TestKvsAllWorkload(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("answer weights %v", weighted), func(t *testing.T) { checkKvsAllWorkload(t, weighted) })
@@ -494,7 +507,7 @@ func checkKvsAllWorkload(t *testing.T, weighted bool) {
 	assert.Positive(t, e.Loss.Total)
 }
 
-// The queries whose every entity is an answer have no negatives.
+// Queries with all entities as answers have no negatives.
 func TestKvsAllWithoutNegatives(t *testing.T) {
 	for _, loss := range []recipe.Loss{recipe.Softmax, recipe.BCE} {
 		g := &kg.Graph{Name: "full", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}

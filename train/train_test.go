@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/train"
 )
 
-// digest identifies all bits of the parameters.
+// digest returns a hash of all bits of the parameters.
 func digest(t testing.TB, m model.Model) string {
 	h := sha256.New()
 	for _, tensor := range m.Tensors() {
@@ -72,7 +72,10 @@ func TestRandomTables(t *testing.T) {
 		for _, c := range []struct{ given, want map[string]float64 }{
 			{nil, map[string]float64{"gamma": 12, "embedding_range": 14.0 / 20}},
 			{map[string]float64{"gamma": 6}, map[string]float64{"gamma": 6, "embedding_range": 8.0 / 20}},
-			{map[string]float64{"gamma": 6, "embedding_range": 0.1}, map[string]float64{"gamma": 6, "embedding_range": 0.1}},
+			{
+				map[string]float64{"gamma": 6, "embedding_range": 0.1},
+				map[string]float64{"gamma": 6, "embedding_range": 0.1},
+			},
 		} {
 			if name == "protate" {
 				c.want["modulus"] = c.want["embedding_range"] / 2
@@ -103,7 +106,7 @@ func TestRandomTables(t *testing.T) {
 	assert.ErrorContains(t, err, "out of range")
 }
 
-// The bits do not depend on the platform.
+// Initial parameters have the same bits on every platform.
 func TestSameBits(t *testing.T) {
 	cfg := model.Config{Model: "mquine", Dim: 7, Entities: 100, Relations: 5}
 	m, err := train.Random(t.Context(), cfg, 7)

@@ -16,35 +16,35 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Machine is what a training runs on. Neither the number of threads nor Progress changes what comes out.
+// Machine is the hardware of a training run, and where its progress is reported. Threads, Progress
+// and Reading do not change the result.
 type Machine struct {
 	Backend *kernel.Backend
-	Threads int
+	Threads int // at least 1
 	// Progress, if not nil, is called after every step.
 	Progress func(Progress)
-	// Reading, if not nil, is told how far the reading of the data set has come.
+	// Reading, if not nil, is called while the data set is read.
 	Reading func(kg.OpenProgress)
 }
 
-// Progress is how far an epoch has come.
+// Progress is the state of an epoch.
 type Progress struct {
 	Epoch, Epochs int
-	// Done of Total training triples of the epoch are used, in Elapsed.
+	// Done is the number of training triples used so far, of Total.
 	Done, Total int
-	Loss        Loss
+	Loss        Loss // mean of the epoch so far
 	Elapsed     time.Duration
 }
 
-// Loss is the mean loss of a positive, as the mean over its two queries, or that of a query with kvsall,
-// and what it is made of.
+// Loss is the mean loss of a training triple over its queries or, with kvsall, of a query.
 type Loss struct {
 	Total       float64 `json:"total"`
-	Fit         float64 `json:"fit"` // of the answers and the negatives
-	Z           float64 `json:"z"`   // of the Z-samples
+	Fit         float64 `json:"fit"` // of targets and negatives
+	Z           float64 `json:"z"`   // of Z-samples
 	Regulariser float64 `json:"regulariser"`
 }
 
-// Epoch is what is known of an epoch: a line of log.jsonl.
+// Epoch is the result of an epoch: a line of log.jsonl.
 type Epoch struct {
 	Epoch            int     `json:"epoch"`
 	Loss             Loss    `json:"loss"`
@@ -53,33 +53,35 @@ type Epoch struct {
 	TriplesPerSecond float64 `json:"triples_per_second"`
 	Valid            Scores  `json:"valid,omitempty"`
 	ValidSeconds     float64 `json:"valid_seconds,omitempty"`
-	// ProcessorSeconds are those of all threads, validation included; 0 where the system does not tell.
+	// ProcessorSeconds is the processor time of all threads, with validation. It is 0 if the system
+	// does not report it.
 	ProcessorSeconds float64 `json:"processor_seconds,omitempty"`
 	Best             bool    `json:"best,omitempty"`
 }
 
-// Trainer trains one model. It belongs to one goroutine.
+// Trainer trains one model. It must not be used by several goroutines at once.
 type Trainer struct {
 	config  recipe.Recipe
 	machine Machine
 	graph   *kg.Graph
 	triples []kg.Triple // distinct training triples
-	queries []kg.Query  // their distinct queries, with kvsall alone
-	order   []int32     // of the triples or the queries, in the epoch
+	queries []kg.Query  // their distinct queries; nil unless negatives is kvsall
+	order   []int32     // of the items (triples or queries) in the epoch
 	known   *kg.Index
 
-	positives []kg.Triple // of a step
-	asked     []kg.Query
+	stepTriples []kg.Triple // of a step, or
+	stepQueries []kg.Query  // with kvsall
 
-	model, average model.Model
+	model, average model.Model // average is the EMA, or nil
 	preparer       *preparer
 	stepper        *stepper
 	optimiser      *optimiser
-	kept           gradients // of a step, until they are clipped
-	epoch          int       // done
+	kept           gradients // of a step, if clip needs their norm
+	epoch          int       // number of epochs done
 }
 
-// NewTrainer prepares the training of a model on the training split of g, from the start.
+// NewTrainer returns a trainer for the training split of g, with initial parameters from the
+// recipe.
 func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	t, err := newUnfilled(c, g, m)
 	if err != nil {
@@ -92,14 +94,14 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 	return t, t.fill(start)
 }
 
-// NewTrainerFrom is NewTrainer with the parameters of start, which it changes in place, and with its
-// hyper-parameters. Options of c about the parameters at the start have no effect.
+// NewTrainerFrom returns a trainer that changes the parameters of start in place and uses its
+// hyper-parameters. The options of c about initial parameters have no effect.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
 	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
-		return nil, fmt.Errorf("train: a %s of d = %d, %d entities and %d relations is no start for %s, d = %d, on %s, "+
-			"which has %d and %d", s.Model, s.Dim, s.Entities, s.Relations, c.Model, c.Dim, g.Name,
-			g.Entities.Len(), g.Relations.Len())
+		return nil, fmt.Errorf("train: a %s with d = %d, %d entities and %d relations cannot start a run of %s with "+
+			"d = %d on %s, which has %d entities and %d relations", s.Model, s.Dim, s.Entities, s.Relations, c.Model,
+			c.Dim, g.Name, g.Entities.Len(), g.Relations.Len())
 	}
 	t, err := newUnfilled(c, g, m)
 	if err != nil {
@@ -108,7 +110,7 @@ func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainab
 	return t, t.fill(start)
 }
 
-// newUnfilled returns a trainer that has all but the model.
+// newUnfilled returns a trainer without a model.
 func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -129,14 +131,7 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	if err := CheckMemory(g, m, c); err != nil {
 		return nil, err
 	}
-	t := &Trainer{config: c, machine: m, graph: g, known: kg.NewIndex(g)}
-	seen := make(map[kg.Triple]bool, len(all))
-	for _, triple := range all {
-		if !seen[triple] {
-			seen[triple] = true
-			t.triples = append(t.triples, triple)
-		}
-	}
+	t := &Trainer{config: c, machine: m, graph: g, triples: distinct(all), known: kg.NewIndex(g)}
 	if c.Negatives == recipe.KvsAll {
 		t.queries = distinctQueries(t.triples)
 	}
@@ -144,13 +139,13 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	return t, err
 }
 
-// fill gives the trainer the model to train.
+// fill sets the model to train.
 func (t *Trainer) fill(start model.Trainable) (err error) {
 	c, m, tables := &t.config, t.machine, tablesOf(start)
 	t.model = start
 	t.stepper = newStepper(c, linalg.New(m.Backend), m.Threads, t.known, start, tables)
 	t.optimiser = newOptimiser(c, m, tables)
-	if c.Average > 0 {
+	if c.EMA > 0 {
 		copies := make([][]float32, len(start.Tensors()))
 		for i, tensor := range start.Tensors() {
 			copies[i] = make([]float32, len(tensor))
@@ -158,6 +153,19 @@ func (t *Trainer) fill(start model.Trainable) (err error) {
 		t.average, err = model.New(start.Config(), copies)
 	}
 	return err
+}
+
+// distinct returns the triples without repeats, in the order of their first occurrences.
+func distinct(triples []kg.Triple) []kg.Triple {
+	var list []kg.Triple
+	seen := make(map[kg.Triple]bool, len(triples))
+	for _, t := range triples {
+		if !seen[t] {
+			seen[t] = true
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 // distinctQueries returns the queries that the triples answer, in the order of their first answers.
@@ -175,7 +183,7 @@ func distinctQueries(triples []kg.Triple) []kg.Query {
 	return queries
 }
 
-// items returns the number of triples, or of queries, of an epoch.
+// items returns the number of items of an epoch: triples, or queries with kvsall.
 func (t *Trainer) items() int {
 	if t.queries != nil {
 		return len(t.queries)
@@ -186,24 +194,24 @@ func (t *Trainer) items() int {
 // StepsPerEpoch returns the number of steps of an epoch.
 func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
 
-// prepare makes the workload of a step from triples or queries, which it is given by number.
+// prepare returns the workload of a step for the items with the given numbers.
 func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*workload, error) {
 	if t.queries != nil {
-		t.asked = t.asked[:0]
+		t.stepQueries = t.stepQueries[:0]
 		for _, i := range items {
-			t.asked = append(t.asked, t.queries[i])
+			t.stepQueries = append(t.stepQueries, t.queries[i])
 		}
-		return t.preparer.prepareKvsAll(ctx, t.asked, t.epoch, step)
+		return t.preparer.prepareKvsAll(ctx, t.stepQueries, t.epoch, step)
 	}
-	t.positives = t.positives[:0]
+	t.stepTriples = t.stepTriples[:0]
 	for _, i := range items {
-		t.positives = append(t.positives, t.triples[i])
+		t.stepTriples = append(t.stepTriples, t.triples[i])
 	}
-	return t.preparer.prepare(ctx, t.positives, t.epoch, step)
+	return t.preparer.prepare(ctx, t.stepTriples, t.epoch, step)
 }
 
-// Model returns the model as it is validated and kept: the average of the epochs where the
-// configuration wants one. It changes with the next epoch.
+// Model returns the model that is validated and saved: the EMA if the recipe has one, and else the
+// trained model. The next epoch changes it.
 func (t *Trainer) Model() model.Model {
 	if t.average != nil {
 		return t.average
@@ -217,27 +225,14 @@ func (t *Trainer) Done() int { return t.epoch }
 // Triples returns the number of distinct training triples.
 func (t *Trainer) Triples() int { return len(t.triples) }
 
-// Epoch makes one pass over the training triples. After an error the trainer is of no more use.
+// Epoch makes one pass over the training triples. After an error the trainer must not be used
+// again. The error is a DivergedError if the loss or a parameter is NaN or infinite.
 func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 	start := time.Now()
 	t.shuffle()
-	var sum Loss // of the items
-	steps := t.StepsPerEpoch()
-	for step := range steps {
-		first := step * t.config.Batch
-		last := min(first+t.config.Batch, len(t.order))
-		loss, err := t.step(ctx, t.order[first:last], step)
-		if err != nil {
-			return Epoch{}, err
-		}
-		sum.add(loss, float64(last-first))
-		if t.machine.Progress != nil {
-			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
-			t.machine.Progress(Progress{
-				Epoch: t.epoch + 1, Epochs: t.config.Epochs, Done: done, Total: len(t.triples),
-				Loss: sum.over(float64(last)), Elapsed: time.Since(start),
-			})
-		}
+	loss, err := t.steps(ctx, start)
+	if err != nil {
+		return Epoch{}, err
 	}
 	if err := t.optimiser.flush(ctx); err != nil {
 		return Epoch{}, err
@@ -246,15 +241,15 @@ func (t *Trainer) Epoch(ctx context.Context) (Epoch, error) {
 		return Epoch{}, err
 	}
 	t.epoch++
-	t.takeAverage()
+	t.updateAverage()
 	seconds := time.Since(start).Seconds()
 	return Epoch{
-		Epoch: t.epoch, Loss: sum.over(float64(len(t.order))), LearningRate: t.optimiser.rate,
+		Epoch: t.epoch, Loss: loss, LearningRate: t.optimiser.rate,
 		Seconds: seconds, TriplesPerSecond: float64(len(t.triples)) / seconds,
 	}, nil
 }
 
-// shuffle puts the items into the order of the epoch.
+// shuffle draws the order of the items in the epoch.
 func (t *Trainer) shuffle() {
 	t.order = resize(t.order, t.items())
 	for i := range t.order {
@@ -265,21 +260,29 @@ func (t *Trainer) shuffle() {
 	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
 }
 
-// checkFinite says that a parameter is infinite or NaN.
-func (t *Trainer) checkFinite() error {
-	for i, tensor := range t.model.Tensors() {
-		for k, v := range tensor {
-			if v-v != 0 {
-				table := &t.optimiser.tables[i]
-				return DivergedError(fmt.Sprintf("training blew up in epoch %d: tensor %q, row %d, has a %v; "+
-					"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, v))
-			}
+// steps makes the steps of the epoch, which began at start, and returns its mean loss.
+func (t *Trainer) steps(ctx context.Context, start time.Time) (Loss, error) {
+	var sum Loss // of the items
+	for step := range t.StepsPerEpoch() {
+		first := step * t.config.Batch
+		last := min(first+t.config.Batch, len(t.order))
+		loss, err := t.step(ctx, t.order[first:last], step)
+		if err != nil {
+			return Loss{}, err
+		}
+		sum.add(loss, float64(last-first))
+		if t.machine.Progress != nil {
+			done := int(int64(len(t.triples)) * int64(last) / int64(len(t.order)))
+			t.machine.Progress(Progress{
+				Epoch: t.epoch + 1, Epochs: t.config.Epochs, Done: done, Total: len(t.triples),
+				Loss: sum.over(float64(last)), Elapsed: time.Since(start),
+			})
 		}
 	}
-	return nil
+	return sum.over(float64(len(t.order))), nil
 }
 
-// step makes a step on triples or queries, given by number.
+// step makes one step with the items with the given numbers.
 func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, error) {
 	w, err := t.prepare(ctx, items, step)
 	if err != nil {
@@ -300,14 +303,28 @@ func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, erro
 	case err != nil:
 		return loss, err
 	case !loss.finite():
-		return loss, t.blowUp(step, loss)
+		return loss, t.diverged(step, loss)
 	case t.optimiser.fused():
 		return loss, nil
 	}
 	return loss, t.optimiser.applyClipped(ctx, &t.kept)
 }
 
-// finite tells whether the loss is a number.
+// checkFinite returns an error if a parameter is NaN or infinite.
+func (t *Trainer) checkFinite() error {
+	for i, tensor := range t.model.Tensors() {
+		for k, v := range tensor {
+			if v-v != 0 {
+				table := &t.optimiser.tables[i]
+				return DivergedError(fmt.Sprintf("training diverged in epoch %d: tensor %q, row %d, has a %v; "+
+					"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, v))
+			}
+		}
+	}
+	return nil
+}
+
+// finite reports whether the loss is neither NaN nor infinite.
 func (l Loss) finite() bool { return l.Total-l.Total == 0 }
 
 func (l *Loss) add(x Loss, weight float64) {
@@ -319,24 +336,24 @@ func (l *Loss) add(x Loss, weight float64) {
 
 func (l Loss) over(n float64) Loss { return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Regulariser / n} }
 
-// takeAverage takes the parameters into the average: a plain mean at first, until its memory is as
-// long as the decay says.
-func (t *Trainer) takeAverage() {
+// updateAverage adds the parameters to the EMA. The EMA is the plain mean of the first epochs,
+// until their number is 1/(1 − decay).
+func (t *Trainer) updateAverage() {
 	if t.average == nil {
 		return
 	}
-	a := min(t.config.Average, 1-1/float64(t.epoch))
-	keep, take := float32(a), float32(1-a)
+	decay := min(t.config.EMA, 1-1/float64(t.epoch))
+	keep, take := float32(decay), float32(1-decay)
 	for i, values := range t.model.Tensors() {
 		average := t.average.Tensors()[i]
 		for k, v := range values {
-			average[k] = float32(keep*average[k]) + float32(take*v) // never fused
+			average[k] = float32(keep*average[k]) + float32(take*v) // the conversions prevent a fused multiply-add
 		}
 	}
 }
 
-// blowUp says what went out of range.
-func (t *Trainer) blowUp(step int, l Loss) error {
+// diverged returns the error about a loss that is NaN or infinite, with the largest parameters.
+func (t *Trainer) diverged(step int, l Loss) error {
 	var largest []string
 	for i, tensor := range t.model.Tensors() {
 		var most float32
@@ -348,12 +365,13 @@ func (t *Trainer) blowUp(step int, l Loss) error {
 		}
 		largest = append(largest, fmt.Sprintf("%.3g in %s, row %d", most, t.optimiser.tables[i].name, row))
 	}
-	return DivergedError(fmt.Sprintf("training blew up in epoch %d, step %d of %d: the loss is %v "+
+	return DivergedError(fmt.Sprintf("training diverged in epoch %d, step %d of %d: the loss is %v "+
 		"(fit %.4g, Z-samples %.4g, regulariser %.4g); the largest parameters are %s; lower learning_rate, or set clip",
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// DivergedError says that the numbers of a training went out of range, which is the options' doing.
+// DivergedError is the error of a run whose loss or parameters became NaN or infinite. Its recipe
+// is the cause.
 type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }

@@ -19,7 +19,7 @@ func machineOf(t testing.TB, threads int) Machine {
 	return Machine{Backend: traintest.Backend(t), Threads: threads}
 }
 
-// What is held out has no influence on the parameters.
+// The validation and test splits do not influence the parameters.
 func TestHeldOutIsNotUsed(t *testing.T) {
 	for name, change := range traintest.Recipes() {
 		c := traintest.Recipe(change)
@@ -38,18 +38,18 @@ func TestHeldOutIsNotUsed(t *testing.T) {
 	}
 }
 
-// The model is the mean of the first epochs, and then w ← a w + (1 − a) θ, while the training goes on as
-// it does without an average.
+// The EMA is the mean of the first epochs, and then w ← a w + (1 − a) θ. It does not change the
+// training.
 func TestAverage(t *testing.T) {
 	g := traintest.OpenGraph(t, traintest.FamiliesFolder(t))
 	trainer := func(average float64) *Trainer {
-		c := traintest.Recipe(func(c *recipe.Recipe) { c.Average = average })
+		c := traintest.Recipe(func(c *recipe.Recipe) { c.EMA = average })
 		tr, err := NewTrainer(t.Context(), c, g, machineOf(t, 2))
 		require.NoError(t, err)
 		return tr
 	}
 	plain, averaged := trainer(0), trainer(0.6)
-	// With a = 0.6 the mean is that of two epochs; the third counts 1 − a, then a(1 − a).
+	// With a = 0.6, two epochs have a plain mean. The third has weight 1 − a, and then a(1 − a).
 	weights := [][]float64{{1}, {0.5, 0.5}, {0.3, 0.3, 0.4}, {0.18, 0.18, 0.24, 0.4}}
 	var epochs [][][]float32 // parameters after each
 	for n := range weights {

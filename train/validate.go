@@ -6,7 +6,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Score is a row of metrics of the validation split, with realistic ties.
+// Score has the measures of one side and filter on the validation split, with the realistic tie
+// rule.
 type Score struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`
@@ -17,10 +18,10 @@ type Score struct {
 	Hits10 float64     `json:"hits@10"`
 }
 
-// Scores are the scores of a validation.
+// Scores is the result of a validation: a Score for each filter and side.
 type Scores []Score
 
-// Of returns the number that m names.
+// Of returns the value of a metric, or 0 if there is none.
 func (s Scores) Of(m recipe.Metric) float64 {
 	for _, row := range s {
 		if row.Side == m.Side && row.Filter == m.Filter {
@@ -38,7 +39,7 @@ func (s Scores) Of(m recipe.Metric) float64 {
 	return 0
 }
 
-// scoresOf measures ranks by side and filter.
+// scoresOf returns the measures of ranks for each filter and side.
 func scoresOf(ranks []rank.Rank) Scores {
 	var scores Scores
 	for f := range rank.NumFilters {

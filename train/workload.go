@@ -14,56 +14,69 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// workload is what a step computes: queries, feature rows, and which are scored against which.
+// workload lists what a step computes: its queries, its feature rows, and the pairs of them that
+// are scored. A feature row is the feature vector φ of one entity.
 type workload struct {
 	epoch, step int
-	positives   []kg.Triple // with kvsall, all training triples that answer the queries
+	positives   []kg.Triple // the batch; with kvsall, all training triples that answer its queries
 
-	// queries are those of the positives first, block by block and ordered by relation within one,
-	// and then the distinct ones of the Z-samples.
+	// queries has the main queries, which ask for the positives, and then the distinct queries of
+	// the Z-samples. The main queries are ordered by side and then by relation.
 	queries []kg.Query
-	main    int
-	// For each of the main queries: its answer, unless kvsall has them all, and its weight in the loss. The
-	// weights add up to 1.
+	main    int // number of main queries
+	// answers has the target of each main query. With kvsall it is empty.
 	answers []int32
+	// weights has the weight of each main query in the loss. Their sum is 1.
 	weights []float64
-	// penaltyCounts has the number of times that each main query's penalty counts: once, and with kvsall, where no
-	// other query counts that of the other side, twice for each answer.
+	// penaltyCounts has how often the penalty of each main query counts. That is once, but twice
+	// for each answer with kvsall, where the batch need not have the query of the other side.
 	penaltyCounts []float64
 
-	// blocks are the parts that are scored densely.
-	blocks []block
-	// rows has the entity of each feature row; those of a block come first, block by block.
-	rows []int32
+	// parts are scored densely. Together they have the first feature rows and, except with
+	// independent negatives, all main queries.
+	parts []densePart
+	rows  []int32 // the entity of each feature row
 
-	// The pairs of query i are those from pairs[i] up to pairs[i+1]: a feature row each. A main
-	// query has none if its block has all entities; otherwise the answer and its own negatives.
+	// The pairs of query i are pairs[i] ≤ k < pairs[i+1], and pair k has feature row pairRows[k]. A
+	// main query has no pairs if its dense part has all entities. Otherwise its pairs are its
+	// target and then its independent negatives.
 	pairs    []int32
 	pairRows []int32
-	// zWeights belong to the pairs of the Z-queries, from pairs[main] on.
-	zWeights []float64
+	zWeights []float64 // the weight of each pair of the Z-samples' queries
 }
 
-// block is a run of main queries and a run of feature rows, all scored against each other.
-type block struct{ query, lastQuery, row, lastRow int }
+// densePart is a range of main queries and a range of feature rows. Every query is scored against
+// every row.
+type densePart struct{ query, lastQuery, row, lastRow int }
 
-// blockQueries and blockRows return how many queries and feature rows are in blocks: the first ones.
-func (w *workload) blockQueries() int {
-	if len(w.blocks) == 0 {
+// denseQueries returns the number of queries in dense parts. They are the first queries.
+func (w *workload) denseQueries() int {
+	if len(w.parts) == 0 {
 		return 0
 	}
-	return w.blocks[len(w.blocks)-1].lastQuery
+	return w.parts[len(w.parts)-1].lastQuery
 }
 
-func (w *workload) blockRows() int {
-	if len(w.blocks) == 0 {
+// denseRows returns the number of feature rows in dense parts. They are the first rows.
+func (w *workload) denseRows() int {
+	if len(w.parts) == 0 {
 		return 0
 	}
-	return w.blocks[len(w.blocks)-1].lastRow
+	return w.parts[len(w.parts)-1].lastRow
 }
 
-// pairsOf returns the first pair of query i and the one after its last.
+// pairsOf returns the range of the pairs of query i.
 func (w *workload) pairsOf(i int) (first, last int32) { return w.pairs[i], w.pairs[i+1] }
+
+// partOf returns the dense part of main query i, which must have one.
+func (w *workload) partOf(i int) densePart {
+	for _, p := range w.parts {
+		if i >= p.query && i < p.lastQuery {
+			return p
+		}
+	}
+	return densePart{}
+}
 
 // preparer makes workloads.
 type preparer struct {
@@ -74,30 +87,31 @@ type preparer struct {
 	known   *kg.Index
 	sampler *sampler
 	z       *zpattern.Index // nil without Z-samples
-	// headShare is, of each relation, the probability of a query for the head; nil unless it varies.
-	headShare []float64
-	// weight of a positive under subsampling; nil without.
-	weight map[kg.Triple]float64
+	// headProbability has the probability of a head query for each relation. It is nil unless one
+	// side is drawn.
+	headProbability []float64
+	// subsampling has the weight of each training triple. It is nil without subsampling.
+	subsampling map[kg.Triple]float64
 
 	work     workload
-	rowOf    []int32 // of an entity, −1 outside of prepare
-	taken    []bool
-	scratch  []drawing // of each thread
-	own      [][]int32 // negatives of each main query
+	rowOf    []int32 // the feature row of each entity; −1 if none, and between calls of prepare
+	taken    []bool  // scratch memory of the sampler
+	scratch  []drawScratch
+	own      [][]int32 // the independent negatives of each main query
 	zTriples [][]kg.Triple
-	zPairs   []zPair
+	zSamples []zSample
 }
 
-// drawing is the memory of a goroutine that draws.
-type drawing struct {
+// drawScratch is the memory of a goroutine that draws random numbers.
+type drawScratch struct {
 	pcg        *rand.PCG
-	rng        *rand.Rand
+	rng        *rand.Rand // of pcg
 	z          *zpattern.Sampler
 	candidates []int32
 }
 
-// zPair is a Z-sample as a query and its answer.
-type zPair struct {
+// zSample is a Z-sample as a query and its answer.
+type zSample struct {
 	kg.Query
 	answer int32
 	weight float64
@@ -108,7 +122,7 @@ func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.I
 	p := &preparer{
 		config: c, seed: c.Seed, threads: threads, triples: triples, known: known,
 		sampler: newSampler(c, n, triples, known),
-		rowOf:   make([]int32, n), taken: make([]bool, n), scratch: make([]drawing, threads),
+		rowOf:   make([]int32, n), taken: make([]bool, n), scratch: make([]drawScratch, threads),
 	}
 	for e := range p.rowOf {
 		p.rowOf[e] = -1
@@ -121,23 +135,23 @@ func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.I
 	}
 	for i := range p.scratch {
 		pcg := rand.NewPCG(0, 0)
-		p.scratch[i] = drawing{pcg: pcg, rng: rand.New(pcg)}
+		p.scratch[i] = drawScratch{pcg: pcg, rng: rand.New(pcg)}
 		if p.z != nil {
 			p.scratch[i].z = p.z.NewSampler()
 		}
 	}
 	if c.Distribution == recipe.Bernoulli {
-		p.headShare = headShares(triples, g.Relations.Len())
+		p.headProbability = headProbabilities(triples, g.Relations.Len())
 	}
 	if c.Subsampling {
-		p.weight = subsamplingWeights(triples)
+		p.subsampling = subsamplingWeights(triples)
 	}
 	return p, nil
 }
 
-// headShares returns tph/(tph + hpt) of each relation, with the mean numbers of tails of a head and
-// of heads of a tail (Wang et al. 2014, TransH).
-func headShares(triples []kg.Triple, relations int) []float64 {
+// headProbabilities returns tph/(tph + hpt) for each relation, where tph is the mean number of
+// tails per head and hpt the mean number of heads per tail (TransH; Wang et al., 2014).
+func headProbabilities(triples []kg.Triple, relations int) []float64 {
 	count := make([]float64, relations)
 	anchors := [2][]float64{make([]float64, relations), make([]float64, relations)}
 	seen := map[kg.Query]bool{}
@@ -150,18 +164,18 @@ func headShares(triples []kg.Triple, relations int) []float64 {
 			}
 		}
 	}
-	shares := make([]float64, relations)
-	for r := range shares {
+	probabilities := make([]float64, relations)
+	for r := range probabilities {
 		if count[r] > 0 {
 			tph, hpt := count[r]/anchors[kg.Tail][r], count[r]/anchors[kg.Head][r]
-			shares[r] = tph / (tph + hpt)
+			probabilities[r] = tph / (tph + hpt)
 		}
 	}
-	return shares
+	return probabilities
 }
 
-// subsamplingWeights returns 1/√(n(h, r) + n(r, t)), with counts that begin at 3 for a query that
-// no triple asks, as the RotatE code has them (dataloader.py, count_frequency).
+// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. A count n is the number of
+// triples that the query has, plus 3, as in the RotatE code (dataloader.py, count_frequency).
 func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	const start = 3
 	counts := map[kg.Query]int{}
@@ -180,7 +194,7 @@ func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	return weights
 }
 
-// The uses of random numbers, each with streams of its own.
+// The uses of random numbers. Each has its own streams.
 const (
 	useShuffle uint64 = iota + 1
 	useSides
@@ -191,7 +205,7 @@ const (
 	useEntityDropout
 )
 
-// prepare makes the workload of a step from its positives. It is valid until the next call.
+// prepare returns the workload of a step for its positives. The next call overwrites it.
 func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, step int) (*workload, error) {
 	w := p.reset(epoch, step)
 	w.positives = append(w.positives, positives...)
@@ -202,7 +216,7 @@ func (p *preparer) prepare(ctx context.Context, positives []kg.Triple, epoch, st
 	return w, p.complete(ctx, tails, epoch, step)
 }
 
-// prepareKvsAll makes the workload of a step from distinct queries. It is valid until the next call.
+// prepareKvsAll returns the workload of a step for distinct queries. The next call overwrites it.
 func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch, step int) (*workload, error) {
 	w := p.reset(epoch, step)
 	w.queries = append(w.queries, queries...)
@@ -211,15 +225,14 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 	})
 	w.main = len(w.queries)
 	var answers []int32
-	var sum float64
 	for _, q := range w.queries {
 		answers = trainAnswers(answers[:0], p.known.Answers(q))
 		weight := 1.0
 		if p.config.AnswerWeights {
 			weight = float64(len(answers))
 		}
-		sum += weight
 		w.weights = append(w.weights, weight)
+		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(answers)))
 		for _, e := range answers {
 			t := kg.Triple{Head: q.Anchor, Relation: q.Relation, Tail: e}
 			if q.Side == kg.Head {
@@ -227,15 +240,23 @@ func (p *preparer) prepareKvsAll(ctx context.Context, queries []kg.Query, epoch,
 			}
 			w.positives = append(w.positives, t)
 		}
-		w.penaltyCounts = append(w.penaltyCounts, 2*float64(len(answers)))
 	}
-	for i := range w.weights {
-		w.weights[i] /= sum
-	}
-	return w, p.complete(ctx, 0, epoch, step) // all queries share a block
+	normalise(w.weights)
+	return w, p.complete(ctx, 0, epoch, step) // one dense part has the queries of both sides
 }
 
-// trainAnswers appends the answers that the training split knows to dst.
+// normalise divides weights by their sum.
+func normalise(weights []float64) {
+	var sum float64
+	for _, w := range weights {
+		sum += w
+	}
+	for i := range weights {
+		weights[i] /= sum
+	}
+}
+
+// trainAnswers appends the answers in the training split to dst.
 func trainAnswers(dst []int32, known kg.Answers) []int32 {
 	for i, e := range known.Entities {
 		if known.Splits[i].Has(kg.Train) {
@@ -245,21 +266,22 @@ func trainAnswers(dst []int32, known kg.Answers) []int32 {
 	return dst
 }
 
-// reset empties the workload.
+// reset returns the workload, empty.
 func (p *preparer) reset(epoch, step int) *workload {
 	w := &p.work
-	w.epoch, w.step = epoch, step
-	w.positives = w.positives[:0]
-	w.queries, w.answers, w.weights = w.queries[:0], w.answers[:0], w.weights[:0]
-	w.penaltyCounts = w.penaltyCounts[:0]
-	w.blocks, w.rows = w.blocks[:0], w.rows[:0]
-	w.pairs, w.pairRows, w.zWeights = w.pairs[:0], w.pairRows[:0], w.zWeights[:0]
+	*w = workload{
+		epoch: epoch, step: step,
+		positives: w.positives[:0],
+		queries:   w.queries[:0], answers: w.answers[:0], weights: w.weights[:0], penaltyCounts: w.penaltyCounts[:0],
+		parts: w.parts[:0], rows: w.rows[:0],
+		pairs: w.pairs[:0], pairRows: w.pairRows[:0], zWeights: w.zWeights[:0],
+	}
 	return w
 }
 
-// complete adds to the main queries what they are scored against.
+// complete adds everything but the main queries, of which the first are tail queries.
 func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
-	p.addBlocks(tails, epoch, step)
+	p.addParts(tails, epoch, step)
 	if err := p.draw(ctx, epoch, step); err != nil {
 		return err
 	}
@@ -273,82 +295,97 @@ func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	return nil
 }
 
-// addQueries makes the main queries, and returns how many of them ask for the tail.
+// addQueries adds the queries of the positives, tail queries first, and returns the number of tail
+// queries.
 func (p *preparer) addQueries(epoch, step int) (tails int) {
 	w := &p.work
-	asksHead := func(int, kg.Triple) bool { return true }
-	asksTail := asksHead
-	if p.headShare != nil {
-		rng := p.scratch[0].rng
-		stream.Seed(p.scratch[0].pcg, p.seed, useSides, epoch, step, 0)
-		heads := make([]bool, len(w.positives))
+	asksHead := p.drawSides(epoch, step)
+	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		for i, t := range w.positives {
-			heads[i] = rng.Float64() < p.headShare[t.Relation]
-		}
-		asksHead = func(i int, _ kg.Triple) bool { return heads[i] }
-		asksTail = func(i int, _ kg.Triple) bool { return !heads[i] }
-	}
-	var sum float64
-	for side, asks := range [...]func(int, kg.Triple) bool{kg.Tail: asksTail, kg.Head: asksHead} {
-		for i, t := range w.positives {
-			if !asks(i, t) {
-				continue
+			if asksHead == nil || asksHead[i] == (side == kg.Head) {
+				p.addQuery(t, side)
 			}
-			q, answer := t.Query(kg.Side(side))
-			weight := 1.0
-			if p.weight != nil {
-				weight = p.weight[t]
-			}
-			sum += weight
-			w.queries, w.answers, w.weights = append(w.queries, q), append(w.answers, answer), append(w.weights, weight)
-			w.penaltyCounts = append(w.penaltyCounts, 1)
 		}
-		if kg.Side(side) == kg.Tail {
+		if side == kg.Tail {
 			tails = len(w.queries)
 		}
 	}
 	w.main = len(w.queries)
-	for i := range w.weights {
-		w.weights[i] /= sum
-	}
+	normalise(w.weights)
 	return tails
 }
 
-// addBlocks draws the shared candidates.
-func (p *preparer) addBlocks(tails, epoch, step int) {
+// drawSides draws, for each positive, whether it is used as a head query rather than as a tail
+// query. It returns nil if every positive is used as both.
+func (p *preparer) drawSides(epoch, step int) (head []bool) {
+	if p.headProbability == nil {
+		return nil
+	}
+	d := &p.scratch[0]
+	stream.Seed(d.pcg, p.seed, useSides, epoch, step, 0)
+	head = make([]bool, len(p.work.positives))
+	for i, t := range p.work.positives {
+		head[i] = d.rng.Float64() < p.headProbability[t.Relation]
+	}
+	return head
+}
+
+// addQuery adds the query of a positive for one side.
+func (p *preparer) addQuery(t kg.Triple, side kg.Side) {
+	w := &p.work
+	q, answer := t.Query(side)
+	weight := 1.0
+	if p.subsampling != nil {
+		weight = p.subsampling[t]
+	}
+	w.queries = append(w.queries, q)
+	w.answers = append(w.answers, answer)
+	w.weights = append(w.weights, weight)
+	w.penaltyCounts = append(w.penaltyCounts, 1)
+}
+
+// addParts adds the dense parts: one with all entities, or one for each side with the shared
+// negatives.
+func (p *preparer) addParts(tails, epoch, step int) {
 	w := &p.work
 	switch p.config.Negatives {
-	case recipe.AllNegatives, recipe.KvsAll:
+	case recipe.OneVsAll, recipe.KvsAll:
 		w.rows = p.sampler.shared(w.rows, len(p.rowOf), nil, nil)
-		w.blocks = append(w.blocks, block{0, w.main, 0, len(w.rows)})
+		w.parts = append(w.parts, densePart{0, w.main, 0, len(w.rows)})
 	case recipe.SharedNegatives:
-		for side, queries := range [...][2]int{{0, tails}, {tails, w.main}} {
-			if queries[0] == queries[1] {
-				continue
-			}
-			stream.Seed(p.scratch[0].pcg, p.seed, useShared, epoch, step, side)
-			first := len(w.rows)
-			w.rows = p.sampler.shared(w.rows, p.config.NegativeCount, p.taken, p.scratch[0].rng)
-			if p.config.AnchorNegatives {
-				for _, q := range w.queries[queries[0]:queries[1]] {
-					w.rows = append(w.rows, q.Anchor)
-				}
-				slices.Sort(w.rows[first:])
-				w.rows = w.rows[:first+len(slices.Compact(w.rows[first:]))]
-			}
-			w.blocks = append(w.blocks, block{queries[0], queries[1], first, len(w.rows)})
-		}
+		p.addShared(kg.Tail, 0, tails, epoch, step)
+		p.addShared(kg.Head, tails, w.main, epoch, step)
 	}
-	// An entity with rows in two blocks is known by the last.
+	// An entity that is in both parts has the row of the last one.
 	for i, e := range w.rows {
 		p.rowOf[e] = int32(i)
 	}
 }
 
-// draw draws the main queries' own negatives, and Z-samples.
+// addShared adds the dense part of the main queries first ≤ i < last, which are all queries of one
+// side.
+func (p *preparer) addShared(side kg.Side, first, last, epoch, step int) {
+	if first == last {
+		return
+	}
+	w, d := &p.work, &p.scratch[0]
+	stream.Seed(d.pcg, p.seed, useShared, epoch, step, int(side))
+	row := len(w.rows)
+	w.rows = p.sampler.shared(w.rows, p.config.NegativeCount, p.taken, d.rng)
+	if p.config.AnchorNegatives {
+		for _, q := range w.queries[first:last] {
+			w.rows = append(w.rows, q.Anchor)
+		}
+		slices.Sort(w.rows[row:])
+		w.rows = w.rows[:row+len(slices.Compact(w.rows[row:]))]
+	}
+	w.parts = append(w.parts, densePart{first, last, row, len(w.rows)})
+}
+
+// draw draws the independent negatives and the Z-samples of the main queries.
 func (p *preparer) draw(ctx context.Context, epoch, step int) error {
-	w, c := &p.work, p.config
-	if c.Negatives != recipe.IndependentNegatives && p.z == nil {
+	w := &p.work
+	if p.config.Negatives != recipe.IndependentNegatives && p.z == nil {
 		return nil
 	}
 	for len(p.own) < w.main {
@@ -357,26 +394,29 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 	}
 	return kernel.Parallel(ctx, p.threads, w.main, func(worker, i int) {
 		d := &p.scratch[worker]
-		q := w.queries[i]
-		candidates := d.candidates[:0]
-		if c.Negatives == recipe.IndependentNegatives {
-			stream.Seed(d.pcg, p.seed, useIndependent, epoch, step, i)
-			own := slices.Grow(p.own[i][:0], c.NegativeCount)
-			p.own[i] = p.sampler.independent(own, q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
-			candidates = append(candidates, p.own[i]...)
-		} else {
-			b := w.blockOf(i)
-			candidates = unobserved(candidates, w.rows[b.row:b.lastRow], p.known.Answers(q))
-		}
-		d.candidates = candidates
+		d.candidates = p.negatives(d.candidates[:0], d, i)
 		if p.z != nil {
 			stream.Seed(d.pcg, p.seed, useZ, epoch, step, i)
-			p.zTriples[i], _ = d.z.Sample(p.zTriples[i][:0], q, candidates, c.ZSamples, d.rng)
+			p.zTriples[i], _ = d.z.Sample(p.zTriples[i][:0], w.queries[i], d.candidates, p.config.ZSamples, d.rng)
 		}
 	})
 }
 
-// unobserved appends the entities, in ascending order, that the training split does not know as answers.
+// negatives appends the negatives of main query i to dst, and draws them if they are independent.
+func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
+	w, c, q := &p.work, p.config, p.work.queries[i]
+	if c.Negatives != recipe.IndependentNegatives {
+		part := w.partOf(i)
+		return unobserved(dst, w.rows[part.row:part.lastRow], p.known.Answers(q))
+	}
+	stream.Seed(d.pcg, p.seed, useIndependent, w.epoch, w.step, i)
+	own := slices.Grow(p.own[i][:0], c.NegativeCount)
+	p.own[i] = p.sampler.independent(own, q, w.answers[i], c.NegativeCount, c.Filter, d.rng)
+	return append(dst, p.own[i]...)
+}
+
+// unobserved appends the entities that are not training answers to dst. Entities are in ascending
+// order.
 func unobserved(dst, entities []int32, known kg.Answers) []int32 {
 	k := 0
 	for _, e := range entities {
@@ -390,17 +430,7 @@ func unobserved(dst, entities []int32, known kg.Answers) []int32 {
 	return dst
 }
 
-// blockOf returns the block of main query i; there must be one.
-func (w *workload) blockOf(i int) block {
-	for _, b := range w.blocks {
-		if i >= b.query && i < b.lastQuery {
-			return b
-		}
-	}
-	return block{}
-}
-
-// row returns the feature row of an entity, a new one if it has none.
+// row returns the feature row of an entity, and adds one if there is none.
 func (p *preparer) row(e int32) int32 {
 	if p.rowOf[e] < 0 {
 		p.rowOf[e] = int32(len(p.work.rows))
@@ -409,10 +439,11 @@ func (p *preparer) row(e int32) int32 {
 	return p.rowOf[e]
 }
 
-// addPairs lists the pairs of the main queries.
+// addPairs adds the pairs of the main queries.
 func (p *preparer) addPairs() {
 	w := &p.work
-	if p.config.Negatives == recipe.IndependentNegatives { // there may be many
+	independent := p.config.Negatives == recipe.IndependentNegatives
+	if independent { // there may be many
 		pairs := w.main
 		for _, own := range p.own[:w.main] {
 			pairs += len(own)
@@ -421,10 +452,10 @@ func (p *preparer) addPairs() {
 	}
 	w.pairs = append(w.pairs, 0)
 	for i := range w.main {
-		if p.config.Negatives.Drawn() {
+		if p.config.Negatives.Sampled() {
 			w.pairRows = append(w.pairRows, p.row(w.answers[i]))
 		}
-		if p.config.Negatives == recipe.IndependentNegatives {
+		if independent {
 			for _, e := range p.own[i] {
 				w.pairRows = append(w.pairRows, p.row(e))
 			}
@@ -433,31 +464,19 @@ func (p *preparer) addPairs() {
 	}
 }
 
-// addZ adds the distinct queries of the Z-samples, with their pairs. A Z-sample counts
-// λ_Z/k of the weight of its positive, with the number k of that positive's samples.
+// addZ adds the distinct queries of the Z-samples and their pairs. Equal pairs become one with the
+// sum of their weights.
 func (p *preparer) addZ() {
 	w := &p.work
-	all := p.zPairs[:0]
-	for i := range w.main {
-		samples := p.zTriples[i]
-		weight := p.config.LambdaZ * w.weights[i] / float64(len(samples))
-		for _, t := range samples {
-			q, answer := t.Query(w.queries[i].Side)
-			all = append(all, zPair{q, answer, weight})
-		}
-	}
-	// Stable, so that equal pairs are added up in the order of their positives.
-	slices.SortStableFunc(all, func(a, b zPair) int {
-		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
-			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.answer, b.answer))
-	})
-	for i, z := range all {
-		switch {
-		case i > 0 && z.Query == all[i-1].Query && z.answer == all[i-1].answer:
+	p.listZ()
+	for i, z := range p.zSamples {
+		first := i == 0
+		if !first && z.Query == p.zSamples[i-1].Query && z.answer == p.zSamples[i-1].answer {
 			w.zWeights[len(w.zWeights)-1] += z.weight
 			continue
-		case i == 0 || z.Query != all[i-1].Query:
-			if i > 0 {
+		}
+		if first || z.Query != p.zSamples[i-1].Query {
+			if !first {
 				w.pairs = append(w.pairs, int32(len(w.pairRows)))
 			}
 			w.queries = append(w.queries, z.Query)
@@ -465,8 +484,28 @@ func (p *preparer) addZ() {
 		w.pairRows = append(w.pairRows, p.row(z.answer))
 		w.zWeights = append(w.zWeights, z.weight)
 	}
-	if len(all) > 0 {
+	if len(p.zSamples) > 0 {
 		w.pairs = append(w.pairs, int32(len(w.pairRows)))
 	}
-	p.zPairs = all
+}
+
+// listZ lists the Z-samples of all main queries, sorted by query and answer. Each has weight λ_Z/k
+// times the weight of its main query, which has k samples.
+func (p *preparer) listZ() {
+	w := &p.work
+	p.zSamples = p.zSamples[:0]
+	for i, q := range w.queries[:w.main] {
+		samples := p.zTriples[i]
+		weight := p.config.LambdaZ * w.weights[i] / float64(len(samples))
+		for _, t := range samples {
+			query, answer := t.Query(q.Side)
+			p.zSamples = append(p.zSamples, zSample{query, answer, weight})
+		}
+	}
+	// A stable sort keeps equal pairs in the order of their main queries, in which their weights
+	// are added.
+	slices.SortStableFunc(p.zSamples, func(a, b zSample) int {
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
+			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.answer, b.answer))
+	})
 }

@@ -142,7 +142,7 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 	}
 	c := stepConfig(dim, len(triples), g.Entities.Len())
 	c.Products = recipe.Products(o.products)
-	c.Optimiser, c.LearningRate, c.InitCross, c.InitDeviation = "sgd", 1, "identity", 0.3
+	c.Optimiser, c.LearningRate, c.InitCross, c.InitStd = "sgd", 1, "identity", 0.3
 	trainer, err := train.NewTrainer(ctx, c, g, m)
 	if err != nil {
 		return err

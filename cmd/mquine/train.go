@@ -67,6 +67,7 @@ Append the name of another data set to use its preset: paper:yago3-10.`,
 		Args:    noArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return t.check(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			writeNotes(cmd.ErrOrStderr(), t.former.notes)
 			return t.run(cmd.Context(), cmd, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -83,8 +84,10 @@ Append the name of another data set to use its preset: paper:yago3-10.`,
 	flags.StringVar(&t.configFile, "config", "", "read options from this YAML `file`")
 	flags.BoolVar(&t.printConfig, "print-config", false, "print the options as YAML and exit")
 	t.compute.add(cmd)
-	for _, o := range t.given.Options() {
-		flags.Var(o.Value, o.Flag(), o.Help)
+	options := t.given.Options()
+	t.former = newFormerNames(flags, options)
+	for _, o := range options {
+		flags.Var(t.former.value(o), o.Flag(), o.Help)
 		if o.Value.Type() == "bool" {
 			flags.Lookup(o.Flag()).NoOptDefVal = "true"
 		}
@@ -110,7 +113,8 @@ type training struct {
 	data, out, resume, preset, configFile string
 	printConfig                           bool
 	// given holds the options that are set by flags.
-	given recipe.Recipe
+	given  recipe.Recipe
+	former *formerNames
 }
 
 // check refuses flags that contradict each other.
@@ -270,7 +274,7 @@ func describeBest(r *run.Run) string {
 	if epoch == 0 {
 		return "no epoch was validated"
 	}
-	text := fmt.Sprintf("best epoch %d, %v %.4f on the valid split", epoch, r.Recipe.StopMetric, value)
+	text := fmt.Sprintf("best epoch %d, %v %.4f on the valid split", epoch, r.Recipe.ValidMetric, value)
 	if _, err := os.Stat(filepath.Join(r.Dir, "best")); err != nil {
 		text += " (its checkpoint was removed)"
 	}

@@ -19,7 +19,7 @@ import (
 // A run that is killed repeatedly ends with the same bytes as an undisturbed run.
 func TestTrainKilled(t *testing.T) {
 	data := smallFamilies(t)
-	args := []string{"train", "--data", data, "--dim", "12", "--epochs", "20", "--batch", "64", "--average", "0.5"}
+	args := []string{"train", "--data", data, "--dim", "12", "--epochs", "20", "--batch", "64", "--ema", "0.5"}
 	alone, killed := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "killed")
 	succeed(t, append(args, "--out", alone)...)
 
@@ -77,7 +77,7 @@ func TestTrainLocksItsFolder(t *testing.T) {
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "epoch 1 ") {
 	}
 	mquine(t, "train", "--resume", dir).requireSentence(t, exitFailed,
-		"another process is at work in "+dir+": wait until it ends, or stop it")
+		"another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, cmd.Process.Kill())
 	_, err = io.Copy(io.Discard, pipe)
 	require.NoError(t, err)

@@ -99,23 +99,23 @@ func TestTrainOptions(t *testing.T) {
 	}{
 		{[]string{"--out", out}, exitUsage, "give --data to start a run, or --resume to continue one"},
 		{[]string{"--data", data, "--out", out, "--loss", "hinge"}, exitUsage,
-			`--loss "hinge": choose from softmax, paper, bce and margin`},
+			`--loss "hinge": choose from softmax, nssa, bce and margin`},
 		{[]string{"--data", data, "--out", out, "--dim", "0"}, exitUsage,
 			`--dim "0": must be a whole number from 1 to 32768`},
 		{[]string{"--data", data, "--out", out, "--config", file}, exitFailed,
 			`x.yaml:2: unknown option "epoch": the nearest is epochs`},
 		{[]string{"--data", data, "--out", out, "--config", "none.yaml"}, exitFailed, "none.yaml"},
-		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "they are codex-l, codex-m,"},
+		{[]string{"--data", data, "--out", out, "--preset", "paper"}, exitFailed, "the data sets are codex-l, codex-m,"},
 		{[]string{"--data", data, "--out", out, "--preset", "worst"}, exitFailed, `preset "worst"`},
 		{[]string{"--data", data, "--out", out, "--z-samples", "4", "--negatives", "independent"}, exitFailed,
 			"set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
 		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed,
-			"negatives is all: set one or the other"},
+			"anchor_negatives needs shared negatives, and negatives is 1vsall"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
 			"products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},
-		{[]string{"--resume", out}, exitFailed, "is not the folder of a training"},
+		{[]string{"--resume", out}, exitFailed, "is not a run folder"},
 		{[]string{"--resume", out, "--dim", "4"}, exitUsage, "--dim cannot be given with --resume"},
 		{[]string{"--resume", out, "--data", data}, exitUsage, "--data cannot be given with --resume"},
 	} {
@@ -147,6 +147,29 @@ func TestTrainDefaults(t *testing.T) {
 		requireSentence(t, exitFailed, "negatives is shared: set answer_weights to false, or negatives to kvsall")
 }
 
+// Flags and words of earlier versions work, with a note for each.
+func TestTrainFormerNames(t *testing.T) {
+	former := succeed(t, "train", "--print-config", "--loss", "paper", "--negatives=all", "--average", "0.5",
+		"--average=0.6", "--init-deviation", "0.2", "--stop-metric", "hits@1/tail/all")
+	current := succeed(t, "train", "--print-config", "--loss", "nssa", "--negatives=1vsall", "--ema", "0.6",
+		"--init-std", "0.2", "--valid-metric", "hits@1/tail/all")
+	assert.Equal(t, current.stdout, former.stdout)
+	assert.Equal(t, `note: --average is now --ema
+note: --init-deviation is now --init-std
+note: --stop-metric is now --valid-metric
+note: --loss paper is now --loss nssa
+note: --negatives all is now --negatives 1vsall
+`, former.stderr)
+	assert.Empty(t, current.stderr)
+	help := succeed(t, "train", "--help").stdout
+	for _, name := range []string{"--average", "--init-deviation", "--stop-metric"} {
+		assert.NotContains(t, help, name)
+	}
+	mquine(t, "train", "--resume", "x", "--average", "0.5").
+		requireSentence(t, exitUsage, "--ema cannot be given with --resume")
+	mquine(t, "train", "--average").requireSentence(t, exitUsage, "needs a value")
+}
+
 // A missing or changed file stops --resume with an error, and nothing is changed.
 func TestTrainResumeRefuses(t *testing.T) {
 	data, dir := smallFamilies(t), filepath.Join(t.TempDir(), "run")
@@ -154,7 +177,7 @@ func TestTrainResumeRefuses(t *testing.T) {
 	state, best := filepath.Join(dir, "state.safetensors"), filepath.Join(dir, "best")
 	aside := filepath.Join(t.TempDir(), "aside")
 	for path, text := range map[string]string{
-		state: state + " is missing, and " + filepath.Join(dir, "last") + " is there",
+		state: state + " is missing, but " + filepath.Join(dir, "last") + " exists",
 		best:  best + ", the checkpoint of the best epoch, 2, is missing",
 	} {
 		require.NoError(t, os.Rename(path, aside))

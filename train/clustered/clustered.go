@@ -1,6 +1,6 @@
-// Package clustered makes checkpoints for measurements of speed. They rank true answers about as a trained
-// model does: well, with many close candidates. They prove nothing about a model's quality, because they
-// are fitted to all splits, test included.
+// Package clustered makes synthetic models for benchmarks. They rank targets about as a trained
+// model does: well, with many close candidates. They say nothing about the quality of a model,
+// because they are fitted to all splits, with the test split.
 package clustered
 
 import (
@@ -20,27 +20,28 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Version changes when New makes other bytes from the same arguments, so that kept checkpoints of two
-// versions are not mixed.
+// Version changes when New returns other bytes for the same arguments. Names of stored checkpoints
+// should have it.
 const Version = 2
 
-// The training of the centres is the same for every graph and model, and takes seconds: groups are few, and
-// each is in many triples.
+// The centres of the clusters are trained in the same way for every graph and model. That takes
+// seconds, because there are few clusters.
 //
-// It goes in rounds of one epoch, each on the next part of the shuffled triples. A training takes repeats of a
-// triple once, and between groups most triples are repeats: a pair of groups with many triples is in many
-// rounds.
+// Training has rounds of one epoch, each on the next part of the shuffled triples. A trainer uses
+// repeated triples once, and most triples between clusters are repeats. With rounds, a pair of
+// clusters that has many triples is trained often.
 const (
-	rounds     = 50
-	roundSize  = 1024 // triples
-	batch      = 256
-	adamMemory = 0.99 // β₂
-	// relativeRate is the learning rate of the first round as a multiple of the deviation with which the
-	// entities begin. Both go with the size of a model's parameters: by 1/d where scores are distances.
+	rounds    = 50
+	roundSize = 1024 // triples
+	batch     = 256
+	beta2     = 0.99
+	// relativeRate is the learning rate of the first round, relative to the initial standard
+	// deviation of the entities. The right rate is proportional to the deviation, which is
+	// proportional to 1/d in distance models.
 	relativeRate = 0.3
 )
 
-// Streams of the random generator keep the draws of one seed for different uses apart.
+// The streams of random numbers for one seed.
 const (
 	_ uint64 = iota << 32 // model.Random
 	streamRoles
@@ -48,12 +49,14 @@ const (
 	streamEntities // plus the entity
 )
 
-// New makes the parameters of a model for g. The entities are put into about √N groups: the planted ones
-// of a synth.Zipf graph, else groups of entities with similar roles and neighbours. A short training on
-// triples between the groups gives each a centre, around which Parameter.Scatter puts its entities.
+// New returns a model for g. It divides the entities into about √N clusters: the planted clusters
+// of a synth.Zipf graph, or else clusters of entities with similar relations and neighbours. A
+// short run on the triples between clusters trains the centre of each cluster, and
+// Parameter.Scatter places the entities around their centres.
 //
-// The same seed and kernel tier give the same bytes, for any number of threads. A model that does not fit
-// into the memory is an error, as is one of other sizes than g's.
+// The same seed and kernel tier give the same bytes, for any number of threads. It is an error if
+// the model does not fit into the memory, or if its numbers of entities and relations differ from
+// the graph's.
 func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {
@@ -66,11 +69,11 @@ func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m trai
 	if err := train.CheckParameters(cfg); err != nil {
 		return nil, err
 	}
-	groups, count, err := groupEntities(ctx, g, seed)
+	clusters, count, err := clusterEntities(ctx, g, seed)
 	if err != nil {
 		return nil, err
 	}
-	coarse, err := coarseGraph(ctx, g, groups, count, seed)
+	coarse, err := coarseGraph(ctx, g, clusters, count, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -78,19 +81,19 @@ func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m trai
 	if err != nil {
 		return nil, err
 	}
-	return scatter(ctx, cfg, groups, centres, seed, m.Threads)
+	return scatter(ctx, cfg, clusters, centres, seed, m.Threads)
 }
 
-// coarseGraph returns the graph whose entities are the groups, with the triples of all splits, repeats
-// included, shuffled, to train on.
-func coarseGraph(ctx context.Context, g *kg.Graph, groups []int32, count int, seed uint64) (*kg.Graph, error) {
+// coarseGraph returns the graph whose entities are the clusters. Its training split has the triples
+// of all splits, shuffled, with repeats.
+func coarseGraph(ctx context.Context, g *kg.Graph, clusters []int32, count int, seed uint64) (*kg.Graph, error) {
 	coarse := &kg.Graph{Name: g.Name, Entities: kg.NewVocabulary(), Relations: g.Relations}
 	for i := range count {
 		coarse.Entities.Add(strconv.Itoa(i))
 	}
 	var triples []kg.Triple
 	err := eachTriple(ctx, g, func(t kg.Triple) {
-		triples = append(triples, kg.Triple{Head: groups[t.Head], Relation: t.Relation, Tail: groups[t.Tail]})
+		triples = append(triples, kg.Triple{Head: clusters[t.Head], Relation: t.Relation, Tail: clusters[t.Tail]})
 	})
 	rng := rand.New(rand.NewPCG(seed, streamTriples))
 	rng.Shuffle(len(triples), func(i, j int) { triples[i], triples[j] = triples[j], triples[i] })
@@ -126,12 +129,12 @@ func fit(ctx context.Context, cfg model.Config, coarse *kg.Graph, seed uint64, m
 	return centres, nil
 }
 
-// plainRecipe returns the options of a round: Adam and a softmax over all entities.
+// plainRecipe returns the options of a round: Adam, and a softmax over all entities.
 func plainRecipe(cfg model.Config) recipe.Recipe {
 	c := recipe.Default()
 	c.Model, c.Dim = cfg.Model, cfg.Dim
 	c.Epochs, c.Batch, c.ValidEvery = 1, batch, 0
-	c.Beta2 = adamMemory
+	c.Beta2 = beta2
 	return c
 }
 
@@ -139,12 +142,12 @@ func plainRecipe(cfg model.Config) recipe.Recipe {
 func trainRound(
 	ctx context.Context, round int, c recipe.Recipe, g *kg.Graph, centres model.Trainable, m train.Machine,
 ) error {
-	runtime.GC() // the round before leaves as much as this one needs
+	runtime.GC() // the garbage of the previous round is as large as this round
 	needs, err := train.Memory(&c, g, m)
 	if err != nil {
 		return err
 	}
-	work := fmt.Sprintf("fitting %s, d = %d, to %d groups of entities", c.Model, c.Dim, g.Entities.Len())
+	work := fmt.Sprintf("fitting %s, d = %d, to %d clusters of entities", c.Model, c.Dim, g.Entities.Len())
 	if err := proc.CheckMemory(work, "lower its dimension, or give it more memory", needs...); err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func trainRound(
 	return err
 }
 
-// deviation returns the root of the mean square of the parameters of the entities.
+// deviation returns the root mean square of the parameters of the entities.
 func deviation(m model.Model) float64 {
 	var squares float64
 	n := 0
@@ -178,10 +181,10 @@ func deviation(m model.Model) float64 {
 	return math.Sqrt(squares / float64(n))
 }
 
-// scatter returns a model with the entities around the centres of their groups, and with all else that the
-// centres have.
+// scatter returns a model with the entities around the centres of their clusters. All other
+// parameters equal the centres'.
 func scatter(
-	ctx context.Context, cfg model.Config, groups []int32, centres model.Model, seed uint64, threads int,
+	ctx context.Context, cfg model.Config, clusters []int32, centres model.Model, seed uint64, threads int,
 ) (model.Model, error) {
 	parameters := parametersOf(cfg)
 	tensors := make([][]float32, len(parameters))
@@ -198,7 +201,8 @@ func scatter(
 				continue
 			}
 			width := p.Width()
-			row, centre := tensors[i][e*width:][:width], centres.Tensors()[i][int(groups[e])*width:][:width]
+			row := tensors[i][e*width:][:width]
+			centre := centres.Tensors()[i][int(clusters[e])*width:][:width]
 			if p.Scatter != nil {
 				p.Scatter(source, row, centre)
 			} else {
@@ -212,11 +216,11 @@ func scatter(
 	return model.New(cfg, tensors)
 }
 
-// parametersOf describes the tensors of a checked configuration.
+// parametersOf returns the declarations of the tensors of a valid configuration.
 func parametersOf(cfg model.Config) []model.Parameter {
 	list, err := model.Parameters(cfg)
 	if err != nil {
-		panic(err)
+		panic(err) // cfg is valid
 	}
 	return list
 }

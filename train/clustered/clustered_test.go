@@ -37,14 +37,15 @@ func zipf(t testing.TB, entities int) *kg.Graph {
 	return g
 }
 
-// True answers of every model rank well above chance.
+// Targets rank well above chance with every model.
 func TestRanks(t *testing.T) {
 	g := zipf(t, 1000)
 	m := machine(t, 2)
 	for _, name := range model.Names() {
 		made, err := New(t.Context(), config(g, name, 12), g, 1, m)
 		require.NoError(t, err)
-		ranking, err := rank.Run(t.Context(), made, kg.NewIndex(g), g.Splits[kg.Test], rank.Options{Backend: m.Backend, Threads: 2})
+		options := rank.Options{Backend: m.Backend, Threads: 2}
+		ranking, err := rank.Run(t.Context(), made, kg.NewIndex(g), g.Splits[kg.Test], options)
 		require.NoError(t, err)
 		result := metrics.Measure(ranking.Ranks, rank.BothSides, rank.All, rank.Realistic, nil)
 		t.Logf("%s: MRR %.4f, median %v", name, result.MRR, result.Median)
@@ -53,7 +54,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// The bytes of every model are the same for any number of threads, and others for another seed.
+// Every model has the same bytes for any number of threads, and other bytes for another seed.
 func TestSameBytesForAnyThreads(t *testing.T) {
 	g := zipf(t, 300)
 	for _, name := range model.Names() {
@@ -70,11 +71,11 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 	}
 }
 
-// Every entity is a scattered copy of its group's centre, and all else is the centres' own.
+// Every entity is near the centre of its cluster, and all other parameters equal the centres'.
 func TestScatter(t *testing.T) {
-	const d, groups = 24, 3
+	const d, clusters = 24, 3
 	for _, name := range model.Names() {
-		cfg, err := model.InitialConfig(model.Config{Model: name, Dim: d, Entities: groups, Relations: 2})
+		cfg, err := model.InitialConfig(model.Config{Model: name, Dim: d, Entities: clusters, Relations: 2})
 		require.NoError(t, err)
 		centres, err := model.Random(t.Context(), cfg, 1)
 		require.NoError(t, err)
@@ -89,17 +90,18 @@ func TestScatter(t *testing.T) {
 				continue
 			}
 			w := p.Width()
-			for e, group := range of {
+			for e, cluster := range of {
 				var near, norm float64
 				for k, x := range got[e*w:][:w] {
-					centre := float64(from[int(group)*w+k])
+					centre := float64(from[int(cluster)*w+k])
 					near += (float64(x) - centre) * (float64(x) - centre)
 					norm += centre * centre
 				}
 				ratio := math.Sqrt(near / norm)
-				assert.True(t, ratio > 0.1 && ratio < 0.6, "%s of %s, entity %d: %v of the norm", p.Name, name, e, ratio)
+				assert.True(t, ratio > 0.1 && ratio < 0.6,
+					"%s of %s, entity %d: %v of the norm", p.Name, name, e, ratio)
 			}
-			assert.NotEqual(t, got[:w], got[3*w:4*w], "two entities of group 2")
+			assert.NotEqual(t, got[:w], got[3*w:4*w], "two entities of cluster 2")
 		}
 	}
 }
@@ -135,7 +137,7 @@ func TestWrongCalls(t *testing.T) {
 	assert.ErrorContains(t, err, "backend")
 }
 
-// Graphs too small for groups and facts are no special case.
+// Graphs that are too small for clusters and triples work too.
 func TestTiny(t *testing.T) {
 	for n := 1; n < 3; n++ {
 		g := &kg.Graph{Name: "tiny", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("r")}
@@ -165,16 +167,18 @@ func sparse(entities, relations, triples int) *kg.Graph {
 		g.Relations.Add(fmt.Sprint(r))
 	}
 	for i := range triples {
-		t := kg.Triple{Head: int32(i * 7919 % entities), Relation: int32(i % relations), Tail: int32((i*104729 + 1) % entities)}
+		head, tail := int32(i*7919%entities), int32((i*104729+1)%entities)
+		t := kg.Triple{Head: head, Relation: int32(i % relations), Tail: tail}
 		g.Splits[kg.Train] = append(g.Splits[kg.Train], t)
 	}
 	return g
 }
 
-// The peak is the parameters, or where the relations are many the training.
+// The peak of the memory is the parameters or, with many relations, the training of the centres.
 func TestMemory(t *testing.T) {
 	job := func(name string, d int, g *kg.Graph) proctest.Job {
-		return proctest.Job{Name: fmt.Sprintf("%s, d = %d", name, d), Prepare: func(t *testing.T) ([]proc.Need, func() error) {
+		title := fmt.Sprintf("%s, d = %d", name, d)
+		return proctest.Job{Name: title, Prepare: func(t *testing.T) ([]proc.Need, func() error) {
 			cfg, err := model.InitialConfig(config(g, name, d))
 			require.NoError(t, err)
 			needs := []proc.Need{{For: "parameters"}}
@@ -182,9 +186,9 @@ func TestMemory(t *testing.T) {
 				needs[0].Bytes += 4 * int64(p.Len())
 			}
 			m := machine(t, 2)
-			groups, count, err := groupEntities(t.Context(), g, 1)
+			clusters, count, err := clusterEntities(t.Context(), g, 1)
 			require.NoError(t, err)
-			coarse, err := coarseGraph(t.Context(), g, groups, count, 1)
+			coarse, err := coarseGraph(t.Context(), g, clusters, count, 1)
 			require.NoError(t, err)
 			coarse.Splits[kg.Train] = coarse.Splits[kg.Train][:min(roundSize, len(coarse.Splits[kg.Train]))]
 			c := plainRecipe(cfg)
@@ -207,10 +211,11 @@ func TestRefused(t *testing.T) {
 	g := sparse(5003, 11, 64)
 	proctest.Leave(t, 1<<30)
 	_, err := New(t.Context(), config(g, "mquine", 512), g, 1, machine(t, 2))
-	assert.ErrorContains(t, err, "making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
+	assert.ErrorContains(t, err,
+		"making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
 
 	g = sparse(64, 2003, 1024)
 	proctest.Leave(t, 100<<20)
 	_, err = New(t.Context(), config(g, "mquine", 48), g, 1, machine(t, 2))
-	assert.ErrorContains(t, err, "fitting mquine, d = 48, to 8 groups of entities needs about ")
+	assert.ErrorContains(t, err, "fitting mquine, d = 48, to 8 clusters of entities needs about ")
 }

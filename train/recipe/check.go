@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Check says what is wrong with the options, one by one and together.
+// Check returns an error if an option is out of range or two options contradict each other.
 func (r *Recipe) Check() error {
 	for _, o := range r.Options() {
 		if err := o.Value.Set(o.Value.String()); err != nil {
@@ -23,22 +23,21 @@ func (r *Recipe) Check() error {
 	}
 	switch {
 	case r.Optimiser == Adam && r.Beta1 >= math.Sqrt(r.Beta2):
-		return fmt.Errorf("beta1: %v is not below the square root of beta2, %.4g, and Adam would move rows without "+
-			"a gradient faster and faster: lower beta1, or raise beta2", r.Beta1, math.Sqrt(r.Beta2))
+		return fmt.Errorf("beta1 is %v and must be less than the square root of beta2, %.4g, or the updates of rows "+
+			"without a gradient would grow from step to step: lower beta1, or raise beta2", r.Beta1, math.Sqrt(r.Beta2))
 	case r.ZSamples > 0 && r.Negatives == IndependentNegatives && !r.Filter:
-		return fmt.Errorf("z_samples: %d needs negatives that are no training triples, whose Z-patterns are sampled: "+
-			"set filter to true", r.ZSamples)
+		return fmt.Errorf("z_samples: %d needs filtered negatives: set filter to true", r.ZSamples)
 	case r.AnchorNegatives && r.Negatives != SharedNegatives:
-		return fmt.Errorf("anchor_negatives adds to the negatives that a batch shares, and negatives is %s: "+
-			"set one or the other", r.Negatives)
+		return fmt.Errorf("anchor_negatives needs shared negatives, and negatives is %s: change one of them",
+			r.Negatives)
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
-		return errors.New("regulariser: dura takes both queries of a positive, and distribution bernoulli draws one: " +
-			"choose another of either")
+		return errors.New("regulariser dura needs both queries of a triple, and distribution bernoulli uses one: " +
+			"change one of them")
 	}
 	return r.checkKvsAll()
 }
 
-// checkModel says which options the model does not have.
+// checkModel returns an error if the model does not support an option.
 func (r *Recipe) checkModel() error {
 	spec, err := model.Lookup(r.Model)
 	if err != nil {
@@ -54,45 +53,49 @@ func (r *Recipe) checkModel() error {
 	}
 	t := m.Training()
 	if !slices.Contains(t.Penalties, r.Regulariser) {
-		return fmt.Errorf("regulariser: model %s has no penalty %s: set one of %v", r.Model, r.Regulariser, t.Penalties)
+		return fmt.Errorf("regulariser: model %s does not support %s: set one of %v",
+			r.Model, r.Regulariser, t.Penalties)
 	}
 	switch start := spec.Start; {
 	case r.InitCross != ZeroCross && start.Cross == "":
 		return fmt.Errorf("init_cross: model %s has no cross matrix: set it to %s", r.Model, ZeroCross)
-	case r.InitDeviation != model.EntityDeviation && !start.Deviates():
-		return fmt.Errorf("init_deviation: model %s begins with numbers of a deviation of its own: leave it at %v",
+	case r.InitStd != model.EntityDeviation && !start.Deviates():
+		return fmt.Errorf("init_std: model %s has a fixed initial distribution: leave init_std at %v",
 			r.Model, model.EntityDeviation)
-	case r.InitDeviation == 0 && start.Scaled == "":
-		return fmt.Errorf("init_deviation: model %s never leaves zero: set a positive deviation", r.Model)
+	case r.InitStd == 0 && start.Scaled == "":
+		return fmt.Errorf("init_std: with zero parameters, model %s has zero gradients: set a positive value",
+			r.Model)
 	case r.Products != Float32 && t.Distance != nil:
-		return fmt.Errorf("products: model %s compares by a distance: set it to %s", r.Model, Float32)
+		return fmt.Errorf("products: model %s computes distances, not products: set it to %s", r.Model, Float32)
 	}
 	return nil
 }
 
-// checkKvsAll says which options need single positives, where there are queries.
+// checkKvsAll returns an error if negatives is kvsall and an option needs single targets, or the
+// other way round.
 func (r *Recipe) checkKvsAll() error {
 	if r.Negatives != KvsAll {
 		if r.AnswerWeights {
-			return fmt.Errorf("answer_weights weighs queries with several answers, and negatives is %s: "+
+			return fmt.Errorf("answer_weights needs negatives kvsall, and negatives is %s: "+
 				"set answer_weights to false, or negatives to kvsall", r.Negatives)
 		}
 		return nil
 	}
 	switch {
 	case r.Loss != Softmax && r.Loss != BCE:
-		return fmt.Errorf("loss: %s takes one answer at a time: with negatives kvsall, set loss to softmax or bce",
+		return fmt.Errorf("loss: %s has one target at a time: with negatives kvsall, set loss to softmax or bce",
 			r.Loss)
 	case r.Distribution == Bernoulli:
-		return errors.New("distribution: bernoulli draws a side of each positive: with negatives kvsall, " +
+		return errors.New("distribution: bernoulli chooses a side of each triple: with negatives kvsall, " +
 			"set it to uniform")
 	case r.Subsampling:
-		return errors.New("subsampling weighs positives, and negatives kvsall has queries: set subsampling to false")
+		return errors.New("subsampling weights single triples: with negatives kvsall, set it to false")
 	}
 	return nil
 }
 
-// CheckData is Check, and says what the options need and the data set lacks.
+// CheckData is Check, and also returns an error if the data set lacks a split that the options
+// need.
 func (r *Recipe) CheckData(g *kg.Graph) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -108,11 +111,11 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 	return nil
 }
 
-// CheckBackend says which options the kernels of this machine cannot do.
+// CheckBackend returns an error if the kernels of this machine do not support an option.
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
 	if r.Products == SplitBF16 && !b.Features.Has(kernel.FeatureBF16) {
 		return fmt.Errorf("products: bf16x2 needs AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16), "+
-			"and these kernels use %s: train with products float32, or on such a processor", b.Features)
+			"and these kernels use %s: set products to float32, or use such a processor", b.Features)
 	}
 	return nil
 }

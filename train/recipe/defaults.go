@@ -8,7 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// DefaultFor returns the options of a training of a model without a preset: Default, changed by the model's own recipe.
+// DefaultFor returns the default options of a model: Default, changed by the recipe that the model
+// declares.
 func DefaultFor(name string) (Recipe, error) {
 	c := Default()
 	s, err := model.Lookup(name)
@@ -20,10 +21,10 @@ func DefaultFor(name string) (Recipe, error) {
 	for _, key := range slices.Sorted(maps.Keys(s.Recipe)) {
 		i := slices.IndexFunc(options, func(o Option) bool { return o.Key == key })
 		if i < 0 {
-			return c, fmt.Errorf("model %s: its recipe has %q, which is not a training option", name, key)
+			return c, fmt.Errorf("the recipe of model %s has %q, which is not a training option", name, key)
 		}
-		if err := options[i].Value.Set(s.Recipe[key]); err != nil {
-			return c, fmt.Errorf("model %s: its recipe has %s: %q, and it %w", name, key, s.Recipe[key], err)
+		if err := options[i].Set(s.Recipe[key]); err != nil {
+			return c, fmt.Errorf("the recipe of model %s has %s %q: %w", name, key, s.Recipe[key], err)
 		}
 	}
 	return c, c.Check()

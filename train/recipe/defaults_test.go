@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Every model has defaults that fit together, and those of MQuinE and MQuadE are the general ones.
+// Every model has valid defaults, and MQuinE and MQuadE have the general defaults.
 func TestDefaultFor(t *testing.T) {
 	for _, name := range model.Names() {
 		c, err := DefaultFor(name)
@@ -33,9 +33,9 @@ func TestRecipeErrors(t *testing.T) {
 	saved := s.Recipe
 	defer func() { s.Recipe = saved }()
 	for want, recipe := range map[string]map[string]string{
-		`model rotate: its recipe has "droput", which is not a training option`: {"droput": "0"},
-		`model rotate: its recipe has dim: "0", and it must be`:                 {"dim": "0"},
-		"model rotate has no penalty dura":                                      {"regulariser": "dura"},
+		`the recipe of model rotate has "droput", which is not a training option`: {"droput": "0"},
+		`the recipe of model rotate has dim "0": must be`:                         {"dim": "0"},
+		"model rotate does not support dura":                                      {"regulariser": "dura"},
 	} {
 		s.Recipe = recipe
 		_, err := DefaultFor("rotate")

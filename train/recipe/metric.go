@@ -8,7 +8,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Metric names one number of a validation, of which more is better. As text it is a name such as mrr/both/all.
+// Metric names a validation measure, where larger is better. Its text is a name such as
+// mrr/both/all.
 type Metric struct {
 	// Name is mrr, hits@1, hits@3 or hits@10.
 	Name   string
@@ -23,10 +24,15 @@ var (
 
 func (m Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
 
-// Type is the word for the kind of value in help texts.
+// Type returns the word for the kind of value in help texts.
 func (m *Metric) Type() string { return "metric" }
 
-// Set reads what String writes.
+// Range describes the texts that Set accepts.
+func (m *Metric) Range() string {
+	return strings.Join(metricNames, ", ") + " / tail, head, both / none, train, all"
+}
+
+// Set sets m to a text that String wrote.
 func (m *Metric) Set(text string) error {
 	parts := strings.Split(text, "/")
 	bad := fmt.Errorf("metric %q: give %s, a side (tail, head or both) and a filter (none, train or all), "+

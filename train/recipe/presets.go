@@ -8,62 +8,64 @@ import (
 	"strings"
 )
 
-// The presets are the files presets/KIND/ROW.yaml: changes of the defaults for a data set. The paper's rows are its
-// table of hyper-parameters, and the best ones the recipes that docs/results.md has measured.
+// The presets are the files presets/KIND/DATASET.yaml, which change the defaults for a data set.
+// Kind paper is the paper's table of hyper-parameters. Kind best has the best recipes of
+// docs/results.md.
 //
 //go:embed presets
 var presetFiles embed.FS
 
-// presetKinds are the kinds, in the order of the list.
+// presetKinds are the kinds of presets, in the order of Presets.
 var presetKinds = []string{"paper", "best"}
 
-// presetRows returns the data sets of a kind.
-func presetRows(kind string) []string {
+// presetDataSets returns the data sets for which a kind has a preset, sorted.
+func presetDataSets(kind string) []string {
 	files, err := presetFiles.ReadDir(path.Join("presets", kind))
 	if err != nil {
-		panic(err) // the kinds are folders
+		panic(err) // every kind is an embedded folder
 	}
-	var rows []string
+	var names []string
 	for _, f := range files {
-		rows = append(rows, strings.TrimSuffix(f.Name(), ".yaml"))
+		names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
 	}
-	return rows
+	return names
 }
 
-// Presets returns the names that Preset takes, the rows of both kinds after the kinds.
+// Presets returns all names that Preset accepts: first the kinds, then each kind with each of its
+// data sets.
 func Presets() []string {
 	names := slices.Clone(presetKinds)
 	for _, kind := range presetKinds {
-		for _, row := range presetRows(kind) {
-			names = append(names, kind+":"+row)
+		for _, name := range presetDataSets(kind) {
+			names = append(names, kind+":"+name)
 		}
 	}
 	return names
 }
 
-// Preset returns the recipe of a preset for a data set: "paper", its row of the paper's table, or "best", the best
-// measured recipe. A colon and the name of a data set take another row.
+// Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
+// best measured recipe. A data set after a colon, as in "paper:yago3-10", replaces the given one.
 func Preset(preset, dataset string) (Recipe, error) {
-	kind, row, named := strings.Cut(preset, ":")
+	kind, name, named := strings.Cut(preset, ":")
 	if !named {
-		row = dataset
+		name = dataset
 	}
 	r := Default()
 	if !slices.Contains(presetKinds, kind) {
-		return r, fmt.Errorf("preset %q: the presets are paper and best, with the data set's row, "+
-			"or another one as in paper:yago3-10", preset)
+		return r, fmt.Errorf("preset %q: the presets are paper and best; "+
+			"use another data set's preset as in paper:yago3-10", preset)
 	}
-	rows := presetRows(kind)
-	if !slices.Contains(rows, row) {
-		return r, fmt.Errorf("preset %s has no row for data set %q: take one of its rows by name, as in %s:%s; "+
-			"they are %s", kind, row, kind, rows[0], strings.Join(rows, ", "))
+	names := presetDataSets(kind)
+	if !slices.Contains(names, name) {
+		return r, fmt.Errorf("there is no preset %s for data set %q: use another one, as in %s:%s; "+
+			"the data sets are %s", kind, name, kind, names[0], strings.Join(names, ", "))
 	}
-	name := path.Join("presets", kind, row+".yaml")
-	file, err := presetFiles.Open(name)
+	file := path.Join("presets", kind, name+".yaml")
+	f, err := presetFiles.Open(file)
 	if err != nil {
 		return r, err
 	}
-	defer file.Close()
-	_, err = r.Read(file, name)
+	defer f.Close()
+	_, err = r.Read(f, file)
 	return r, err
 }

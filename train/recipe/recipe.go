@@ -1,5 +1,9 @@
-// Package recipe has the options of a training: their ranges, defaults and descriptions, the YAML files that hold
-// them, and presets, which are such files.
+// Package recipe has the options of a training run: their ranges, defaults and descriptions, and
+// the YAML files that hold them.
+//
+// A Recipe is all options of a run. Begin with Default, DefaultFor or Preset, change fields, and
+// call Recipe.Check. The table in options.go declares the options; flags, files and
+// docs/training.md follow from it.
 package recipe
 
 import (
@@ -14,8 +18,8 @@ import (
 	"github.com/mquine/mquine/train/internal/setting"
 )
 
-// Recipe is everything that decides what a training computes, except for the data set and the tier of the kernels.
-// The declarations in options.go describe the fields.
+// Recipe decides everything that a training run computes, except for the data set and the tier of
+// the kernels. The declarations in options.go describe the fields. The zero Recipe is not valid.
 type Recipe struct {
 	Model string
 	Dim   int
@@ -54,63 +58,64 @@ type Recipe struct {
 	Decay        Decay
 	Clip         float64
 
-	InitDeviation float64
-	InitCross     Cross
+	InitStd   float64
+	InitCross Cross
 
 	Products Products
 
-	ValidEvery int
-	StopMetric Metric
-	Patience   int
-	Average    float64
+	ValidEvery  int
+	ValidMetric Metric
+	Patience    int
+	EMA         float64
 }
 
-// Negatives says which entities a query's answers are compared with.
+// Negatives selects the candidates that a loss contrasts with the target of a query.
 type Negatives string
 
-// The negatives.
+// The kinds of negatives.
 const (
-	// AllNegatives are all entities, for each answer of a query by itself.
-	AllNegatives Negatives = "all"
-	// KvsAll compares all training answers of a query at once with all entities.
+	// OneVsAll contrasts one target at a time with all entities.
+	OneVsAll Negatives = "1vsall"
+	// KvsAll contrasts all training answers of a query at once with all entities.
 	KvsAll Negatives = "kvsall"
-	// SharedNegatives are drawn for all queries of a batch and side.
+	// SharedNegatives are sampled once for all queries of a batch and side.
 	SharedNegatives Negatives = "shared"
-	// IndependentNegatives are drawn for each query.
+	// IndependentNegatives are sampled for each query.
 	IndependentNegatives Negatives = "independent"
 )
 
-// Drawn tells whether negatives are drawn, rather than all entities.
-func (n Negatives) Drawn() bool { return n == SharedNegatives || n == IndependentNegatives }
+// Sampled reports whether negatives are sampled, rather than all entities.
+func (n Negatives) Sampled() bool { return n == SharedNegatives || n == IndependentNegatives }
 
-// Distribution is that of drawn negatives.
+// Distribution is the distribution of negative samples.
 type Distribution string
 
 // The distributions.
 const (
 	Uniform Distribution = "uniform"
-	// Degree draws entities by a power of their degree.
+	// Degree samples entities in proportion to a power of their degree.
 	Degree Distribution = "degree"
-	// Bernoulli is uniform, on one drawn side of each positive (Wang et al., 2014, TransH).
+	// Bernoulli samples uniformly, for one random side of each triple (TransH; Wang et al., 2014).
 	Bernoulli Distribution = "bernoulli"
 )
 
 // Loss is the loss of a query.
 type Loss string
 
-// The losses.
+// The losses. docs/training.md, "Losses", has the formulas.
 const (
-	// Softmax is the cross-entropy over the candidates.
+	// Softmax is the cross-entropy over the target and the negatives.
 	Softmax Loss = "softmax"
-	// Paper is the log-sigmoid loss with a margin and self-adversarial weights.
-	Paper Loss = "paper"
+	// NSSA is the log-sigmoid loss with a margin and self-adversarial weights of the negatives
+	// (RotatE; Sun et al., 2019), which the paper of MQuinE uses.
+	NSSA Loss = "nssa"
 	// BCE is the binary cross-entropy of each candidate.
 	BCE Loss = "bce"
-	// Margin is the ranking loss.
+	// Margin is the margin ranking loss.
 	Margin Loss = "margin"
 )
 
-// Optimiser moves parameters against their gradients.
+// Optimiser is the rule that updates the parameters.
 type Optimiser string
 
 // The optimisers.
@@ -120,56 +125,56 @@ const (
 	SGD     Optimiser = "sgd"
 )
 
-// Decay is the course of the learning rate.
+// Decay is the schedule of the learning rate after warm-up.
 type Decay string
 
-// The courses. All but NoDecay end at 0.
+// The schedules. LinearDecay and CosineDecay reach 0 at the last epoch.
 const (
 	NoDecay     Decay = "none"
 	LinearDecay Decay = "linear"
 	CosineDecay Decay = "cosine"
 )
 
-// Cross is the matrix with which a cross matrix begins.
+// Cross is the initial value of a cross matrix.
 type Cross string
 
-// The first cross matrices.
+// The initial cross matrices.
 const (
 	IdentityCross Cross = "identity"
 	ZeroCross     Cross = "zero"
 )
 
-// Products is the arithmetic of products of matrices.
+// Products is the arithmetic of matrix products.
 type Products string
 
-// The products.
+// The kinds of arithmetic.
 const (
 	Float32 Products = "float32"
-	// SplitBF16 takes two bfloat16 for each number.
+	// SplitBF16 splits each float32 into two bfloat16.
 	SplitBF16 Products = "bf16x2"
 )
 
-// Option is an option of a recipe, by which it is read and written as text. It is a key of a file and, with dashes, a
-// flag of the command line.
+// Option is one option of a recipe, read and written as text. Its key names it in files and, with
+// dashes, on the command line.
 type Option = setting.Setting
 
-// Options returns the options of r, in the order of files. Setting one changes r.
+// Options returns the options of r, in the order of files. Setting an option changes r.
 func (r *Recipe) Options() []Option {
 	options := make([]Option, len(declarations))
 	for i, d := range declarations {
-		options[i] = Option{Key: d.key, Help: d.help, Value: d.value(r)}
+		options[i] = d.option(r)
 	}
 	return options
 }
 
-// Option returns the option of a key. It panics if there is none.
+// Option returns the option with the given key. It panics if there is none.
 func (r *Recipe) Option(key string) Option {
 	i := slices.IndexFunc(declarations, func(d declaration) bool { return d.key == key })
-	return Option{Key: key, Help: declarations[i].help, Value: declarations[i].value(r)}
+	return declarations[i].option(r)
 }
 
-// Default returns the options of a training without a preset: full softmax on both sides, with known answers among the
-// candidates, and a cross matrix that begins at zero.
+// Default returns the default options: softmax over all entities on both sides, with known answers
+// among the candidates, and a zero initial cross matrix.
 func Default() Recipe {
 	var r Recipe
 	for _, d := range declarations {
@@ -178,14 +183,14 @@ func Default() Recipe {
 	return r
 }
 
-// Read sets the options that a YAML file has: a mapping of keys to values. name is the file's, for messages. others are
-// keys that are allowed beside the options; their values are returned.
+// Read sets the options in a YAML file, which maps keys to values. Errors refer to the file as
+// name. It returns the values of the keys in others, which the file may have beside the options.
 func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string]string, error) {
-	root, err := setting.ReadMapping(file, name)
+	options, values := r.Options(), map[string]string{}
+	root, err := setting.ReadMapping(file, name, options...)
 	if err != nil {
 		return nil, err
 	}
-	options, values := r.Options(), map[string]string{}
 	return values, setting.EachPair(root, name, func(key, value *yaml.Node) error {
 		if value.Kind != yaml.ScalarNode {
 			return fmt.Errorf("%s:%d: %.80s needs a single value", name, value.Line, key.Value)
@@ -202,38 +207,43 @@ func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string
 	})
 }
 
-// YAML writes all options, each under the sentence that explains it.
+// YAML returns a file with all options, each below a comment that describes it.
 func (r *Recipe) YAML() []byte {
 	return setting.YAML(r.Options(), func(o Option) string { return o.Value.String() })
 }
 
-// Line writes all options in one line, as checkpoints and states record them.
+// Line returns all options in one line, as the metadata of checkpoints and states have them.
+// Options and words have the names that they first had, so that the bytes of a checkpoint do not
+// depend on the version.
 func (r *Recipe) Line() string {
 	var parts []string
 	for _, o := range r.Options() {
-		parts = append(parts, o.Key+"="+o.Value.String())
+		key, value := o.Original()
+		parts = append(parts, key+"="+value)
 	}
 	return strings.Join(parts, " ")
 }
 
-// ParseLine reads what Line wrote. An option that is not there, because it is newer, has its default.
+// ParseLine returns the recipe that Line wrote. An option that the line lacks, because it is newer,
+// has its default.
 func ParseLine(line string) (Recipe, error) {
 	r := Default()
 	options := r.Options()
 	for part := range strings.FieldsSeq(line) {
 		key, value, _ := strings.Cut(part, "=")
-		i := slices.IndexFunc(options, func(o Option) bool { return o.Key == key })
+		i := slices.IndexFunc(options, func(o Option) bool { return key != "" && (o.Key == key || o.FormerKey == key) })
 		if i < 0 {
 			return r, fmt.Errorf("there is no option %.80q in this version of mquine", key)
 		}
-		if err := options[i].Value.Set(value); err != nil {
+		if err := options[i].Set(value); err != nil {
 			return r, fmt.Errorf("%s %.80q: %w", key, value, err)
 		}
 	}
 	return r, nil
 }
 
-// Differences names the options in which r differs from an earlier recipe, with both values.
+// Differences lists the options in which r differs from an earlier recipe, with both values. It is
+// empty if there are none.
 func (r *Recipe) Differences(earlier Recipe) string {
 	var differences []string
 	was := earlier.Options()
@@ -245,13 +255,13 @@ func (r *Recipe) Differences(earlier Recipe) string {
 	return strings.Join(differences, ", ")
 }
 
-// ModelConfig returns the configuration of the model for a data set of the given sizes, but for its hyper-parameters,
-// which follow from Start.
+// ModelConfig returns the configuration of the model for a data set with the given numbers of
+// entities and relations. It has no hyper-parameters: they follow from Start.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations}
 }
 
-// Start returns what the options choose about the parameters with which the training begins.
+// Start returns the options that decide the initial parameters.
 func (r *Recipe) Start() model.Start {
-	return model.Start{Gamma: r.Gamma, Deviation: r.InitDeviation, Cross: r.InitCross == IdentityCross}
+	return model.Start{Gamma: r.Gamma, Deviation: r.InitStd, Cross: r.InitCross == IdentityCross}
 }

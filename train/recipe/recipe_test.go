@@ -11,7 +11,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Every field has an option of its own, and the default of each option passes its own check.
+// Every field has one option, and all defaults are valid.
 func TestOptions(t *testing.T) {
 	changed := map[string]string{} // option by field
 	for i := range reflect.TypeFor[Recipe]().NumField() {
@@ -48,25 +48,25 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Options out of their range are errors, however they were set.
+// Check finds options out of range, also if a program set them.
 func TestCheckRanges(t *testing.T) {
 	for want, change := range map[string]func(*Recipe){
-		"dim is 0: must be a whole number from 1 to 32768":          func(r *Recipe) { r.Dim = 0 },
-		"clip is -1: must be a number of at least 0":                func(r *Recipe) { r.Clip = -1 },
-		"loss is hinge: choose from softmax, paper, bce and margin": func(r *Recipe) { r.Loss = "hinge" },
-		"regulariser: model transe-l1 has no penalty dura: set one of ": func(r *Recipe) {
+		"dim is 0: must be a whole number from 1 to 32768":         func(r *Recipe) { r.Dim = 0 },
+		"clip is -1: must be a number of at least 0":               func(r *Recipe) { r.Clip = -1 },
+		"loss is hinge: choose from softmax, nssa, bce and margin": func(r *Recipe) { r.Loss = "hinge" },
+		"regulariser: model transe-l1 does not support dura: set one of ": func(r *Recipe) {
 			r.Model, r.Regulariser = "transe-l1", model.Dura
 		},
 		"init_cross: model rotate has no cross matrix: set it to zero": func(r *Recipe) {
 			r.Model, r.InitCross = "rotate", IdentityCross
 		},
-		"model protate begins with numbers of a deviation of its own": func(r *Recipe) {
-			r.Model, r.InitDeviation = "protate", 0
+		"model protate has a fixed initial distribution": func(r *Recipe) {
+			r.Model, r.InitStd = "protate", 0
 		},
-		"model complex never leaves zero: set a positive deviation": func(r *Recipe) {
-			r.Model, r.InitDeviation = "complex", 0
+		"with zero parameters, model complex has zero gradients": func(r *Recipe) {
+			r.Model, r.InitStd = "complex", 0
 		},
-		"products: model transe-l2 compares by a distance": func(r *Recipe) {
+		"products: model transe-l2 computes distances": func(r *Recipe) {
 			r.Model, r.Products = "transe-l2", SplitBF16
 		},
 	} {
@@ -75,7 +75,7 @@ func TestCheckRanges(t *testing.T) {
 		assert.ErrorContains(t, r.Check(), want)
 	}
 	r := Default()
-	r.Model, r.InitDeviation, r.InitCross = "mquade", 0, IdentityCross
+	r.Model, r.InitStd, r.InitCross = "mquade", 0, IdentityCross
 	require.NoError(t, r.Check(), "MQuadE takes MQuinE's recipes, and its relations do not begin at zero")
 }
 
@@ -93,6 +93,20 @@ func TestLine(t *testing.T) {
 	want.Dim = 7
 	assert.Equal(t, want, got, "a line without newer options")
 	assert.Equal(t, "dim is 7 and was 20", got.Differences(Default()))
+	r := Default()
+	r.Negatives, r.Loss, r.EMA, r.InitStd = OneVsAll, NSSA, 0.5, 0.2
+	r.ValidMetric.Name = "hits@1"
+	assert.Equal(t, "model=mquine dim=20 seed=1 epochs=30 batch=1024 negatives=all negative_count=1024 "+
+		"anchor_negatives=false distribution=uniform filter=false loss=paper gamma=12 lambda_neg=1 adversarial=0 "+
+		"smoothing=0 subsampling=false answer_weights=false z_samples=0 lambda_z=1 regulariser=none lambda_reg=0.01 "+
+		"reg_warmup=0 dropout=0.2 entity_dropout=0 optimiser=adam learning_rate=0.003 beta1=0.9 beta2=0.999 "+
+		"epsilon=1e-08 warmup=0 decay=none clip=0 init_deviation=0.2 init_cross=zero products=float32 valid_every=1 "+
+		"stop_metric=hits@1/both/all patience=0 average=0.5", r.Line(), "the same bytes in all versions")
+	got, err = ParseLine("ema=0.5 negatives=1vsall loss=nssa valid_metric=hits@1/both/all init_std=0.2")
+	require.NoError(t, err)
+	assert.Equal(t, r, got)
+	_, err = ParseLine("=7")
+	require.ErrorContains(t, err, `there is no option ""`)
 	_, err = ParseLine("dmi=7")
 	assert.ErrorContains(t, err, `there is no option "dmi" in this version of mquine`)
 	_, err = ParseLine("dim=0")
@@ -120,15 +134,26 @@ func TestRecipeFile(t *testing.T) {
 	_, err = read("")
 	require.NoError(t, err)
 
+	// Names of earlier versions.
+	former, err := read("negatives: all\nloss: paper\ninit_deviation: 0.2\naverage: 0.5\n" +
+		"stop_metric: hits@3/tail/all\n")
+	require.NoError(t, err)
+	current, err := read("negatives: 1vsall\nloss: nssa\ninit_std: 0.2\nema: 0.5\nvalid_metric: hits@3/tail/all\n")
+	require.NoError(t, err)
+	assert.Equal(t, current, former)
+	assert.NotContains(t, string(former.YAML()), "average:")
+
 	for text, want := range map[string]string{
 		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
 		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
+		"ema: 0.5\naverage: 0.5":    "x.yaml:2: ema is set a second time, after line 1",
 		"dim: [7]":                  "x.yaml:1: dim needs a single value",
 		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 32768`,
-		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
+		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, nssa, bce and margin`,
 		"filter: maybe":             `x.yaml:1: filter "maybe": must be true or false`,
 		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,
-		"stop_metric: mrr":          `x.yaml:1: stop_metric "mrr": metric "mrr": give `,
+		"valid_metric: mrr":         `x.yaml:1: valid_metric "mrr": metric "mrr": give `,
+		"stop_metric: mrr":          `x.yaml:1: valid_metric "mrr": metric "mrr": give `,
 		"- dim":                     "x.yaml:1: a configuration is a list of lines",
 		"dim: 7\n\tx: 3":            "x.yaml:2: this is not YAML: found a tab character",
 		"dim: \x1b":                 "x.yaml: this is not YAML: control characters are not allowed",
@@ -166,7 +191,7 @@ func TestPresets(t *testing.T) {
 		r, err := Preset("paper", dataset)
 		require.NoError(t, err)
 		assert.Equal(t, want, row{r.ZSamples, r.Dim, r.Batch, r.Adversarial, r.Gamma, r.NegativeCount, r.LambdaReg})
-		assert.Equal(t, []any{Paper, IndependentNegatives, true, model.Frobenius, 1.0, IdentityCross, 0.0},
+		assert.Equal(t, []any{NSSA, IndependentNegatives, true, model.Frobenius, 1.0, IdentityCross, 0.0},
 			[]any{r.Loss, r.Negatives, r.Filter, r.Regulariser, r.LambdaNeg, r.InitCross, r.Dropout})
 	}
 	named, err := Preset("paper:yago3-10", "fb15k-237")
@@ -174,17 +199,17 @@ func TestPresets(t *testing.T) {
 	assert.Equal(t, 18, named.Dim)
 
 	_, err = Preset("paper", "umls")
-	require.ErrorContains(t, err, `preset paper has no row for data set "umls": take one of its rows by name, as in `+
-		`paper:codex-l; they are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
+	require.ErrorContains(t, err, `there is no preset paper for data set "umls": use another one, as in `+
+		`paper:codex-l; the data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `take one of its rows by name, as in best:codex-m`)
+	require.ErrorContains(t, err, `use another one, as in best:codex-m`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }
 
-// Whatever stands in a file, reading it ends with a recipe or with one sentence.
+// Reading any file ends with a recipe or with a one-line error.
 func FuzzRecipeFile(f *testing.F) {
-	f.Add("dim: 7\nloss: paper\n")
+	f.Add("dim: 7\nloss: paper\naverage: 0.5\n")
 	f.Add("# nothing\n")
 	f.Add("a: &a 1\ndim: *a\n<<: {}\n")
 	f.Add(string(new(Recipe).YAML()))

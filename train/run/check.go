@@ -16,8 +16,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// check compares the log and the checkpoints with the state. An epoch writes them before the state, so that after a
-// kill they may be one epoch ahead. Any other difference means that a file was lost or restored from another time.
+// check compares the log and the checkpoints with the state. An epoch writes them before the state,
+// so they may be one epoch ahead after a kill. Any other difference means that a file was lost or
+// restored from another epoch.
 func (r *Run) check(ctx context.Context) error {
 	if err := r.readLog(ctx); err != nil {
 		return err
@@ -28,13 +29,14 @@ func (r *Run) check(ctx context.Context) error {
 	return r.checkLast()
 }
 
-// checkNothingTrained says that a folder without a state has something trained. The state is there from before the
-// first epoch, so it was lost, and a training that started over would replace the checkpoints.
+// checkNothingTrained returns an error if a folder without a state has a log or a checkpoint. A run
+// writes its state before the first epoch, so the state was lost, and a fresh start would overwrite
+// the checkpoints.
 func (r *Run) checkNothingTrained() error {
 	for _, name := range []string{lastName, bestName, logName} {
 		if _, err := os.Lstat(r.path(name)); err == nil {
-			return fmt.Errorf("%s is missing, and %s is there: the training cannot go on without its state, and "+
-				"starting over would replace what was trained; %s",
+			return fmt.Errorf("%s is missing, but %s exists: the run cannot resume without its state, and a fresh "+
+				"start would overwrite its checkpoints; %s",
 				r.path(stateName), r.path(name), lost)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -43,8 +45,8 @@ func (r *Run) checkNothingTrained() error {
 	return nil
 }
 
-// checkOptions says how the configuration differs from the options with which the epochs so far were trained, as a
-// line records them. The number of epochs may differ where Extend allows it.
+// checkOptions returns an error if config.yaml differs from the options of the epochs so far, which
+// a line of Recipe.Line has. The number of epochs may differ if Extend allows it.
 func (r *Run) checkOptions(line string) error {
 	if r.progress.epoch == 0 {
 		return nil
@@ -60,19 +62,19 @@ func (r *Run) checkOptions(line string) error {
 		before.Epochs = r.Recipe.Epochs
 	}
 	if d := r.Recipe.Differences(before); d != "" {
-		return fmt.Errorf("%s was changed after the training began: %s; set it back, or start a new training in "+
-			"another folder", r.path(ConfigFile), d)
+		return fmt.Errorf("%s was changed after the run began: %s; restore it, or start a new run in another folder",
+			r.path(ConfigFile), d)
 	}
 	return nil
 }
 
-// readLog reads the epochs that are done. The one that a killed process wrote beyond them is left out.
+// readLog reads the log up to the epoch of the state.
 func (r *Run) readLog(ctx context.Context) error {
 	r.log = nil
 	path := r.path(logName)
 	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed, it begins again with the next epoch
+		return nil // a removed log begins again with the next epoch
 	}
 	if err != nil {
 		return err
@@ -82,10 +84,10 @@ func (r *Run) readLog(ctx context.Context) error {
 		line++
 		var e train.Epoch
 		if err := json.Unmarshal(text, &e); err != nil {
-			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or remove it", path, line)
+			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or delete it", path, line)
 		}
 		if line > 1 && e.Epoch != last+1 {
-			return fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or remove it",
+			return fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or delete it",
 				path, line, e.Epoch, last)
 		}
 		if last = e.Epoch; last <= r.progress.epoch {
@@ -93,14 +95,14 @@ func (r *Run) readLog(ctx context.Context) error {
 		}
 	}
 	if n := r.progress.epoch; last != n && last != n+1 {
-		return fmt.Errorf("%s ends with epoch %d, and %s is of epoch %d: restore both from the same backup, or start "+
-			"a new training in another folder",
+		return fmt.Errorf("%s ends with epoch %d, but %s has epoch %d: restore both from the same backup, or start a "+
+			"new run in another folder",
 			path, last, r.path(stateName), n)
 	}
 	return nil
 }
 
-// checkBest says that the best checkpoint is missing, which cannot be made again, or that it is of another epoch.
+// checkBest returns an error if the best checkpoint is missing or belongs to another epoch.
 func (r *Run) checkBest() error {
 	p := &r.progress
 	if r.Recipe.ValidEvery == 0 {
@@ -119,11 +121,11 @@ func (r *Run) checkBest() error {
 	return r.checkEpoch(bestName, metadata, p.bestEpoch)
 }
 
-// checkLast says that the last checkpoint is of another epoch or another training.
+// checkLast returns an error if the last checkpoint belongs to another epoch or another run.
 func (r *Run) checkLast() error {
 	metadata, err := r.checkpointMetadata(lastName)
 	if err != nil || metadata == nil {
-		return err // one that is missing is made from the state
+		return err // open writes a missing one from the state
 	}
 	if err := r.checkEpoch(lastName, metadata, r.progress.epoch); err != nil {
 		return err
@@ -134,11 +136,12 @@ func (r *Run) checkLast() error {
 	return nil
 }
 
-// checkEpoch compares the epoch of a checkpoint with the one that it should be of.
+// checkEpoch returns an error if a checkpoint belongs neither to the given epoch nor to the one
+// after the state's.
 func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) error {
 	if is := metadata["epoch"]; is != strconv.Itoa(epoch) && is != strconv.Itoa(r.progress.epoch+1) {
-		return fmt.Errorf("%s is the checkpoint of epoch %.20q, and by %s it is of epoch %d: restore both from the "+
-			"same backup, or start a new training in another folder",
+		return fmt.Errorf("%s is the checkpoint of epoch %.20q, but %s expects epoch %d: restore both from the same "+
+			"backup, or start a new run in another folder",
 			r.path(name), is, r.path(stateName), epoch)
 	}
 	return nil

@@ -16,14 +16,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// ConfigFile is the file of a run's folder that has the data set and the recipe.
+// ConfigFile is the file of a run with the data set and the recipe.
 const ConfigFile = "config.yaml"
 
-// DataKey is its key for the data set.
+// DataKey is the key of the data set in ConfigFile.
 const DataKey = "data"
 
-// Create makes the folder of a new run, on the data set g that is opened by the name data. It must not
-// exist, and appears with its configuration in it.
+// Create creates the folder of a new run on the data set g, which kg.Open finds under the name
+// data. The folder must not exist. It appears with ConfigFile in it.
 func Create(dir, data string, g *kg.Graph, r recipe.Recipe) error {
 	if err := r.CheckData(g); err != nil {
 		return err
@@ -35,30 +35,31 @@ func Create(dir, data string, g *kg.Graph, r recipe.Recipe) error {
 	return workdir.Create(dir, map[string][]byte{ConfigFile: text})
 }
 
-// configText is what config.yaml holds.
+// configText returns the contents of ConfigFile.
 func configText(data string, r recipe.Recipe) ([]byte, error) {
 	text, err := DataLine(data)
 	return append(text, r.YAML()...), err
 }
 
-// DataLine writes the name or the folder of a data set as lines of YAML.
+// DataLine returns the name or the folder of a data set as YAML, with a comment. It makes the path
+// of a folder absolute.
 func DataLine(data string) (line []byte, err error) {
 	if strings.ContainsRune(data, filepath.Separator) {
 		if data, err = filepath.Abs(data); err != nil {
 			return nil, err
 		}
 	}
-	name, err := json.Marshal(data) // a string of JSON is one of YAML, which takes no control characters
+	name, err := json.Marshal(data) // a JSON string is a YAML string, and has no control characters
 	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", DataKey, text.JSON(name)), err
 }
 
-// ReadRecipe reads the recipe of the run in a folder and the name of its data set.
+// ReadRecipe reads the recipe and the data set of the run in a folder.
 func ReadRecipe(ctx context.Context, dir string) (r recipe.Recipe, data string, err error) {
 	path := filepath.Join(dir, ConfigFile)
 	file, err := input.Open(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return r, "", fmt.Errorf("%s is not the folder of a training: it has no %s", dir, ConfigFile)
+		return r, "", fmt.Errorf("%s is not a run folder: it has no %s", dir, ConfigFile)
 	case err != nil:
 		return r, "", err
 	}
@@ -69,7 +70,7 @@ func ReadRecipe(ctx context.Context, dir string) (r recipe.Recipe, data string, 
 		return r, "", err
 	}
 	if others[DataKey] == "" {
-		return r, "", fmt.Errorf("%s: there is no %s in it, the name of the data set", path, DataKey)
+		return r, "", fmt.Errorf("%s: the key %s is missing, which names the data set", path, DataKey)
 	}
 	return r, others[DataKey], nil
 }

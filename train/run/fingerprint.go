@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Fingerprint tells a data set from others: for each split that the data set has and each vocabulary, the number of
-// its entries and the SHA-256 of the entries in their order, such as "1592 e3b0c4…". The splits are hashed as labels
-// and the vocabularies as they are numbered, so that the part that differs is the file that was changed.
+// Fingerprint identifies the contents of a data set. For each split and each vocabulary it has the
+// number of entries and the SHA-256 of the entries in their order, such as "1592 e3b0c4…". Splits
+// are hashed as labels, so that a change of one file changes one part.
 type Fingerprint map[string]string
 
 // dataParts are the parts of a data set, in the order in which a difference is reported.
@@ -41,7 +41,7 @@ func FingerprintOf(g *kg.Graph) Fingerprint {
 	return f
 }
 
-// labelsOf yields the labels of triples.
+// labelsOf yields the labels of triples: head, relation, tail.
 func labelsOf(g *kg.Graph, triples []kg.Triple) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, t := range triples {
@@ -53,13 +53,13 @@ func labelsOf(g *kg.Graph, triples []kg.Triple) iter.Seq[string] {
 	}
 }
 
-// summary writes the number of entries and the SHA-256 of their labels.
+// summary returns the number of entries and the SHA-256 of their labels, each with a newline.
 func summary(n int, labels iter.Seq[string]) string {
 	const full = 1 << 15
 	h := sha256.New()
 	buffer := make([]byte, 0, 2*full)
 	for label := range labels {
-		buffer = append(append(buffer, label...), '\n') // no label of a data set has one
+		buffer = append(append(buffer, label...), '\n') // labels have no newline
 		if len(buffer) > full {
 			_, _ = h.Write(buffer) // never an error
 			buffer = buffer[:0]
@@ -69,15 +69,15 @@ func summary(n int, labels iter.Seq[string]) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// Check says how the data set in the folder where, whose fingerprint is now, differs from the one that had the
-// fingerprint f when began, a training or a search, began.
+// Check returns an error if now differs from f. The error names the folder where the data set is,
+// and the run or search that began with f.
 func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
-		return fmt.Errorf("the data set in %s is not the one with which %s began: %s; restore it, or start again in "+
-			"another folder",
+		return fmt.Errorf("the data set in %s has changed since %s began: %s; restore it, or start again in another "+
+			"folder",
 			where, began, fmt.Sprintf(format, args...))
 	}
-	// The numbers first, because a split that lost triples can change the vocabularies too.
+	// Compare numbers first: a split that lost triples can change the vocabularies too.
 	for _, p := range dataParts {
 		switch before, after := entries(f[p.key]), entries(now[p.key]); {
 		case after == before:

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-const elsewhere = ", or start a new training in another folder"
+const elsewhere = ", or start a new run in another folder"
 
 // resume opens the run in a folder and trains it to its end.
 func resume(t testing.TB, dir string) error {
@@ -30,7 +30,7 @@ func resume(t testing.TB, dir string) error {
 	return r.Train(t.Context(), func(train.Epoch) {})
 }
 
-// Resuming removes temporary files of killed processes and nothing else, whatever its name.
+// Resuming removes temporary files of killed processes and no other hidden files.
 func TestResumeKeepsHiddenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
@@ -49,7 +49,8 @@ func TestResumeKeepsHiddenFiles(t *testing.T) {
 	}
 }
 
-// A checkpoint whose folder is a symbolic link stays where the user has put it, and nothing else there is touched.
+// A checkpoint whose folder is a symbolic link stays where it is, and other files there are not
+// touched.
 func TestResumeThroughLinks(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(3), machineOf(t, 1))
@@ -69,7 +70,7 @@ func TestResumeThroughLinks(t *testing.T) {
 	assert.Equal(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, home, "model.safetensors"))
 }
 
-// replaceAll puts files into a folder, in the place of all that is there.
+// replaceAll replaces the contents of a folder.
 func replaceAll(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(dir))
@@ -80,8 +81,8 @@ func replaceAll(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// A state that is missing beside anything trained is an error that changes nothing. With nothing trained, the
-// training starts.
+// A missing state is an error if there is a log or a checkpoint, and nothing changes. Without them,
+// the run starts.
 func TestResumeWithoutState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for _, epochs := range []int{1, 3} {
@@ -99,23 +100,23 @@ func TestResumeWithoutState(t *testing.T) {
 				assert.Equal(t, all[outputs[0]], traintest.Contents(t, dir)[outputs[0]])
 				continue
 			}
-			want := filepath.Join(dir, stateName) + " is missing, and " + filepath.Join(dir, left) +
-				" is there: the training cannot go on without its state, and starting over would replace what was " +
-				"trained; restore it from a backup" + elsewhere
+			want := filepath.Join(dir, stateName) + " is missing, but " + filepath.Join(dir, left) +
+				" exists: the run cannot resume without its state, and a fresh start would overwrite its " +
+				"checkpoints; restore it from a backup" + elsewhere
 			assert.EqualError(t, resume(t, dir), want)
 			assert.EqualError(t, Extend(t.Context(), dir, 9), want)
 			assert.Equal(t, files, traintest.Contents(t, dir), "nothing is changed")
 		}
 		require.NoError(t, os.Remove(filepath.Join(whole, stateName)))
-		assert.ErrorContains(t, resume(t, whole), "the training cannot go on without its state")
+		assert.ErrorContains(t, resume(t, whole), "the run cannot resume without its state")
 	}
 }
 
-// A kill between any two files of any epoch leaves a folder that goes on to the same bytes.
+// A kill between any two files of any epoch leaves a folder that resumes to the same bytes.
 func TestKilledBetweenFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(4)
-	c.Average = 0.5
+	c.EMA = 0.5
 	want := trainIn(t, data, c, machineOf(t, 1))
 	dir := filepath.Join(t.TempDir(), "run")
 	require.NoError(t, create(t, dir, data, c))
@@ -127,7 +128,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	require.NoError(t, r.Close())
 	require.Len(t, steps, 5)
 
-	// As in Run.keep.
+	// The order of Run.keep.
 	order := []string{"last/", "best/", "log.jsonl", "loss.svg", "validation.svg"}
 	for epoch := range steps[:4] {
 		for written := range len(order) + 1 {
@@ -147,7 +148,7 @@ func TestKilledBetweenFiles(t *testing.T) {
 	}
 }
 
-// writeOldState writes the state of a run as earlier versions did.
+// writeOldState writes the state of a run in the format of earlier versions.
 func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	t.Helper()
 	path := filepath.Join(dir, stateName)
@@ -169,8 +170,8 @@ func writeOldState(t testing.TB, dir string, changes map[string]string) {
 	require.NoError(t, safetensors.WriteFile(t.Context(), path, metadata, tensors...))
 }
 
-// The folders of earlier versions go on to the same bytes, with a note about what cannot be checked, which the next
-// epoch ends.
+// Run folders of earlier versions resume to the same bytes, with a note about what cannot be
+// checked. After the next epoch there is no note.
 func TestResumeOldState(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	want := trainIn(t, data, traintest.Small(4), machineOf(t, 1))
@@ -180,7 +181,7 @@ func TestResumeOldState(t *testing.T) {
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
 	require.Len(t, r.Notes, 1)
-	assert.Contains(t, r.Notes[0], "of an earlier version, does not tell the data set")
+	assert.Contains(t, r.Notes[0], "is from an earlier version and does not identify its data set")
 	require.NoError(t, r.TrainTo(t.Context(), 3, func(train.Epoch) {}))
 	require.NoError(t, r.Close())
 	r, err = Open(t.Context(), dir, machineOf(t, 1))
@@ -192,15 +193,53 @@ func TestResumeOldState(t *testing.T) {
 		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// Its checkpoint records the options, which are compared.
+	// The options are compared with the options in its checkpoint.
 	require.NoError(t, Extend(t.Context(), dir, 5))
 	writeOldState(t, dir, nil)
 	traintest.Change(t, filepath.Join(dir, ConfigFile), "seed: 1", "seed: 2")
 	assert.ErrorContains(t, resume(t, dir),
-		"config.yaml was changed after the training began: seed is 2 and was 1; set it back")
+		"config.yaml was changed after the run began: seed is 2 and was 1; restore it")
 }
 
-// A run does not go on with another data set, and says which part is another.
+// A run of an earlier version, whose config.yaml has former names of options, resumes to the same
+// bytes.
+func TestResumeFormerNames(t *testing.T) {
+	data := traintest.FamiliesFolder(t)
+	of := func(epochs int) recipe.Recipe {
+		c := traintest.Small(epochs)
+		c.EMA, c.InitStd, c.Loss, c.ValidMetric.Name = 0.5, 0.2, recipe.NSSA, "hits@10"
+		return c
+	}
+	want := trainIn(t, data, of(3), machineOf(t, 1))
+	dir := trainIn(t, data, of(2), machineOf(t, 1))
+	config := filepath.Join(dir, ConfigFile)
+	for _, names := range [][2]string{
+		{"\nema: 0.5\n", "\naverage: 0.5\n"},
+		{"\ninit_std: 0.2\n", "\ninit_deviation: 0.2\n"},
+		{"\nvalid_metric: hits@10/both/all\n", "\nstop_metric: hits@10/both/all\n"},
+		{"\nloss: nssa\n", "\nloss: paper\n"},
+		{"\nnegatives: 1vsall\n", "\nnegatives: all\n"},
+		{"\nepochs: 2\n", "\nepochs: 3\n"},
+	} {
+		traintest.Change(t, config, names[0], names[1])
+	}
+	require.NoError(t, resume(t, dir))
+	for _, file := range []string{"last/model.safetensors", "state.safetensors"} {
+		assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, dir, file), file)
+	}
+	metadata, err := (&Run{Dir: dir}).checkpointMetadata(lastName)
+	require.NoError(t, err)
+	for _, part := range []string{
+		" negatives=all ", " loss=paper ", " init_deviation=0.2 ", " stop_metric=hits@10/both/all ", " average=0.5",
+	} {
+		assert.Contains(t, metadata["training"], part, "as in earlier versions")
+	}
+	require.NoError(t, Extend(t.Context(), dir, 4))
+	assert.Contains(t, traintest.Contents(t, dir)[ConfigFile], "\nema: 0.5\n", "rewritten with the current names")
+	require.NoError(t, resume(t, dir))
+}
+
+// A run does not resume with another data set, and the error names the part that differs.
 func TestResumeWithOtherData(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(1), machineOf(t, 1))
@@ -224,18 +263,18 @@ func TestResumeWithOtherData(t *testing.T) {
 			delete(files, test.name)
 		}
 		replaceAll(t, data, files)
-		assert.EqualError(t, resume(t, dir), "the data set in "+data+" is not the one with which "+dir+" began: "+
+		assert.EqualError(t, resume(t, dir), "the data set in "+data+" has changed since "+dir+" began: "+
 			test.want+"; restore it, or start again in another folder")
 		replaceAll(t, data, before)
 	}
-	// The same data in another place are the same.
+	// A moved data set is the same.
 	other := filepath.Join(t.TempDir(), "families")
 	require.NoError(t, os.Rename(data, other))
 	traintest.Change(t, filepath.Join(dir, ConfigFile), data, other)
 	require.NoError(t, resume(t, dir))
 }
 
-// A run does not go on with other options, and says which.
+// A run does not resume with other options, and the error names them.
 func TestResumeWithOtherOptions(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	dir := trainIn(t, data, traintest.Small(2), machineOf(t, 1))
@@ -248,12 +287,12 @@ func TestResumeWithOtherOptions(t *testing.T) {
 		{"\nvalid_every: 1\n", "\nvalid_every: 2\n", "valid_every is 2 and was 1"},
 	} {
 		undo := traintest.Change(t, config, test.old, test.text)
-		assert.EqualError(t, resume(t, dir), config+" was changed after the training began: "+test.want+
-			"; set it back"+elsewhere)
+		assert.EqualError(t, resume(t, dir), config+" was changed after the run began: "+test.want+
+			"; restore it"+elsewhere)
 		undo()
 	}
 	undo := traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 1\n")
-	assert.ErrorContains(t, resume(t, dir), "has 2 epochs done, and epochs in "+config+" is 1")
+	assert.ErrorContains(t, resume(t, dir), "has 2 epochs, but epochs in "+config+" is 1")
 	undo()
 	traintest.Change(t, config, "\nepochs: 3\n", "\nepochs: 4\n")
 	require.NoError(t, resume(t, dir))
@@ -264,9 +303,10 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	c.Decay = recipe.CosineDecay
 	falls := trainIn(t, data, c, machineOf(t, 1))
 	traintest.Change(t, filepath.Join(falls, ConfigFile), "\nepochs: 2\n", "\nepochs: 3\n")
-	assert.ErrorContains(t, resume(t, falls), "the learning rate of "+falls+" falls to 0 over its 2 epochs")
+	assert.ErrorContains(t, resume(t, falls),
+		falls+" cannot be extended, because its learning rate decays to 0 over its 2 epochs")
 
-	// Before the first epoch is done, the options are the user's to change.
+	// Before the first epoch is done, the user may change options.
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	require.NoError(t, create(t, fresh, data, traintest.Small(1)))
 	r, err := Open(t.Context(), fresh, machineOf(t, 1))
@@ -276,7 +316,7 @@ func TestResumeWithOtherOptions(t *testing.T) {
 	require.NoError(t, resume(t, fresh))
 }
 
-// The log and the checkpoints are of the epoch of the state.
+// The log and the checkpoints must belong to the epoch of the state.
 func TestResumeComparesFiles(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)
@@ -287,14 +327,14 @@ func TestResumeComparesFiles(t *testing.T) {
 	lines := strings.SplitAfter(files[logName], "\n")
 	model, state := "/model.safetensors", filepath.Join(dir, stateName)
 	for _, test := range []struct{ name, text, want string }{
-		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, and " + state + " is of epoch 3: restore both"},
-		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or remove it"},
+		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, but " + state + " has epoch 3: restore both"},
+		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or delete it"},
 		{logName, lines[0] + "{", "log.jsonl:2: this is not the line of an epoch"},
 		{logName, "", "log.jsonl ends with epoch 0"},
-		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", and by " + state +
-			" it is of epoch 3: restore both"},
-		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", and by " + state +
-			" it is of epoch 1: restore both"},
+		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", but " + state +
+			" expects epoch 3: restore both"},
+		{bestName + model, files[lastName+model], "best is the checkpoint of epoch \"3\", but " + state +
+			" expects epoch 1: restore both"},
 	} {
 		changed := maps.Clone(files)
 		changed[test.name] = test.text
@@ -310,7 +350,7 @@ func TestResumeComparesFiles(t *testing.T) {
 		", the checkpoint of the best epoch, 1, is missing: restore it from a backup"+elsewhere)
 	replaceAll(t, dir, files)
 
-	// The last checkpoint is in the state, and the log begins again.
+	// A missing last checkpoint is written from the state, and a missing log begins again.
 	for _, name := range []string{lastName, logName} {
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
@@ -322,7 +362,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(traintest.Contents(t, dir)[logName], "\n"))
 }
 
-// A folder that is removed under a training does not come back in part.
+// If a run folder is removed while it is in use, no part of it comes back.
 func TestFolderRemovedDuringTraining(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for _, put := range []bool{false, true} {
@@ -348,8 +388,9 @@ func TestFolderRemovedDuringTraining(t *testing.T) {
 	}
 }
 
-// A run that was killed while it kept its last epoch, which is validated only for being the last, takes no more
-// epochs before that one is done: trained again, it would not be validated, and best/ would be of no validated epoch.
+// A run whose last epoch is only validated because it is the last, and which was killed while it
+// wrote that epoch, cannot be extended before the epoch is done. The repeated epoch would not be
+// validated, and best/ would have no validated epoch.
 func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	c := traintest.Small(3)
@@ -360,7 +401,10 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 	var last train.Epoch
 	r, err := Open(t.Context(), dir, machineOf(t, 1))
 	require.NoError(t, err)
-	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) { steps, last = append(steps, traintest.Contents(t, dir)), e }))
+	require.NoError(t, r.Train(t.Context(), func(e train.Epoch) {
+		steps = append(steps, traintest.Contents(t, dir))
+		last = e
+	}))
 	require.NoError(t, r.Close())
 	require.True(t, last.Best, "the last epoch is the best, so that it is in best/")
 
@@ -371,7 +415,8 @@ func TestExtendAfterKillInLastEpoch(t *testing.T) {
 		}
 	}
 	replaceAll(t, dir, killed)
-	assert.ErrorContains(t, Extend(t.Context(), dir, 6), dir+" was stopped while it wrote epoch 3, its last: finish it with")
+	assert.ErrorContains(t, Extend(t.Context(), dir, 6),
+		dir+" was stopped while it wrote epoch 3, its last: finish it with")
 	require.NoError(t, resume(t, dir))
 	require.NoError(t, Extend(t.Context(), dir, 6))
 	require.NoError(t, resume(t, dir))

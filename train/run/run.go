@@ -1,4 +1,6 @@
-// Package run keeps trainings in folders, where they can be taken up again after any interruption.
+// Package run keeps a training run in a folder and resumes it after any interruption.
+//
+// Begin with Create and Open, and then call Run.Train.
 package run
 
 import (
@@ -30,50 +32,49 @@ const (
 	lossPlotName   = "loss.svg"
 	metricPlotName = "validation.svg"
 
-	// parametersName is the file of a checkpoint that has its metadata.
+	// parametersName is the file of a checkpoint with the parameters and the metadata.
 	parametersName = "model.safetensors"
 )
 
-// Run is a training in a folder, where it can be taken up again after any interruption:
+// Run is a training run in a folder:
 //
 //	config.yaml         the data set and all options
-//	log.jsonl           an Epoch a line
+//	log.jsonl           one train.Epoch per line
 //	last/               the checkpoint of the last epoch
-//	best/               that of the best validated epoch
+//	best/               the checkpoint of the best validated epoch
 //	loss.svg, validation.svg
 //	state.safetensors   what the next epoch needs
 //
-// The state is written last: an epoch is done when it is there, and one that is not done is made again,
-// to the same bytes. What does not fit to the state, be it a file of the folder, an option or the data set, is an
-// error: a run ends with those bytes or not at all.
+// An epoch writes the state last, and counts once its state is written. A run repeats an
+// interrupted epoch and ends with the bytes of an uninterrupted run. If a file, an option or the
+// data set contradicts the state, the run does not resume.
 type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
-	Graph  *kg.Graph
-	// Notes tells what could not be checked. One sentence each.
+	Graph  *kg.Graph // nil in a finished run
+	// Notes has a sentence for each thing that could not be checked.
 	Notes []string
 
 	lock     *workdir.Lock // nil in a finished run
-	data     Fingerprint   // of the data set that it is trained on; nil if the state does not tell
+	data     Fingerprint   // of the data set; nil if the state does not have it
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch
 }
 
-// stoppedEarly begins progress.stopped.
+// stoppedEarly is the beginning of progress.stopped.
 const stoppedEarly = "stopped early"
 
-// progress is the part of the state that is no tensor.
+// progress is the part of the state that is not a tensor.
 type progress struct {
-	epoch, steps int
-	best         float64
-	bestEpoch    int    // 0 before the first validation
-	waited       int    // validations since the best
-	stopped      string // why, if the training stopped early
+	epoch, steps int     // done
+	best         float64 // best value of the metric
+	bestEpoch    int     // 0 before the first validation
+	waited       int     // validations since the best
+	stopped      string  // why the run stopped early, or ""
 }
 
-// Open opens the run in a folder, at the epoch that it has come to, and keeps other processes from
-// it until it is closed. A run that is finished already can be opened too.
+// Open opens the run in a folder and locks the folder until Close. It also opens a finished run.
 func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
@@ -82,7 +83,7 @@ func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
 	return r, nil
 }
 
-// Close lets other processes work in the folder.
+// Close releases the lock of the folder.
 func (r *Run) Close() error {
 	l := r.lock
 	r.lock = nil
@@ -90,7 +91,7 @@ func (r *Run) Close() error {
 }
 
 func (r *Run) open(ctx context.Context, m train.Machine) error {
-	// A finished run is read without the lock, and perhaps from a disk that cannot be written.
+	// A finished run needs no lock, and may be on a read-only disk.
 	if _, err := r.read(ctx); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	if r.lock, err = workdir.Acquire(r.path(ConfigFile)); err != nil {
 		return err
 	}
-	data, err := r.read(ctx) // it may have gone on before the lock
+	data, err := r.read(ctx) // again: it may have changed before the lock
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	return nil
 }
 
-// complete tells whether there is nothing left to do.
+// complete reports whether the run is finished and has its last checkpoint.
 func (r *Run) complete() bool { return r.Finished() != "" && r.hasLast() }
 
 func (r *Run) hasLast() bool {
@@ -141,13 +142,13 @@ func (r *Run) hasLast() bool {
 	return err == nil
 }
 
-// checkData compares the data set with the one of the epochs so far.
+// checkData returns an error if the data set differs from the one of the epochs so far.
 func (r *Run) checkData() error {
 	now := FingerprintOf(r.Graph)
 	if r.progress.epoch > 0 {
 		if r.data == nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s, of an earlier version, does not tell the data set that it was "+
-				"trained on, so that it cannot be compared; the next epoch's will",
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is from an earlier version and does not identify its data set, "+
+				"so the data set cannot be checked; the next epoch's state will have it",
 				r.path(stateName)))
 		} else if err := r.data.Check(now, r.Graph.Dir, r.Dir); err != nil {
 			return err
@@ -157,7 +158,7 @@ func (r *Run) checkData() error {
 	return nil
 }
 
-// read reads the configuration and how far the run has come, and returns the name of the data set.
+// read reads the recipe and the progress, and returns the name of the data set.
 func (r *Run) read(ctx context.Context) (data string, err error) {
 	if r.Recipe, data, err = ReadRecipe(ctx, r.Dir); err != nil {
 		return "", err
@@ -169,7 +170,7 @@ func (r *Run) path(name ...string) string {
 	return filepath.Join(append([]string{r.Dir}, name...)...)
 }
 
-// Finished says why a finished run ended, and is empty while there are epochs to come.
+// Finished returns why the run is finished, or "" if it is not.
 func (r *Run) Finished() string {
 	if r.progress.stopped == "" && r.progress.epoch >= r.Recipe.Epochs {
 		return fmt.Sprintf("all %d epochs are done", r.progress.epoch)
@@ -177,14 +178,17 @@ func (r *Run) Finished() string {
 	return r.progress.stopped
 }
 
-// Epoch returns the number of epochs done, and Best the best of them with its metric, or 0 if none
-// has been validated.
-func (r *Run) Epoch() int           { return r.progress.epoch }
-func (r *Run) Best() (int, float64) { return r.progress.bestEpoch, r.progress.best }
-func (r *Run) Triples() int         { return r.trainer.Triples() }
+// Epoch returns the number of epochs done.
+func (r *Run) Epoch() int { return r.progress.epoch }
 
-// sweep removes the temporary files of killed processes. A checkpoint's folder that is a symbolic link leads to a
-// place that is not the run's to tidy.
+// Best returns the best validated epoch and its metric. The epoch is 0 if none was validated.
+func (r *Run) Best() (epoch int, value float64) { return r.progress.bestEpoch, r.progress.best }
+
+// Triples returns the number of distinct training triples of an unfinished run.
+func (r *Run) Triples() int { return r.trainer.Triples() }
+
+// sweep removes the temporary files of killed processes. It does not follow symbolic links: their
+// targets do not belong to the run.
 func (r *Run) sweep() {
 	atomicfile.Sweep(r.Dir)
 	for _, name := range []string{lastName, bestName} {
@@ -194,13 +198,13 @@ func (r *Run) sweep() {
 	}
 }
 
-// Train makes the epochs that are missing, and calls report after each, when it is safely on the
-// disk. When ctx is cancelled, the current epoch is lost and nothing else.
+// Train trains the remaining epochs. It calls report after each epoch, once its files are synced to
+// disk. If ctx is cancelled, the current epoch is lost.
 func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
-// trainTo is Train up to an epoch.
+// TrainTo is Train up to the given epoch.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		before := proc.ProcessorTime()
@@ -218,7 +222,7 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 		e.ProcessorSeconds = (proc.ProcessorTime() - before).Seconds()
 		if c.Patience > 0 && r.progress.waited >= c.Patience {
 			r.progress.stopped = fmt.Sprintf(stoppedEarly+", after epoch %d: no better %v in %d validations",
-				e.Epoch, c.StopMetric, c.Patience)
+				e.Epoch, c.ValidMetric, c.Patience)
 		}
 		r.log = append(r.log, e)
 		if err := r.keep(ctx, e); err != nil {
@@ -229,7 +233,7 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 	return nil
 }
 
-// explain adds to an error where the last good parameters are.
+// explain adds the path of the last checkpoint to an error.
 func (r *Run) explain(err error) error {
 	if errors.Is(err, context.Canceled) || r.progress.epoch == 0 {
 		return err
@@ -237,6 +241,7 @@ func (r *Run) explain(err error) error {
 	return fmt.Errorf("%w; %s is the checkpoint of epoch %d", err, r.path(lastName), r.progress.epoch)
 }
 
+// validate adds the validation to an epoch, and updates the best epoch.
 func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	start := time.Now()
 	if e.Valid, err = r.trainer.Validate(ctx); err != nil {
@@ -244,7 +249,7 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	}
 	e.ValidSeconds = time.Since(start).Seconds()
 	p := &r.progress
-	if m := e.Valid.Of(r.Recipe.StopMetric); p.bestEpoch == 0 || m > p.best {
+	if m := e.Valid.Of(r.Recipe.ValidMetric); p.bestEpoch == 0 || m > p.best {
 		p.best, p.bestEpoch, p.waited, e.Best = m, e.Epoch, 0, true
 	} else {
 		p.waited++
@@ -252,7 +257,7 @@ func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	return nil
 }
 
-// keep writes all files of an epoch, the state last.
+// keep writes all files of an epoch. The state is last.
 func (r *Run) keep(ctx context.Context, e train.Epoch) error {
 	if err := r.save(ctx, lastName); err != nil {
 		return err
@@ -299,27 +304,28 @@ func (r *Run) writeLog() error {
 	})
 }
 
-// BestUpTo returns the best epoch up to the given one, with its metric. A run that mquine train --resume has taken
-// beyond tells it by its log.
+// BestUpTo returns the best validated epoch up to the given one and its metric. If the run is
+// already further, the log must have the epochs.
 func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 	if r.progress.epoch <= epoch {
 		return r.progress.bestEpoch, r.progress.best, nil
 	}
 	if len(r.log) == 0 || r.log[0].Epoch != 1 {
-		return 0, 0, fmt.Errorf("%s does not have the epochs up to %d, by which the search compares: restore it; or "+
-			"move the folder elsewhere, and the search trains the trial again",
+		return 0, 0, fmt.Errorf("%s lacks epochs up to %d, which the search compares: restore it; or "+
+			"move the folder elsewhere, and the search repeats the trial",
 			r.path(logName), epoch)
 	}
 	for _, e := range r.log[:epoch] {
 		if e.Best {
-			best, value = e.Epoch, e.Valid.Of(r.Recipe.StopMetric)
+			best, value = e.Epoch, e.Valid.Of(r.Recipe.ValidMetric)
 		}
 	}
 	return best, value, nil
 }
 
-// Log returns the epochs that are done.
+// Log returns the epochs in the log.
 func (r *Run) Log() []train.Epoch { return r.log }
 
-// Model returns the model of the last epoch, or the initial one.
+// Model returns the model of the last epoch, or the initial model. The run must not be finished
+// when it is opened.
 func (r *Run) Model() model.Model { return r.trainer.Model() }

@@ -25,7 +25,7 @@ func create(t testing.TB, dir, data string, c recipe.Recipe) error {
 	return Create(dir, data, traintest.OpenGraph(t, data), c)
 }
 
-// trainIn runs a training from the start and returns its folder.
+// trainIn trains a new run and returns its folder.
 func trainIn(t testing.TB, data string, c recipe.Recipe, m train.Machine) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -47,18 +47,20 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 			for _, threads := range []int{2, 3, 4} {
 				got := trainIn(t, data, traintest.Recipe(change), machineOf(t, threads))
 				for _, file := range outputs {
-					assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, got, file), "%d threads, %s", threads, file)
+					assert.Equal(t, traintest.Digest(t, want, file), traintest.Digest(t, got, file),
+						"%d threads, %s", threads, file)
 				}
 			}
 			c := traintest.Recipe(change)
 			c.Seed++
 			other := trainIn(t, data, c, machineOf(t, 1))
-			assert.NotEqual(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, other, outputs[0]), "another seed")
+			assert.NotEqual(t, traintest.Digest(t, want, outputs[0]), traintest.Digest(t, other, outputs[0]),
+				"another seed")
 		})
 	}
 }
 
-// A training that is interrupted in any epoch, at any place, ends with the bytes of one that is not.
+// A run that is interrupted anywhere in any epoch ends with the bytes of an uninterrupted run.
 func TestResume(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	for name, change := range traintest.Recipes() {
@@ -95,7 +97,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A run that is given more epochs ends as one that had them from the start.
+// An extended run ends with the bytes of a run that had all epochs from the start.
 func TestExtend(t *testing.T) {
 	data := traintest.FamiliesFolder(t)
 	of := func(epochs int, change func(*recipe.Recipe)) recipe.Recipe {
@@ -103,7 +105,7 @@ func TestExtend(t *testing.T) {
 		c.Epochs = epochs
 		return c
 	}
-	average := func(c *recipe.Recipe) { c.Average = 0.6 }
+	average := func(c *recipe.Recipe) { c.EMA = 0.6 }
 	want := trainIn(t, data, of(4, average), machineOf(t, 1))
 	dir := trainIn(t, data, of(2, average), machineOf(t, 1))
 	require.NoError(t, Extend(t.Context(), dir, 4))
@@ -112,7 +114,7 @@ func TestExtend(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, r.Finished())
 	other := Extend(t.Context(), dir, 5)
-	assert.EqualError(t, other, "another process is at work in "+dir+": wait until it ends, or stop it")
+	assert.EqualError(t, other, "another process is using "+dir+": wait until it ends, or stop it")
 	require.NoError(t, r.Train(t.Context(), func(train.Epoch) {}))
 	require.NoError(t, r.Close())
 	for _, file := range []string{"last/model.safetensors", "state.safetensors", "config.yaml"} {
@@ -120,15 +122,20 @@ func TestExtend(t *testing.T) {
 	}
 
 	require.NoError(t, Extend(t.Context(), dir, 4), "done")
-	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" has 4 epochs already: give it more than that")
+	assert.EqualError(t, Extend(t.Context(), dir, 3), dir+" already has 4 epochs: set a larger number")
 	falls := trainIn(t, data, of(2, func(c *recipe.Recipe) { c.Decay = recipe.CosineDecay }), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), falls, 4), "the learning rate of "+falls+" falls to 0 over its 2 epochs (decay: cosine), and 4 make another training: start one with --epochs 4")
-	// At this rate nothing moves, and no validation is better than the first.
-	early := trainIn(t, data, of(9, func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }), machineOf(t, 1))
-	assert.EqualError(t, Extend(t.Context(), early, 12), early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it takes no more epochs")
+	assert.EqualError(t, Extend(t.Context(), falls, 4), falls+" cannot be extended, because its "+
+		"learning rate decays to 0 over its 2 epochs (decay: cosine): start a new run with --epochs 4")
+	// At this learning rate nothing changes, and no validation is better than the first.
+	still := func(c *recipe.Recipe) { c.LearningRate, c.ValidEvery, c.Patience = 1e-30, 1, 2 }
+	early := trainIn(t, data, of(9, still), machineOf(t, 1))
+	assert.EqualError(t, Extend(t.Context(), early, 12),
+		early+" has stopped early, after epoch 3: no better mrr/both/all in 2 validations: it cannot be extended")
 	patient := trainIn(t, data, of(3, func(c *recipe.Recipe) { c.ValidEvery, c.Patience = 2, 4 }), machineOf(t, 1))
-	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" was validated out of turn after epoch 3, the last (valid_every: 2)")
-	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not the folder of a training")
+	assert.ErrorContains(t, Extend(t.Context(), patient, 5), patient+" cannot be extended, because patience "+
+		"would count the validation after epoch 3, which was the last (valid_every: 2): "+
+		"start a new run with --epochs 5")
+	assert.ErrorContains(t, Extend(t.Context(), t.TempDir(), 4), "is not a run folder")
 }
 
 func TestEarlyStop(t *testing.T) {
@@ -143,7 +150,7 @@ func TestEarlyStop(t *testing.T) {
 	assert.Positive(t, best)
 }
 
-func TestBlowUp(t *testing.T) {
+func TestDiverged(t *testing.T) {
 	for _, change := range []func(*recipe.Recipe){
 		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate = recipe.SGD, 1000 },
 		func(c *recipe.Recipe) { c.Optimiser, c.LearningRate, c.Regulariser = recipe.SGD, 1000, model.N3 },
@@ -154,7 +161,7 @@ func TestBlowUp(t *testing.T) {
 		r, err := Open(t.Context(), dir, machineOf(t, 2))
 		require.NoError(t, err)
 		err = r.Train(t.Context(), func(train.Epoch) {})
-		require.ErrorContains(t, err, "training blew up in epoch ")
+		require.ErrorContains(t, err, "training diverged in epoch ")
 		assert.ErrorContains(t, err, "lower learning_rate")
 		assert.NotContains(t, err.Error(), "\n")
 		if r.Epoch() > 0 {
@@ -170,9 +177,9 @@ func TestCreateRefuses(t *testing.T) {
 	c.ZSamples, c.Negatives = 3, recipe.IndependentNegatives
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")
 	for want, change := range map[string]func(*recipe.Recipe){
-		"loss: margin takes one answer": func(c *recipe.Recipe) { c.Loss = recipe.Margin },
-		"distribution: bernoulli draws": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
-		"set subsampling to false":      func(c *recipe.Recipe) { c.Subsampling = true },
+		"loss: margin has one target":     func(c *recipe.Recipe) { c.Loss = recipe.Margin },
+		"distribution: bernoulli chooses": func(c *recipe.Recipe) { c.Distribution = recipe.Bernoulli },
+		"subsampling weights single":      func(c *recipe.Recipe) { c.Subsampling = true },
 	} {
 		c := recipe.Default()
 		c.Negatives = recipe.KvsAll
@@ -182,9 +189,10 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	c = recipe.Default()
 	c.Negatives, c.Distribution, c.Regulariser = recipe.IndependentNegatives, recipe.Bernoulli, model.Dura
-	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura takes both queries of a positive")
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "dura needs both queries of a triple")
 	g.Splits[kg.Valid] = nil
-	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no validation triples: set valid_every to 0")
+	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()),
+		"has no validation triples: set valid_every to 0")
 	g.Splits[kg.Train] = nil
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, recipe.Default()), "has no train split")
 	entries, err := os.ReadDir(dir)

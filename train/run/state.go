@@ -19,14 +19,16 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// stateFormat names the format of state.safetensors: the tensors of train.Trainer.State, and in the metadata the
-// counts, the options, the fingerprint of the data set and a SHA-256 of the whole file.
+// stateFormat is the format of state.safetensors. The file has the tensors of train.Trainer.State.
+// Its metadata have the progress, the options, the fingerprint of the data set and a SHA-256 of the
+// whole file.
 //
-// The state of a training that has not finished an epoch has no tensors. It is there so that a state that is missing
-// later has been lost.
+// Before the first epoch is done, the state has no tensors. It exists nevertheless, so that a
+// missing state is known to be lost.
 const stateFormat = "mquine-state/3"
 
-// countsFormat is the format of earlier versions, which has neither options nor fingerprint nor SHA-256.
+// countsFormat is the format of earlier versions. It lacks the options, the fingerprint and the
+// SHA-256.
 const countsFormat = "mquine-state/2"
 
 // Keys of the metadata.
@@ -55,10 +57,10 @@ func (r *Run) writeState(ctx context.Context) error {
 	return writeSummed(ctx, r.path(stateName), metadata, tensors)
 }
 
-// noSum stands for the SHA-256 of a file while it is computed.
+// noSum takes the place of the SHA-256 of a file while it is computed.
 var noSum = strings.Repeat("0", 2*sha256.Size)
 
-// writeSummed writes a file of tensors with the SHA-256 of all of it in the metadata.
+// writeSummed writes a file of tensors with the SHA-256 of the whole file in its metadata.
 func writeSummed(ctx context.Context, path string, metadata map[string]string, tensors []safetensors.Float32) error {
 	metadata[sumKey] = noSum
 	h := sha256.New()
@@ -69,7 +71,7 @@ func writeSummed(ctx context.Context, path string, metadata map[string]string, t
 	return safetensors.WriteFile(ctx, path, metadata, tensors...)
 }
 
-// stoppable is a writer that ends when the context does.
+// stoppable is a writer that fails once its context is cancelled.
 type stoppable struct {
 	ctx context.Context
 	w   io.Writer
@@ -82,7 +84,7 @@ func (s stoppable) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// isWhole tells whether a file is as writeSummed wrote it.
+// isWhole reports whether a file has the SHA-256 in its metadata.
 func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	contents, sum := file.Bytes(), file.Metadata()[sumKey]
 	before, after, found := bytes.Cut(contents, []byte(sum))
@@ -100,12 +102,12 @@ func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	return sum == hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// lost ends the errors about a state that cannot be gone on with.
-const lost = "restore it from a backup, or start a new training in another folder"
+// lost is the advice in errors about a state that is missing or damaged.
+const lost = "restore it from a backup, or start a new run in another folder"
 
-// readState reads all of the state but its tensors, if there is a state.
+// readState reads everything but the tensors of the state, if there is a state.
 func (r *Run) readState(ctx context.Context) (err error) {
-	defer fault.Guard().Catch(&err) // the state is mapped
+	defer fault.Guard().Catch(&err) // the file is memory-mapped
 	path := r.path(stateName)
 	r.progress, r.data = progress{}, nil
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +121,7 @@ func (r *Run) readState(ctx context.Context) (err error) {
 	metadata := file.Metadata()
 	format := metadata[formatKey]
 	if format != stateFormat && format != countsFormat {
-		return fmt.Errorf("%s has format %.80q, and this version of mquine reads %s and %s",
+		return fmt.Errorf("%s has format %.80q, but this version of mquine reads only %s and %s",
 			path, format, stateFormat, countsFormat)
 	}
 	if format == stateFormat || metadata[sumKey] != "" {
@@ -127,7 +129,7 @@ func (r *Run) readState(ctx context.Context) (err error) {
 		case err != nil:
 			return err
 		case !whole:
-			return fmt.Errorf("%s is damaged, because its contents do not have the SHA-256 that it says: %s", path, lost)
+			return fmt.Errorf("%s is damaged: its SHA-256 does not match; %s", path, lost)
 		}
 	}
 	if err := r.readCounts(metadata); err != nil || metadata[formatKey] == countsFormat {
@@ -142,11 +144,11 @@ func (r *Run) readState(ctx context.Context) (err error) {
 	return r.checkOptions(metadata[optionsKey])
 }
 
-// readCounts reads the progress and checks that its parts fit together.
+// readCounts reads the progress and checks that it is consistent.
 func (r *Run) readCounts(metadata map[string]string) (err error) {
 	p := &r.progress
 	bad := func(key, want string) error {
-		return fmt.Errorf("%s: metadata %q is %.80q, and must be %s: %s",
+		return fmt.Errorf("%s: metadata %q is %.80q and must be %s: %s",
 			r.path(stateName), key, metadata[key], want, lost)
 	}
 	counts := map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited}
@@ -159,27 +161,27 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 	if err != nil || math.IsNaN(p.best) || math.IsInf(p.best, 0) {
 		return bad("best", "a finite number")
 	}
-	// Earlier versions wrote here, too, that all epochs were done.
+	// Earlier versions also wrote that all epochs were done.
 	if f := metadata["finished"]; strings.HasPrefix(f, stoppedEarly) {
 		p.stopped = f
 	}
 	switch since := p.epoch - p.bestEpoch; {
 	case p.epoch > r.Recipe.Epochs:
-		return fmt.Errorf("%s has %d epochs done, and epochs in %s is %d: set it back, or to more than that",
+		return fmt.Errorf("%s has %d epochs, but epochs in %s is %d: restore the value, or set a larger one",
 			r.path(stateName), p.epoch, r.path(ConfigFile), r.Recipe.Epochs)
 	case p.epoch == 0 && p.steps > 0:
 		return bad("steps", "0 before the first epoch")
 	case since < 0:
-		return bad("best_epoch", fmt.Sprintf("at most %d, the epoch", p.epoch))
+		return bad("best_epoch", fmt.Sprintf("at most %d, the last epoch", p.epoch))
 	case p.waited > since || p.bestEpoch == 0 && p.waited > 0:
 		return bad("waited", fmt.Sprintf("at most the number of validations since epoch %d, the best", p.bestEpoch))
 	}
 	return nil
 }
 
-// restore puts the trainer where the state was written.
+// restore copies the state into the trainer.
 func (r *Run) restore() (err error) {
-	defer fault.Guard().Catch(&err) // the state is mapped
+	defer fault.Guard().Catch(&err) // the file is memory-mapped
 	if r.progress.epoch == 0 {
 		return nil
 	}
@@ -191,16 +193,16 @@ func (r *Run) restore() (err error) {
 	for _, t := range r.trainer.State() {
 		values, err := file.Float32(t.Name)
 		if err != nil {
-			return fmt.Errorf("%w: it is not the state of this configuration and data set", err)
+			return fmt.Errorf("%w: the state does not match config.yaml and the data set", err)
 		}
 		if len(values) != len(t.Values) {
-			return fmt.Errorf("%s: tensor %q has %d entries, and the configuration and the data set need %d",
+			return fmt.Errorf("%s: tensor %q has %d entries, but config.yaml and the data set need %d",
 				r.path(stateName), t.Name, len(values), len(t.Values))
 		}
 		copy(t.Values, values)
 	}
 	if steps := r.progress.epoch * r.trainer.StepsPerEpoch(); r.progress.steps != steps {
-		return fmt.Errorf("%s: metadata \"steps\" is %d, and %d epochs on this data set have %d: %s",
+		return fmt.Errorf("%s: metadata \"steps\" is %d, but %d epochs on this data set have %d steps: %s",
 			r.path(stateName), r.progress.steps, r.progress.epoch, steps, lost)
 	}
 	r.trainer.Resume(r.progress.epoch)

@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/train/internal/traintest"
 )
 
-// A state with a bit flipped anywhere is refused.
+// A state with any bit flipped is refused.
 func TestDamagedState(t *testing.T) {
 	c := traintest.Small(1)
 	c.Dim = 2
@@ -25,7 +25,8 @@ func TestDamagedState(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	header := 8 + int(binary.LittleEndian.Uint64(whole))
-	// A bit of every byte of the header, which has the counts, and of every 61st byte of the tensors.
+	// One bit of every byte of the header, which has the counts, and of every 61st byte of the
+	// tensors.
 	r := &Run{Dir: dir, Recipe: c}
 	require.NoError(t, r.readState(t.Context()))
 	for at := 0; at < len(whole); {
@@ -45,14 +46,14 @@ func TestDamagedState(t *testing.T) {
 	whole[len(whole)-1] ^= 1
 	require.NoError(t, os.WriteFile(path, whole, 0o600))
 	assert.EqualError(t, resume(t, dir), path+
-		" is damaged, because its contents do not have the SHA-256 that it says: restore it from a backup"+elsewhere)
+		" is damaged: its SHA-256 does not match; restore it from a backup"+elsewhere)
 	for _, n := range []int{0, 7, 100, len(whole) - 1} {
 		require.NoError(t, os.WriteFile(path, whole[:n], 0o600))
 		assert.ErrorContains(t, resume(t, dir), "; if it is damaged, restore it from a backup")
 	}
 }
 
-// Counts that cannot be together are refused, also in a state of an earlier version, which has no SHA-256.
+// Inconsistent counts are refused, also in a state of an earlier version, which has no SHA-256.
 func TestStateCounts(t *testing.T) {
 	c := traintest.Small(4)
 	c.LearningRate = 0 // the first epoch is the best
@@ -61,26 +62,27 @@ func TestStateCounts(t *testing.T) {
 	require.NoError(t, Extend(t.Context(), dir, 6))
 	writeOldState(t, dir, nil)
 	require.NoError(t, resume(t, dir))
-	const waited = `metadata "waited" is "%s", and must be at most the number of validations since epoch %d, the best`
+	const waited = `metadata "waited" is "%s" and must be at most the number of validations since epoch %d, the best`
 	for _, test := range []struct{ key, value, want string }{
-		{"epoch", "-1", `metadata "epoch" is "-1", and must be a whole number from 0`},
-		{"epoch", "1.5", `metadata "epoch" is "1.5", and must be a whole number from 0`},
-		{"epoch", "7", "has 7 epochs done, and epochs in " + filepath.Join(dir, ConfigFile) + " is 6"},
+		{"epoch", "-1", `metadata "epoch" is "-1" and must be a whole number from 0`},
+		{"epoch", "1.5", `metadata "epoch" is "1.5" and must be a whole number from 0`},
+		{"epoch", "7", "has 7 epochs, but epochs in " + filepath.Join(dir, ConfigFile) + " is 6"},
 		{"epoch", "2", fmt.Sprintf(waited, "3", 1)},
-		{"epoch", "0", `metadata "steps" is "16", and must be 0 before the first epoch`},
-		{"steps", "0", `metadata "steps" is 0, and 4 epochs on this data set have 16`},
-		{"steps", "17", `metadata "steps" is 17, and 4 epochs on this data set have 16`},
-		{"steps", "1000000000000", `metadata "steps" is 1000000000000, and 4 epochs on this data set have 16`},
-		{"steps", "", `metadata "steps" is "", and must be a whole number from 0`},
-		{"best", "NaN", `metadata "best" is "NaN", and must be a finite number`},
-		{"best", "+Inf", `metadata "best" is "+Inf", and must be a finite number`},
-		{"best_epoch", "5", `metadata "best_epoch" is "5", and must be at most 4, the epoch`},
-		{"best_epoch", "-2", `metadata "best_epoch" is "-2", and must be a whole number from 0`},
+		{"epoch", "0", `metadata "steps" is "16" and must be 0 before the first epoch`},
+		{"steps", "0", `metadata "steps" is 0, but 4 epochs on this data set have 16`},
+		{"steps", "17", `metadata "steps" is 17, but 4 epochs on this data set have 16`},
+		{"steps", "1000000000000", `metadata "steps" is 1000000000000, but 4 epochs on this data set have 16`},
+		{"steps", "", `metadata "steps" is "" and must be a whole number from 0`},
+		{"best", "NaN", `metadata "best" is "NaN" and must be a finite number`},
+		{"best", "+Inf", `metadata "best" is "+Inf" and must be a finite number`},
+		{"best_epoch", "5", `metadata "best_epoch" is "5" and must be at most 4, the last epoch`},
+		{"best_epoch", "-2", `metadata "best_epoch" is "-2" and must be a whole number from 0`},
 		{"best_epoch", "2", fmt.Sprintf(waited, "3", 2)},
 		{"best_epoch", "0", fmt.Sprintf(waited, "3", 0)},
-		{"waited", "-3", `metadata "waited" is "-3", and must be a whole number from 0`},
+		{"waited", "-3", `metadata "waited" is "-3" and must be a whole number from 0`},
 		{"waited", "4", fmt.Sprintf(waited, "4", 1)},
-		{"format", "mquine-state/9", `has format "mquine-state/9", and this version of mquine reads mquine-state/3`},
+		{"format", "mquine-state/9",
+			`has format "mquine-state/9", but this version of mquine reads only mquine-state/3`},
 	} {
 		replaceAll(t, dir, files)
 		writeOldState(t, dir, map[string]string{test.key: test.value})
@@ -91,13 +93,13 @@ func TestStateCounts(t *testing.T) {
 	}
 }
 
-// Each part of a data set changes the fingerprint of that part alone, and nothing else does.
+// A change of a part of a data set changes the fingerprint of that part only.
 func TestFingerprint(t *testing.T) {
 	g := func() *kg.Graph { return traintest.RandomGraph(7, 3, 40, 1) }
 	same := FingerprintOf(g())
 	assert.Equal(t, same, FingerprintOf(g()))
 	require.NoError(t, same.Check(FingerprintOf(g()), "there", "it"))
-	// The format, independently.
+	// The format, computed independently.
 	var text strings.Builder
 	for _, triple := range g().Splits[kg.Train] {
 		fmt.Fprintln(&text, g().Entities.Label(triple.Head))
@@ -118,7 +120,7 @@ func TestFingerprint(t *testing.T) {
 		for _, part := range dataParts {
 			assert.Equal(t, part.key == key, same[part.key] != now[part.key], "%s in %s", key, part.key)
 		}
-		assert.ErrorContains(t, same.Check(now, "there", "it"), "the data set in there is not the one with which it")
+		assert.ErrorContains(t, same.Check(now, "there", "it"), "the data set in there has changed since it")
 		assert.ErrorContains(t, now.Check(same, "there", "it"), "; restore it, or start again in another folder")
 	}
 }

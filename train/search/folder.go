@@ -23,7 +23,7 @@ import (
 	"github.com/mquine/mquine/train/run"
 )
 
-// The files of a search, beside run.SearchFile.
+// The files of a search, in addition to run.SearchFile.
 const (
 	spaceName      = "space.yaml"
 	trialsName     = "trials.jsonl"
@@ -31,24 +31,25 @@ const (
 	trialsPlotName = "trials.svg"
 )
 
-// Folder is a Search in a folder, where it can be taken up again after any interruption:
+// Folder is a Search with its trials on disk, which can resume after any interruption:
 //
-//	search.yaml    the data set and the Plan
+//	search.yaml    the Plan, with the data set
 //	space.yaml     the space, with all options
-//	trials.jsonl   a Trial a line, for each rung that a trial has come to
-//	trials.svg     a plot of them
-//	best.yaml      the configuration of the best trial
-//	trial-001, …   the folder of each trial's run.Run
+//	trials.jsonl   one Trial per line, for each rung that a trial has reached
+//	trials.svg     a plot of the trials
+//	best.yaml      the recipe of the best trial
+//	trial-001, …   the run.Run of each trial
 //
-// All trials train for the epochs of the space: a rung is a place to stop and to compare. So a trial
-// that goes on is resumed, and one that comes to the last rung is what a training with its configuration is.
+// The recipe of a trial has all epochs of the space: a rung only pauses the run. A promoted trial
+// resumes, and at the last rung its parameters equal the parameters of an ordinary run with its
+// recipe.
 type Folder struct {
 	Dir   string
 	Plan  Plan
 	Space *Space
 	Graph *kg.Graph
 	Rungs []int
-	// Begin and End, if not nil, are called before and after a job; the run shows what is done already.
+	// Begin and End, if not nil, are called before and after each job.
 	Begin func(Job, *run.Run)
 	End   func(Trial)
 
@@ -58,20 +59,20 @@ type Folder struct {
 	trials  []Trial
 }
 
-// Trial is what is known of a trial at a rung: a line of trials.jsonl.
+// Trial is the result of a trial at a rung: a line of trials.jsonl.
 type Trial struct {
 	Trial   int                        `json:"trial"`
 	Epochs  int                        `json:"epochs"`
-	Options map[string]json.RawMessage `json:"options"` // those that the space leaves open
-	// Value is the best metric of the validation split up to that epoch.
+	Options map[string]json.RawMessage `json:"options"` // the open options
+	// Value is the best value of the metric on the validation split up to that epoch.
 	Metric           string  `json:"metric"`
 	Value            float64 `json:"value"`
 	BestEpoch        int     `json:"best_epoch"`
-	ProcessorMinutes float64 `json:"processor_minutes"` // in all its epochs
-	Failed           string  `json:"failed,omitempty"`  // why it goes no further
+	ProcessorMinutes float64 `json:"processor_minutes"` // of all epochs so far
+	Failed           string  `json:"failed,omitempty"`  // why the trial failed, or ""
 }
 
-// Create makes the folder of a new search, which must not exist.
+// Create creates the folder of a new search, which must not exist.
 func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	rungs, err := Rungs(s.fixed, p.Rungs)
 	if err != nil {
@@ -92,7 +93,7 @@ func Create(dir string, g *kg.Graph, s *Space, p Plan) error {
 	return workdir.Create(dir, map[string][]byte{run.SearchFile: plan, spaceName: s.YAML()})
 }
 
-// Open opens the search in a folder, and keeps other processes from it until it is closed.
+// Open opens the search in a folder and locks the folder until Close.
 func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
 	f := &Folder{Dir: filepath.Clean(dir), machine: m}
 	if err := f.open(ctx); err != nil {
@@ -101,7 +102,7 @@ func Open(ctx context.Context, dir string, m train.Machine) (*Folder, error) {
 	return f, nil
 }
 
-// Close lets other processes work in the folder.
+// Close releases the lock of the folder.
 func (f *Folder) Close() error {
 	l := f.lock
 	f.lock = nil
@@ -148,7 +149,7 @@ func (f *Folder) open(ctx context.Context) error {
 	return f.readTrials(ctx)
 }
 
-// readTrials makes the search again from its results.
+// readTrials replays the results in trials.jsonl.
 func (f *Folder) readTrials(ctx context.Context) error {
 	path := f.path(trialsName)
 	data, err := input.ReadFile(ctx, path)
@@ -165,12 +166,13 @@ func (f *Folder) readTrials(ctx context.Context) error {
 		if err := json.Unmarshal(text, &trial); err != nil {
 			return fmt.Errorf("%s:%d: this is not the line of a trial: restore the file", path, line)
 		}
+		trial.renameOptions()
 		job, ok, err := f.search.Next()
 		if err != nil {
 			return err
 		}
 		if !ok || job.Trial != trial.Trial || job.Epochs != trial.Epochs {
-			return fmt.Errorf("%s:%d: trial %d with %d epochs is not what this search does next: "+
+			return fmt.Errorf("%s:%d: trial %d with %d epochs is not the next job of this search: "+
 				"restore the file, %s and %s", path, line, trial.Trial, trial.Epochs, run.SearchFile, spaceName)
 		}
 		drawn := f.options(job.Recipe)
@@ -189,8 +191,23 @@ func (f *Folder) readTrials(ctx context.Context) error {
 	return nil
 }
 
-// checkFixed compares the options of a trial that the space fixes, which trials.jsonl does not have, with those in
-// the trial's folder, unless that was removed.
+// renameOptions replaces keys and words of earlier versions by the current ones.
+func (t *Trial) renameOptions() {
+	for _, o := range new(recipe.Recipe).Options() {
+		if value, ok := t.Options[o.FormerKey]; ok && o.FormerKey != "" {
+			delete(t.Options, o.FormerKey)
+			t.Options[o.Key] = value
+		}
+		for former, current := range o.FormerWords {
+			if string(t.Options[o.Key]) == strconv.Quote(former) {
+				t.Options[o.Key] = jsonOf(current)
+			}
+		}
+	}
+}
+
+// checkFixed compares all options of a trial with the recipe in its folder, unless the folder was
+// removed. trials.jsonl has only the open options.
 func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
@@ -200,36 +217,41 @@ func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	if err != nil {
 		return err
 	}
-	there.Epochs = job.Recipe.Epochs // where they differ, it matters when the trial goes on
+	there.Epochs = job.Recipe.Epochs // checked when the trial resumes
 	return f.checkRecipe(there, job)
 }
 
-// checkRecipe says how the recipe in a trial's folder differs from the one that the search gives it.
+// checkRecipe returns an error if the recipe in a trial's folder differs from the recipe of its
+// job.
 func (f *Folder) checkRecipe(there recipe.Recipe, job Job) error {
 	d := there.Differences(job.Recipe)
 	if d == "" {
 		return nil
 	}
-	return fmt.Errorf("%s is not what this search makes of trial %d (%s): restore it, %s and %s; or move the folder "+
-		"elsewhere, and the search trains the trial again",
+	return fmt.Errorf("%s does not match trial %d of this search (%s): restore it, %s and %s; or move the folder "+
+		"elsewhere, and the search repeats the trial",
 		filepath.Join(f.RunDir(job.Trial), run.ConfigFile), job.Trial, d, run.SearchFile, spaceName)
 }
 
-// options returns the options of a trial that the space leaves open, as in trials.jsonl.
+// options returns the open options of a trial, as in trials.jsonl.
 func (f *Folder) options(c recipe.Recipe) map[string]json.RawMessage {
 	options := map[string]json.RawMessage{}
-	for i, text := range f.Space.Values(c) {
-		value := json.RawMessage(text)
-		if !json.Valid(value) { // a word
-			value = strconv.AppendQuote(nil, text)
-		}
-		options[f.Space.open[i].key] = value
+	for i, value := range f.Space.Values(c) {
+		options[f.Space.open[i].key] = jsonOf(value)
 	}
 	return options
 }
 
-// Run makes the jobs of the search until there is none, or until ctx is cancelled, when the current
-// epoch is lost and nothing else.
+// jsonOf returns the text of a value as JSON: a number, a truth value or a quoted word.
+func jsonOf(value string) json.RawMessage {
+	if raw := json.RawMessage(value); json.Valid(raw) {
+		return raw
+	}
+	return strconv.AppendQuote(nil, value)
+}
+
+// Run runs jobs until the search is complete or ctx is cancelled. A cancelled search loses only the
+// current epoch.
 func (f *Folder) Run(ctx context.Context) error {
 	for {
 		job, ok, err := f.search.Next()
@@ -254,7 +276,7 @@ func (f *Folder) Run(ctx context.Context) error {
 	}
 }
 
-// train trains a trial up to the rung of the job.
+// train trains a trial up to the rung of its job.
 func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	if err := f.lock.Check(); err != nil {
 		return trial, err
@@ -277,7 +299,7 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 		f.Begin(job, r)
 	}
 	trial = Trial{
-		Trial: job.Trial, Epochs: job.Epochs, Options: f.options(job.Recipe), Metric: job.Recipe.StopMetric.String(),
+		Trial: job.Trial, Epochs: job.Epochs, Options: f.options(job.Recipe), Metric: job.Recipe.ValidMetric.String(),
 	}
 	var diverged train.DivergedError
 	if err := r.TrainTo(ctx, job.Epochs, func(train.Epoch) {}); errors.As(err, &diverged) {
@@ -296,24 +318,20 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	return trial, nil
 }
 
-// Recipe returns the recipe of a trial, and RunDir its folder.
+// Recipe returns the recipe of a trial, which counts from 1.
 func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial-1] }
 
+// RunDir returns the folder of a trial, which counts from 1.
 func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 
-// write writes the plot, the best configuration and the trials. The trials come last: a search that is
-// killed before it does their last job again, and with it the other files.
+// write writes the plot, the best recipe and the trials, in this order. If the search is killed
+// before it has written the trials, it repeats their last job and writes the other files again.
 func (f *Folder) write() error {
 	if err := f.plot(); err != nil {
 		return err
 	}
-	if best := f.Ranked()[0]; best.Failed == "" {
-		c := f.Recipe(best.Trial)
-		head := fmt.Sprintf("# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
-			best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
-		if err := atomicfile.WriteBytes(f.path(bestConfigName), append([]byte(head), c.YAML()...)); err != nil {
-			return err
-		}
+	if err := f.writeBest(); err != nil {
+		return err
 	}
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
@@ -326,8 +344,20 @@ func (f *Folder) write() error {
 	return atomicfile.WriteBytes(f.path(trialsName), lines.Bytes())
 }
 
-// Ranked returns the trials, each as it is at the last rung that it came to, the best first and
-// those that failed last.
+// writeBest writes the recipe of the best trial, if one has not failed.
+func (f *Folder) writeBest() error {
+	best := f.Ranked()[0]
+	if best.Failed != "" {
+		return nil
+	}
+	c := f.Recipe(best.Trial)
+	file := fmt.Appendf(nil, "# trial %d of a search on %s: %s %.4f on the validation split, with %d of %d epochs\n",
+		best.Trial, text.Escape(f.Graph.Name), best.Metric, best.Value, best.Epochs, c.Epochs)
+	return atomicfile.WriteBytes(f.path(bestConfigName), append(file, c.YAML()...))
+}
+
+// Ranked returns the result of each trial at the last rung that it reached, best first and failed
+// trials last.
 func (f *Folder) Ranked() []Trial {
 	var ranked []Trial
 	for _, trial := range f.trials {

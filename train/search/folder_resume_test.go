@@ -16,7 +16,7 @@ import (
 
 const resumeSpace = "dim: 4\nbatch: 128\nepochs: 6\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
 
-// searchOfThree makes a search of three trials and stops it after some jobs.
+// searchOfThree runs a search of three trials and stops it after some jobs.
 func searchOfThree(t *testing.T, jobs int) string {
 	t.Helper()
 	dir := createFolder(t, resumeSpace, Plan{Seed: 3, Rungs: 2, Trials: 3})
@@ -45,12 +45,12 @@ func goOn(t *testing.T, dir string) error {
 	return s.Run(t.Context())
 }
 
-// A trial that a user has taken to its end is worth at a rung what it was worth there, so that the search goes on as
-// if nothing had happened.
+// If a user trains a trial to its end, its value at a rung stays the same, and the search continues
+// as before.
 func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	alone, dir := searchOfThree(t, 0), searchOfThree(t, 0)
 	require.NoError(t, goOn(t, alone))
-	// The first trial was begun and not reported when it was taken on.
+	// The first trial had begun when the user continued it, and was not reported.
 	s := openFolder(t, dir, machineOf(t, 1))
 	job, _, err := s.search.Next()
 	require.NoError(t, err)
@@ -65,20 +65,20 @@ func TestTrialTrainedBeyondItsRung(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, (r.Log()[0].ProcessorSeconds+r.Log()[1].ProcessorSeconds)/60, s.trials[0].ProcessorMinutes, 1e-12)
 
-	// Without its log, it cannot be told.
+	// Without the log, its value at the rung is unknown.
 	dir = searchOfThree(t, 0)
 	require.NoError(t, os.Rename(r.Dir, filepath.Join(dir, "trial-001")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "trial-001", "log.jsonl")))
 	assert.ErrorContains(t, goOn(t, dir),
-		"trial-001/log.jsonl does not have the epochs up to 2, by which the search compares: restore it")
+		"trial-001/log.jsonl lacks epochs up to 2, which the search compares: restore it")
 }
 
-// A trial keeps the epochs by which the search compares; a copy of it takes more.
+// A trial cannot be extended, but a copy of it can.
 func TestExtendRefusesTrials(t *testing.T) {
 	dir := searchOfThree(t, 1)
 	trial := filepath.Join(dir, "trial-001")
-	want := " is a trial of the search in " + dir + ", all of which have 6 epochs: " +
-		"copy it to another folder, and give that one more epochs"
+	want := " is a trial of the search in " + dir + ", whose trials all have 6 epochs: " +
+		"copy it to another folder, and extend the copy"
 	assert.EqualError(t, run.Extend(t.Context(), trial, 9), trial+want)
 	require.NoError(t, run.Extend(t.Context(), trial, 6))
 	t.Chdir(trial)
@@ -90,7 +90,7 @@ func TestExtendRefusesTrials(t *testing.T) {
 	require.NoError(t, goOn(t, dir))
 }
 
-// A search does not go on with another space or another data set.
+// A search does not continue with another space or another data set.
 func TestFolderWithOthers(t *testing.T) {
 	dir := searchOfThree(t, 2)
 	space := filepath.Join(dir, spaceName)
@@ -98,7 +98,7 @@ func TestFolderWithOthers(t *testing.T) {
 		{"max: 0.1", "max: 0.5",
 			`trials\.jsonl:1: trial 1 has learning_rate 0\.\d+, and this search gives it 0\.\d+: restore the file`},
 		{"\nbatch: 128\n", "\nbatch: 64\n",
-			`trial-001/config\.yaml is not what this search makes of trial 1 \(batch is 128 and was 64\): restore it`},
+			`trial-001/config\.yaml does not match trial 1 of this search \(batch is 128 and was 64\): restore it`},
 	} {
 		undo := traintest.Change(t, space, test.old, test.text)
 		err := goOn(t, dir)
@@ -111,17 +111,44 @@ func TestFolderWithOthers(t *testing.T) {
 	require.NoError(t, s.Close())
 	first, _, _ := strings.Cut(traintest.Contents(t, data)["valid.txt"], "\n")
 	undo := traintest.Change(t, filepath.Join(data, "valid.txt"), first+"\n", "")
-	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" is not the one with which "+dir+
+	assert.EqualError(t, goOn(t, dir), "the data set in "+data+" has changed since "+dir+
 		" began: the valid split has 19 triples and had 20; restore it, or start again in another folder")
 	undo()
 
-	// Searches of earlier versions do not tell their data set.
+	// Searches of earlier versions have no fingerprint.
 	text := traintest.Contents(t, dir)[run.SearchFile]
 	traintest.Change(t, filepath.Join(dir, run.SearchFile), text[strings.Index(text, "# the data set: sizes"):], "")
 	require.NoError(t, goOn(t, dir))
 }
 
-// The folder of a search that is removed under it does not come back in part.
+// A search of an earlier version, whose files have former names of options, resumes with the same
+// trials.
+func TestFolderOfFormerNames(t *testing.T) {
+	const space = "dim: 4\nbatch: 128\nepochs: 1\nnegatives: {choice: [1vsall, kvsall]}\nema: {min: 0, max: 0.9}\n"
+	dir := createFolder(t, space, Plan{Seed: 3, Rungs: 1, Trials: 4})
+	require.NoError(t, goOn(t, dir))
+	want := withoutTime(t, dir)
+	for name, names := range map[string][]string{
+		spaceName: {
+			"\nnegatives: {choice: [1vsall,", "\nnegatives: {choice: [all,", "\nema:", "\naverage:",
+		},
+		trialsName: {
+			`"ema":`, `"average":`, `"ema":`, `"average":`, `"negatives":"1vsall"`, `"negatives":"all"`,
+		},
+		"trial-001/" + run.ConfigFile: {"\nema:", "\naverage:", "\nvalid_metric:", "\nstop_metric:"},
+	} {
+		for i := 0; i < len(names); i += 2 {
+			traintest.Change(t, filepath.Join(dir, name), names[i], names[i+1])
+		}
+	}
+	traintest.Change(t, filepath.Join(dir, run.SearchFile), "trials: 4", "trials: 5")
+	require.NoError(t, goOn(t, dir))
+	got := withoutTime(t, dir)
+	assert.True(t, strings.HasPrefix(got, want), "written with the current names")
+	assert.Equal(t, 5, strings.Count(got, "\n"))
+}
+
+// If the folder of a search is removed while it runs, no part of it comes back.
 func TestSearchRemoved(t *testing.T) {
 	dir := searchOfThree(t, 0)
 	s := openFolder(t, dir, machineOf(t, 1))

@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/train/run"
 )
 
-const folderSpace = "dim: {choice: [4, 6]}\nbatch: 128\nepochs: 5\ndecay: cosine\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
+const folderSpace = "dim: {choice: [4, 6]}\nbatch: 128\nepochs: 5\ndecay: cosine\n" +
+	"learning_rate: {min: 1e-3, max: 1e-1, scale: log}\n"
 
 func createFolder(t testing.TB, text string, p Plan) string {
 	t.Helper()
@@ -34,7 +35,7 @@ func openFolder(t testing.TB, dir string, m train.Machine) *Folder {
 	return s
 }
 
-// withoutTime returns a file of trials without the processor time.
+// withoutTime returns trials.jsonl without the processor times.
 func withoutTime(t testing.TB, dir string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, trialsName))
@@ -42,8 +43,8 @@ func withoutTime(t testing.TB, dir string) string {
 	return regexp.MustCompile(`"processor_minutes":[^,}]*`).ReplaceAllString(string(data), "")
 }
 
-// A search that is interrupted at any place ends like one that is not, for any number of threads. Its
-// trials are the trainings that they would be by themselves.
+// A search that is interrupted anywhere ends like an uninterrupted one, for any number of threads.
+// Its trials equal ordinary runs.
 func TestFolder(t *testing.T) {
 	plan := Plan{Seed: 3, Rungs: 2, Trials: 4}
 	alone := createFolder(t, folderSpace, plan)
@@ -72,13 +73,14 @@ func TestFolder(t *testing.T) {
 	}
 	want := withoutTime(t, alone)
 	assert.Equal(t, want, withoutTime(t, dir))
-	assert.Equal(t, 6, strings.Count(want, "\n"), "four trials, of which two go on")
-	assert.Regexp(t, `^\{"trial":1,"epochs":2,"options":\{"dim":[46],"learning_rate":0\.\d+\},"metric":"mrr/both/all","value":0\.\d+,"best_epoch":[12],\}\n`, want)
+	assert.Equal(t, 6, strings.Count(want, "\n"), "four trials, and two are promoted")
+	assert.Regexp(t, `^\{"trial":1,"epochs":2,"options":\{"dim":[46],"learning_rate":0\.\d+\},`+
+		`"metric":"mrr/both/all","value":0\.\d+,"best_epoch":[12],\}\n`, want)
 	for _, file := range []string{spaceName, bestConfigName} {
 		assert.Equal(t, traintest.Digest(t, alone, file), traintest.Digest(t, dir, file), file)
 	}
 
-	// The best configuration by itself.
+	// An ordinary run with the best recipe.
 	best := s.Ranked()[0]
 	for _, trial := range s.trials {
 		assert.LessOrEqual(t, trial.Value, best.Value)
@@ -96,7 +98,8 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, takeOn(t, byItself))
 	for _, model := range []string{"last/model.safetensors", "best/model.safetensors"} {
 		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, s.RunDir(best.Trial), model))
-		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, strings.Replace(s.RunDir(best.Trial), alone, dir, 1), model))
+		trial := strings.Replace(s.RunDir(best.Trial), alone, dir, 1)
+		assert.Equal(t, traintest.Digest(t, byItself, model), traintest.Digest(t, trial, model))
 	}
 
 	// A finished search does nothing more.
@@ -106,9 +109,11 @@ func TestFolder(t *testing.T) {
 	assert.Equal(t, want, withoutTime(t, dir))
 }
 
-// The trials are written last: a search that ends before that does the job again, with what follows from it.
+// The trials are written last. A search that ends before that repeats the job and writes the other
+// files again.
 func TestFolderWritesTrialsLast(t *testing.T) {
-	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n", Plan{Seed: 3, Rungs: 1, Trials: 1})
+	dir := createFolder(t, "dim: 4\nepochs: 1\nlearning_rate: {min: 1e-3, max: 1e-1, scale: log}\n",
+		Plan{Seed: 3, Rungs: 1, Trials: 1})
 	obstacle := filepath.Join(dir, bestConfigName)
 	require.NoError(t, os.Mkdir(obstacle, 0o700))
 	s := openFolder(t, dir, machineOf(t, 1))
@@ -123,16 +128,17 @@ func TestFolderWritesTrialsLast(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(withoutTime(t, dir), "\n"))
 }
 
-// A trial that blows up is a failed one, and the search goes on.
+// A trial that diverges has failed, and the search continues.
 func TestFolderFailures(t *testing.T) {
-	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n", Plan{Seed: 1, Rungs: 2})
+	dir := createFolder(t, "optimiser: sgd\ndim: 9\nbatch: 128\nepochs: 2\nlearning_rate: {choice: [0.1, 1e3]}\n",
+		Plan{Seed: 1, Rungs: 2})
 	s := openFolder(t, dir, machineOf(t, 2))
 	require.NoError(t, s.Run(t.Context()))
 	ranked := s.Ranked()
 	require.Len(t, ranked, 2)
 	assert.Empty(t, ranked[0].Failed)
 	assert.Equal(t, 0.1, s.Recipe(ranked[0].Trial).LearningRate)
-	assert.Contains(t, ranked[1].Failed, "training blew up in epoch ")
+	assert.Contains(t, ranked[1].Failed, "training diverged in epoch ")
 	require.NoError(t, s.Close())
 }
 
@@ -157,7 +163,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for _, test := range []struct{ file, text, want string }{
 		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
-		{trialsName, `{"trial":7,"epochs":2}`, "trials.jsonl:1: trial 7 with 2 epochs is not what this search does next"},
+		{trialsName, `{"trial":7,"epochs":2}`,
+			"trials.jsonl:1: trial 7 with 2 epochs is not the next job of this search"},
 		{spaceName, "dim: 3\n", "nothing to search"},
 		{run.SearchFile, "data: x\nsed: 3\n", `search.yaml:2: unknown option "sed": the nearest is seed`},
 	} {
@@ -167,10 +174,10 @@ func TestOpenRefuses(t *testing.T) {
 		restore()
 	}
 	s := openFolder(t, dir, machineOf(t, 1))
-	require.EqualError(t, open(), "another process is at work in "+dir+": wait until it ends, or stop it")
+	require.EqualError(t, open(), "another process is using "+dir+": wait until it ends, or stop it")
 	s.Begin = func(_ Job, r *run.Run) {
 		_, err := run.Open(t.Context(), r.Dir, machineOf(t, 1))
-		assert.EqualError(t, err, "another process is at work in "+r.Dir+": wait until it ends, or stop it")
+		assert.EqualError(t, err, "another process is using "+r.Dir+": wait until it ends, or stop it")
 	}
 	require.NoError(t, s.Run(t.Context()))
 	require.NoError(t, s.Close())
@@ -183,7 +190,7 @@ func machineOf(t testing.TB, threads int) train.Machine {
 	return train.Machine{Backend: traintest.Backend(t), Threads: threads}
 }
 
-// takeOn opens a trial's run and trains it to its end.
+// takeOn opens the run of a trial and trains it to its end.
 func takeOn(t testing.TB, dir string) error {
 	t.Helper()
 	r, err := run.Open(t.Context(), dir, machineOf(t, 1))

@@ -15,30 +15,32 @@ import (
 	"github.com/mquine/mquine/train/run"
 )
 
-// Plan is how a space is searched.
+// Plan has the data set and the limits of a search.
 type Plan struct {
-	Data   string
+	Data   string // name or folder of the data set
 	Seed   uint64
 	Rungs  int
-	Trials int           // at most; 0 for no limit
-	Budget time.Duration // 0 for no limit; kept for the reader, who counts it
-	// Fingerprint has the sizes and hashes of the data set, as Create found it. Searches of earlier versions
-	// have none.
+	Trials int           // largest number; 0 for no limit
+	Budget time.Duration // 0 for no limit; the caller of Folder.Run enforces it
+	// Fingerprint identifies the data set that Create was given. It is nil in searches of earlier
+	// versions.
 	Fingerprint run.Fingerprint
 }
 
-// options are the keys of search.yaml.
+// options returns the settings of search.yaml.
 func (p *Plan) options() []setting.Setting {
 	return []setting.Setting{
 		{Key: run.DataKey, Help: "the data set: its name, or its folder", Value: (*dataName)(&p.Data)},
 		{Key: "seed", Help: "seed of the search", Value: setting.Seed(&p.Seed)},
 		{Key: "rungs", Help: "number of rungs", Value: setting.Whole(&p.Rungs, 0, math.MaxInt32)},
-		{Key: "trials", Help: "most trials; 0 for no limit", Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
-		{Key: "budget", Help: "time that a run of the search takes; 0s for no limit", Value: (*budget)(&p.Budget)},
+		{Key: "trials", Help: "largest number of trials; 0 for no limit",
+			Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
+		{Key: "budget", Help: "time after which the search stops, each time it is run; 0s for no limit",
+			Value: (*budget)(&p.Budget)},
 	}
 }
 
-// yaml writes search.yaml.
+// yaml returns the contents of search.yaml.
 func (p *Plan) yaml() ([]byte, error) {
 	text, err := run.DataLine(p.Data)
 	text = append(text, setting.YAML(p.options()[1:], func(o setting.Setting) string { return o.Value.String() })...)
@@ -52,10 +54,10 @@ func (p *Plan) yaml() ([]byte, error) {
 	return text, err
 }
 
-// fingerprintKey is the key of search.yaml for the fingerprint of the data set, which earlier versions did not write.
+// fingerprintKey is the key of the fingerprint in search.yaml. Earlier versions did not write it.
 const fingerprintKey = "fingerprint"
 
-// read reads search.yaml, which has all of the options. name is the file's, for messages.
+// read reads search.yaml, which must have all options. Errors refer to the file as name.
 func (p *Plan) read(r io.Reader, name string) error {
 	root, err := setting.ReadMapping(r, name)
 	if err != nil {
@@ -96,11 +98,12 @@ func (p *Plan) readFingerprint(value *yaml.Node, name string) error {
 	})
 }
 
-// dataName is the name or the folder of a data set.
+// dataName is the value of the name or the folder of a data set.
 type dataName string
 
 func (d *dataName) String() string { return string(*d) }
 func (d *dataName) Type() string   { return "name" }
+func (d *dataName) Range() string  { return "name or folder" }
 
 func (d *dataName) Set(text string) error {
 	if text == "" {
@@ -110,11 +113,12 @@ func (d *dataName) Set(text string) error {
 	return nil
 }
 
-// budget is a time, 0 for no limit.
+// budget is the value of a time limit. 0 means that there is none.
 type budget time.Duration
 
 func (b *budget) String() string { return time.Duration(*b).String() }
 func (b *budget) Type() string   { return "time" }
+func (b *budget) Range() string  { return "at least 0s" }
 
 func (b *budget) Set(text string) error {
 	d, err := time.ParseDuration(text)

@@ -20,7 +20,7 @@ func TestPlan(t *testing.T) {
 		require.NoError(t, got.read(strings.NewReader(string(text)), "x.yaml"))
 		assert.Equal(t, want, got)
 	}
-	// As earlier versions wrote it.
+	// Without a fingerprint, as earlier versions wrote it.
 	text, err := (&Plan{Data: "umls", Seed: 1, Rungs: 3, Budget: time.Hour}).yaml()
 	require.NoError(t, err)
 	assert.Equal(t, `# the data set: its name, or its folder
@@ -29,9 +29,9 @@ data: "umls"
 seed: 1
 # number of rungs
 rungs: 3
-# most trials; 0 for no limit
+# largest number of trials; 0 for no limit
 trials: 0
-# time that a run of the search takes; 0s for no limit
+# time after which the search stops, each time it is run; 0s for no limit
 budget: 1h0m0s
 `, string(text))
 }
@@ -39,7 +39,8 @@ budget: 1h0m0s
 func TestPlanErrors(t *testing.T) {
 	whole := "data: umls\nseed: 1\nrungs: 3\ntrials: 0\nbudget: 1h\n"
 	for text, want := range map[string]string{
-		"":                                      "x.yaml: data is missing (the data set: its name, or its folder): restore the file",
+		"": "x.yaml: data is missing (the data set: its name, or its folder): restore the file",
+
 		"data: umls\nseed: 1\n":                 "x.yaml: rungs is missing (number of rungs): restore the file",
 		whole + "seed: 2\n":                     "x.yaml:6: seed is set a second time, after line 2",
 		whole + "budgte: 2h\n":                  `x.yaml:6: unknown option "budgte": the nearest is budget`,
@@ -48,7 +49,7 @@ func TestPlanErrors(t *testing.T) {
 		"seed: -1\n":                            `x.yaml:1: seed "-1": must be a whole number from 0 to 2⁶⁴ − 1`,
 		"rungs: many\n":                         `x.yaml:1: rungs "many": must be a whole number from 0 to 2147483647`,
 		"trials: 1.5\n":                         `x.yaml:1: trials "1.5": must be a whole number`,
-		"budget: 3600\n":                        `x.yaml:1: budget "3600": must be a time such as 90m or 2h, or 0s for no limit`,
+		"budget: 3600\n":                        `x.yaml:1: budget "3600": must be a time such as 90m or 2h, or 0s`,
 		"budget: -1h\n":                         "x.yaml:1: budget \"-1h\": must be a time",
 		"budget: {hours: 1}\n":                  "x.yaml:1: budget needs a single value",
 		"- data\n":                              "x.yaml:1: a configuration is a list of lines such as",

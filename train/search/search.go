@@ -1,5 +1,8 @@
-// Package search looks for the best options of a training among those that a space leaves open, by the validation split
-// alone.
+// Package search searches a space of training options by the validation split.
+//
+// A Space has the options that are left open, a Search decides which trial trains next, and a
+// Folder runs the trials and can resume after any interruption. Begin with ReadSpace, Create and
+// Open.
 package search
 
 import (
@@ -11,46 +14,46 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Search looks for the best configuration of a space by random search with asynchronous successive
-// halving (ASHA, Li et al. 2020), one trial after another: every trial trains to the first rung, and
-// the best third of those that have come to a rung go on to the next. What is next depends
-// on the space, the seed and the results so far and on nothing else, so that a search with a larger budget
-// begins like one with a smaller.
+// Search is a random search with asynchronous successive halving (ASHA; Li et al., 2020) that runs
+// one trial at a time. Every trial trains to the first rung. The best third of the trials at a rung
+// continue to the next one. The next job depends only on the space, the seed and the results so
+// far, so that a search with a larger budget begins like one with a smaller budget.
 type Search struct {
 	space *Space
 	seed  uint64
 	rungs []int // epochs, ascending
-	limit int   // of trials; 0 for none
+	limit int   // largest number of trials; 0 for none
 
 	recipes []recipe.Recipe    // of trial i+1
 	reached []map[int]*outcome // by epochs, of trial i+1
 }
 
-// outcome is how a trial did at a rung.
+// outcome is the result of a trial at a rung.
 type outcome struct {
 	value  float64
 	failed bool
 }
 
-// Job is what a search wants next: a trial, new or going on, up to an epoch.
+// Job asks for a trial, new or promoted, to be trained up to an epoch.
 type Job struct {
 	Trial  int // from 1
 	Epochs int
 	Recipe recipe.Recipe
 }
 
-// halving is how many trials of a rung there are for one of the next, and how many times as many epochs.
+// halving is the reduction factor: one trial in halving is promoted, to halving times as many
+// epochs.
 const halving = 3
 
-// Rungs returns the epochs of at most n rungs: the last has all epochs, each other a third of the next,
-// rounded up to a validated epoch.
+// Rungs returns the epochs of at most n rungs, ascending. The last rung has all epochs. Every other
+// has a third of the next, rounded up to a validated epoch.
 func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
-		return nil, errors.New("valid_every is 0: trials are compared by the validation split, so set it to 1 or more")
+		return nil, errors.New("valid_every is 0, and trials are compared by the validation split: set it to 1 or more")
 	}
 	rungs := []int{c.Epochs}
-	for share := halving; len(rungs) < n && share <= halving*c.Epochs; share *= halving {
-		epochs := (c.Epochs + share - 1) / share
+	for divisor := halving; len(rungs) < n && divisor <= halving*c.Epochs; divisor *= halving {
+		epochs := (c.Epochs + divisor - 1) / divisor
 		epochs = (epochs + c.ValidEvery - 1) / c.ValidEvery * c.ValidEvery
 		if epochs < rungs[0] {
 			rungs = slices.Insert(rungs, 0, epochs)
@@ -59,13 +62,13 @@ func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	return rungs, nil
 }
 
-// NewSearch begins a search of at most limit trials, or of any number if limit is 0.
+// NewSearch returns a search of at most limit trials, or of any number if limit is 0.
 func NewSearch(space *Space, seed uint64, rungs []int, limit int) *Search {
 	return &Search{space: space, seed: seed, rungs: rungs, limit: limit}
 }
 
-// Next returns the next job, or false if there is none: all trials that may be are, and none is
-// left to go on. It returns the same job until that is reported.
+// Next returns the next job, or false if the search is complete. It returns the same job until
+// Report records it.
 func (s *Search) Next() (Job, bool, error) {
 	if job, ok := s.promotion(false); ok {
 		return job, true, nil
@@ -76,14 +79,15 @@ func (s *Search) Next() (Job, bool, error) {
 			return Job{len(s.recipes) + 1, s.rungs[0], c}, ok, err
 		}
 	}
-	// With no trial to come, a third is rounded up, so that one goes all the way.
+	// There are no new trials: round the third up, so that one trial reaches the last rung.
 	job, ok := s.promotion(true)
 	return job, ok, nil
 }
 
-// draws is how often a configuration is drawn that fits together and is new.
+// draws is the number of recipes that a search draws in order to find one that is valid and new.
 const draws = 1000
 
+// draw returns the recipe of the next trial, or false if the search found no new one.
 func (s *Search) draw() (recipe.Recipe, bool, error) {
 	var reason error
 	for try := range draws {
@@ -97,34 +101,22 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 		}
 	}
 	if len(s.recipes) == 0 {
-		return recipe.Recipe{}, false, fmt.Errorf("no configuration of the space can be trained, in %d draws: %w",
-			draws, reason)
+		return recipe.Recipe{}, false, fmt.Errorf("none of %d recipes drawn from the space is valid: %w", draws, reason)
 	}
 	return recipe.Recipe{}, false, nil
 }
 
-// promotion looks for a trial that is to go on, from the highest rung down.
+// promotion returns the next promotion, from the highest rung down, or false if there is none. Of n
+// trials at a rung, n/3 are promoted, rounded down or up.
 func (s *Search) promotion(roundUp bool) (Job, bool) {
 	for k := len(s.rungs) - 2; k >= 0; k-- {
 		here, next := s.rungs[k], s.rungs[k+1]
-		var trials []int
-		for i := range s.reached {
-			if s.reached[i][here] != nil {
-				trials = append(trials, i)
-			}
-		}
-		slices.SortStableFunc(trials, func(i, j int) int {
-			a, b := s.reached[i][here], s.reached[j][here]
-			if a.failed != b.failed {
-				return map[bool]int{true: 1, false: -1}[a.failed]
-			}
-			return cmp.Compare(b.value, a.value)
-		})
-		best := len(trials)
+		trials := s.ranked(here)
+		n := len(trials)
 		if roundUp {
-			best += halving - 1
+			n += halving - 1
 		}
-		for _, i := range trials[:best/halving] {
+		for _, i := range trials[:n/halving] {
 			if s.reached[i][next] == nil && !s.reached[i][here].failed {
 				return Job{i + 1, next, s.recipes[i]}, true
 			}
@@ -133,8 +125,30 @@ func (s *Search) promotion(roundUp bool) (Job, bool) {
 	return Job{}, false
 }
 
-// Report records how the job that Next returned ended: the validation metric, of which more is better, or
-// that the training failed, after which it goes no further.
+// ranked returns the indices of the trials that have reached a rung, best first and failed ones
+// last.
+func (s *Search) ranked(rung int) []int {
+	var trials []int
+	for i := range s.reached {
+		if s.reached[i][rung] != nil {
+			trials = append(trials, i)
+		}
+	}
+	slices.SortStableFunc(trials, func(i, j int) int {
+		switch a, b := s.reached[i][rung], s.reached[j][rung]; {
+		case a.failed == b.failed:
+			return cmp.Compare(b.value, a.value)
+		case a.failed:
+			return 1
+		default:
+			return -1
+		}
+	})
+	return trials
+}
+
+// Report records the result of the job that Next returned: the validation metric, where larger is
+// better, or that the run diverged. A failed trial is not promoted.
 func (s *Search) Report(job Job, value float64, failed bool) {
 	if job.Trial > len(s.recipes) {
 		s.recipes = append(s.recipes, job.Recipe)

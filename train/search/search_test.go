@@ -12,7 +12,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// searched makes up to n jobs of a search with a fake training and lists them as trial@epochs.
+// searched runs up to n jobs of a search with made-up results, and lists them as trial@epochs.
 func searched(t testing.TB, s *Search, n int, value func(trial, epochs int) float64) string {
 	t.Helper()
 	var jobs []string
@@ -33,7 +33,7 @@ func searched(t testing.TB, s *Search, n int, value func(trial, epochs int) floa
 
 func TestSearch(t *testing.T) {
 	open := space(t, "dropout: {min: 0, max: 0.9}\n")
-	// Values of trials 1, 2, … at any rung; the expectations are worked out by hand.
+	// The values of trials 1, 2, … at any rung. The expectations are computed by hand.
 	values := []float64{0.1, 0.3, 0.2, 0.5, 0.4, 0.05, 0.05, 0.05, 0.6, 0.05}
 	of := func(trial, _ int) float64 { return values[trial-1] }
 	for _, test := range []struct {
@@ -44,21 +44,22 @@ func TestSearch(t *testing.T) {
 		value func(trial, epochs int) float64
 		want  string
 	}{
-		// Of 3 the best is 2; of 4 and 5 it is 4; of 6 the best two are 4 and 5. Then 2, 4 and 5 are at 3
-		// epochs, and 4 is the best of them. 9 joins as the best of 9 and then the best of 4 at 3 epochs.
+		// Of 3 trials the best is 2, of 4 and 5 trials it is 4, and of 6 the best two are 4 and 5.
+		// Then 2, 4 and 5 are at 3 epochs, and 4 is the best of them. 9 is promoted as the best of
+		// 9 trials, and then as the best of 4 at 3 epochs.
 		{"thirds", []int{1, 3, 9}, 0, 16, of, "1@1 2@1 3@1 2@3 4@1 4@3 5@1 6@1 5@3 4@9 7@1 8@1 9@1 9@3 9@9 10@1"},
 		{"no rungs", []int{9}, 3, 9, of, "1@9 2@9 3@9 end"},
-		// At the end thirds are rounded up: 4 at 1 epoch are two, 2 at 3 epochs are one.
+		// At the end, thirds are rounded up: two of 4 at 1 epoch, one of 2 at 3 epochs.
 		{"limit", []int{1, 3, 9}, 4, 20, of, "1@1 2@1 3@1 2@3 4@1 4@3 4@9 end"},
 		{"one trial", []int{1, 3}, 1, 20, of, "1@1 1@3 end"},
-		// The value of a rung counts for that rung.
+		// Each rung has its own values.
 		{"overtaken", []int{1, 3, 9}, 6, 20, func(trial, epochs int) float64 {
 			if epochs == 3 {
 				return -values[trial-1]
 			}
 			return values[trial-1]
 		}, "1@1 2@1 3@1 2@3 4@1 4@3 5@1 6@1 5@3 2@9 end"},
-		// What failed goes no further, and counts as the last of its rung.
+		// A failed trial is the last of its rung and is not promoted.
 		{"failed", []int{1, 3}, 6, 20, func(trial, _ int) float64 {
 			if trial%2 == 1 {
 				return math.Inf(-1)
@@ -69,11 +70,12 @@ func TestSearch(t *testing.T) {
 		// The earlier trial wins a tie.
 		{"ties", []int{1, 3}, 3, 20, func(int, int) float64 { return 0.5 }, "1@1 2@1 3@1 1@3 end"},
 	} {
-		assert.Equal(t, test.want, searched(t, NewSearch(open, 1, test.rungs, test.limit), test.jobs, test.value), test.name)
+		s := NewSearch(open, 1, test.rungs, test.limit)
+		assert.Equal(t, test.want, searched(t, s, test.jobs, test.value), test.name)
 	}
 }
 
-// A search makes each configuration once, ends when there is no other, and leaves out what does not fit together.
+// A search draws each recipe once, skips invalid recipes, and ends when there is no other.
 func TestSearchOfFiniteSpace(t *testing.T) {
 	s := NewSearch(space(t, "dim: {min: 3, max: 5}\nloss: {choice: [softmax, bce]}\n"), 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 4@1 5@1 6@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
@@ -83,14 +85,15 @@ func TestSearchOfFiniteSpace(t *testing.T) {
 	}
 	assert.Len(t, seen, 6)
 
-	s = NewSearch(space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n"), 1, []int{1}, 0)
+	some := space(t, "negatives: independent\nfilter: {choice: [true, false]}\nz_samples: {choice: [0, 4]}\n")
+	s = NewSearch(some, 1, []int{1}, 0)
 	assert.Equal(t, "1@1 2@1 3@1 end", searched(t, s, 99, func(int, int) float64 { return 0 }))
 	for _, c := range s.recipes {
 		assert.NoError(t, c.Check())
 	}
 	s = NewSearch(space(t, "negatives: independent\nz_samples: {choice: [3, 4]}\n"), 1, []int{1}, 0)
 	_, _, err := s.Next()
-	assert.ErrorContains(t, err, "no configuration of the space can be trained, in 1000 draws: z_samples: ")
+	assert.ErrorContains(t, err, "none of 1000 recipes drawn from the space is valid: z_samples: ")
 }
 
 func TestSearchSeeds(t *testing.T) {

@@ -22,12 +22,12 @@ func space(t testing.TB, text string) *Space {
 	return s
 }
 
-// The draws of each kind of range have the distribution that the scale says, up to both ends.
+// The draws of each kind of range have the distribution of its scale, with both ends.
 func TestSpaceDraws(t *testing.T) {
 	s := space(t, `
 dim: {min: 3, max: 6}
 batch: {min: 1, max: 1024, scale: log}
-loss: {choice: [paper, softmax]}
+loss: {choice: [nssa, softmax]}
 dropout: {min: 0.1, max: 0.5}
 learning_rate: {min: 1e-4, max: 1, scale: log}
 `)
@@ -40,7 +40,9 @@ learning_rate: {min: 1e-4, max: 1, scale: log}
 		require.NoError(t, c.Check())
 		dims[c.Dim]++
 		losses[c.Loss]++
-		require.True(t, c.Batch >= 1 && c.Batch <= 1024 && c.Dropout >= 0.1 && c.Dropout <= 0.5 && c.LearningRate >= 1e-4 && c.LearningRate <= 1)
+		require.True(t, c.Batch >= 1 && c.Batch <= 1024)
+		require.True(t, c.Dropout >= 0.1 && c.Dropout <= 0.5)
+		require.True(t, c.LearningRate >= 1e-4 && c.LearningRate <= 1)
 		if c.Batch < 32 {
 			small++
 		}
@@ -56,20 +58,28 @@ learning_rate: {min: 1e-4, max: 1, scale: log}
 	for _, count := range dims {
 		near(0.25, count)
 	}
-	near(0.5, losses["paper"])
+	near(0.5, losses[recipe.NSSA])
 	near(math.Log(32)/math.Log(1025), small)
 	near(0.25, low)
 	near(0.25, tenth)
-	assert.Regexp(t, `^0\.\d{1,3}$`, dimension{min: 0.1, max: 0.5}.draw(rand.New(rand.NewPCG(1, 1))))
+	assert.Regexp(t, `^0\.\d{1,3}$`, (&dimension{min: 0.1, max: 0.5}).draw(rand.New(rand.NewPCG(1, 1))))
 }
 
 func TestReadSpace(t *testing.T) {
-	s := space(t, "dim: 7\nbatch: {choice: [64, 128]}\nlearning_rate: {min: 1e-4, max: 1e-2, scale: log}\ndropout: {min: 0, max: 0.5, scale: linear}\n")
+	s := space(t, "dim: 7\nbatch: {choice: [64, 128]}\nlearning_rate: {min: 1e-4, max: 1e-2, scale: log}\n"+
+		"dropout: {min: 0, max: 0.5, scale: linear}\n")
 	assert.Equal(t, 7, s.fixed.Dim)
 	assert.Equal(t, s, space(t, string(s.YAML())), "it reads what it writes")
 
+	former := space(t, "negatives: {choice: [all, shared]}\naverage: {min: 0, max: 0.5}\nloss: paper\n")
+	assert.Equal(t, []string{"negatives", "ema"}, former.Open(), "names of earlier versions")
+	assert.Equal(t, recipe.NSSA, former.fixed.Loss)
+	assert.Equal(t, former, space(t, "loss: nssa\nema: {min: 0, max: 0.5}\nnegatives: {choice: [1vsall, shared]}\n"))
+
 	for text, want := range map[string]string{
-		"dim: 7\nlerning_rate: {min: 1, max: 2}":     `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
+		"negatives: {choice: [all, 1vsall]}":         "x.yaml:1: negatives: choice 1vsall is given twice",
+		"average: {min: 0, max: 0.5}\nema: 0.5":      "x.yaml:2: ema is set a second time, after line 1",
+		"dim: 7\nlerning_rate: {min: 1, max: 2}":     `x.yaml:2: unknown option "lerning_rate": the nearest is`,
 		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: dim is set a second time, after line 1",
 		"dropout:\n  min: 0\n  mx: 1":                `x.yaml:3: dropout: unknown key "mx": the nearest is max`,
 		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: min is set a second time, after line 2",
@@ -80,18 +90,18 @@ func TestReadSpace(t *testing.T) {
 		"dropout: {}":                                "x.yaml:1: dropout: needs a choice, or min and max",
 		"dropout: {min: 0, max: 0.5, scale: log}":    "x.yaml:1: dropout: a log scale needs a min above 0, and it is 0",
 		"dropout: {min: 0, max: 0.5, scale: exp}":    `x.yaml:1: dropout: scale "exp": choose from linear and log`,
-		"dropout: {min: 0, max: 0.5, choice: [0.1]}": "x.yaml:1: dropout: choice stands alone",
+		"dropout: {min: 0, max: 0.5, choice: [0.1]}": "x.yaml:1: dropout: choice cannot be combined with min",
 		"dropout: {min: [0], max: 0.5}":              "x.yaml:1: dropout: min needs a single value",
 		"dropout: {choice: 0.1}":                     "x.yaml:1: dropout: choice needs a list of values",
 		"dropout: {choice: []}":                      "x.yaml:1: dropout: choice needs a list of values",
 		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: a choice is a single value",
 		"dropout: {choice: [0.1, 0.10]}":             "x.yaml:1: dropout: choice 0.1 is given twice",
-		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, paper, bce and margin`,
+		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, nssa, bce and`,
 		"filter: {min: false, max: true}":            "x.yaml:1: filter: it has no range: give a list of values",
 		"batch: [64, 128]":                           "x.yaml:1: batch needs a value, {choice: [a, b]} or",
-		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: trials must agree in it",
-		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: stop_metric needs a single value",
-		"dim: 7":                                     "x.yaml: every option has a single value, so there is nothing to search",
+		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: it must be the same",
+		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: valid_metric needs a single value",
+		"dim: 7":                                     "x.yaml: every option has a single value, so there is",
 		"":                                           "x.yaml: every option has a single value",
 		"- dim":                                      "x.yaml:1: a configuration is a list of lines",
 	} {
@@ -100,7 +110,7 @@ func TestReadSpace(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, reading it ends with a space or with one sentence.
+// Reading any file ends with a space or with a one-line error.
 func FuzzReadSpace(f *testing.F) {
 	f.Add("dim: 7\nloss: {choice: [paper]}\n")
 	f.Add("dropout: {min: 0, max: 0.5, scale: log}\n")
@@ -123,7 +133,7 @@ func FuzzReadSpace(f *testing.F) {
 	})
 }
 
-// A search is refused for the largest of its trainings.
+// A search is refused if its largest run does not fit into the memory.
 func TestSpaceRefused(t *testing.T) {
 	g := &kg.Graph{Name: "scattered", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for e := range 5003 {
@@ -144,8 +154,9 @@ func TestSpaceRefused(t *testing.T) {
 	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
 	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
 	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
-		"the space has configurations that do not fit: training mquine, d = 256, on scattered needs about ")
-	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\naverage: {min: 0, max: 0.9}"), " average 6")
-	assert.ErrorContains(t, check("negatives: {choice: [all, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
+		"the space has recipes that do not fit into the memory: training mquine, d = 256, on scattered needs about ")
+	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\nema: {min: 0, max: 0.9}"), " average 6")
+	assert.ErrorContains(t,
+		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),
 		"negatives of a step 40 GiB")
 }

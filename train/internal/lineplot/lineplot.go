@@ -1,4 +1,4 @@
-// Package lineplot draws numbers by epoch.
+// Package lineplot draws line plots of values by epoch.
 package lineplot
 
 import (
@@ -16,14 +16,13 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Line is a named line.
+// Line is a line of a plot. A line without a name is grey and not in the legend.
 type Line struct {
 	Name   string
 	Points plotter.XYs
 }
 
-// Write draws lines by epoch into an SVG file, with the legend above or below. Those without a name are in the
-// background.
+// Write writes an SVG file with lines by epoch. The legend is at the top or at the bottom.
 func Write(path, title string, lines []Line, legendTop bool) error {
 	p := plot.New()
 	p.Title.Text = text.Escape(title)
@@ -42,7 +41,7 @@ func Write(path, title string, lines []Line, legendTop bool) error {
 		}
 		p.Add(line, points)
 	}
-	// An axis from 0 has a length, whatever the values.
+	// An axis from 0 has a positive length for all values.
 	p.Y.Min = min(0, p.Y.Min)
 	if p.Y.Max <= p.Y.Min {
 		p.Y.Max = p.Y.Min + 1

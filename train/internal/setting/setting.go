@@ -1,30 +1,70 @@
-// Package setting reads and writes settings: named values, which a YAML file has by their keys and the command line by
-// flags. Reading is strict. A key that is unknown or given twice and a value out of its range are errors that name the
-// file and the line.
+// Package setting reads and writes settings: named values that are keys of a YAML file and flags of
+// the command line. Reading is strict. An unknown key, a key that is given twice and a value out of
+// range are errors that name the file and the line.
 package setting
 
 import "strings"
 
 // Setting is a named value.
 type Setting struct {
-	// Key names it in a file. Help describes it in a line, with the kind of value in backquotes.
+	// Key is the name in a file. Help is one line that describes the setting, with the kind of
+	// value in backquotes.
 	Key, Help string
 	Value     Value
+
+	// FormerKey is the name in earlier versions, or "" if it never changed.
+	FormerKey string
+	// FormerWords has the current word for each word that earlier versions used as a value.
+	FormerWords map[string]string
 }
 
 // Flag returns the name of the setting on the command line, without the leading dashes.
-func (s Setting) Flag() string { return strings.ReplaceAll(s.Key, "_", "-") }
+func (s Setting) Flag() string { return flagOf(s.Key) }
 
-// Value reads and writes a variable as text. Its methods are those of pflag.Value.
+// FormerFlag returns the name of the flag in earlier versions, or "" if it never changed.
+func (s Setting) FormerFlag() string { return flagOf(s.FormerKey) }
+
+func flagOf(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
+// Set sets the value from text, which may be a word of an earlier version.
+func (s Setting) Set(text string) error { return s.Value.Set(s.Current(text)) }
+
+// Current returns the current word for a word of an earlier version, and any other text unchanged.
+func (s Setting) Current(text string) string {
+	if word, ok := s.FormerWords[text]; ok {
+		return word
+	}
+	return text
+}
+
+// Original returns the key and the value under the names that they first had. Formats that must
+// stay the same across versions use them.
+func (s Setting) Original() (key, value string) {
+	key, value = s.Key, s.Value.String()
+	if s.FormerKey != "" {
+		key = s.FormerKey
+	}
+	for former, current := range s.FormerWords {
+		if current == value {
+			value = former
+		}
+	}
+	return key, value
+}
+
+// Value reads and writes a variable as text. It implements pflag.Value.
 type Value interface {
 	String() string
 	Set(text string) error
+	// Type returns one word for the kind of value, for help texts.
 	Type() string
+	// Range describes the texts that Set accepts, for tables.
+	Range() string
 }
 
-// Number is a Value that takes the numbers of a range.
+// Number is a Value that accepts numbers of a range.
 type Number interface {
 	Value
-	// Number returns the variable, and whether it takes whole numbers alone.
+	// Number returns the variable, and whether it is a whole number.
 	Number() (x float64, whole bool)
 }

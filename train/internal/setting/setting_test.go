@@ -12,7 +12,7 @@ import (
 
 type word string
 
-// variables are one of each kind.
+// variables has one variable of each kind.
 type variables struct {
 	choice word
 	whole  int
@@ -23,7 +23,8 @@ type variables struct {
 
 func (v *variables) settings() []Setting {
 	return []Setting{
-		{Key: "choice", Help: "a `word`", Value: Choice(&v.choice, "one", "two", "three")},
+		{Key: "choice", Help: "a `word`", Value: Choice(&v.choice, "one", "two", "three"),
+			FormerKey: "old_choice", FormerWords: map[string]string{"zwei": "two"}},
 		{Key: "whole", Help: "a whole `number`", Value: Whole(&v.whole, -1, 9)},
 		{Key: "real", Help: "a `number`", Value: Real(&v.real, 0, math.Inf(1))},
 		{Key: "flag_of_two", Help: "a flag", Value: Bool(&v.flag)},
@@ -32,11 +33,11 @@ func (v *variables) settings() []Setting {
 }
 
 func (v *variables) read(file string) error {
-	root, err := ReadMapping(strings.NewReader(file), "x.yaml")
+	list := v.settings()
+	root, err := ReadMapping(strings.NewReader(file), "x.yaml", list...)
 	if err != nil {
 		return err
 	}
-	list := v.settings()
 	return EachPair(root, "x.yaml", func(key, value *yaml.Node) error {
 		s, err := Find(list, key, "x.yaml")
 		if err != nil {
@@ -66,6 +67,31 @@ func TestSettings(t *testing.T) {
 	}
 	for _, i := range []int{0, 3, 4} {
 		assert.NotImplements(t, (*Number)(nil), list[i].Value)
+	}
+}
+
+// Names of earlier versions are read, and only formats that keep them write them.
+func TestFormerNames(t *testing.T) {
+	var got variables
+	require.NoError(t, got.read("old_choice: zwei\nwhole: 3"))
+	assert.Equal(t, variables{choice: "two", whole: 3}, got)
+	list := got.settings()
+	assert.Equal(t, "old-choice", list[0].FormerFlag())
+	assert.Empty(t, list[1].FormerFlag())
+	for i, want := range [][2]string{{"old_choice", "zwei"}, {"whole", "3"}} {
+		key, value := list[i].Original()
+		assert.Equal(t, want, [2]string{key, value})
+	}
+	assert.NotContains(t, string(YAML(list, func(s Setting) string { return s.Value.String() })), "zwei")
+	assert.EqualError(t, got.read("old_choice: one\nchoice: two"),
+		"x.yaml:2: choice is set a second time, after line 1")
+	assert.EqualError(t, got.read("old_choice: four"), `x.yaml:1: choice "four": choose from one, two and three`)
+}
+
+func TestRanges(t *testing.T) {
+	want := []string{"one, two, three", "-1 to 9", "at least 0", "true, false", "0 to 2⁶⁴ − 1"}
+	for i, s := range new(variables).settings() {
+		assert.Equal(t, want[i], s.Value.Range())
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Choice returns a Value that is one of some words. Its method Choices returns them.
+// Choice returns a Value that is one of the given words. Its method Choices returns them.
 func Choice[T ~string](variable *T, from ...T) Value { return &choice[T]{variable, from} }
 
 type choice[T ~string] struct {
@@ -19,6 +19,7 @@ type choice[T ~string] struct {
 
 func (c *choice[T]) String() string { return string(*c.variable) }
 func (c *choice[T]) Type() string   { return "name" }
+func (c *choice[T]) Range() string  { return strings.Join(c.Choices(), ", ") }
 
 func (c *choice[T]) Choices() []string {
 	words := make([]string, len(c.from))
@@ -37,7 +38,7 @@ func (c *choice[T]) Set(text string) error {
 	return nil
 }
 
-// Whole returns a Number that is whole and from least to most.
+// Whole returns a Number that accepts whole numbers from least to most.
 func Whole(variable *int, least, most int) Number { return &whole{variable, least, most} }
 
 type whole struct {
@@ -47,6 +48,7 @@ type whole struct {
 
 func (w *whole) String() string          { return strconv.Itoa(*w.variable) }
 func (w *whole) Type() string            { return "number" }
+func (w *whole) Range() string           { return fmt.Sprintf("%d to %d", w.least, w.most) }
 func (w *whole) Number() (float64, bool) { return float64(*w.variable), true }
 
 func (w *whole) Set(text string) error {
@@ -58,7 +60,7 @@ func (w *whole) Set(text string) error {
 	return nil
 }
 
-// Real returns a Number from least to most.
+// Real returns a Number that accepts numbers from least to most, which may be infinite.
 func Real(variable *float64, least, most float64) Number { return &real{variable, least, most} }
 
 type real struct {
@@ -69,6 +71,13 @@ type real struct {
 func (r *real) String() string          { return strconv.FormatFloat(*r.variable, 'g', -1, 64) }
 func (r *real) Type() string            { return "number" }
 func (r *real) Number() (float64, bool) { return *r.variable, false }
+
+func (r *real) Range() string {
+	if math.IsInf(r.most, 1) {
+		return fmt.Sprintf("at least %v", r.least)
+	}
+	return fmt.Sprintf("%v to %v", r.least, r.most)
+}
 
 func (r *real) Set(text string) error {
 	v, err := strconv.ParseFloat(text, 64)
@@ -82,13 +91,14 @@ func (r *real) Set(text string) error {
 	return nil
 }
 
-// Bool returns a Value that is true or false. A flag of it can stand without a value.
+// Bool returns a Value that is true or false. Its flag needs no value.
 func Bool(variable *bool) Value { return (*boolean)(variable) }
 
 type boolean bool
 
 func (b *boolean) String() string   { return strconv.FormatBool(bool(*b)) }
 func (b *boolean) Type() string     { return "bool" }
+func (b *boolean) Range() string    { return "true, false" }
 func (b *boolean) IsBoolFlag() bool { return true }
 
 func (b *boolean) Set(text string) error {
@@ -100,13 +110,14 @@ func (b *boolean) Set(text string) error {
 	return nil
 }
 
-// Seed returns a Value that is any number of 64 bits.
+// Seed returns a Value that accepts any whole number of 64 bits.
 func Seed(variable *uint64) Value { return (*seed)(variable) }
 
 type seed uint64
 
 func (s *seed) String() string { return strconv.FormatUint(uint64(*s), 10) }
 func (s *seed) Type() string   { return "number" }
+func (s *seed) Range() string  { return "0 to 2⁶⁴ − 1" }
 
 func (s *seed) Set(text string) error {
 	v, err := strconv.ParseUint(text, 10, 64)

@@ -13,9 +13,10 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ReadMapping reads the mapping that a YAML file is, and returns nil if the file is empty. name is the file's, for
-// messages, here and below.
-func ReadMapping(r io.Reader, name string) (*yaml.Node, error) {
+// ReadMapping returns the mapping in a YAML file, or nil if the file is empty. Keys that settings
+// of the list had in earlier versions become their current keys. Errors refer to the file as name,
+// here and below.
+func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil
@@ -26,10 +27,18 @@ func ReadMapping(r io.Reader, name string) (*yaml.Node, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: a configuration is a list of lines such as \"dim: 20\"", name, root.Line)
 	}
+	for i := 0; i < len(root.Content); i += 2 {
+		key := root.Content[i]
+		for _, s := range list {
+			if s.FormerKey != "" && s.FormerKey == key.Value {
+				key.Value = s.Key
+			}
+		}
+	}
 	return root, nil
 }
 
-// syntaxError says what the reader found in which line of a file that is not YAML.
+// syntaxError returns the error about a file that is not YAML, with the line that the reader names.
 func syntaxError(name string, err error) error {
 	found := strings.TrimPrefix(err.Error(), "yaml: ")
 	if at, rest, ok := strings.Cut(strings.TrimPrefix(found, "line "), ": "); ok && strings.HasPrefix(found, "line ") {
@@ -38,7 +47,7 @@ func syntaxError(name string, err error) error {
 	return fmt.Errorf("%s: this is not YAML: %s; a line is a key and a value, such as \"dim: 20\"", name, found)
 }
 
-// EachPair calls f for the pairs of a mapping, nil for none. A key that is there twice is an error.
+// EachPair calls f for every pair of a mapping, which may be nil. A repeated key is an error.
 func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) error) error {
 	if mapping == nil {
 		return nil
@@ -57,7 +66,8 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 	return nil
 }
 
-// Find returns the setting of a key; others are keys that would also be right there.
+// Find returns the setting of a key. If there is none, the error suggests the nearest key of the
+// list and of others, which are keys that the caller reads itself.
 func Find(list []Setting, key *yaml.Node, name string, others ...string) (Setting, error) {
 	keys := slices.Clone(others)
 	for _, s := range list {
@@ -70,18 +80,19 @@ func Find(list []Setting, key *yaml.Node, name string, others ...string) (Settin
 		name, key.Line, key.Value, text.Nearest(key.Value, keys, 1)[0])
 }
 
-// Read sets s to a value of a file.
+// Read sets s to a value in a file.
 func (s Setting) Read(value *yaml.Node, name string) error {
 	if value.Kind != yaml.ScalarNode {
 		return fmt.Errorf("%s:%d: %s needs a single value", name, value.Line, s.Key)
 	}
-	if err := s.Value.Set(value.Value); err != nil {
+	if err := s.Set(value.Value); err != nil {
 		return fmt.Errorf("%s:%d: %s %.80q: %w", name, value.Line, s.Key, value.Value, err)
 	}
 	return nil
 }
 
-// YAML writes settings as a file, each under the sentence that explains it, with the given values.
+// YAML writes settings as a YAML file with the given values. The help of a setting is a comment
+// above it.
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {

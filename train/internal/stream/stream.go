@@ -1,15 +1,16 @@
-// Package stream makes streams of random numbers that depend on what they are for, and not on which thread draws them.
+// Package stream seeds streams of random numbers by their use, so that draws do not depend on
+// threads.
 package stream
 
 import "math/rand/v2"
 
-// Seed seeds a generator for one use of a seed, for an item of a step of an epoch, or whatever a use counts by three
-// numbers.
+// Seed seeds a generator for one use of a seed and three counters: an epoch, a step and an item, or
+// other numbers.
 func Seed(pcg *rand.PCG, seed uint64, use uint64, epoch, step, item int) {
 	pcg.Seed(mix(seed+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
 }
 
-// mix scrambles a number (the finaliser of SplitMix64), so that neighbours have unrelated streams.
+// mix is the finaliser of SplitMix64. It gives neighbouring numbers unrelated streams.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -6,17 +6,19 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Recipes returns changes of the defaults that reach every source of randomness and every kind of state.
+// Recipes returns changes of the defaults that cover every source of randomness and every kind of
+// state.
 func Recipes() map[string]func(*recipe.Recipe) {
 	recipes := map[string]func(*recipe.Recipe){
-		"softmax over all": func(c *recipe.Recipe) { c.Average, c.ZSamples = 0.6, 2 },
+		"softmax over all": func(c *recipe.Recipe) { c.EMA, c.ZSamples = 0.6, 2 },
 		"paper": func(c *recipe.Recipe) {
 			*c = paper("codex-s")
 			c.NegativeCount, c.ZSamples = 20, 6
 		},
 		"shared": func(c *recipe.Recipe) {
-			c.Negatives, c.NegativeCount, c.AnchorNegatives, c.Distribution = recipe.SharedNegatives, 30, true, recipe.Degree
-			c.Optimiser, c.LearningRate, c.Subsampling, c.ZSamples, c.Filter, c.Clip = recipe.Adagrad, 0.05, true, 3, true, 0.5
+			c.Negatives, c.NegativeCount, c.AnchorNegatives = recipe.SharedNegatives, 30, true
+			c.Distribution, c.Filter, c.Subsampling, c.ZSamples = recipe.Degree, true, true, 3
+			c.Optimiser, c.LearningRate, c.Clip = recipe.Adagrad, 0.05, 0.5
 			c.Warmup, c.Decay = 1, recipe.CosineDecay
 			c.Regulariser, c.RegWarmup = model.N3, 2
 		},
@@ -29,8 +31,9 @@ func Recipes() map[string]func(*recipe.Recipe) {
 			c.AnswerWeights, c.EntityDropout = true, 0.1
 		},
 		"bernoulli": func(c *recipe.Recipe) {
-			c.Negatives, c.NegativeCount, c.Distribution, c.Loss = recipe.IndependentNegatives, 9, recipe.Bernoulli, recipe.Margin
-			c.Optimiser, c.LearningRate, c.Decay, c.Model = recipe.SGD, 0.1, recipe.LinearDecay, "mquade"
+			c.Model, c.Loss = "mquade", recipe.Margin
+			c.Negatives, c.NegativeCount, c.Distribution = recipe.IndependentNegatives, 9, recipe.Bernoulli
+			c.Optimiser, c.LearningRate, c.Decay = recipe.SGD, 0.1, recipe.LinearDecay
 		},
 	}
 	for _, name := range model.Names() {
@@ -47,16 +50,16 @@ func Recipes() map[string]func(*recipe.Recipe) {
 	return recipes
 }
 
-// paper returns a row of the paper's table.
-func paper(row string) recipe.Recipe {
-	r, err := recipe.Preset("paper", row)
+// paper returns the paper's preset for a data set.
+func paper(dataset string) recipe.Recipe {
+	r, err := recipe.Preset("paper", dataset)
 	if err != nil {
-		panic(err) // there is the row
+		panic(err)
 	}
 	return r
 }
 
-// Recipe returns one of Recipes for a short training.
+// Recipe returns a small recipe for a short run, with a change of Recipes.
 func Recipe(change func(*recipe.Recipe)) recipe.Recipe {
 	c := recipe.Default()
 	change(&c)

@@ -1,4 +1,4 @@
-// Package traintest has what the tests of the packages of train share.
+// Package traintest has helpers for the tests of package train and its subpackages.
 package traintest
 
 import (
@@ -38,7 +38,7 @@ func FamiliesFolder(t testing.TB) string {
 	return dir
 }
 
-// RandomGraph returns a graph that has repeated triples, loops, a relation that is rare and many known answers.
+// RandomGraph returns a graph with repeated triples, loops, a rare relation and many known answers.
 func RandomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	g := &kg.Graph{Name: "random", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
@@ -51,7 +51,9 @@ func RandomGraph(entities, relations, triples int, seed uint64) *kg.Graph {
 	for s, n := range []int{triples, 6, 6} {
 		for range n {
 			r := min(rng.Int32N(int32(relations)), rng.Int32N(int32(relations)))
-			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: rng.Int32N(int32(entities)), Relation: r, Tail: rng.Int32N(int32(entities))})
+			head := rng.Int32N(int32(entities))
+			tail := rng.Int32N(int32(entities))
+			g.Splits[s] = append(g.Splits[s], kg.Triple{Head: head, Relation: r, Tail: tail})
 		}
 	}
 	return g
@@ -65,14 +67,14 @@ func OpenGraph(t testing.TB, data string) *kg.Graph {
 	return g
 }
 
-// Small returns a recipe that trains in no time.
+// Small returns a recipe for a run of a few milliseconds per epoch.
 func Small(epochs int) recipe.Recipe {
 	c := recipe.Default()
 	c.Dim, c.Batch, c.Epochs = 4, 128, epochs
 	return c
 }
 
-// WriteFiles makes files with their folders, and with their names as contents.
+// WriteFiles writes files below dir, each with its name as contents.
 func WriteFiles(t testing.TB, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -82,7 +84,7 @@ func WriteFiles(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// Contents returns the files below a folder with their contents.
+// Contents returns the contents of the files below a folder, by their paths.
 func Contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -98,7 +100,8 @@ func Contents(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// Change replaces a text of a file, which it has, and returns what puts it back.
+// Change replaces the first occurrence of a text in a file, and returns a function that restores
+// the file.
 func Change(t testing.TB, path, old, text string) (undo func()) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -108,7 +111,7 @@ func Change(t testing.TB, path, old, text string) (undo func()) {
 	return func() { require.NoError(t, os.WriteFile(path, before, 0o600)) }
 }
 
-// Digest returns the SHA-256 of a file.
+// Digest returns the SHA-256 of a file in hexadecimal.
 func Digest(t testing.TB, path ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(path...))
@@ -116,9 +119,9 @@ func Digest(t testing.TB, path ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// Litter is a temporary name of package atomicfile.
+// Litter is the name of a temporary file of package atomicfile.
 const Litter = ".model.safetensors.0123456789abcdef.mquine-tmp"
 
-// Gone is the error about a folder that was removed during the work.
-const Gone = " was removed or replaced during the work on its folder, so nothing more is written there: " +
-	"restore it and go on with --resume, or start again"
+// Gone is the error about a folder that was removed while it was in use.
+const Gone = " was removed or replaced while the folder was in use, so nothing more is written there: " +
+	"restore it and use --resume, or start again"

@@ -5,15 +5,15 @@ import (
 	"os"
 )
 
-// Lock keeps other processes from working in the folder of a file. A nil Lock keeps nobody.
+// Lock is an advisory lock of a folder. A nil Lock locks nothing.
 type Lock struct {
 	path string
 	file *os.File
 }
 
-// Acquire takes the lock of the folder that the file at path is in, until it is closed or the process ends, however it
-// ends. The file may be replaced by the process that has the lock, before it lets go. A file system without locks is
-// worked on without.
+// Acquire locks the file at path on behalf of its folder, until Close or the end of the process.
+// The process that holds the lock may replace the file once, before it closes the lock. On a file
+// system without locks, Acquire only opens the file.
 func Acquire(path string) (*Lock, error) {
 	file, err := lock(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func Acquire(path string) (*Lock, error) {
 	return &Lock{path, file}, nil
 }
 
-// Close lets other processes work in the folder.
+// Close releases the lock.
 func (l *Lock) Close() error {
 	if l == nil {
 		return nil
@@ -30,17 +30,17 @@ func (l *Lock) Close() error {
 	return l.file.Close()
 }
 
-// Check says that the path no longer leads to the locked file. Its folder was removed or replaced then, and what this
-// process writes would bring back a part of it.
+// Check returns an error if path no longer leads to the locked file. Its folder was then removed or
+// replaced, and further writes would restore a part of it.
 func (l *Lock) Check() error {
 	if isAt(l.file, l.path) {
 		return nil
 	}
-	return fmt.Errorf("%s was removed or replaced during the work on its folder, so nothing more is written there: "+
-		"restore it and go on with --resume, or start again", l.path)
+	return fmt.Errorf("%s was removed or replaced while the folder was in use, so nothing more is written there: "+
+		"restore it and use --resume, or start again", l.path)
 }
 
-// isAt tells whether path leads to the file that is open.
+// isAt reports whether path leads to an open file.
 func isAt(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {

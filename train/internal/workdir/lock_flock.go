@@ -13,7 +13,7 @@ import (
 
 // lock opens and locks a file.
 func lock(path string) (*os.File, error) {
-	// Opened for writing, because NFS has no exclusive locks on files that are open for reading.
+	// Open for writing: NFS has no exclusive locks on files that are open for reading.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -24,14 +24,14 @@ func lock(path string) (*os.File, error) {
 			break
 		}
 	}
-	if err == nil && !isAt(file, path) { // it was replaced meanwhile
+	if err == nil && !isAt(file, path) { // another process replaced it before the lock
 		err = unix.EWOULDBLOCK
 	}
 	switch {
 	case err == nil || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP):
 		return file, nil
 	case errors.Is(err, unix.EWOULDBLOCK):
-		err = fmt.Errorf("another process is at work in %s: wait until it ends, or stop it", filepath.Dir(path))
+		err = fmt.Errorf("another process is using %s: wait until it ends, or stop it", filepath.Dir(path))
 	default:
 		err = fmt.Errorf("locking %s: %w", path, err)
 	}

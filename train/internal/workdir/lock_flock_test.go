@@ -13,7 +13,8 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// A lock is on the file that the path leads to, not on one that was replaced between opening and locking.
+// Acquire locks the file that the path leads to, not a file that was replaced between opening and
+// locking.
 func TestLockOfReplacedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -21,7 +22,7 @@ func TestLockOfReplacedFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Check())
 	_, err = Acquire(path)
-	assert.ErrorContains(t, err, "another process is at work")
+	assert.ErrorContains(t, err, "another process is using")
 
 	require.NoError(t, atomicfile.WriteBytes(path, nil))
 	assert.ErrorContains(t, l.Check(), path+" was removed or replaced")

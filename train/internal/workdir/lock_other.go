@@ -4,5 +4,5 @@ package workdir
 
 import "os"
 
-// lock opens the file, and locks nothing: two processes must not be given the same folder.
+// lock opens a file without locking it. Users must not start two processes in one folder.
 func lock(path string) (*os.File, error) { return os.Open(path) }

@@ -1,4 +1,5 @@
-// Package workdir keeps the folder of a long work: it appears whole, and belongs to one process at a time.
+// Package workdir creates and locks the folder of a long job. The folder appears complete, and one
+// process at a time uses it.
 package workdir
 
 import (
@@ -9,7 +10,7 @@ import (
 	"github.com/mquine/mquine/internal/atomicfile"
 )
 
-// Create makes a folder, which appears with its files in it and must not exist.
+// Create creates a folder, which must not exist. The folder appears with its files in it.
 func Create(dir string, files map[string][]byte) error {
 	err := atomicfile.Folder(dir, func(temporary string) error {
 		for name, data := range files {
@@ -20,7 +21,7 @@ func Create(dir string, files map[string][]byte) error {
 		return nil
 	})
 	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%s exists already: go on with it by --resume, remove it, or choose another folder",
+		return fmt.Errorf("%s exists already: resume it with --resume, delete it, or choose another folder",
 			exists.Path)
 	}
 	return err

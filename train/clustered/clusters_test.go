@@ -12,63 +12,63 @@ import (
 	"github.com/mquine/mquine/kg/synth"
 )
 
-func TestPlantedGroups(t *testing.T) {
+func TestPlanted(t *testing.T) {
 	g, want, err := synth.Zipf(t.Context(), synth.Config{Entities: 1000, Seed: 3})
 	require.NoError(t, err)
-	groups, count, err := groupEntities(t.Context(), g, 1)
+	clusters, count, err := clusterEntities(t.Context(), g, 1)
 	require.NoError(t, err)
-	assert.Equal(t, want, groups)
+	assert.Equal(t, want, clusters)
 	assert.Equal(t, 32, count)
 }
 
-// Labels that only look like planted groups do not decide the memory that a fit takes.
+// Labels that look like planted clusters by chance do not increase the number of clusters.
 func TestNotPlanted(t *testing.T) {
 	for _, label := range []string{"other", "g999999999_e1"} {
 		g := &kg.Graph{Entities: kg.NewVocabulary("g0_e0", label), Relations: kg.NewVocabulary()}
-		_, count, err := groupEntities(t.Context(), g, 1)
+		_, count, err := clusterEntities(t.Context(), g, 1)
 		require.NoError(t, err)
 		assert.Equal(t, 1, count)
 	}
 }
 
-// Two kinds of entities, in roles that do not mix, share no group; groups have equal sizes.
-func TestGroupsByRole(t *testing.T) {
+// Two kinds of entities with different relations share no cluster, and clusters have equal sizes.
+func TestClustersByRole(t *testing.T) {
 	const n = 200
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary("likes", "near")}
 	for e := range 2 * n {
 		g.Entities.Add(fmt.Sprint(e))
-		if e < n {
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Relation: 0, Tail: int32((e * 7) % n)})
-		} else {
-			g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: int32(e), Relation: 1, Tail: int32(n + (e*3)%n)})
+		triple := kg.Triple{Head: int32(e), Relation: 0, Tail: int32((e * 7) % n)}
+		if e >= n {
+			triple.Relation, triple.Tail = 1, int32(n+(e*3)%n)
 		}
+		g.Splits[kg.Train] = append(g.Splits[kg.Train], triple)
 	}
-	groups, count, err := groupEntities(t.Context(), g, 1)
+	clusters, count, err := clusterEntities(t.Context(), g, 1)
 	require.NoError(t, err)
 	require.Equal(t, 20, count)
 	sizes, kind := map[int32]int{}, map[int32]int{}
-	for e, group := range groups {
-		sizes[group]++
+	for e, cluster := range clusters {
+		sizes[cluster]++
 		if e < n {
-			kind[group]++
+			kind[cluster]++
 		}
 	}
-	for group, size := range sizes {
+	for cluster, size := range sizes {
 		assert.Equal(t, 20, size)
-		assert.Contains(t, []int{0, size}, kind[group], "group %d mixes the kinds", group)
+		assert.Contains(t, []int{0, size}, kind[cluster], "cluster %d mixes the kinds", cluster)
 	}
 	assert.Len(t, sizes, count)
 }
 
-func TestGroupsOfNothing(t *testing.T) {
+func TestClustersOfNothing(t *testing.T) {
 	g := &kg.Graph{Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
-	groups, count, err := groupEntities(t.Context(), g, 1)
+	clusters, count, err := clusterEntities(t.Context(), g, 1)
 	require.NoError(t, err)
-	assert.Empty(t, groups)
+	assert.Empty(t, clusters)
 	assert.Zero(t, count)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = groupEntities(ctx, g, 1)
+	_, _, err = clusterEntities(ctx, g, 1)
 	assert.ErrorIs(t, err, context.Canceled)
 }

@@ -1,0 +1,190 @@
+package clustered
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/mquine/mquine/kg"
+	"github.com/mquine/mquine/kg/synth"
+	"github.com/mquine/mquine/model/initial"
+)
+
+const (
+	// sketchWidth is the length of the vector that describes an entity.
+	sketchWidth = 32
+	// sketchRounds is the largest distance of neighbours that the vector describes.
+	sketchRounds = 8
+)
+
+// clusterEntities divides the entities of g into about √N clusters. It returns the cluster of each
+// entity, and the number of clusters. In a graph of synth.Zipf they are the planted clusters. In
+// other graphs they have equal sizes, and entities with similar relations and neighbours share a
+// cluster.
+func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []int32, count int, err error) {
+	count = int(math.Round(math.Sqrt(float64(g.Entities.Len()))))
+	if clusters, n := planted(g, 2*count); n > 0 {
+		return clusters, n, nil
+	}
+	vectors, err := sketch(ctx, g, seed)
+	if err != nil {
+		return nil, 0, err
+	}
+	clusters = make([]int32, g.Entities.Len())
+	ids := make([]int32, len(clusters))
+	for e := range ids {
+		ids[e] = int32(e)
+	}
+	return clusters, count, bisect(ctx, clusters, vectors, ids, 0, count)
+}
+
+// planted returns the clusters in the labels of the entities, and their number. The number is 0 if
+// a label has no cluster, or one that is not less than limit.
+func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
+	clusters = make([]int32, g.Entities.Len())
+	for e, label := range g.Entities.Labels() {
+		cluster, ok := synth.Group(label)
+		if !ok || cluster >= limit {
+			return nil, 0
+		}
+		clusters[e] = int32(cluster)
+		count = max(count, cluster+1)
+	}
+	return clusters, count
+}
+
+// vector describes an entity.
+type vector [sketchWidth]float32
+
+func (v *vector) add(u *vector) {
+	for i, x := range u {
+		v[i] += x
+	}
+}
+
+// normalize scales v to norm 1, unless it is zero.
+func (v *vector) normalize() {
+	var sum float64
+	for _, x := range v {
+		sum += float64(float64(x) * float64(x))
+	}
+	if sum == 0 {
+		return
+	}
+	norm := math.Sqrt(sum)
+	for i, x := range v {
+		v[i] = float32(float64(x) / norm)
+	}
+}
+
+// sketch returns a vector of norm 1 for each entity. A vector starts as the sum of random vectors
+// for the relations and sides that the entity occurs in. Every round halves it and adds the
+// direction of the sum of its neighbours' vectors.
+func sketch(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
+	vectors, err := roleVectors(ctx, g, seed)
+	if err != nil {
+		return nil, err
+	}
+	sums := make([]vector, len(vectors))
+	for range sketchRounds {
+		clear(sums)
+		err := eachTriple(ctx, g, func(t kg.Triple) {
+			sums[t.Head].add(&vectors[t.Tail])
+			sums[t.Tail].add(&vectors[t.Head])
+		})
+		if err != nil {
+			return nil, err
+		}
+		for e := range sums {
+			v := &vectors[e]
+			sums[e].normalize()
+			for i, x := range sums[e] {
+				v[i] = x + v[i]/2
+			}
+			v.normalize()
+		}
+	}
+	return vectors, nil
+}
+
+// roleVectors returns the normalised sum of the random vectors of each entity's roles. A role is a
+// relation and a side.
+func roleVectors(ctx context.Context, g *kg.Graph, seed uint64) ([]vector, error) {
+	n := initial.NewSource(seed, streamRoles)
+	roles := make([][2]vector, g.Relations.Len())
+	for r := range roles {
+		for side := range roles[r] {
+			for i := range sketchWidth {
+				roles[r][side][i] = float32(n.Normal())
+			}
+		}
+	}
+	vectors := make([]vector, g.Entities.Len())
+	err := eachTriple(ctx, g, func(t kg.Triple) {
+		vectors[t.Head].add(&roles[t.Relation][kg.Head])
+		vectors[t.Tail].add(&roles[t.Relation][kg.Tail])
+	})
+	for e := range vectors {
+		vectors[e].normalize()
+	}
+	return vectors, err
+}
+
+// eachTriple calls f for the triples of all splits.
+func eachTriple(ctx context.Context, g *kg.Graph, f func(kg.Triple)) error {
+	for _, triples := range g.Splits {
+		for part := range slices.Chunk(triples, 1<<16) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			for _, t := range part {
+				f(t)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// bisect divides the entities ids into the clusters first ≤ c < first+count, and reorders ids. It
+// cuts ids along the coordinate with the largest variance, in proportion to the numbers of clusters
+// on both sides, and continues with each side.
+func bisect(ctx context.Context, clusters []int32, vectors []vector, ids []int32, first, count int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if count <= 1 {
+		for _, e := range ids {
+			clusters[e] = int32(first)
+		}
+		return nil
+	}
+	axis := widest(vectors, ids)
+	slices.SortFunc(ids, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(vectors[a][axis], vectors[b][axis]), cmp.Compare(a, b))
+	})
+	left := count / 2
+	at := len(ids) * left / count
+	if err := bisect(ctx, clusters, vectors, ids[:at], first, left); err != nil {
+		return err
+	}
+	return bisect(ctx, clusters, vectors, ids[at:], first+left, count-left)
+}
+
+// widest returns the coordinate in which the vectors of the entities ids have the largest variance.
+func widest(vectors []vector, ids []int32) (axis int) {
+	var sums, squares [sketchWidth]float64
+	for _, e := range ids {
+		for i, x := range vectors[e] {
+			sums[i] += float64(x)
+			squares[i] += float64(float64(x) * float64(x))
+		}
+	}
+	most := math.Inf(-1)
+	for i := range sketchWidth {
+		if v := squares[i] - float64(sums[i]*sums[i])/float64(len(ids)); v > most {
+			axis, most = i, v
+		}
+	}
+	return axis
+}
