@@ -38,7 +38,7 @@ func ceilings(s *suite) []Benchmark {
 			{"muladd64", ceiling.MulAdd64(backend), 1},
 			{"int8", ceiling.Int8(backend), 1},
 		}
-		if backend.FastInt16() {
+		if backend.Features.Has(kernel.FeatureAMX) {
 			loops = append(loops, loop{"int8-tiles", ceiling.Int8Tiles(backend), 1})
 		}
 		if backend.Features.Has(kernel.FeatureBF16) {

@@ -57,7 +57,7 @@ func pairs(s *suite) []Benchmark {
 					backend.Pair(c, out, x, table, k, ids)
 				})
 			}
-			if !backend.FastInt8() {
+			if !backend.Features.Has(kernel.FeatureVNNI) {
 				continue
 			}
 			sums := make([]int32, rows)

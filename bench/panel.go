@@ -33,10 +33,10 @@ func panels(s *suite) []Benchmark {
 		for _, c := range kernel.Comparisons() {
 			add(c.String(), func(k int) operation { return float32Panel(backend, c, k) })
 		}
-		if backend.FastInt8() {
+		if backend.Features.Has(kernel.FeatureVNNI) {
 			add("int8", func(k int) operation { return int8Panel(backend, k) })
 		}
-		if backend.FastInt16() {
+		if backend.Features.Has(kernel.FeatureAMX) {
 			add("int16", func(k int) operation { return int16Panel(backend, k) })
 		}
 	}

@@ -17,10 +17,8 @@ type Backend struct {
 	// NR is the number of candidates in a panel.
 	NR int
 
-	int8      comparer // panels of codes
-	int16     comparer
-	fastInt8  bool // int8 is in assembly
-	fastInt16 bool // int16 is in assembly
+	int8      comparer // panels of codes: in assembly with FeatureVNNI, else portable and slow
+	int16     comparer // the same with FeatureAMX
 	matMul    func(c, a, b *float64, k, ld, eights int)
 	matMulFMA func(c, a, b *float64, k, ld, eights int)
 	frobenius func(p, q, x, out *float64, rows, ld, eights int)

@@ -27,8 +27,6 @@ func newAVX512(f Features) *Backend {
 		NR:        48,
 		int8:      int8PanelAVX512(f),
 		int16:     int16PanelAVX512(f),
-		fastInt8:  f.Has(FeatureVNNI),
-		fastInt16: f.Has(FeatureAMX),
 		matMul:    asm.MatMul8AVX512,
 		matMulFMA: asm.MatMulFMA8AVX512,
 		frobenius: asm.FrobeniusColumnsAVX512,

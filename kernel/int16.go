@@ -25,6 +25,8 @@ const Int16Multiple = 2 * tileWords
 // the coarse codes c, the second half the fine codes f. The score is Σ c c' + (Σ c f' + f c')/Fine,
 // without the products of two fine codes. Both sums, the quotient and the total are rounded to
 // float32. The sums must fit in int32 (MaxInt16). PackTiles packs the strips.
+// The kernel is in assembly with FeatureAMX. The portable kernel gives the same scores but is slower
+// than Dot.
 func (b *Backend) Int16Panels() Panels {
 	return Panels{
 		MR: b.int16.mr, NR: b.NR, Multiple: Int16Multiple,
@@ -35,10 +37,6 @@ func (b *Backend) Int16Panels() Panels {
 // MaxInt16 is the largest K of Int16Panels whose sums always fit in int32. The sum of the mixed
 // products has K words of four products, and every code is at most 127 in magnitude.
 const MaxInt16 = math.MaxInt32 / (127 * 127 * WordBytes)
-
-// FastInt16 reports whether Int16Panels has a kernel in assembly, which needs AMX. The portable
-// kernel gives the same scores but is slower than Dot.
-func (b *Backend) FastInt16() bool { return b.fastInt16 }
 
 // PackTiles packs a strip of Int16Panels, [k/16][MR][16], from the rows of k words that ids lists,
 // at most MR of them: word t of row i, rows[ids[i]*stride+t], goes to dst[t/16*16*MR+16*i+t%16].

@@ -17,15 +17,13 @@ const MaxInt8 = math.MaxInt32 / (127 * 255 * WordBytes)
 // Int8Panels returns the panels that score Σ ψ_i φ_i over one-byte codes (CodeInt8). The codes of ψ
 // are signed, with offset 0, and the codes of φ unsigned, with offset 128. A coordinate is a word
 // of four codes. The sum must fit in int32 (MaxInt8). The score is the sum rounded to float32.
+// The kernel is in assembly with FeatureVNNI. The portable kernel gives the same scores but is slower
+// than Dot.
 func (b *Backend) Int8Panels() Panels {
 	return Panels{
 		MR: b.int8.mr, NR: b.NR, Multiple: 1, name: "int8", psi: 1, phi: 1, chunk: Chunk, kernel: b.int8.panel,
 	}
 }
-
-// FastInt8 reports whether Int8Panels has a kernel in assembly, which needs AVX-512 VNNI. The
-// portable kernel gives the same scores but is slower than Dot.
-func (b *Backend) FastInt8() bool { return b.fastInt8 }
 
 // Int8Code describes the codes of a vector x: the coarse codes c approximate x in units of a
 // quantum, and the fine codes f approximate the remainder in units of quantum/Fine.

@@ -7,9 +7,9 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Align returns the ranks of the queries of triples on the given sides, in the order of rank.Run: all queries of the
-// first side, then those of the next. The given ranks may be in any order and of more sides, but on each of these sides
-// they must be of the triples and of nothing else.
+// Align returns the ranks of triples on the given sides in the order of rank.Run: one side after
+// the other, each in the order of the triples. The given ranks may be in any order and may have
+// more sides. On each of the given sides they must belong to exactly the triples.
 func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank, error) {
 	type query struct {
 		kg.Triple
@@ -25,12 +25,13 @@ func Align(ranks []rank.Rank, triples []kg.Triple, sides []kg.Side) ([]rank.Rank
 	aligned := make([]rank.Rank, 0, len(sides)*len(triples))
 	for _, side := range sides {
 		if given[side] != len(triples) {
-			return nil, fmt.Errorf("there are ranks of %d queries on side %v, and %d triples", given[side], side, len(triples))
+			return nil, fmt.Errorf("there are %d ranks on side %v for %d triples: rank the same split",
+				given[side], side, len(triples))
 		}
 		for i, t := range triples {
 			q := query{t, side}
 			if len(of[q]) == 0 {
-				return nil, fmt.Errorf("there is no rank of the query on side %v of triple %d", side, i+1)
+				return nil, fmt.Errorf("triple %d has no rank on side %v: rank the same split", i+1, side)
 			}
 			aligned = append(aligned, ranks[of[q][0]])
 			of[q] = of[q][1:]

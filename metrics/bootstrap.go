@@ -16,24 +16,24 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap,
-// 1993, chapter 13). What is drawn, with replacement, is clusters of test triples, whole: ranks
-// that depend on each other, at least the two of a triple, are drawn together. The same
-// resamples serve every side, filter, tie rule and group. In a resample a group consists of its
-// drawn ranks, so its size varies; a resample without a triple of the group is left out.
+// Percentile bootstrap of the MRR (Efron and Tibshirani, An Introduction to the Bootstrap, 1993,
+// chapter 13). A resample draws whole clusters of test triples with replacement, so that dependent
+// ranks, such as both of a triple, stay together. The same resamples serve every side, filter, tie
+// rule and group. In a resample a group consists of its drawn ranks, so its size varies. Resamples
+// without a rank of the group do not count for it.
 const (
 	resamples     = 1000
 	bootstrapSeed = 20240521
-	// lanes is the number of resamples that share a pass over the ranks.
-	lanes = 4
-	// blockRanks keeps the weights of a block of ranks, 32 bytes each, in the L1 cache.
-	blockRanks = 512
-	// chunkValues bounds the resampled values that are held at a time: 32 MiB. A resample is
-	// drawn again for each chunk of groups.
+	// batch is the number of draws for each pass over the ranks.
+	batch = 4
+	// cachedRanks is the number of ranks whose weights, 32 bytes each, stay in the L1 cache.
+	cachedRanks = 512
+	// chunkValues bounds the resampled values in memory: 32 MiB. Groups with more values are
+	// resampled in chunks, and each chunk draws the resamples again.
 	chunkValues = 4 << 20
 )
 
-// intervals holds an interval for each protocol, and what it rests on.
+// intervals holds the interval of each protocol, and the numbers of clusters.
 type intervals struct {
 	ci       [rank.NumSides][rank.NumFilters][rank.NumTies][2]Number
 	clusters [rank.NumSides]ClusterCount
@@ -44,11 +44,11 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 	return i.ci[p.Sides][p.Filter][p.Ties], i.clusters[p.Sides]
 }
 
-// weights says how often each cluster occurs in each lane's resample.
-type weights [][lanes]float64
+// weights holds the weight of each cluster in each draw of a batch: how often a resample has the
+// cluster.
+type weights [][batch]float64
 
-// bootstrap returns the intervals of each group for the given selections and filters. They are
-// the same bits for any number of threads.
+// bootstrap returns the intervals of each group. They are the same bits for any number of threads.
 func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o SummaryOptions) ([]intervals, error) {
 	out := make([]intervals, len(groups))
 	clusters, count := o.CIBy.number(ranks)
@@ -73,9 +73,9 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 	return out, nil
 }
 
-// numberTriples returns the number of each rank's test triple and the count of test triples.
-// A triple that occurs several times in the split is as many test triples: its first tail rank
-// belongs with its first head rank, and so on.
+// numberTriples numbers the test triples. It returns the number of each rank's triple, and the
+// count of triples. A triple that occurs several times in the split counts each time: its first
+// tail rank belongs to its first head rank, and so on.
 func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	type occurrence struct {
 		triple kg.Triple
@@ -99,17 +99,17 @@ func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// draw fills the means of groups of the given number of clusters. fill sets the weights of one draw
-// in a lane that is 0; the groups say how many draws there are, a multiple of lanes.
+// draw computes the means of groups for all draws, whose number is a multiple of batch. fill sets
+// the weights of draw number, which is the k-th of its batch; they are 0 before.
 func draw(
-	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, lane, draw int),
+	ctx context.Context, groups []*drawnMeans, clusters, threads int, fill func(w weights, k, number int),
 ) error {
 	if len(groups) == 0 {
 		return ctx.Err()
 	}
 	draws := len(groups[0].means[0])
-	free := make(chan weights, draws/lanes) // for the next pass to use; never full
-	return each(ctx, draws/lanes, threads, func(pass int) {
+	free := make(chan weights, draws/batch) // reused by later passes; never full
+	return each(ctx, draws/batch, threads, func(pass int) {
 		var w weights
 		select {
 		case w = <-free:
@@ -117,44 +117,45 @@ func draw(
 		default:
 			w = make(weights, clusters)
 		}
-		for lane := range lanes {
-			fill(w, lane, pass*lanes+lane)
+		for k := range batch {
+			fill(w, k, pass*batch+k)
 		}
-		var block [blockRanks][lanes]float64
+		var cached [cachedRanks][batch]float64
 		for _, g := range groups {
-			g.add(w, pass*lanes, &block)
+			g.add(w, pass*batch, &cached)
 		}
 		free <- w
 	})
 }
 
-// drawClusters draws len(w) clusters with replacement, from the resample's own stream.
-func drawClusters(w weights, lane, resample int) {
+// drawClusters draws len(w) clusters with replacement. Each resample has its own random stream.
+func drawClusters(w weights, k, resample int) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], bootstrapSeed)
 	binary.LittleEndian.PutUint64(seed[8:], uint64(resample))
 	stream := rand.NewChaCha8(seed)
 	for range w {
 		cluster, _ := bits.Mul64(stream.Uint64(), uint64(len(w)))
-		w[cluster][lane]++
+		w[cluster][k]++
 	}
 }
 
-// drawnMeans collects means over one group of ranks: for each draw, of each series of numbers,
-// for each selection of sides.
+// drawnMeans holds means over a group of ranks, for each draw, each series of numbers and each
+// selection of sides.
 type drawnMeans struct {
 	sides []rank.Sides
-	// clusters has the cluster of each rank, and series[side][i] its i-th number.
+	// clusters[side] holds the cluster of each rank, and series[side][i] its number in series i.
 	clusters [2][]int32
 	series   [2][][]float64
-	// signed says that a weight is a sign: means are then over the whole group.
+	// signed means that weights are signs. Means are then over the whole group.
 	signed bool
-	// means[side*number of series+i][draw], for the sides above; NaN where a draw has none.
+	// means[s·n+i][draw] is the mean of series i of n over sides[s]. It is NaN if the draw has no
+	// rank.
 	means [][]float64
 }
 
-// newDrawnMeans returns the means of some numbers of each member of a group, which series gives
-// for members of one side.
+// newDrawnMeans returns means over a group m, still without values, of count series. series returns
+// the numbers of series i for ranks of one side.
 func newDrawnMeans(
 	clusters []int32, m members, sides []rank.Sides, draws, count int, series func(of []int32, i int) []float64,
 ) drawnMeans {
@@ -174,50 +175,51 @@ func newDrawnMeans(
 	return d
 }
 
-// add computes the group's means in the draws from first on, one for each lane of w.
-func (d *drawnMeans) add(w weights, first int, block *[blockRanks][lanes]float64) {
+// add computes the group's means for a batch of draws, of which first is the first. cached is
+// scratch memory.
+func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float64) {
 	count := len(d.series[kg.Tail])
-	var drawn [2][lanes]float64
-	sums := make([][2][lanes]float64, count)
+	var drawn [2][batch]float64
+	sums := make([][2][batch]float64, count)
 	for side, clusters := range d.clusters {
-		for start := 0; start < len(clusters); start += blockRanks {
-			end := min(start+blockRanks, len(clusters))
+		for start := 0; start < len(clusters); start += cachedRanks {
+			end := min(start+cachedRanks, len(clusters))
 			for i, c := range clusters[start:end] {
-				block[i] = w[c]
-				for lane, n := range w[c] {
-					drawn[side][lane] += n
+				cached[i] = w[c]
+				for k, n := range w[c] {
+					drawn[side][k] += n
 				}
 			}
 			for i := range count {
-				addWeighted(&sums[i][side], block[:end-start], d.series[side][i][start:end])
+				addWeighted(&sums[i][side], cached[:end-start], d.series[side][i][start:end])
 			}
 		}
 		if d.signed {
-			for lane := range lanes {
-				drawn[side][lane] = float64(len(clusters))
+			for k := range batch {
+				drawn[side][k] = float64(len(clusters))
 			}
 		}
 	}
 	for s, selected := range d.sides {
 		sides := selected.List()
 		for i := range count {
-			for lane := range lanes {
+			for k := range batch {
 				var sum, n float64
 				for _, side := range sides {
-					sum += sums[i][side][lane]
-					n += drawn[side][lane]
+					sum += sums[i][side][k]
+					n += drawn[side][k]
 				}
-				d.means[s*count+i][first+lane] = float64(ratio(sum, n))
+				d.means[s*count+i][first+k] = float64(ratio(sum, n))
 			}
 		}
 	}
 }
 
-// resampledGroup collects the MRRs of one group.
+// resampledGroup holds the resampled MRRs of one group.
 type resampledGroup struct {
 	drawnMeans
-	// rules are the protocols to compute, sides apart. Under a filter that leaves the group
-	// no ties, which is the ordinary case, the tie rules agree and one stands for all.
+	// rules are the series. Usually a group has no ties under a filter; then one tie rule stands
+	// for all.
 	rules []rule
 	out   *intervals
 }
@@ -225,7 +227,7 @@ type resampledGroup struct {
 type rule struct {
 	filter rank.Filter
 	ties   rank.Ties
-	only   bool // stands for every tie rule
+	only   bool // stands for all tie rules
 }
 
 func newResampledGroup(
@@ -256,22 +258,22 @@ func newResampledGroup(
 	return g
 }
 
-// addWeighted adds Σ_i w[i]·values[i] to every lane, in order. The conversions keep the compiler
-// from fusing the product with the sum on some machines only.
-func addWeighted(sums *[lanes]float64, w [][lanes]float64, values []float64) {
+// addWeighted adds Σ_i w[i]·values[i] to the sum of each draw, in order. The conversions prevent
+// fused multiply-adds, which only some machines have.
+func addWeighted(sums *[batch]float64, w [][batch]float64, values []float64) {
 	w = w[:len(values)]
 	s0, s1, s2, s3 := sums[0], sums[1], sums[2], sums[3]
 	for i, v := range values {
-		lane := &w[i]
-		s0 += float64(lane[0] * v)
-		s1 += float64(lane[1] * v)
-		s2 += float64(lane[2] * v)
-		s3 += float64(lane[3] * v)
+		weight := &w[i]
+		s0 += float64(weight[0] * v)
+		s1 += float64(weight[1] * v)
+		s2 += float64(weight[2] * v)
+		s3 += float64(weight[3] * v)
 	}
-	*sums = [lanes]float64{s0, s1, s2, s3}
+	*sums = [batch]float64{s0, s1, s2, s3}
 }
 
-// finish takes the intervals from the means.
+// finish computes the intervals from the means.
 func (g *resampledGroup) finish() {
 	for s, sides := range g.sides {
 		tail := g.out.clusters[sides].tail()
@@ -287,9 +289,9 @@ func (g *resampledGroup) finish() {
 	}
 }
 
-// percentileInterval returns the quantiles of tail and 1,000 − tail thousandths of the values
-// that are not NaN, for 25 the 25th and the 975th of 1,000, and sorts values. There is no
-// interval for tail 0.
+// percentileInterval returns the tail/1,000 and the 1 − tail/1,000 quantile of the values that are
+// not NaN: the 25th and the 975th of 1,000 for tail 25. It sorts values. The interval is undefined
+// for tail 0.
 func percentileInterval(values []float64, tail int) [2]Number {
 	values = slices.DeleteFunc(values, math.IsNaN)
 	n := len(values)
@@ -297,12 +299,13 @@ func percentileInterval(values []float64, tail int) [2]Number {
 		return [2]Number{undefined, undefined}
 	}
 	slices.Sort(values)
-	// In whole numbers, for 0.975·n may be rounded up past an integer.
+	// In integers, because 0.975·n in floating point may be above an integer that it should equal.
 	lo, hi := (tail*n+999)/1000, ((1000-tail)*n+999)/1000
 	return [2]Number{Number(values[lo-1]), Number(values[hi-1])}
 }
 
-// each calls do for 0 … n−1 on some threads (0: one for each processor) until ctx ends.
+// each calls do for 0 ≤ i < n on the given number of threads, or on GOMAXPROCS threads for 0, until
+// ctx ends.
 func each(ctx context.Context, n, threads int, do func(i int)) error {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

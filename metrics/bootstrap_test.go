@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// benchRanks makes ranks of both sides of n triples of some relations, first all tails.
+// benchRanks returns ranks of both sides of n triples of some relations, the tail ranks first.
 func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ranks := make([]rank.Rank, 2*n)
@@ -38,8 +38,9 @@ func benchRanks(n, relations int, ties bool, seed uint64) []rank.Rank {
 	return ranks
 }
 
-// plainInterval resamples the ranks that keep selects in the plainest way: list the clusters,
-// draw as many, average over all their ranks. It returns NaN if there are too few.
+// plainInterval resamples the ranks that keep selects in the plainest way: list the clusters, draw
+// the same number of them, and average over all their ranks. It returns NaN if there are too few
+// clusters.
 func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.Filter, ties rank.Ties) [2]float64 {
 	var all, squares float64
 	for _, ranks := range clusters {
@@ -83,11 +84,11 @@ func plainInterval(clusters [][]rank.Rank, keep func(r *rank.Rank) bool, f rank.
 	}
 }
 
-// expandedTail is the share of resampled means below an interval of n clusters, in whole
+// expandedTail returns the share of resampled means below an interval of n clusters, in whole
 // thousandths.
 func expandedTail(n float64) float64 {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
-	// The density of Student's distribution, summed up from the middle to 97.5%.
+	// Integrate the density of Student's distribution from the middle to 97.5%.
 	nu := n - 1
 	half, _ := math.Lgamma((nu + 1) / 2)
 	rest, _ := math.Lgamma(nu / 2)
@@ -115,7 +116,7 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 		Ordered: true,
 		Group:   func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}
-	// A group that takes only one rank of a triple.
+	// A group with only one rank of a triple.
 	mixed := Key{
 		Name:    "mixed",
 		Labels:  []string{"a", "b"},
@@ -174,9 +175,9 @@ func TestBootstrapAgainstPlainResampling(t *testing.T) {
 	assert.Greater(t, without, 18, "the empty group, and small ones")
 }
 
-// More ranks than fit into one block of weights.
+// There are more ranks than cachedRanks.
 func TestBootstrapBlocks(t *testing.T) {
-	const n = 2*blockRanks + 100
+	const n = 2*cachedRanks + 100
 	ranks := benchRanks(n, 3, true, 4)
 	triples := make([][]rank.Rank, n)
 	for i := range n {
@@ -231,13 +232,13 @@ func TestPercentileInterval(t *testing.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 2100).Draw(t, "values")
 		sorted := slices.Sorted(slices.Values(values))
 		tail := rapid.IntRange(1, 25).Draw(t, "tail")
-		// Resamples without the group come in anywhere and do not count.
+		// Resamples without the group occur anywhere and do not count.
 		for range rapid.IntRange(0, 3).Draw(t, "resamples without the group") {
 			at := rapid.IntRange(0, len(values)).Draw(t, "at")
 			values = slices.Insert(values, at, math.NaN())
 		}
 		got := percentileInterval(values, tail)
-		// Counted, for a product such as 0.975·n is not always the real one in floating point.
+		// By counting, because a product such as 0.975·n is not always exact in floating point.
 		at := func(thousandths int) Number {
 			k := 1
 			for 1000*k < thousandths*len(sorted) {
@@ -256,7 +257,8 @@ func TestSummarizeThreads(t *testing.T) {
 	}
 	summarize := func(threads int) ([]Result, []GroupResult) {
 		results, groups, err := Summarize(t.Context(), ranks, SummaryOptions{
-			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10}, Keys: keys, Threads: threads,
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 10},
+			Keys: keys, Threads: threads,
 		})
 		require.NoError(t, err)
 		return results, groups
@@ -274,8 +276,8 @@ func TestSummarizeThreads(t *testing.T) {
 	}
 }
 
-// The two ranks of a triple move together: where they make up for each other, the mean of both
-// sides has no spread at all.
+// The two ranks of a triple are resampled together. If they always have the same mean, the mean of
+// both sides does not vary.
 func TestBootstrapDrawsTriples(t *testing.T) {
 	var tails, heads []rank.Rank
 	for i := range int32(40) {
@@ -305,7 +307,7 @@ func TestBootstrapDrawsTriples(t *testing.T) {
 	}
 }
 
-// A 95% interval should hold the true mean in about 95% of samples.
+// A 95% interval should contain the true mean in about 95% of samples.
 func TestBootstrapCoverage(t *testing.T) {
 	const samples, n = 400, 80
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -387,7 +389,8 @@ func BenchmarkSummarizeByRelation(b *testing.B) {
 	}
 	for b.Loop() {
 		_, _, err := Summarize(b.Context(), ranks, SummaryOptions{
-			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3, 10}, Keys: keys,
+			Sides: rank.BothSides, Filters: []rank.Filter{rank.None, rank.Train, rank.All}, Hits: []int{1, 3, 10},
+			Keys: keys,
 		})
 		require.NoError(b, err)
 	}

@@ -10,21 +10,22 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Clustering says which test triples are resampled and exchanged as one unit: intervals resample
-// whole clusters, and permutations exchange whole clusters. docs/intervals.md tells
-// what each is for, and how they compare on real splits.
+// Clustering groups test triples into clusters. Intervals resample whole clusters, and permutations
+// swap whole clusters. docs/intervals.md says which clustering answers which question, and compares
+// them on real splits.
 type Clustering uint8
 
 const (
-	// ByTriple takes every test triple by itself, with the ranks of both its sides.
+	// ByTriple makes each test triple a cluster, with the ranks of both sides.
 	ByTriple Clustering = iota
-	// ByQuery takes the triples of a query together. A triple has two, (h, r, ?) and (?, r, t),
-	// and goes with the one that has more test triples, (h, r, ?) if they have the same number.
+	// ByQuery makes the triples of a query a cluster. A triple belongs to the one of its queries
+	// (h, r, ?) and (?, r, t) that has more test triples, or to (h, r, ?) if both have the same
+	// number.
 	ByQuery
-	// ByEntity takes the triples of an entity together. A triple has two, and goes with the one
-	// that is in more test triples, the head if both are in the same number.
+	// ByEntity makes the triples of an entity a cluster. A triple belongs to the one of its
+	// entities that has more test triples, or to the head if both have the same number.
 	ByEntity
-	// ByRelation takes the triples of a relation together.
+	// ByRelation makes the triples of a relation a cluster.
 	ByRelation
 )
 
@@ -33,7 +34,7 @@ var clusteringNames = []string{"triple", "query", "entity", "relation"}
 // String returns "triple", "query", "entity" or "relation".
 func (c Clustering) String() string { return text.Name(clusteringNames, c, "Clustering") }
 
-// MarshalText returns the same as String, for JSON.
+// MarshalText returns String, for JSON.
 func (c Clustering) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
@@ -42,24 +43,24 @@ func (c *Clustering) UnmarshalText(name []byte) (err error) {
 	return err
 }
 
-// ClusterCount tells how many clusters an interval has behind it.
+// ClusterCount is the number of clusters behind an interval.
 type ClusterCount struct {
 	Clusters int `json:"clusters"`
-	// Effective is the number of clusters of equal size that say as much about the mean:
-	// (Σn)²/Σn² for clusters of n ranks (Kish, Survey Sampling, 1965). There is no interval if
-	// it is less than 10.
+	// Effective is the number of clusters of equal size that would estimate the mean as well:
+	// (Σn)²/Σn² for clusters of n ranks (Kish, Survey Sampling, 1965). There is no interval if it
+	// is less than 10.
 	Effective Number `json:"effective_clusters"`
 }
 
-// leastClusters is the least effective number of clusters that gives an interval: with fewer,
-// 95% intervals hold the mean too rarely.
+// leastClusters is the least effective number of clusters for an interval. With fewer clusters, 95%
+// intervals contain the mean too rarely.
 const leastClusters = 10
 
-// cluster names a cluster that is not of a single triple: a query, an entity or a relation,
-// whose other fields are −1.
+// cluster is the query, the entity or the relation of a cluster. Fields that it does not need are
+// −1.
 type cluster kg.Query
 
-// of returns the clusters that a triple could go with; it may be the same one twice.
+// of returns the two clusters to which a triple could belong. They may be equal.
 func (c Clustering) of(t kg.Triple) [2]cluster {
 	switch c {
 	case ByQuery:
@@ -72,12 +73,13 @@ func (c Clustering) of(t kg.Triple) [2]cluster {
 	}
 }
 
-// number returns the number of each rank's cluster and the count of clusters.
+// number numbers the clusters. It returns the number of each rank's cluster, and the count of
+// clusters.
 func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)
 	}
-	// A triple has as many ranks as any other, so that ranks can be counted for triples.
+	// All triples have the same number of ranks, so the sizes may count ranks instead of triples.
 	sizes := map[cluster]int{}
 	for i := range ranks {
 		of := c.of(ranks[i].Triple)
@@ -104,7 +106,7 @@ func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	return numbers, len(known)
 }
 
-// countClusters counts the clusters of the ranks of the given indices.
+// countClusters counts the clusters of the ranks with the given indices.
 func countClusters(numbers, of []int32) ClusterCount {
 	sizes := map[int32]int{}
 	for _, i := range of {
@@ -117,12 +119,14 @@ func countClusters(numbers, of []int32) ClusterCount {
 	return ClusterCount{len(sizes), ratio(float64(len(of))*float64(len(of)), float64(squares))}
 }
 
-// tail returns which of 1,000 resampled means, in order, bound a 95% interval: the tail-th and the
-// (1,000 − tail)-th. It is 0 if there are too few clusters for an interval. It is 25 for many
-// clusters. A resample of n clusters varies less than a sample of them, by the factor
-// √((n−1)/n), and the variance of few is not well known, so that quantiles of Student's
-// distribution take the place of the normal one's (Hesterberg, What Teachers Should Know about
-// the Bootstrap, 2015: the expanded percentile interval), here for the effective number.
+// tail returns the percentile of a 95% interval in thousandths: the tail-th and the (1,000 −
+// tail)-th of 1,000 sorted means bound it. It is 25 for many clusters, and 0 if there are too few
+// for an interval.
+//
+// For few clusters it is smaller: the expanded percentile interval (Hesterberg, What Teachers
+// Should Know about the Bootstrap, 2015), with the effective number n of clusters. Resamples vary
+// less than samples, by the factor √((n−1)/n), and the variance is itself an estimate, for which
+// Student's distribution replaces the normal one.
 func (c ClusterCount) tail() int {
 	n := float64(c.Effective)
 	if !(n >= leastClusters) {

@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// ranksOf returns ranks of both sides, first all tails.
+// ranksOf returns ranks of both sides, the tail ranks first.
 func ranksOf(triples ...kg.Triple) []rank.Rank {
 	var ranks []rank.Rank
 	for side := kg.Tail; side <= kg.Head; side++ {
@@ -55,8 +55,8 @@ func TestClustersByHand(t *testing.T) {
 	}
 }
 
-// Both ranks of a triple are in one cluster, the triples of a cluster have what it is named after
-// in common, and none had a larger one to go with.
+// Both ranks of a triple are in one cluster. The triples of a cluster have its query, entity or
+// relation in common, and no triple could belong to a larger cluster.
 func TestClustersShareWhatTheyAreNamedAfter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entity := rapid.Int32Range(0, 5)
@@ -114,7 +114,7 @@ func TestCountClusters(t *testing.T) {
 	assert.True(t, math.IsNaN(float64(none.Effective)))
 }
 
-// Few clusters widen an interval, and fewer have none.
+// Few clusters widen an interval. With fewer there is none.
 func TestTail(t *testing.T) {
 	for _, c := range []struct {
 		effective Number
@@ -124,7 +124,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// The intervals by every clustering are those of the plainest resampling of whole clusters.
+// Every clustering gives the intervals of the plainest resampling of whole clusters.
 func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	ranks := benchRanks(200, 14, true, 7)
@@ -154,8 +154,8 @@ func TestClusteredBootstrapAgainstPlainResampling(t *testing.T) {
 	}
 }
 
-// groupedRanks draws groups of 1 to 9 triples. The ranks of a group are about as good as each
-// other: a group is easy or hard, and chance does little. triple makes the i-th triple of a group.
+// groupedRanks draws clusters of 1 to 9 triples with similar ranks: a cluster is easy or hard, and
+// chance matters little. triple returns the i-th triple of a cluster.
 func groupedRanks(rng *rand.Rand, groups int, triple func(group, i int32) kg.Triple) []rank.Rank {
 	var ranks []rank.Rank
 	for g := range int32(groups) {
@@ -181,7 +181,7 @@ func groupedMean() Number {
 var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	"tail query": func(group, i int32) kg.Triple { return kg.Triple{Head: group, Tail: 1e6 + 9*group + i} },
 	"head query": func(group, i int32) kg.Triple { return kg.Triple{Head: 1e6 + 9*group + i, Tail: group} },
-	// Heads and tails of several relations, which no query has together.
+	// Heads and tails of several relations, which no query has in common.
 	"entity": func(group, i int32) kg.Triple {
 		other := 1e6 + 9*group + i
 		if i%2 == 0 {
@@ -191,8 +191,8 @@ var groupedTriples = map[string]func(group, i int32) kg.Triple{
 	},
 }
 
-// A 95% interval should hold the true mean in about 95% of samples, and does so where whole
-// clusters are resampled; smaller units promise too much.
+// A 95% interval should contain the true mean in about 95% of samples. It does if whole clusters
+// are resampled. Smaller units contain it less often.
 func TestClusteredCoverage(t *testing.T) {
 	const samples, groups = 400, 60
 	margin := 3 * math.Sqrt(0.95*0.05/samples)
@@ -231,7 +231,8 @@ func TestClusteredCoverage(t *testing.T) {
 	}
 }
 
-// Few clusters hold the true mean as often as many: with the 2.5% and 97.5% quantiles 12 do in 90%.
+// Intervals of few clusters contain the true mean as often as intervals of many. With the 2.5% and
+// 97.5% quantiles, 12 clusters contain it in 90% of samples.
 func TestFewClustersCoverage(t *testing.T) {
 	const samples, n = 1000, 12
 	rng := rand.New(rand.NewPCG(20, 0))
@@ -255,7 +256,7 @@ func TestFewClustersCoverage(t *testing.T) {
 	assert.InDelta(t, 0.95, float64(held)/samples, 3*math.Sqrt(0.95*0.05/samples))
 }
 
-// Where two checkpoints differ by chance alone, group by group, p ≤ 0.05 should occur in about 5%
+// If two checkpoints differ by chance alone, cluster by cluster, p ≤ 0.05 should occur in about 5%
 // of samples.
 func TestClusteredPermutations(t *testing.T) {
 	const samples, groups = 150, 30

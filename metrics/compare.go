@@ -16,26 +16,26 @@ import (
 
 // CompareOptions says what Compare reports.
 type CompareOptions struct {
-	// Sides are the sides that were ranked; BothSides gives tail, head and both.
+	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
 	Sides  rank.Sides
 	Filter rank.Filter
 	Ties   rank.Ties
 	// Hits are the cut-offs k of Hits@k, at least 1.
 	Hits []int
-	// Keys are the groups to report, of the base's ranks.
+	// Keys divide the base's queries into groups to report.
 	Keys []Key
-	// Changed bounds the list of changed queries.
+	// Changed bounds the number of changed queries to list.
 	Changed int
-	// CIBy says what the intervals resample and what the permutations exchange.
+	// CIBy is the unit that intervals resample and permutations swap.
 	CIBy Clustering
-	// Threads bounds the threads; 0 takes one for each processor.
+	// Threads bounds the number of threads; 0 means GOMAXPROCS.
 	Threads int
 }
 
-// Comparison tells how a checkpoint's ranks differ from those of another, the base, on the same
+// Comparison compares the ranks of a checkpoint with the ranks of another, the base, for the same
 // queries.
 type Comparison struct {
-	// Whole has a contrast for each selection of sides, Groups for each group and selection.
+	// Whole has a contrast for each selection of sides, Groups one for each group and selection.
 	Whole  []Contrast
 	Groups []Contrast
 	// Changed lists the queries whose 1/rank changed most, the largest change first.
@@ -44,14 +44,14 @@ type Comparison struct {
 
 // Contrast compares the ranks of a group of queries.
 type Contrast struct {
-	// By and Group name the group; they are empty for all queries.
+	// By and Group name the key and the group. They are empty for all queries.
 	By    string     `json:"by,omitempty"`
 	Group string     `json:"group,omitempty"`
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
-	// Wins counts the queries whose rank is better than the base's, Losses those whose rank is
-	// worse, Equal the others.
+	// Wins counts the queries with a better rank than the base's, Losses those with a worse one,
+	// Equal the others.
 	Wins    int                `json:"wins"`
 	Losses  int                `json:"losses"`
 	Equal   int                `json:"equal"`
@@ -63,7 +63,7 @@ type MetricDifference struct {
 	Metric string `json:"metric"`
 	Base   Number `json:"base"`
 	Other  Number `json:"other"`
-	// Difference is Other − Base, and CI its bootstrap 95% interval, undefined where there are
+	// Difference is Other − Base. CI is its 95% bootstrap interval, which is undefined if there are
 	// too few clusters.
 	Difference Number    `json:"difference"`
 	CI         [2]Number `json:"ci"`
@@ -71,7 +71,7 @@ type MetricDifference struct {
 	P Number `json:"p"`
 }
 
-// Change is a query with two ranks.
+// Change is a query with different ranks.
 type Change struct {
 	Triple      kg.Triple
 	Side        kg.Side
@@ -83,26 +83,26 @@ const (
 	permutationSeed = 20240522
 )
 
-// Compare compares the ranks of another checkpoint with those of a base. Both must be of the same
-// queries in the same order; they may be in the identifiers of different vocabularies, and those
-// of the base are used.
+// Compare compares the ranks of another checkpoint with the ranks of a base. Both have the same
+// queries in the same order. If their identifiers differ, the result has the base's.
 //
-// The intervals are those of Summarize, for the differences: from 1,000 resamples of the clusters
-// of test triples, each with all its ranks of both checkpoints. The test is a
-// permutation test (Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989): in each of
-// 10,000 permutations every cluster's ranks of the two checkpoints are exchanged or not, by
-// the toss of a coin, and the p-value is the share of the permutations, the observation counted
-// as one more, whose difference is as far from 0. Seeds are fixed, and results do not depend on
-// the number of threads. P-values are not adjusted for the number of tests.
+// Intervals are as in Summarize, for differences: each of 1,000 resamples draws clusters with
+// their ranks of both checkpoints. The p-value comes from a permutation test (Noreen,
+// Computer-Intensive Methods for Testing Hypotheses, 1989). Each of 10,000 permutations swaps the
+// two checkpoints' ranks of a cluster with probability ½. The p-value is the share of permutations,
+// with the observation as one more, whose difference is at least as far from 0 as the observed one.
+// It is not corrected for multiple testing. Seeds are fixed, and results do not depend on the
+// number of threads.
 func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Comparison, error) {
 	if len(base) != len(other) {
 		return Comparison{}, fmt.Errorf(
-			"the ranks of %d queries cannot be compared with those of %d others", len(base), len(other))
+			"cannot compare the ranks of %d and of %d queries: rank the same split", len(base), len(other))
 	}
 	for i := range base {
 		if base[i].Side != other[i].Side {
 			return Comparison{}, fmt.Errorf(
-				"query %d asks for the %v in one ranking and for the %v in the other", i+1, base[i].Side, other[i].Side)
+				"query %d has side %v in one ranking and side %v in the other: rank the same sides",
+				i+1, base[i].Side, other[i].Side)
 		}
 	}
 	p := pairing{o: o, base: base, other: other, metrics: comparedMetrics(o.Hits)}
@@ -124,7 +124,7 @@ func Compare(ctx context.Context, base, other []rank.Rank, o CompareOptions) (Co
 	return Comparison{contrasts[:len(sides)], contrasts[len(sides):], p.changed()}, nil
 }
 
-// comparedMetric is a mean over queries of a number that depends on the rank.
+// comparedMetric is the mean of a function of the rank over queries.
 type comparedMetric struct {
 	name string
 	of   func(rank float64) float64
@@ -146,7 +146,7 @@ func comparedMetrics(hits []int) []comparedMetric {
 	return metrics
 }
 
-// pairing is one comparison.
+// pairing is a comparison in progress.
 type pairing struct {
 	o           CompareOptions
 	base, other []rank.Rank
@@ -159,7 +159,7 @@ func (p *pairing) ranks(i int32) (base, other float64) {
 	return p.o.Ties.Rank(&p.base[i], p.o.Filter), p.o.Ties.Rank(&p.other[i], p.o.Filter)
 }
 
-// observe fills in what the ranks of the given queries say.
+// observe fills in the counts and the observed metrics of the given queries.
 func (p *pairing) observe(c *Contrast, of []int32) {
 	c.N, c.ClusterCount = len(of), countClusters(p.clusters, of)
 	sums := make([]struct{ base, other, difference float64 }, len(p.metrics))
@@ -189,14 +189,14 @@ func (p *pairing) observe(c *Contrast, of []int32) {
 	}
 }
 
-// infer fills in the intervals and p-values; the contrasts follow the groups, a selection of
-// sides each.
+// infer fills in the intervals and p-values. The contrasts are sorted by group, then by selection
+// of sides.
 func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contrast) error {
 	sides := selections(p.o.Sides)
 	for _, method := range []struct {
 		draws  int
 		signed bool
-		fill   func(w weights, lane, draw int)
+		fill   func(w weights, k, number int)
 		finish func(c *Contrast, d *MetricDifference, means []float64)
 	}{
 		{resamples, false, drawClusters, func(c *Contrast, d *MetricDifference, means []float64) {
@@ -237,7 +237,8 @@ func (p *pairing) infer(ctx context.Context, groups []members, contrasts []Contr
 	return nil
 }
 
-// differences returns by how much the other checkpoint changes a metric of each query.
+// differences returns the difference of a metric for each query: the other checkpoint's minus the
+// base's.
 func (p *pairing) differences(of []int32, metric int) []float64 {
 	values := make([]float64, len(of))
 	for i, q := range of {
@@ -247,8 +248,8 @@ func (p *pairing) differences(of []int32, metric int) []float64 {
 	return values
 }
 
-// drawSigns gives each cluster the weight 1 or −1, from the permutation's own stream.
-func drawSigns(w weights, lane, permutation int) {
+// drawSigns gives each cluster the weight 1 or −1. Each permutation has its own random stream.
+func drawSigns(w weights, k, permutation int) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], permutationSeed)
 	binary.LittleEndian.PutUint64(seed[8:], uint64(permutation))
@@ -258,14 +259,14 @@ func drawSigns(w weights, lane, permutation int) {
 		if i%64 == 0 {
 			signs = stream.Uint64()
 		}
-		w[i][lane] = 1 - 2*float64(bits.RotateLeft64(signs, -(i%64))&1)
+		w[i][k] = 1 - 2*float64(bits.RotateLeft64(signs, -(i%64))&1)
 	}
 }
 
-// pValue returns the share of the permuted means, with the observed one among them, that are at
-// least as far from 0 as it is. Rounding must not set equal ones apart.
+// pValue returns the share of the means, with the observed one among them, that are at least as far
+// from 0 as observed.
 func pValue(means []float64, observed float64) Number {
-	const rounding = 1e-9
+	const rounding = 1e-9 // equal means may differ by rounding errors
 	least := math.Abs(observed) * (1 - rounding)
 	extreme := 1
 	for _, m := range means {
@@ -276,7 +277,7 @@ func pValue(means []float64, observed float64) Number {
 	return ratio(float64(extreme), float64(len(means)+1))
 }
 
-// changed lists the queries that changed most.
+// changed returns the queries whose 1/rank changed most.
 func (p *pairing) changed() []Change {
 	var all []Change
 	for i := range p.base {

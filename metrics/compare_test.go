@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// someOtherRanks changes some ranks, more for the better than for the worse.
+// someOtherRanks changes some ranks. It improves more than it worsens.
 func someOtherRanks(base []rank.Rank, seed uint64) []rank.Rank {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	other := slices.Clone(base)
@@ -103,7 +103,7 @@ func TestCompareObserves(t *testing.T) {
 	assert.Equal(t, []int{8, 1}, []int{n, wins})
 }
 
-// With few test triples all permutations can be tried: the p-value is close to the exact one.
+// With few test triples the test can try all permutations: the p-value is close to the exact one.
 func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	const n = 11
 	base := benchRanks(n, 3, false, 5)
@@ -154,7 +154,7 @@ func TestPermutationTestAgainstAllPermutations(t *testing.T) {
 	assert.Equal(t, 9, tested)
 }
 
-// By hand. The sums of one set of differences in another order may be other numbers.
+// Computed by hand. Equal sums may differ by rounding errors if they add in another order.
 func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, 1))
 	assert.Equal(t, Number(3)/5, pValue([]float64{1, -2, 0.5, 0}, -1))
@@ -163,7 +163,7 @@ func TestPValue(t *testing.T) {
 	assert.Equal(t, Number(3)/4, pValue([]float64{rest, -rest, 0}, tenth+fifth))
 }
 
-// The interval of a difference is that of the plainest resampling.
+// The interval of a difference is the one of the plainest resampling.
 func TestDifferenceIntervalAgainstPlainResampling(t *testing.T) {
 	const n = 60
 	base := benchRanks(n, 3, false, 6)
@@ -254,11 +254,11 @@ func TestCompareTheSame(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	ranks := benchRanks(4, 1, false, 9)
 	_, err := Compare(t.Context(), ranks, ranks[1:], CompareOptions{})
-	assert.EqualError(t, err, "the ranks of 8 queries cannot be compared with those of 7 others")
+	assert.EqualError(t, err, "cannot compare the ranks of 8 and of 7 queries: rank the same split")
 	turned := slices.Clone(ranks)
 	turned[2].Side = kg.Head
 	_, err = Compare(t.Context(), ranks, turned, CompareOptions{})
-	assert.EqualError(t, err, "query 3 asks for the tail in one ranking and for the head in the other")
+	assert.EqualError(t, err, "query 3 has side tail in one ranking and side head in the other: rank the same sides")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = Compare(ctx, ranks, ranks, CompareOptions{Sides: rank.BothSides})
@@ -274,7 +274,10 @@ func BenchmarkCompare(b *testing.B) {
 		Group:  func(r *rank.Rank) int { return int(r.Triple.Relation) },
 	}
 	for b.Loop() {
-		if _, err := Compare(b.Context(), base, other, CompareOptions{Sides: rank.BothSides, Filter: rank.All, Hits: []int{1, 3, 10}, Keys: []Key{key}, Changed: 10}); err != nil {
+		o := CompareOptions{
+			Sides: rank.BothSides, Filter: rank.All, Hits: []int{1, 3, 10}, Keys: []Key{key}, Changed: 10,
+		}
+		if _, err := Compare(b.Context(), base, other, o); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,43 +8,44 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// ComparisonSchema is the version of the JSON of ComparisonReport. A change that could break a reader of it changes
-// the number.
+// ComparisonSchema is the version of ComparisonReport's JSON. An incompatible change increases the
+// number.
 const ComparisonSchema = "mquine.compare/1"
 
-// ComparisonReport tells how checkpoints rank the same queries and compares each of them with the first, the base.
-// The JSON has the fields in this order.
+// ComparisonReport holds the results of checkpoints for the same queries, and compares each with
+// the first, the base. The JSON has the fields in this order.
 type ComparisonReport struct {
 	Schema string      `json:"schema"`
 	Data   string      `json:"data"`
 	Split  kg.Split    `json:"split"`
 	Filter rank.Filter `json:"filter"`
 	Ties   rank.Ties   `json:"ties"`
-	// CIBy is what intervals resample and permutations exchange. Reports that do not say did so with triples.
+	// CIBy is the unit that intervals resample and permutations swap. In reports without it, of
+	// earlier versions, the unit is a triple.
 	CIBy Clustering `json:"ci_by"`
-	// ZConvention is the convention of the groups by z-case, if there are any.
+	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
-	// Checkpoints starts with the base of Comparisons, which has an item for each of the others.
+	// Checkpoints begins with the base. Comparisons has an item for each of the others.
 	Checkpoints []ComparedCheckpoint `json:"checkpoints"`
 	Comparisons []NamedComparison    `json:"comparisons"`
 }
 
 // ComparedCheckpoint is one of the checkpoints of a comparison.
 type ComparedCheckpoint struct {
-	// Name is what tables call the checkpoint, and Path its folder or its ranks file, which does not tell the next
-	// three.
+	// Name is the name of the checkpoint in tables. Path is its folder or ranks file. A ranks file
+	// has no Model, Dim and SHA256.
 	Name   string `json:"name"`
 	Path   string `json:"path"`
 	Model  string `json:"model,omitempty"`
 	Dim    int    `json:"dim,omitempty"`
 	SHA256 string `json:"checkpoint_sha256,omitempty"`
-	// Results has the metrics of each selection of sides.
+	// Results holds the metrics of each selection of sides.
 	Results []Result `json:"results"`
-	// Ranks are those of the queries that all checkpoints have in common, in the same order.
+	// Ranks are the ranks of the same queries in the same order for all checkpoints.
 	Ranks []rank.Rank `json:"-"`
 }
 
-// NamedComparison is a Comparison with names in place of identifiers.
+// NamedComparison is a Comparison with names instead of identifiers.
 type NamedComparison struct {
 	Base    string         `json:"base"`
 	Other   string         `json:"other"`
@@ -53,7 +54,7 @@ type NamedComparison struct {
 	Changed []ChangedQuery `json:"changed"`
 }
 
-// ChangedQuery is a Change with labels in place of identifiers.
+// ChangedQuery is a Change with labels instead of identifiers.
 type ChangedQuery struct {
 	Side      string  `json:"side"`
 	Head      string  `json:"head"`
@@ -63,8 +64,8 @@ type ChangedQuery struct {
 	OtherRank float64 `json:"other_rank"`
 }
 
-// CompareAll compares checkpoints with the first of them, the base, by their ranks of a split of g, as Compare does. g
-// is in the base's identifiers, and of a checkpoint all fields but Results are given.
+// CompareAll compares checkpoints with the first, the base, by their ranks of a split of g
+// (Compare). g has the base's identifiers. The checkpoints have all fields except Results.
 func CompareAll(
 	ctx context.Context, g *kg.Graph, split kg.Split, checkpoints []ComparedCheckpoint, o CompareOptions,
 ) (*ComparisonReport, error) {
@@ -94,7 +95,7 @@ func CompareAll(
 	return r, nil
 }
 
-// named returns the comparison with the labels of g. A list without items is a list, not null.
+// named returns the comparison with the labels of g. Empty lists are [] in JSON, not null.
 func (c Comparison) named(g *kg.Graph, base, other string) NamedComparison {
 	n := NamedComparison{Base: base, Other: other, Whole: c.Whole, Groups: c.Groups, Changed: []ChangedQuery{}}
 	if n.Groups == nil {
@@ -102,8 +103,9 @@ func (c Comparison) named(g *kg.Graph, base, other string) NamedComparison {
 	}
 	for _, q := range c.Changed {
 		n.Changed = append(n.Changed, ChangedQuery{
-			Side: q.Side.String(), Head: g.Entities.Label(q.Triple.Head), Relation: g.Relations.Label(q.Triple.Relation),
-			Tail: g.Entities.Label(q.Triple.Tail), BaseRank: q.Base, OtherRank: q.Other,
+			Side: q.Side.String(), Head: g.Entities.Label(q.Triple.Head),
+			Relation: g.Relations.Label(q.Triple.Relation),
+			Tail:     g.Entities.Label(q.Triple.Tail), BaseRank: q.Base, OtherRank: q.Other,
 		})
 	}
 	return n

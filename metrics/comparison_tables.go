@@ -12,17 +12,17 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// TableFormat is the form in which a ComparisonReport is written.
+// TableFormat is a format of ComparisonReport.Write.
 type TableFormat uint8
 
 const (
 	// PlainText is aligned text.
 	PlainText TableFormat = iota
-	// Markdown is GitHub's.
+	// Markdown is GitHub Flavored Markdown.
 	Markdown
 	// LaTeX needs the package booktabs.
 	LaTeX
-	// CSV has a line for each difference and no changed queries, with names as they are.
+	// CSV has a line for each difference, with exact names, and no changed queries.
 	CSV
 )
 
@@ -31,8 +31,8 @@ func (f TableFormat) String() string {
 	return text.Name([]string{"table", "md", "latex", "csv"}, f, "TableFormat")
 }
 
-// Write writes the report in a format: the checkpoints, and for each comparison all queries, the groups of each key and
-// the queries that changed most.
+// Write writes tables of the checkpoints, and for each comparison tables of all queries, of the
+// groups of each key, and of the queries that changed most.
 func (r *ComparisonReport) Write(w io.Writer, f TableFormat) error {
 	if f == CSV {
 		return r.writeCSV(w)
@@ -77,7 +77,8 @@ func (r *ComparisonReport) tables() []titledTable {
 				title += " (convention " + r.ZConvention + ")"
 			}
 			side := rest[last-1].Side
-			tables = append(tables, titledTable{fmt.Sprintf("%s, side %v", title, side), groupTable(r.CIBy, rest[:last])})
+			title = fmt.Sprintf("%s, side %v", title, side)
+			tables = append(tables, titledTable{title, groupTable(r.CIBy, rest[:last])})
 			rest = rest[last:]
 		}
 		tables = append(tables, titledTable{against + ", the queries that changed most", c.changedTable()})
@@ -115,7 +116,8 @@ func (c *NamedComparison) wholeTable(by Clustering) *text.Table {
 	return t
 }
 
-// groupTable has a line for each group, of the last selection of sides: its MRR, and its Hits at the last cut-off.
+// groupTable has a line for each group with the MRR and the last Hits@k, for the last selection of
+// sides.
 func groupTable(by Clustering, contrasts []Contrast) *text.Table {
 	metrics, side := contrasts[0].Metrics, contrasts[len(contrasts)-1].Side
 	shown := []int{0}
@@ -152,10 +154,11 @@ func (c *NamedComparison) changedTable() *text.Table {
 	return t
 }
 
-// writeCSV writes a line for each difference. Names stay as they are, for programs that compare them.
+// writeCSV writes a line for each difference. It does not escape names, so that programs can
+// compare them.
 func (r *ComparisonReport) writeCSV(w io.Writer) error {
 	lines := csv.NewWriter(w)
-	// The writer keeps the first error for the end.
+	// lines keeps its first error.
 	_ = lines.Write([]string{
 		"data", "split", "filter", "ties", "base", "other", "by", "group", "side", "queries", "wins", "losses", "equal",
 		"metric", "base_value", "other_value", "difference", "ci_low", "ci_high", "p",
@@ -172,8 +175,10 @@ func (r *ComparisonReport) writeCSV(w io.Writer) error {
 			for _, m := range of.Metrics {
 				_ = lines.Write([]string{
 					r.Data, r.Split.String(), r.Filter.String(), r.Ties.String(), c.Base, c.Other, of.By, of.Group,
-					of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins), strconv.Itoa(of.Losses), strconv.Itoa(of.Equal),
-					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]), number(m.CI[1]), number(m.P),
+					of.Side.String(), strconv.Itoa(of.N), strconv.Itoa(of.Wins), strconv.Itoa(of.Losses),
+					strconv.Itoa(of.Equal),
+					m.Metric, number(m.Base), number(m.Other), number(m.Difference), number(m.CI[0]),
+					number(m.CI[1]), number(m.P),
 					r.CIBy.String(), strconv.Itoa(of.Clusters), number(of.Effective),
 				})
 			}

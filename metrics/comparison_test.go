@@ -17,7 +17,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyComparison compares ranks of the family graph with themselves, one of them improved: ann's spouse, 2 → 1.
+// familyComparison compares the ranks of the family graph with a copy that improves one rank:
+// ann's spouse, from 2 to 1.
 func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 	g := familyGraph()
 	base := familyRanks(g)
@@ -38,7 +39,8 @@ func familyComparison(t *testing.T, otherName string) *ComparisonReport {
 		{Name: "base", Path: "./base", Model: "mquine", Dim: 4, SHA256: "0f", Ranks: base[:4]},
 		{Name: otherName, Path: "ranks.tsv", Ranks: other[:4]},
 	}, CompareOptions{
-		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9, CIBy: ByQuery,
+		Sides: rank.TailSide, Filter: rank.All, Ties: rank.Realistic, Hits: []int{1}, Keys: keys, Changed: 9,
+		CIBy: ByQuery,
 	})
 	require.NoError(t, err)
 	return r
@@ -108,7 +110,7 @@ tail  cal   likes     ann           2           1
 `))
 }
 
-// A name cannot leave its place: not its line, its cell, nor the comment above a LaTeX table.
+// A name cannot break out of its line, its cell or the comment above a LaTeX table.
 func TestComparisonOfHostileNames(t *testing.T) {
 	const name = "[x](y)\n\\input{x}\x1b|"
 	r := familyComparison(t, name)
@@ -117,7 +119,8 @@ func TestComparisonOfHostileNames(t *testing.T) {
 	assert.Contains(
 		t,
 		out.String(),
-		"\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+"\n\n| side | metric |",
+		"\n"+`\[x\](y)\\n\\input{x}\\x1b\| against base: family test, filter all, realistic ties`+
+			"\n\n| side | metric |",
 	)
 	assert.Contains(t, out.String(), `| \[x\](y)\\n\\input{x}\\x1b\| | tail | 4 |`)
 
@@ -146,7 +149,7 @@ func TestComparisonOfHostileNames(t *testing.T) {
 	assert.ErrorContains(t, r.Write(brokenWriter{}, PlainText), "pipe is closed")
 }
 
-// TestAlign shuffles ranks, which still belong to their triples, repeated ones included.
+// TestAlign shuffles ranks. Align finds the ranks of each triple, also of repeated ones.
 func TestAlign(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := someRanks(t)
@@ -183,7 +186,7 @@ func TestAlign(t *testing.T) {
 		}
 		got, err := Align(ranks, triples, rank.BothSides.List())
 		require.NoError(t, err)
-		require.Equal(t, ranks, append([]rank.Rank(nil), got...), "ranks in order stay as they are")
+		require.Equal(t, ranks, append([]rank.Rank(nil), got...), "ranks in order stay unchanged")
 	})
 }
 
@@ -191,11 +194,11 @@ func TestAlignErrors(t *testing.T) {
 	g := familyGraph()
 	ranks, triples := familyRanks(g), g.Splits[kg.Test]
 	_, err := Align(ranks[1:], triples, rank.BothSides.List())
-	assert.EqualError(t, err, "there are ranks of 3 queries on side tail, and 4 triples")
+	assert.EqualError(t, err, "there are 3 ranks on side tail for 4 triples: rank the same split")
 	_, err = Align(ranks[1:], triples, rank.HeadSide.List())
 	assert.NoError(t, err, "the other side does not matter")
 	_, err = Align(ranks, g.Splits[kg.Train][:4], rank.TailSide.List())
-	assert.EqualError(t, err, "there is no rank of the query on side tail of triple 1")
+	assert.EqualError(t, err, "triple 1 has no rank on side tail: rank the same split")
 }
 
 func TestProtocol(t *testing.T) {

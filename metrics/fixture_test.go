@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// fixture returns the folder of one of the checkpoints with ranks that another program computed.
+// fixture returns the folder of a checkpoint with ranks that another program computed.
 func fixture(t *testing.T, name string) string {
 	t.Helper()
 	root := os.Getenv("MQUINE_FIXTURES")
@@ -76,7 +76,8 @@ func TestMetricsOfFixture(t *testing.T) {
 		assert.Equal(t, w.N, r.N, name)
 		for i, pair := range [][2]float64{
 			{w.MR, float64(r.MR)}, {w.MRR, float64(r.MRR)},
-			{w.Hits1, float64(r.Hits[0].Share)}, {w.Hits3, float64(r.Hits[1].Share)}, {w.Hits10, float64(r.Hits[2].Share)},
+			{w.Hits1, float64(r.Hits[0].Share)}, {w.Hits3, float64(r.Hits[1].Share)},
+			{w.Hits10, float64(r.Hits[2].Share)},
 		} {
 			assert.InEpsilon(t, pair[0], pair[1], 1e-12, "%s, metric %d", name, i)
 		}
@@ -86,8 +87,8 @@ func TestMetricsOfFixture(t *testing.T) {
 	assert.Equal(t, 9, checked)
 }
 
-// TestMetricsOfRotateRepository measures the ranks that the RotatE repository's own code printed, and compares with the
-// metrics that it printed, in six digits after the point.
+// TestMetricsOfRotateRepository measures the ranks that the code of the RotatE repository printed,
+// and compares the metrics with the ones that it printed, to six decimals.
 func TestMetricsOfRotateRepository(t *testing.T) {
 	for _, name := range []string{"distmult", "complex", "transe", "rotate"} {
 		dir := fixture(t, "rotate-repo-"+name+"-umls")
@@ -108,7 +109,8 @@ func TestMetricsOfRotateRepository(t *testing.T) {
 	}
 }
 
-// readRotateRanks reads the ranks of a fixture of the RotatE repository, as counts under the filter all.
+// readRotateRanks reads the ranks of a fixture of the RotatE repository, as counts under filter
+// all.
 func readRotateRanks(t *testing.T, path string) []rank.Rank {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -12,22 +12,21 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Key divides queries into groups for a report: every query belongs to one group, so that the
-// groups' queries add up to all queries.
+// Key divides queries into groups for a report. Every query belongs to exactly one group.
 type Key struct {
 	Name string
-	// Labels names all groups, those without queries included.
+	// Labels names all groups, also groups without queries.
 	Labels []string
-	// Ordered says that the order of Labels means something; otherwise a report lists the
-	// groups from the most queries to the fewest.
+	// Ordered keeps the groups in the order of Labels. Otherwise a report lists the largest groups
+	// first.
 	Ordered bool
-	// Convention names the convention of groups by z-case, and is empty for other groups.
+	// Convention is the convention of groups by Z-case. It is empty for other groups.
 	Convention string
-	// Group returns the position in Labels of a query's group.
+	// Group returns the index in Labels of a query's group.
 	Group func(r *rank.Rank) int
 }
 
-// keys makes each key that reports know from the graph that is ranked.
+// keys lists the keys of reports. make takes the graph that is ranked.
 var keys = []struct {
 	name string
 	make func(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error)
@@ -40,16 +39,16 @@ var keys = []struct {
 
 // KeyOptions holds what some keys need besides the graph.
 type KeyOptions struct {
-	// Triples and Sides are what is ranked: z-case has groups for these queries only.
+	// Triples and Sides are the queries that are ranked. The key z-case knows only these.
 	Triples []kg.Triple
 	Sides   rank.Sides
-	// Convention divides the cases of z-case.
+	// Convention is the convention of the key z-case.
 	Convention zpattern.Convention
-	// Threads bounds the threads; 0 takes one for each processor.
+	// Threads bounds the number of threads; 0 means GOMAXPROCS.
 	Threads int
 }
 
-// KeyNames returns the names that NewKeys knows.
+// KeyNames returns the names of all keys.
 func KeyNames() []string {
 	var names []string
 	for _, k := range keys {
@@ -63,7 +62,7 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 	var made []Key
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
-			return nil, fmt.Errorf("groups by %s are asked for twice", name)
+			return nil, fmt.Errorf("groups by %s occur twice: name them once", name)
 		}
 		at := slices.Index(KeyNames(), name)
 		if at < 0 {
@@ -79,7 +78,7 @@ func NewKeys(ctx context.Context, g *kg.Graph, names []string, o KeyOptions) ([]
 	return made, nil
 }
 
-// relationKey groups by the relation of the query.
+// relationKey groups queries by relation.
 func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	return Key{
 		Labels: g.Relations.Labels(),
@@ -87,9 +86,9 @@ func relationKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	}, nil
 }
 
-// categoryKey groups by the category of the query's relation.
+// categoryKey groups queries by the category of their relation.
 func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
-	// Without training triples every relation would be 1-1.
+	// Without training triples every relation would count as 1-1.
 	if _, err := g.Triples(kg.Train); err != nil {
 		return Key{}, err
 	}
@@ -105,7 +104,7 @@ func categoryKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	}, nil
 }
 
-// zConvention returns the convention of the groups by z-case, if there are any among keys.
+// zConvention returns the convention of the key z-case, if it is among keys.
 func zConvention(keys []Key) string {
 	for _, k := range keys {
 		if k.Convention != "" {
@@ -115,10 +114,11 @@ func zConvention(keys []Key) string {
 	return ""
 }
 
-// groupName names a group of a key; it is empty for all ranks.
+// groupName names a group of a key. It is empty for the group of all queries.
 type groupName struct{ by, group string }
 
-// groupsOf returns all ranks as the first group, followed by the groups of each key in the order of a report.
+// groupsOf returns the group of all ranks, and then the groups of each key in the order of a
+// report.
 func groupsOf(ranks []rank.Rank, keys []Key) (groups []members, names []groupName) {
 	groups, names = []members{allOf(ranks)}, []groupName{{}}
 	for _, key := range keys {

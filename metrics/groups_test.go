@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyGraph has a relation of each category: spouse 1-1, childOf N-1, parentOf 1-N, likes N-N;
-// and unused, which nothing has.
+// familyGraph has a relation of each category (spouse 1-1, childOf N-1, parentOf 1-N, likes N-N)
+// and one without triples, unused.
 func familyGraph() *kg.Graph {
 	g := &kg.Graph{
 		Name:      "family",
@@ -40,7 +40,7 @@ func familyGraph() *kg.Graph {
 	return g
 }
 
-// familyRanks are ranks of the graph's test split, first all tails.
+// familyRanks returns ranks of the graph's test split, the tail ranks first.
 func familyRanks(g *kg.Graph) []rank.Rank {
 	var ranks []rank.Rank
 	for side := kg.Tail; side <= kg.Head; side++ {
@@ -100,7 +100,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Every query is in one group, so the groups' sums are the sums of all queries.
+// Every query is in exactly one group of a key, so the groups' sums add up to the sums of all
+// queries.
 func TestGroupsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := append(someRanks(t), oneRank(0, 0, 3))
@@ -187,9 +188,9 @@ func TestSummarizeNothing(t *testing.T) {
 
 func TestSummarizeRejectsHits(t *testing.T) {
 	_, _, err := Summarize(t.Context(), nil, SummaryOptions{Hits: []int{1, 0}})
-	assert.EqualError(t, err, "the cut-off 0 of Hits@k is not a rank: the best rank is 1")
+	assert.EqualError(t, err, "the cut-off 0 of Hits@k is not a rank: choose at least 1")
 	_, _, err = Summarize(t.Context(), nil, SummaryOptions{Hits: []int{3, 1, 3}})
-	assert.EqualError(t, err, "the cut-off 3 of Hits@k is asked for twice")
+	assert.EqualError(t, err, "the cut-off 3 of Hits@k occurs twice: give it once")
 }
 
 func TestNewKeysErrors(t *testing.T) {
@@ -197,7 +198,7 @@ func TestNewKeysErrors(t *testing.T) {
 	_, err := NewKeys(t.Context(), g, []string{"colour"}, KeyOptions{})
 	assert.EqualError(t, err, `there are no groups by "colour": choose from relation, category, z-case, degree`)
 	_, err = NewKeys(t.Context(), g, []string{"relation", "relation"}, KeyOptions{})
-	assert.EqualError(t, err, "groups by relation are asked for twice")
+	assert.EqualError(t, err, "groups by relation occur twice: name them once")
 	g.Splits[kg.Train] = nil
 	_, err = NewKeys(t.Context(), g, []string{"relation", "category"}, KeyOptions{})
 	assert.ErrorContains(t, err, "groups by category: data set family has no train split")

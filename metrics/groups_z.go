@@ -12,7 +12,8 @@ import (
 
 const zCaseName = "z-case"
 
-// zCaseKey groups by the exposure of the query's triple to the Z-paradox.
+// zCaseKey groups queries by the Z-case of their triple: its exposure to the Z-paradox
+// (docs/zvalues.md).
 func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 	x, err := zpattern.NewIndex(g)
 	if err != nil {
@@ -40,15 +41,15 @@ func zCaseKey(ctx context.Context, g *kg.Graph, o KeyOptions) (Key, error) {
 		Group: func(r *rank.Rank) int {
 			c, ok := cases[r.Side][r.Triple]
 			if !ok {
-				panic(fmt.Sprintf("metrics: the %v query of %v is not among those that the groups were made for", r.Side, r.Triple))
+				panic(fmt.Sprintf("metrics: the %v query of %v is not in KeyOptions", r.Side, r.Triple))
 			}
 			return int(c)
 		},
 	}, nil
 }
 
-// degreeKey groups by the number of different training triples that have the query's true answer
-// as head or tail: 0, 1, 2-3, 4-7, …
+// degreeKey groups queries by the number of distinct training triples with the target as head or
+// tail: 0, 1, 2-3, 4-7, …
 func degreeKey(_ context.Context, g *kg.Graph, _ KeyOptions) (Key, error) {
 	triples, err := g.Triples(kg.Train)
 	if err != nil {

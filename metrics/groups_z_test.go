@@ -25,11 +25,12 @@ func groupSizes(k Key, ranks []rank.Rank) map[string]int {
 
 func TestZCaseGroups(t *testing.T) {
 	g := familyGraph()
-	// Many entities, so that a triple without patterns is no longer easy.
+	// There are many entities, so a triple without patterns is not in the easy case.
 	for _, name := range []string{"f", "g", "h", "i", "j", "k", "l", "m", "n", "o"} {
 		g.Entities.Add(name)
 	}
-	// cal likes ann and dee likes bob have no patterns; a new one has: cal likes dee ← ann likes cal.
+	// The triples (cal, likes, ann) and (dee, likes, bob) have no patterns. (cal, likes, dee) has
+	// one: cal likes dee ← ann likes cal.
 	g.Splits[kg.Train] = append(g.Splits[kg.Train], kg.Triple{Head: 2, Relation: 3, Tail: 3})
 	g.Splits[kg.Test] = append(g.Splits[kg.Test], kg.Triple{Head: 2, Relation: 3, Tail: 2})
 	keys, err := NewKeys(
@@ -55,7 +56,8 @@ func TestZCaseGroups(t *testing.T) {
 
 func TestDegreeGroups(t *testing.T) {
 	g := familyGraph()
-	// A repeated triple and a loop count once: ann is in 9 different ones, bob in 5, eve in 1 that is both, fay in none.
+	// A repeated triple and a loop count once: ann is in 9 distinct triples, bob in 5, eve in one
+	// that is both, and fay in none.
 	g.Entities.Add("eve")
 	g.Entities.Add("fay")
 	loop := kg.Triple{Head: 4, Relation: 3, Tail: 4}
@@ -74,7 +76,7 @@ func TestDegreeGroups(t *testing.T) {
 	assert.Equal(t, "0", keys[0].Labels[keys[0].Group(&rank.Rank{Triple: kg.Triple{Head: 5}, Side: kg.Head})])
 }
 
-// The new groups go through Summarize like the others: nothing is lost and an empty group stays.
+// Summarize keeps all queries of these groups, and also groups without queries.
 func TestZCaseAndDegreeAddUp(t *testing.T) {
 	g := familyGraph()
 	ranks := familyRanks(g)

@@ -1,5 +1,11 @@
-// Package metrics says what the ranks of package rank mean: the usual metrics, bootstrap intervals, paired comparisons
-// of checkpoints, groups of queries, other tools' protocols, and the reports, tables and files that carry them.
+// Package metrics turns the ranks of package rank into results: metrics such as MRR, bootstrap
+// intervals, paired comparisons of checkpoints, all of these by groups of queries, and reports,
+// tables and files of them.
+//
+// Begin reading with Measure, which computes the metrics of one list of ranks. Summarize does so
+// for every side, filter, tie rule and group, with intervals, and fills in a Report. Compare and
+// CompareAll compare checkpoints by their ranks of the same queries. WriteRanks and ReadRanks store
+// ranks, for comparisons without another ranking. docs/intervals.md explains the intervals.
 package metrics
 
 import (
@@ -10,31 +16,31 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Number is the value of a metric. A metric that is not defined, such as the mean of no ranks,
-// is NaN here and null in JSON.
+// Number is the value of a metric. A metric that is undefined, such as the mean of no ranks, is
+// NaN, and null in JSON.
 type Number float64
 
 var undefined = Number(math.NaN())
 
-// HitsAt is the share of the ranks that are at most K.
+// HitsAt is Hits@K: the share of ranks that are at most K.
 type HitsAt struct {
 	K     int
 	Share Number
 }
 
-// Hits holds a share for each cut-off asked for, in that order.
+// Hits holds Hits@k for each requested cut-off k, in the order of the request.
 type Hits []HitsAt
 
-// Result holds the metrics of one selection of queries under one protocol. With n ranks r_i
-// among C_i candidates, the target included:
+// Result holds the metrics of one selection of queries under one protocol. With n ranks r_i among
+// C_i candidates, which include the target:
 //
 //	MRR = mean 1/r_i    MR = mean r_i    GMR = exp(mean ln r_i)    Hits@k = mean [r_i ≤ k]
 //	AMR = MR / mean (C_i+1)/2            AMRI = 1 − 2 Σ(r_i−1) / Σ(C_i−1)
 //
 // AMR (1 is chance, lower is better) and AMRI (0 is chance, 1 is perfect) are the adjusted mean
-// rank and its index of Berrendorf et al., https://arxiv.org/abs/2002.06914; chance is exact
-// for realistic ties only. They are undefined for ranks without candidate counts, and AMRI
-// where the target is the only candidate of every query.
+// rank and the adjusted mean rank index of Berrendorf et al., https://arxiv.org/abs/2002.06914.
+// Chance is exact only for realistic ties. Both are undefined for ranks without candidate counts.
+// AMRI is also undefined if the target is the only candidate of every query.
 type Result struct {
 	Side   rank.Sides  `json:"side"`
 	Filter rank.Filter `json:"filter"`
@@ -42,8 +48,8 @@ type Result struct {
 	// N is the number of queries.
 	N   int    `json:"n"`
 	MRR Number `json:"mrr"`
-	// MRRCI is the bootstrap 95% interval of MRR, see Summarize; it is undefined where there
-	// are too few clusters.
+	// MRRCI is the 95% bootstrap interval of MRR (Summarize). It is undefined if there are too few
+	// clusters.
 	MRRCI [2]Number `json:"mrr_ci"`
 	ClusterCount
 	MR     Number `json:"mr"`
@@ -54,13 +60,13 @@ type Result struct {
 	Hits   Hits   `json:"hits"`
 }
 
-// Measure returns the metrics of the ranks on the selected sides, without an interval. ks are
-// the cut-offs of Hits@k.
+// Measure returns the metrics of the ranks on the selected sides, without an interval. ks are the
+// cut-offs of Hits@k.
 func Measure(ranks []rank.Rank, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
 	return measure(ranks, allOf(ranks).on(sides), sides, f, ties, ks)
 }
 
-// measure is Measure for the ranks of the given indices. Sums run in the order of the indices.
+// measure is Measure for the ranks with the given indices. It adds in the order of the indices.
 func measure(ranks []rank.Rank, of []int32, sides rank.Sides, f rank.Filter, ties rank.Ties, ks []int) Result {
 	values := rankValues(ranks, of, f, ties)
 	res := Result{
@@ -89,7 +95,7 @@ func measure(ranks []rank.Rank, of []int32, sides rank.Sides, f rank.Filter, tie
 	return res
 }
 
-// rankValues returns the ranks of the given indices as a tie rule has them.
+// rankValues returns the ranks with the given indices under a tie rule.
 func rankValues(ranks []rank.Rank, of []int32, f rank.Filter, ties rank.Ties) []float64 {
 	values := make([]float64, len(of))
 	for i, j := range of {
@@ -120,7 +126,7 @@ func hits(values []float64, ks []int) Hits {
 	return all
 }
 
-// median sorts values; between two middle ranks it takes their mean.
+// median sorts values and returns the middle one, or the mean of the two middle ones.
 func median(values []float64) Number {
 	n := len(values)
 	if n == 0 {
@@ -130,7 +136,7 @@ func median(values []float64) Number {
 	return Number((values[(n-1)/2] + values[n/2]) / 2)
 }
 
-// ratio is a/b, and undefined for b = 0.
+// ratio returns a/b. It is undefined for b = 0.
 func ratio(a, b float64) Number {
 	if b == 0 {
 		return undefined
@@ -138,10 +144,10 @@ func ratio(a, b float64) Number {
 	return Number(a / b)
 }
 
-// members are indices of ranks, side by side.
+// members are the indices of some ranks, by side.
 type members [2][]int32
 
-// allOf returns every rank as a member.
+// allOf returns the indices of all ranks.
 func allOf(ranks []rank.Rank) members {
 	var m members
 	for i := range ranks {
@@ -157,7 +163,7 @@ func (m *members) add(ranks []rank.Rank, i int) {
 
 func (m members) len() int { return len(m[kg.Tail]) + len(m[kg.Head]) }
 
-// on returns the members on the selected sides, tails before heads.
+// on returns the indices on the selected sides, tail before head.
 func (m members) on(sides rank.Sides) []int32 {
 	var of []int32
 	for _, side := range sides.List() {

@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// someRanks draws the ranks of both sides of some triples: counts that a filter can only lower,
-// ties included, and triples that occur several times.
+// someRanks draws the ranks of both sides of some triples, with ties and repeated triples. A filter
+// can only lower the counts.
 func someRanks(t *rapid.T) []rank.Rank {
 	triples := rapid.SliceOf(rapid.Custom(func(t *rapid.T) kg.Triple {
 		id := rapid.Int32Range(0, 4)
@@ -38,7 +38,7 @@ func someRanks(t *rapid.T) []rank.Rank {
 	return ranks
 }
 
-// oneRank is the rank of a query with the same counts under every filter.
+// oneRank returns the rank of a query with the same counts under every filter.
 func oneRank(better, equal, candidates int32) rank.Rank {
 	var r rank.Rank
 	for f := range rank.NumFilters {
@@ -66,7 +66,7 @@ func TestMeasureByHand(t *testing.T) {
 	assert.Equal(t, Number((2+3.5)/2), even.Median)
 }
 
-// A scorer that gives all candidates one score knows nothing, and realistic ties must say so.
+// Realistic ties give chance results to a scorer that gives all candidates the same score.
 func TestConstantScorer(t *testing.T) {
 	const candidates = 1000
 	var ranks []rank.Rank
@@ -99,7 +99,9 @@ func TestUndefinedMetrics(t *testing.T) {
 
 	none := Measure(nil, rank.BothSides, rank.All, rank.Realistic, []int{1})
 	assert.Zero(t, none.N)
-	for _, n := range []Number{none.MRR, none.MR, none.Median, none.GMR, none.AMR, none.AMRI, none.Hits[0].Share, none.MRRCI[0]} {
+	for _, n := range []Number{
+		none.MRR, none.MR, none.Median, none.GMR, none.AMR, none.AMRI, none.Hits[0].Share, none.MRRCI[0],
+	} {
 		isUndefined(n)
 	}
 
@@ -128,7 +130,8 @@ func exactMeasure(
 		}
 		b, e := int64(r.Better[f]), int64(r.Equal[f])
 		value := map[rank.Ties]*big.Rat{
-			rank.Optimistic: big.NewRat(1+b, 1), rank.Pessimistic: big.NewRat(1+b+e, 1), rank.Realistic: big.NewRat(2+2*b+e, 2),
+			rank.Optimistic: big.NewRat(1+b, 1), rank.Pessimistic: big.NewRat(1+b+e, 1),
+			rank.Realistic: big.NewRat(2+2*b+e, 2),
 		}[ties]
 		values = append(values, value)
 		candidates = append(candidates, big.NewRat(int64(r.Candidates[f]), 1))
@@ -186,7 +189,8 @@ func TestMeasureAgainstDefinitions(t *testing.T) {
 					}
 					n, want := exactMeasure(ranks, sides, f, ties, k)
 					got := map[string]Number{
-						"mr": m.MR, "mrr": m.MRR, "hits": m.Hits[0].Share, "amr": m.AMR, "gmr": m.GMR, "median": m.Median, "amri": m.AMRI,
+						"mr": m.MR, "mrr": m.MRR, "hits": m.Hits[0].Share, "amr": m.AMR, "gmr": m.GMR,
+						"median": m.Median, "amri": m.AMRI,
 					}
 					require.Equal(t, n, m.N)
 					for name, w := range want {

@@ -7,9 +7,9 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Protocol is a choice of what one set of metrics is about.
+// Protocol selects the queries, the filter and the tie rule of one set of metrics.
 type Protocol struct {
-	// Name is set for the fixed choice of another tool.
+	// Name is the name of the tool with this protocol, or empty.
 	Name   string
 	Sides  rank.Sides
 	Filter rank.Filter
@@ -18,7 +18,7 @@ type Protocol struct {
 
 // Protocols lists the protocols of other tools.
 var Protocols = []Protocol{
-	// The RotatE repository's own ties fall as an unstable sort leaves them.
+	// In the RotatE repository ties depend on an unstable sort.
 	{Name: "rotate", Sides: rank.BothSides, Filter: rank.All, Ties: rank.Optimistic},
 }
 
@@ -31,9 +31,10 @@ func (p Protocol) String() string {
 	return fmt.Sprintf("%s: %s, filter %v, %v ties", p.Name, sides, p.Filter, p.Ties)
 }
 
-// Apply names the protocol in the report, and drops the results and groups that are not of the protocol.
+// Apply sets the protocol of the report. It drops all other results and groups.
 func (p Protocol) Apply(r *Report) {
+	other := func(s rank.Sides, f rank.Filter, t rank.Ties) bool { return p != Protocol{p.Name, s, f, t} }
 	r.Protocol = p.Name
-	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return p != Protocol{p.Name, x.Side, x.Filter, x.Ties} })
-	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return p != Protocol{p.Name, x.Side, x.Filter, x.Ties} })
+	r.Results = slices.DeleteFunc(r.Results, func(x Result) bool { return other(x.Side, x.Filter, x.Ties) })
+	r.Groups = slices.DeleteFunc(r.Groups, func(x GroupResult) bool { return other(x.Side, x.Filter, x.Ties) })
 }

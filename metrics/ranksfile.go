@@ -15,15 +15,16 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// A ranks file has a line for each query, its fields separated by tabs. The first line names
-// them: side, head, relation, tail, then for each filter <filter>_better and <filter>_equal,
-// the two counts of Rank.
+// A ranks file has one line for each query, with fields separated by tabs. The first line names
+// them: side, head, relation, tail, and for each filter <filter>_better and <filter>_equal, the
+// counts of rank.Rank.
 var queryColumns = []string{"side", "head", "relation", "tail"}
 
-// maxRanksLine bounds a line of a ranks file, in bytes, and with it a reader's memory.
+// maxRanksLine bounds the length of a line in bytes, and so the memory of ReadRanks.
 const maxRanksLine = 1 << 20
 
-// WriteRanks writes the ranks of queries of g as a ranks file, in order, with the columns of the given filters.
+// WriteRanks writes ranks of queries of g as a ranks file, in their order, with columns for the
+// given filters.
 func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Rank) error {
 	line := []byte(strings.Join(queryColumns, "\t"))
 	for _, f := range filters {
@@ -39,7 +40,8 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 			g.Entities.Label(r.Triple.Head), g.Relations.Label(r.Triple.Relation), g.Entities.Label(r.Triple.Tail),
 		} {
 			if strings.ContainsAny(label, "\t\n") {
-				return fmt.Errorf("the label %q has a tab or a line break, which separate the fields of the file", label)
+				return fmt.Errorf(
+					"the label %q has a tab or a line break, which a ranks file cannot hold: rename it", label)
 			}
 			line = append(line, '\t')
 			line = append(line, label...)
@@ -57,16 +59,17 @@ func WriteRanks(w io.Writer, g *kg.Graph, filters []rank.Filter, ranks []rank.Ra
 	return nil
 }
 
-// ReadRanks reads a ranks file, whose name is for error messages. It returns the ranks in the
-// order of the file and the filters that it has columns for. Triples are in the identifiers of
-// the two vocabularies, to which labels that they lack are added: start with empty ones, and
-// pass them again to read a second file in the same identifiers. The file does not have the
-// counts of candidates; they are 0.
+// ReadRanks reads a ranks file. It returns the ranks in the order of the file, and the filters that
+// have columns. name is for error messages.
+//
+// ReadRanks adds new labels to the two vocabularies. Start with empty ones, and pass them again to
+// read a second file with the same identifiers. Rank.Candidates is 0, because the file does not
+// hold it.
 func ReadRanks(name string, r io.Reader, entities, relations *kg.Vocabulary) ([]rank.Rank, []rank.Filter, error) {
 	in := bufio.NewReaderSize(r, maxRanksLine)
 	header, err := readRanksLine(in)
 	if err == io.EOF {
-		return nil, nil, fmt.Errorf("%s: the file is empty; a ranks file starts with a line that names its columns", name)
+		return nil, nil, fmt.Errorf("%s: the file is empty: a ranks file begins with the names of its columns", name)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s:1: %w", name, err)
@@ -98,7 +101,7 @@ func readRanksLine(in *bufio.Reader) ([]string, error) {
 	line, err := in.ReadSlice('\n')
 	switch {
 	case err == io.EOF && len(line) > 0:
-		return nil, errors.New("the line has no end: the file was cut off, write it again")
+		return nil, errors.New("the last line has no line break: the file was cut off, write it again")
 	case err == bufio.ErrBufferFull:
 		return nil, fmt.Errorf("the line is longer than %d bytes: this is not a ranks file", maxRanksLine)
 	case err != nil:
@@ -119,7 +122,7 @@ func parseRanksHeader(columns []string) ([]rank.Filter, error) {
 	for i := n; i < len(columns); i += 2 {
 		filter, ok := strings.CutSuffix(columns[i], "_better")
 		if !ok || columns[i+1] != filter+"_equal" {
-			return nil, fmt.Errorf("columns %d and %d are %.40q and %.40q; want <filter>_better and <filter>_equal",
+			return nil, fmt.Errorf("columns %d and %d are %.40q and %.40q, not <filter>_better and <filter>_equal",
 				i+1, i+2, columns[i], columns[i+1])
 		}
 		f, err := rank.ParseFilter(filter)
@@ -162,7 +165,8 @@ func parseRank(fields []string, filters []rank.Filter, entities, relations *kg.V
 			return rank.Rank{}, fmt.Errorf("the %s has no label", name)
 		}
 	}
-	r.Triple = kg.Triple{Head: entities.Add(fields[1]), Relation: relations.Add(fields[2]), Tail: entities.Add(fields[3])}
+	head, relation, tail := entities.Add(fields[1]), relations.Add(fields[2]), entities.Add(fields[3])
+	r.Triple = kg.Triple{Head: head, Relation: relation, Tail: tail}
 	return r, nil
 }
 

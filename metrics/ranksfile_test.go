@@ -69,20 +69,35 @@ func TestRanksFileRoundTrip(t *testing.T) {
 func TestReadRanksErrors(t *testing.T) {
 	const header = "side\thead\trelation\ttail\tall_better\tall_equal\n"
 	for _, c := range []struct{ text, want string }{
-		{"", "r.tsv: the file is empty; a ranks file starts with a line that names its columns"},
-		{"side\thead\n", `r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, not "side head"`},
-		{"side\thead\trelation\ttail\n", `r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, not "side head relation tail"`},
-		{"side\thead\trelation\ttail\tall_better\tnone_equal\n", `r.tsv:1: columns 5 and 6 are "all_better" and "none_equal"; want <filter>_better and <filter>_equal`},
-		{"side\thead\trelation\ttail\tsome_better\tsome_equal\n", `r.tsv:1: column 5: unknown filter "some": choose none, train or all`},
+		{"", "r.tsv: the file is empty: a ranks file begins with the names of its columns"},
+		{
+			"side\thead\n",
+			`r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, ` +
+				`not "side head"`,
+		},
+		{
+			"side\thead\trelation\ttail\n",
+			`r.tsv:1: the columns of a ranks file are side, head, relation, tail and two for each filter, ` +
+				`not "side head relation tail"`,
+		},
+		{"side\thead\trelation\ttail\tall_better\tnone_equal\n",
+			`r.tsv:1: columns 5 and 6 are "all_better" and "none_equal", not <filter>_better and <filter>_equal`},
+		{"side\thead\trelation\ttail\tsome_better\tsome_equal\n",
+			`r.tsv:1: column 5: unknown filter "some": choose none, train or all`},
 		{strings.TrimSuffix(header, "\n") + "\tall_better\tall_equal\n", "r.tsv:1: column 7: filter all occurs twice"},
 		{header + "tail\ta\tr\tb\t1\n", "r.tsv:2: the line has 5 fields separated by tabs, the header 6"},
 		{header + "tail\ta\tr\tb\t1\t0\n\n", "r.tsv:3: the line has 1 fields separated by tabs, the header 6"},
 		{header + "both\ta\tr\tb\t1\t0\n", `r.tsv:2: unknown side "both": a query's side is tail or head`},
 		{header + "head\ta\tr\tb\t1\t-1\n", `r.tsv:2: all_equal: "-1" is not a count of candidates (0 to 2147483647)`},
-		{header + "head\ta\tr\tb\t2147483648\t0\n", `r.tsv:2: all_better: "2147483648" is not a count of candidates (0 to 2147483647)`},
+		{header + "head\ta\tr\tb\t2147483648\t0\n",
+			`r.tsv:2: all_better: "2147483648" is not a count of candidates (0 to 2147483647)`},
 		{header + "head\ta\t\tb\t1\t0\n", "r.tsv:2: the relation has no label"},
-		{header + "head\ta\tr\tb\t1\t10", "r.tsv:2: the line has no end: the file was cut off, write it again"},
-		{header + strings.Repeat("x", maxRanksLine+1), "r.tsv:2: the line is longer than 1048576 bytes: this is not a ranks file"},
+		{
+			header + "head\ta\tr\tb\t1\t10",
+			"r.tsv:2: the last line has no line break: the file was cut off, write it again",
+		},
+		{header + strings.Repeat("x", maxRanksLine+1),
+			"r.tsv:2: the line is longer than 1048576 bytes: this is not a ranks file"},
 	} {
 		_, _, err := readRanksText(c.text)
 		assert.EqualError(t, err, c.want)
@@ -110,7 +125,7 @@ func FuzzReadRanks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read is written and read again as it was.
+		// Writing what ReadRanks returned gives the same file.
 		var again bytes.Buffer
 		require.NoError(t, WriteRanks(&again, read, filters, ranks))
 		ranksAgain, filtersAgain, err := ReadRanks("fuzz", &again, read.Entities, read.Relations)

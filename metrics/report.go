@@ -13,100 +13,102 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Schema is the version of the JSON of Report. A change that could break a reader of it changes
-// the number.
+// Schema is the version of Report's JSON. An incompatible change increases the number.
 const Schema = "mquine.eval/1"
 
-// Report is the result of an evaluation: what was ranked, with what, and the outcome. The JSON has the fields in this
-// order.
+// Report is the result of an evaluation. The JSON has the fields in this order.
 type Report struct {
 	Schema string `json:"schema"`
 
-	// Data and Split name the queries, Candidates counts the entities that they are ranked
-	// among before a filter.
+	// Data and Split name the queries. Candidates is the number of candidates before a filter.
 	Data       string `json:"data"`
 	Split      string `json:"split"`
 	Candidates int    `json:"candidates"`
-	// Protocol is "full", the sides, filters and tie rules that were asked for, or the name of a Protocol. Every
-	// result names its own sides, filter and ties.
+	// Protocol is the name of a Protocol, or "full" for the sides, filters and tie rules of the
+	// options. Every result names its side, filter and ties.
 	Protocol string `json:"protocol"`
-	// CIBy is what the intervals resample. Reports that do not say resampled triples.
+	// CIBy is the unit that the intervals resample. Reports without it, of earlier versions,
+	// resampled triples.
 	CIBy Clustering `json:"ci_by"`
-	// Model is the name of the score function, Dim its size d.
+	// Model is the name of the model, Dim its dimension d.
 	Model string `json:"model"`
 	Dim   int    `json:"dim"`
-	// CheckpointSHA256 is the sum of the file of the parameters, in hexadecimal digits.
+	// CheckpointSHA256 is the SHA-256 digest of the file with the parameters, in hexadecimal
+	// digits.
 	CheckpointSHA256 string `json:"checkpoint_sha256"`
 
-	// Tier is the instruction set that did the screening, Machine the processor in words.
+	// Tier is the instruction set of the kernels, Machine the name of the processor.
 	Tier    string `json:"tier"`
 	Threads int    `json:"threads"`
 	Machine string `json:"machine"`
 
-	// Results and Groups come from Summarize, and have every tie rule unless a Protocol was applied.
+	// Results and Groups come from Summarize. They have all tie rules unless Protocol.Apply was
+	// called.
 	Results []Result      `json:"results"`
 	Groups  []GroupResult `json:"groups"`
-	// ZConvention is the convention of the groups by z-case, if there are any.
+	// ZConvention is the convention of groups by Z-case, if there are any.
 	ZConvention string `json:"z_convention,omitempty"`
 
-	// Queries counts the ranks, UniqueQueries the different (h, r, ?) and (?, r, t) among them.
+	// Queries counts the ranks, UniqueQueries the distinct queries (h, r, ?) and (?, r, t).
 	Queries       int `json:"queries"`
 	UniqueQueries int `json:"unique_queries"`
-	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto where several occurred.
+	// Screen is the arithmetic of the first stage: float32, int8, int16, or auto if several were
+	// used.
 	Screen string `json:"screen"`
-	// Rescored counts the pairs that each stage after the first had to decide.
+	// Rescored counts the pairs that reached each later stage.
 	Rescored rank.Rescored `json:"rescored"`
 	Timing   Timing        `json:"timing"`
-	// Dropped is the share of the terms of all comparisons that early exit passed over.
+	// Dropped is the share of all terms that early exit skipped.
 	Dropped float64 `json:"dropped_terms"`
-	// PeakRSSBytes is the largest resident memory of the process, 0 where it is not known.
+	// PeakRSSBytes is the peak resident memory of the process, or 0 if it is unknown.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
 
-	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores in 10⁹ operations a
-	// second, and Share the part of it that the ranking reached; both are 0, and absent from
-	// the JSON, where the ceiling was not measured.
+	// FMAGFLOPSAll is the measured fused multiply-add ceiling of all cores in 10⁹ operations per
+	// second, and Share the share of it that the ranking reached. Both are absent from the JSON if
+	// the ceiling was not measured.
 	FMAGFLOPSAll float64 `json:"fma_gflops_all,omitempty"`
 	Share        float64 `json:"share,omitempty"`
-	// GtermsAll is the rate of the comparison's own operations on registers alone, all cores, in 10⁹
-	// terms of scores a second, and ComparisonShare the part of it that the ranking reached, terms
-	// that early exit passed over included; absent like Share.
+	// GtermsAll is the ceiling of the comparison on all cores, in 10⁹ terms per second.
+	// ComparisonShare is the share of it that the ranking reached, counting the terms that early
+	// exit skipped. Both are absent like Share.
 	GtermsAll       float64 `json:"comparison_gterms_all,omitempty"`
 	ComparisonShare float64 `json:"comparison_share,omitempty"`
 }
 
 // Timing holds wall times in seconds.
 type Timing struct {
-	// Load reads the graph and the checkpoint.
+	// Load is the time to read the graph and the checkpoint.
 	Load float64 `json:"load_s"`
-	// Pack makes the candidates' features and packs them into panels.
+	// Pack is the time to make the candidates' features and to pack them into panels.
 	Pack float64 `json:"pack_s"`
-	// Rank is the time from the first query vector to the last integer.
+	// Rank is the time from the first query vector to the last count.
 	Rank float64 `json:"rank_s"`
-	// Decide is the part of Rank for what the first stage left undecided, a mean over threads.
+	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
+	// threads.
 	Decide float64 `json:"decide_s"`
 	// Total is the time from the start of the process to its end.
 	Total float64 `json:"total_s"`
 }
 
-// Summarize fills in Results and Groups, and what they rest on, CIBy and ZConvention.
+// Summarize sets Results, Groups, CIBy and ZConvention.
 func (r *Report) Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) (err error) {
 	r.CIBy, r.ZConvention = o.CIBy, zConvention(o.Keys)
 	r.Results, r.Groups, err = Summarize(ctx, ranks, o)
 	return err
 }
 
-// SetStats fills in what a ranking tells about itself.
+// SetStats sets the fields that describe the work of a ranking.
 func (r *Report) SetStats(s rank.Stats) {
 	r.Queries, r.UniqueQueries = s.Queries, s.UniqueQueries
 	r.Screen, r.Rescored, r.Dropped = s.Screen.String(), s.Rescored, s.Dropped
 	r.Timing.Pack, r.Timing.Rank, r.Timing.Decide = s.Pack.Seconds(), s.Rank.Seconds(), s.Decide.Seconds()
 }
 
-// WriteJSON writes the report as JSON. Schema is filled in.
+// WriteJSON writes the report as JSON. It sets the schema.
 func (r *Report) WriteJSON(w io.Writer) error {
 	filled := *r
 	filled.Schema = Schema
-	// A list without items is a list, not null.
+	// An empty list is [], not null.
 	if filled.Results == nil {
 		filled.Results = []Result{}
 	}
@@ -149,11 +151,11 @@ func (h Hits) MarshalJSON() ([]byte, error) {
 	return append(buf, '}'), nil
 }
 
-// UnmarshalJSON reads the object that MarshalJSON writes, and keeps its order.
+// UnmarshalJSON reads an object that MarshalJSON wrote, and keeps its order.
 func (h *Hits) UnmarshalJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return fmt.Errorf("hits: want an object of shares, have %.40s", text)
+		return fmt.Errorf("hits: %.40s is not an object of shares", text)
 	}
 	*h = Hits{}
 	for dec.More() {

@@ -36,8 +36,9 @@ func tinyReport() *Report {
 				Hits:   Hits{{1, 0.5}},
 			},
 			{By: "relation", Group: "unused", Side: rank.BothSides, Filter: rank.All, Ties: rank.Realistic,
-				MRR: undefined, MRRCI: [2]Number{undefined, undefined}, ClusterCount: ClusterCount{Effective: undefined},
-				Hits: Hits{{1, undefined}}},
+				MRR: undefined, MRRCI: [2]Number{undefined, undefined},
+				ClusterCount: ClusterCount{Effective: undefined},
+				Hits:         Hits{{1, undefined}}},
 		},
 		Queries: 8, UniqueQueries: 7, Screen: "int8", Rescored: rank.Rescored{Int8: 5, Float64: 3, Reference: 1},
 		Timing:       Timing{Load: 0.25, Pack: 0.5, Rank: 1.5, Total: 2.5},
@@ -53,7 +54,7 @@ func TestReportGolden(t *testing.T) {
 	assert.Equal(t, string(want), got.String())
 }
 
-// The schema that other programs rely on: names, nesting and kinds of every field.
+// Other programs rely on the schema: the names, the nesting and the types of all fields.
 func TestReportSchema(t *testing.T) {
 	results, groups := familySummary(t, "relation", "category")
 	r := tinyReport()
@@ -70,7 +71,8 @@ func TestReportSchema(t *testing.T) {
 		return keys
 	}
 	required := []string{
-		"schema", "results", "groups", "timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms", "peak_rss_bytes", "tier", "threads",
+		"schema", "results", "groups", "timing", "queries", "unique_queries", "screen", "rescored", "dropped_terms",
+		"peak_rss_bytes", "tier", "threads",
 		"machine", "model", "dim", "data", "split", "candidates", "protocol", "ci_by", "checkpoint_sha256",
 	}
 	assert.ElementsMatch(t, required, keysOf(top))
@@ -124,7 +126,7 @@ func TestReportReadsBack(t *testing.T) {
 	require.NoError(t, back.WriteJSON(&again))
 	assert.Equal(t, text.String(), again.String())
 
-	// Reports that do not say what was resampled are of a time when that was triples.
+	// Reports of earlier versions lack ci_by. They resampled triples.
 	var old Report
 	require.NoError(t, json.Unmarshal([]byte(`{"schema":"mquine.eval/1",
 		"results":[{"side":"both","mrr":0.5,"mrr_ci":[0.25,0.75],"hits":{"1":0}}]}`), &old))
@@ -136,7 +138,7 @@ func TestReportReadsBack(t *testing.T) {
 		json.Unmarshal([]byte(`{"results":[{"hits":{"x":1}}]}`), &back),
 		`the cut-off "x" is not a whole number`,
 	)
-	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "want an object of shares")
+	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"hits":[1]}]}`), &back), "is not an object of shares")
 	assert.ErrorContains(t, json.Unmarshal([]byte(`{"results":[{"ties":"random"}]}`), &back), "unknown tie rule")
 }
 

@@ -10,21 +10,21 @@ import (
 
 // SummaryOptions says what Summarize reports.
 type SummaryOptions struct {
-	// Sides are the sides that were ranked; BothSides gives tail, head and both.
+	// Sides are the sides that were ranked. BothSides gives results for tail, head and both.
 	Sides rank.Sides
-	// Filters are the filters that were ranked under, in the order of the report.
+	// Filters are the filters to report, in this order.
 	Filters []rank.Filter
-	// Hits are the cut-offs k of Hits@k, all different and at least 1.
+	// Hits are the cut-offs k of Hits@k: different numbers that are at least 1.
 	Hits []int
-	// Keys are the groups to report.
+	// Keys divide the queries into groups to report.
 	Keys []Key
-	// CIBy says what the intervals resample.
+	// CIBy is the unit that the intervals resample.
 	CIBy Clustering
-	// Threads bounds the threads; 0 takes one for each processor.
+	// Threads bounds the number of threads; 0 means GOMAXPROCS.
 	Threads int
 }
 
-// GroupResult holds the metrics of one group of queries under one protocol, as Result does.
+// GroupResult is Result for one group of queries.
 type GroupResult struct {
 	By     string      `json:"by"`
 	Group  string      `json:"group"`
@@ -38,14 +38,14 @@ type GroupResult struct {
 	Hits Hits `json:"hits"`
 }
 
-// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of
-// all queries and of each group, in this order: results by filter, side and ties; groups by
-// key, group, filter, side and ties.
+// Summarize returns the metrics of ranks for every filter, selection of sides and tie rule, of all
+// queries and of each group. Results are sorted by filter, side and ties, groups by key, group,
+// filter, side and ties.
 //
-// The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters,
-// from 1,000 resamples of the clusters of test triples that CIBy names, with a fixed seed: the
-// same ranks give the same bits on any machine, for any number of threads. A mean with too few
-// clusters behind it has no interval, see ClusterCount.
+// The intervals of the MRR are 95% percentile bootstrap intervals, expanded for few clusters, from
+// 1,000 resamples of the clusters that CIBy names. The seed is fixed, so that the same ranks give
+// the same bits on any machine and for any number of threads. There is no interval if there are too
+// few clusters (ClusterCount).
 func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Result, []GroupResult, error) {
 	if err := checkHits(o.Hits); err != nil {
 		return nil, nil, err
@@ -89,20 +89,21 @@ func Summarize(ctx context.Context, ranks []rank.Rank, o SummaryOptions) ([]Resu
 	return results, grouped, nil
 }
 
-// checkHits returns an error unless the cut-offs are different ranks.
+// checkHits returns an error unless the cut-offs are different and at least 1.
 func checkHits(ks []int) error {
 	for i, k := range ks {
 		if k < 1 {
-			return fmt.Errorf("the cut-off %d of Hits@k is not a rank: the best rank is 1", k)
+			return fmt.Errorf("the cut-off %d of Hits@k is not a rank: choose at least 1", k)
 		}
 		if slices.Contains(ks[:i], k) {
-			return fmt.Errorf("the cut-off %d of Hits@k is asked for twice", k)
+			return fmt.Errorf("the cut-off %d of Hits@k occurs twice: give it once", k)
 		}
 	}
 	return nil
 }
 
-// selections returns the selections to report on s: a ranking of both sides is also reported side by side.
+// selections returns the selections of sides to report. A ranking of both sides is also reported
+// for each side.
 func selections(s rank.Sides) []rank.Sides {
 	if s == rank.BothSides {
 		return []rank.Sides{rank.TailSide, rank.HeadSide, rank.BothSides}

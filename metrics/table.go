@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// WriteTable prints the results under one tie rule as text, a line for each filter and selection of sides, with the
-// protocol above and below.
+// WriteTable prints the results under one tie rule as a table, with a line for each filter and
+// selection of sides. A title and an explanation of the numbers surround it.
 func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	p := printer{out: w}
 	p.println(r.title(ties))
@@ -29,7 +29,8 @@ func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 			continue
 		}
 		cells := []any{
-			res.Filter.String(), res.Side.String(), text.Comma(res.N), interval(res.MRR, res.MRRCI, res.ClusterCount, 4),
+			res.Filter.String(), res.Side.String(), text.Comma(res.N),
+			interval(res.MRR, res.MRRCI, res.ClusterCount, 4),
 			res.MR.format(2), res.Median.format(-1), res.GMR.format(2), res.AMR.format(4), res.AMRI.format(4),
 		}
 		t.AppendRow(append(cells, hitsCells(res.Hits)...))
@@ -40,8 +41,7 @@ func (r *Report) WriteTable(w io.Writer, ties rank.Ties) error {
 	return p.err
 }
 
-// WriteGroups prints a table for each key of the groups, under one tie rule and the last of the
-// filters.
+// WriteGroups prints a table for each key of the groups, under one tie rule and the last filter.
 func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 	p := printer{out: w}
 	filters, sides := r.switches()
@@ -62,8 +62,7 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 		header = append(header, hitsHeader(rest[0].Hits)...)
 		t := newTable(1, header)
 		for len(rest) > 0 && rest[0].By == by {
-			// The selections of a group follow each other, and the last is what the line is
-			// about.
+			// The selections of sides of a group follow each other. The line shows the last one.
 			n := 1
 			for n < len(rest) && rest[n].By == by && rest[n].Group == rest[0].Group {
 				n++
@@ -88,7 +87,7 @@ func (r *Report) WriteGroups(w io.Writer, ties rank.Ties) error {
 	return p.err
 }
 
-// title says in one line what the numbers are about.
+// title describes the evaluation in one line.
 func (r *Report) title(ties rank.Ties) string {
 	filters, _ := r.switches()
 	names := make([]string, len(filters))
@@ -96,49 +95,51 @@ func (r *Report) title(ties rank.Ties) string {
 		names[i] = f.String()
 	}
 	return fmt.Sprintf("%s %s: %s (d = %d), %s candidates, %v ties, filters %s",
-		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties, strings.Join(names, ", "))
+		text.Escape(r.Data), r.Split, text.Escape(r.Model), r.Dim, text.Comma(r.Candidates), ties,
+		strings.Join(names, ", "))
 }
 
-// protocol says in words how the numbers came about.
+// protocol explains the numbers.
 func (r *Report) protocol(ties rank.Ties) string {
 	filters, sides := r.switches()
 	rankOf := map[rank.Ties]string{
-		rank.Optimistic:  " (those that score the same come after it)",
-		rank.Pessimistic: " + those that score exactly the same",
-		rank.Realistic:   " + half of those that score exactly the same",
+		rank.Optimistic:  " (candidates with exactly its score come after it)",
+		rank.Pessimistic: " + the candidates with exactly its score",
+		rank.Realistic:   " + half of the candidates with exactly its score",
 	}
 	meaning := map[rank.Filter]string{
-		rank.None:  "no candidate is left out",
-		rank.Train: "other answers known from train are left out",
-		rank.All:   "other answers known from train, valid and test are left out",
+		rank.None:  "every entity is a candidate",
+		rank.Train: "other answers known from train are not candidates",
+		rank.All:   "other answers known from train, valid and test are not candidates",
 	}
-	lines := []string{"Rank: 1 + the candidates that score better than the true answer" + rankOf[ties] + "."}
+	lines := []string{"Rank: 1 + the candidates that score better than the target" + rankOf[ties] + "."}
 	for _, f := range filters {
 		lines = append(lines, fmt.Sprintf("Filter %v: %s.", f, meaning[f]))
 	}
 	if slices.Contains(sides, rank.BothSides) {
-		lines = append(lines, "Side both: the mean over all tail and head queries, two for each triple.")
+		lines = append(lines, "Side both: the mean over the tail and the head query of each triple.")
 	}
 	return strings.Join(append(lines, r.resampling()...), "\n")
 }
 
-// resampling says in words what the intervals resampled.
+// resampling explains the intervals.
 func (r *Report) resampling() []string {
 	line := fmt.Sprintf("CI: percentile bootstrap, %s resamples of the %s triples", text.Comma(resamples), r.Split)
 	if r.CIBy != ByTriple && len(r.Results) > 0 {
 		all := r.Results[len(r.Results)-1]
-		line += fmt.Sprintf(" in clusters by %v, of which there are %s", r.CIBy, text.Comma(all.Clusters))
+		line += fmt.Sprintf(" in %s clusters by %v", text.Comma(all.Clusters), r.CIBy)
 	}
 	lines := []string{line + "."}
 	if slices.ContainsFunc(r.Results, func(res Result) bool { return tooFew(res.MRR, res.MRRCI) }) ||
 		slices.ContainsFunc(r.Groups, func(g GroupResult) bool { return tooFew(g.MRR, g.MRRCI) }) {
-		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number of clusters, n, "+
+		lines = append(lines, fmt.Sprintf("[too few: n]: no interval, because the effective number n of clusters "+
 			"is below %d.", leastClusters))
 	}
 	return lines
 }
 
-// switches returns the filters and the selections of sides of the results, in their order.
+// switches returns the filters and the selections of sides of the results, in the order of the
+// results.
 func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	for _, res := range r.Results {
 		if !slices.Contains(filters, res.Filter) {
@@ -151,8 +152,8 @@ func (r *Report) switches() (filters []rank.Filter, sides []rank.Sides) {
 	return filters, sides
 }
 
-// format prints the number with some decimals, all that it has for −1, and a dash if it is not
-// defined.
+// format formats the number with the given decimals, or with as many as it needs for −1. An
+// undefined number is a dash.
 func (n Number) format(decimals int) string {
 	if math.IsNaN(float64(n)) {
 		return "-"
@@ -162,7 +163,7 @@ func (n Number) format(decimals int) string {
 
 func intervalHeading(by Clustering) string { return fmt.Sprintf("[95%% CI by %v]", by) }
 
-// interval prints a mean with some decimals and its interval, or why it has none.
+// interval formats a mean with its interval, or with the reason why it has none.
 func interval(n Number, ci [2]Number, c ClusterCount, decimals int) string {
 	switch {
 	case math.IsNaN(float64(n)):
@@ -173,7 +174,7 @@ func interval(n Number, ci [2]Number, c ClusterCount, decimals int) string {
 	return fmt.Sprintf("%s [%s, %s]", n.format(decimals), ci[0].format(decimals), ci[1].format(decimals))
 }
 
-// tooFew tells whether a mean is defined and its interval is not.
+// tooFew reports whether a mean has no interval, because it has too few clusters.
 func tooFew(n Number, ci [2]Number) bool {
 	return !math.IsNaN(float64(n)) && math.IsNaN(float64(ci[0]))
 }
@@ -194,7 +195,7 @@ func hitsCells(hits Hits) []any {
 	return cells
 }
 
-// newTable returns a table whose first columns are text and the others numbers.
+// newTable returns a table with text in the first columns and numbers in the others.
 func newTable(textColumns int, header []any) *text.Table {
 	var numbers []int
 	for i := textColumns; i < len(header); i++ {
@@ -205,7 +206,7 @@ func newTable(textColumns int, header []any) *text.Table {
 	return t
 }
 
-// printer keeps the first error of its writer.
+// printer prints lines until the first error, which it keeps.
 type printer struct {
 	out io.Writer
 	err error

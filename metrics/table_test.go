@@ -12,7 +12,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// familyReport has an interval under the filter all, for which its four triples are too few.
+// familyReport has intervals under filter all only. Under the other filters its four triples are
+// too few.
 func familyReport(t *testing.T) *Report {
 	r := tinyReport()
 	r.Results, r.Groups = familySummary(t, "relation", "category")
@@ -29,7 +30,7 @@ func familyReport(t *testing.T) *Report {
 	return r
 }
 
-// The first line by hand: ranks 1, 2, 3, 1 among 4.
+// The first line can be computed by hand: ranks 1, 2, 3, 1 of 4.
 func TestWriteTable(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, familyReport(t).WriteTable(&out, rank.Realistic))
@@ -46,13 +47,13 @@ all     tail        4  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.50
 all     head        4  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
 all     both        8  0.7500 [0.5000, 1.0000]  1.50     1.5  1.41  0.7500  0.5000  0.5000  1.0000
 
-Rank: 1 + the candidates that score better than the true answer + half of those that score exactly the same.
-Filter none: no candidate is left out.
-Filter train: other answers known from train are left out.
-Filter all: other answers known from train, valid and test are left out.
-Side both: the mean over all tail and head queries, two for each triple.
-CI: percentile bootstrap, 1,000 resamples of the test triples in clusters by query, of which there are 4.
-[too few: n]: no interval, because the effective number of clusters, n, is below 10.
+Rank: 1 + the candidates that score better than the target + half of the candidates with exactly its score.
+Filter none: every entity is a candidate.
+Filter train: other answers known from train are not candidates.
+Filter all: other answers known from train, valid and test are not candidates.
+Side both: the mean over the tail and the head query of each triple.
+CI: percentile bootstrap, 1,000 resamples of the test triples in 4 clusters by query.
+[too few: n]: no interval, because the effective number n of clusters is below 10.
 `, out.String())
 }
 
@@ -110,7 +111,7 @@ func TestTableOfOneSide(t *testing.T) {
 	assert.Contains(t, out.String(), "By category: filter train, side tail, optimistic ties\n")
 }
 
-// A long list of relations is printed whole.
+// A long list of relations is printed completely.
 func TestGroupsAreAllPrinted(t *testing.T) {
 	r := tinyReport()
 	ranks := benchRanks(2000, 237, false, 7)

@@ -7,44 +7,83 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Bands of the panels' scores and the thresholds that they give (docs/numerics.md, "Panel scores").
+// The bands of the panels' scores, and the thresholds that follow from them (docs/numerics.md,
+// "Panel scores").
 
-// panelInterval bounds a candidate in a block of panels given its float32 score. (Sums that overflow stay
-// infinite or become NaN, so a finite score is within the panels' error whatever the norms are.)
-func (s *sweeper) panelInterval(row, block int, score float32) (low, high float64) {
-	relative, absolute := s.Job.Backend.PanelError(s.f.Tower.Compare, s.f.Tower.Phi)
-	return s.Around(row, float64(score), relative, absolute, s.f.blockNorms[block], s.f.blockSizes[block])
+// panelInterval bounds the reference score of a candidate in a panel group that has the given
+// float32 score for a row. The norms need not be checked: sums that overflow stay infinite or
+// become NaN, so that a finite score is within the panels' error.
+func (f *features) panelInterval(b *engine.Block, row, group int, score float32) (low, high float64) {
+	relative, absolute := b.Job.Backend.PanelError(f.Tower.Compare, f.Tower.Phi)
+	return b.Around(row, float64(score), relative, absolute, f.groupNorms[group], f.groupSizes[group])
 }
 
-// setThresholds widens the targets' intervals by the band of the panels' scores over a block of panels.
-func (s *sweeper) setThresholds(block int) {
-	for row := range s.Queries {
-		s.setRowThresholds(row, block)
+// margins are the distances by which the scores of a panel group may miss the exact comparisons
+// with a query, and the units of these scores.
+type margins struct {
+	relative, absolute float64 // to widen an interval by
+	rounding           float64 // the largest intermediate result beside the ends of the interval
+	units              units
+	fine               float64 // the same as absolute for scores of fine codes, if the screen has them
+}
+
+// scores returns the panel scores that an interval of exact comparisons allows. A score below them
+// proves that the comparison is below the interval, and a score above them that it is above.
+func (m *margins) scores(low, high float64) (lo, hi float64) {
+	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
+	// proves D > X. Scores are negative distances.
+	margin := 8 * kernel.U64 * (max(math.Abs(low), math.Abs(high)) + m.rounding)
+	lo = low*(1+m.relative) - m.absolute - margin
+	hi = high*(1-m.relative) + m.absolute + margin
+	if m.units == (units{}) {
+		return lo, hi
 	}
-	for row := len(s.Queries); row < len(s.exitBelow); row++ {
-		s.exitBelow[row] = float32(math.Inf(1))
+	return m.units.sums(lo, hi)
+}
+
+// thresholds are the intervals of a block's targets in the units of the panels' scores, for one
+// panel group.
+type thresholds struct {
+	ends      []float32 // low and high of each target
+	exitBelow []float32 // by row: candidates below this score matter to no target
+	fineBands []float64 // by row: bands of the scores of fine codes
+}
+
+func newThresholds(queries int) thresholds {
+	return thresholds{
+		ends: make([]float32, 2*engine.BlockTargets), exitBelow: make([]float32, queries),
+		fineBands: make([]float64, queries),
 	}
 }
 
-// setRowThresholds is setThresholds for the targets of one row.
-func (s *sweeper) setRowThresholds(row, block int) {
-	slack := s.Slack(row, s.f.blockSizes[block]) * engine.Outward
-	if s.f.Tower.Compare.MayOverflow(s.Norms[row], s.f.blockNorms[block]) {
+// set computes the thresholds of all targets for a panel group.
+func (t *thresholds) set(f *features, b *engine.Block, q *packedQueries, group int) {
+	for row := range b.Queries {
+		t.setRow(f, b, q, row, group)
+	}
+	for row := len(b.Queries); row < len(t.exitBelow); row++ {
+		t.exitBelow[row] = float32(math.Inf(1))
+	}
+}
+
+// setRow computes the thresholds of a row's targets for a panel group.
+func (t *thresholds) setRow(f *features, b *engine.Block, q *packedQueries, row, group int) {
+	slack := b.Slack(row, f.groupSizes[group]) * engine.Outward
+	if f.Tower.Compare.MayOverflow(b.Norms[row], f.groupNorms[group]) {
 		slack = math.Inf(1)
 	}
-	s.f.screen.setThresholds(s, row, block, slack)
-}
-
-// widen sets the thresholds of a row's targets and the row's score to exit below. toScores turns an
-// interval of exact comparisons into one of a panel's scores: scores outside are on the same side of the target.
-func (s *sweeper) widen(row int, slack float64, toScores func(lo, hi float64) (float64, float64)) {
-	s.exitBelow[row] = float32(math.Inf(1))
-	for t := s.TargetStart[row]; t < s.TargetStart[row+1]; t++ {
-		lo, hi := toScores(s.Low[t]-slack, s.High[t]+slack)
+	m := f.screen.margins(q, &b.Vectors, row, group)
+	t.fineBands[row] = (m.fine + slack) * engine.Outward
+	t.exitBelow[row] = float32(math.Inf(1))
+	for target := b.TargetStart[row]; target < b.TargetStart[row+1]; target++ {
+		lo, hi := m.scores(b.Low[target]-slack, b.High[target]+slack)
 		if !(lo > math.Inf(-1) && hi < math.Inf(1)) {
 			lo, hi = math.Inf(-1), math.Inf(1)
 		}
-		s.thresholds[2*t], s.thresholds[2*t+1] = kernel.RoundDown32(lo), kernel.RoundUp32(hi)
-		s.exitBelow[row] = min(s.exitBelow[row], s.thresholds[2*t])
+		t.ends[2*target], t.ends[2*target+1] = kernel.RoundDown32(lo), kernel.RoundUp32(hi)
+		t.exitBelow[row] = min(t.exitBelow[row], t.ends[2*target])
 	}
 }
+
+// openAbove raises the upper end of a target to infinity, so that no candidate counts as better.
+func (t *thresholds) openAbove(target int) { t.ends[2*target+1] = float32(math.Inf(1)) }

@@ -18,37 +18,47 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The tests of this file and of codes_exact_test.go compare bands with exact errors, computed in math/big.
-// Their inputs make one term dominate a band and bring the error close to it, so that the tests fail if
-// the term is halved or missing (docs/numerics.md, "Tests of the bounds"). Arithmetic that is equal on all tiers is
-// tested on one.
+// The tests of this file and of codes_exact_test.go compare bands with exact errors, which math/big
+// computes. Their inputs make one term of a band dominate and bring the error close to it, so that
+// a test fails if the term is halved or missing (docs/numerics.md, "Tests of the bounds"). If all
+// tiers compute the same bits, one tier is tested.
 
-// bandSweeper returns a sweeper with one query, its one target and one block, for tests of bands alone.
-func bandSweeper(b *kernel.Backend, tower model.Tower) *sweeper {
-	f := &features{nr: b.NR, blockNorms: make([]float64, 1), blockSizes: make([]float64, 1)}
+// testBlock is a block of queries with the memory of the stages that count it.
+type testBlock struct {
+	*sweeper
+	*engine.Block
+}
+
+// oneQuery returns a block with one query and its one target, and features with one panel group,
+// for tests of bands.
+func oneQuery(b *kernel.Backend, tower model.Tower) testBlock {
+	f := &features{nr: b.NR, groupNorms: make([]float64, 1), groupSizes: make([]float64, 1)}
 	f.Tower = tower
-	f.screen = &float32Screen{f, b.Panels(tower.Compare)}
-	return &sweeper{
-		Block: &engine.Block{
+	f.use(&float32Screen{f, b})
+	return testBlock{
+		&sweeper{
+			f: f, queries: packedQueries{codedQueries: codedQueries{coded: make([]codedQuery, 1)}},
+			thresholds: thresholds{make([]float32, 2), make([]float32, 1), make([]float64, 1)},
+		},
+		&engine.Block{
 			Job: &engine.Job{Backend: b}, Queries: make([]engine.Query, 1), TargetStart: []int32{0, 1},
 			Vectors: engine.Vectors{Tower: tower, Norms: make([]float64, 1), Slacks: make([]model.Slack, 1)},
 			Low:     make([]float64, 1), High: make([]float64, 1),
 		},
-		f: f, thresholds: make([]float32, 2), exitBelow: make([]float32, 1),
-		codeScratch: codeScratch{coded: make([]codedQuery, 1), fineBands: make([]float64, 1)},
 	}
 }
 
-// codeSweeper is bandSweeper with a screen of codes for dot products.
-func codeSweeper(b *kernel.Backend, width int, format *codeFormat) (*sweeper, *codes) {
-	s := bandSweeper(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width})
-	s.f.screen = format.new(codes{
-		f: s.f, kernels: format.panels(b), layout: format.layout(width), coordinates: &coordinates{}, blocks: make([]codeBlock, 1),
-	})
+// oneCodedQuery is oneQuery with a screen of codes for dot products.
+func oneCodedQuery(b *kernel.Backend, width int, format *codeFormat) (testBlock, *codes) {
+	s := oneQuery(b, model.Tower{Compare: kernel.Dot, Psi: width, Phi: width})
+	s.f.use(format.new(codes{
+		f: s.f, backend: b, kernels: format.panels(b), layout: format.layout(width),
+		coordinates: &coordinates{}, groups: make([]codeGroup, 1),
+	}))
 	return s, codesOf(s.f.screen)
 }
 
-// codesOf returns what screens of codes share.
+// codesOf returns the part of a screen that all screens of codes share.
 func codesOf(x screen) *codes {
 	if x, ok := x.(*int16Screen); ok {
 		return &x.codes
@@ -56,17 +66,18 @@ func codesOf(x screen) *codes {
 	return &x.(*int8Screen).codes
 }
 
-// someBackend is any backend.
+// someBackend returns any backend.
 func someBackend(t *testing.T) *kernel.Backend {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	return backends[0]
 }
 
-// product multiplies numbers.
+// product returns the exact product of numbers.
 func product(x ...float64) *big.Float { return exactly.Mul(exactly.All(x)...) }
 
-// contain compares the distances from a score that the ends of an interval need with those that they have.
+// contain compares the distances of a score from the ends of an interval, with those that are
+// needed.
 func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, high float64) {
 	for _, end := range []struct{ needed, room *big.Float }{
 		{below, exactly.Sub(exactly.Of(score), exactly.Of(low))},
@@ -80,8 +91,9 @@ func contain(ratio *exactly.Ratio, score float64, below, above *big.Float, low, 
 	}
 }
 
-// exactBand is the half-width of docs/numerics.md, "From ψ and φ to the reference score", around a score, without the slack.
-func exactBand(s *sweeper, score, relative, absolute, norm float64) *big.Float {
+// exactBand returns the half-width of the interval around a score, without the slack
+// (docs/numerics.md, "From ψ and φ to the reference score").
+func exactBand(s testBlock, score, relative, absolute, norm float64) *big.Float {
 	tower, u, psi := s.f.Tower, kernel.U32, s.Norms[0]
 	if tower.Compare.Distance() {
 		largest := exactly.Quo(exactly.Sum(math.Abs(score), absolute), exactly.Sum(1, -relative))
@@ -97,26 +109,26 @@ func exactBand(s *sweeper, score, relative, absolute, norm float64) *big.Float {
 	return band
 }
 
-// exactSlack is the slack of candidates of a size.
+// exactSlack returns the slack of candidates of a size.
 func exactSlack(slack model.Slack, n float64) *big.Float {
 	return exactly.Add(exactly.Of(slack[0]), product(slack[1], n), product(slack[2], n, n))
 }
 
-// drawBands sets norms, sizes and slack at random, so that one part of the bands or another dominates, and
-// returns a score.
-func drawBands(rng *rand.Rand, s *sweeper) (score float64) {
+// drawBands draws norms, sizes and a slack, so that any part of the bands may dominate. It returns
+// a score.
+func drawBands(rng *rand.Rand, s testBlock) (score float64) {
 	size := func() float64 { return (1 + rng.Float64()) * math.Ldexp(1, rng.IntN(20)-10) }
-	s.Norms[0], s.f.blockNorms[0], s.f.blockSizes[0] = size(), size(), size()
-	score, s.Slacks[0] = rng.NormFloat64()*s.Norms[0]*s.f.blockNorms[0], model.Slack{}
+	s.Norms[0], s.f.groupNorms[0], s.f.groupSizes[0] = size(), size(), size()
+	score, s.Slacks[0] = rng.NormFloat64()*s.Norms[0]*s.f.groupNorms[0], model.Slack{}
 	switch rng.IntN(4) {
 	case 0:
 		score = 0
 	case 1: // a large score beside small norms, such as a target's among small candidates
 		score *= math.Ldexp(1, rng.IntN(80))
 		s.Norms[0] *= 0x1p-20
-		s.f.blockNorms[0] *= 0x1p-20
+		s.f.groupNorms[0] *= 0x1p-20
 	case 2: // below the normal range of float32
-		s.Norms[0], s.f.blockNorms[0] = 0x1p-140*s.Norms[0], 0x1p-140*s.f.blockNorms[0]
+		s.Norms[0], s.f.groupNorms[0] = 0x1p-140*s.Norms[0], 0x1p-140*s.f.groupNorms[0]
 		score = 0
 	}
 	if at := rng.IntN(6); at < 3 {
@@ -125,23 +137,24 @@ func drawBands(rng *rand.Rand, s *sweeper) (score float64) {
 	return score
 }
 
-// The intervals of the float64 stage and of the tiles' scores contain all that their bounds allow.
+// The intervals of the float64 stage and of the panels' scores contain all scores that the bounds
+// allow.
 func TestIntervals(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(1, 9))
 	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
+			s := oneQuery(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
 			var ratio exactly.Ratio
 			for range 5000 {
 				score := drawBands(rng, s)
-				norm, size := s.f.blockNorms[0], s.f.blockSizes[0]
+				norm, size := s.f.groupNorms[0], s.f.groupSizes[0]
 				slack := exactSlack(s.Slacks[0], size)
 				low, high := s.Interval(0, score, norm, size)
 				half := exactly.Add(exactBand(s, score, c.PairError(96), 0, norm), slack)
 				contain(&ratio, score, half, half, low, high)
 				score = float64(float32(score))
 				relative, absolute := b.PanelError(c, 96)
-				if low, high = s.panelInterval(0, 0, float32(score)); !math.IsInf(high, 1) {
+				if low, high = s.f.panelInterval(s.Block, 0, 0, float32(score)); !math.IsInf(high, 1) {
 					half = exactly.Add(exactBand(s, score, relative, absolute, norm), slack)
 					contain(&ratio, score, half, half, low, high)
 				}
@@ -151,12 +164,12 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// The ends of a target leave room for all that the bounds of sections 2 and 3 allow.
+// The thresholds of a target leave room for all errors that the bounds allow.
 func TestEnds(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(2, 9))
 	for _, c := range kernel.Comparisons() {
 		t.Run(c.String(), func(t *testing.T) {
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
+			s := oneQuery(b, model.Tower{Compare: c, Psi: 96, Phi: 96})
 			relative, absolute := b.PanelError(c, 96)
 			var ratio exactly.Ratio
 			for i := range 5000 {
@@ -168,36 +181,36 @@ func TestEnds(t *testing.T) {
 					score = -math.Abs(score)
 				}
 				s.Low[0], s.High[0] = score, score
-				s.setRowThresholds(0, 0)
-				if math.IsInf(float64(s.thresholds[1]), 0) {
+				s.thresholds.setRow(s.f, s.Block, &s.queries, 0, 0)
+				if math.IsInf(float64(s.thresholds.ends[1]), 0) {
 					continue
 				}
-				slack := exactSlack(s.Slacks[0], s.f.blockSizes[0])
+				slack := exactSlack(s.Slacks[0], s.f.groupSizes[0])
 				lo, hi := exactly.Sub(exactly.Of(score), slack), exactly.Add(exactly.Of(score), slack)
 				if c.Distance() {
 					lo = exactly.Sub(exactly.Mul(lo, exactly.Sum(1, relative)), exactly.Of(absolute))
 					hi = exactly.Add(exactly.Mul(hi, exactly.Sum(1, -relative)), exactly.Of(absolute))
 				} else {
-					band := exactBand(s, score, relative, absolute, s.f.blockNorms[0])
+					band := exactBand(s, score, relative, absolute, s.f.groupNorms[0])
 					lo, hi = exactly.Sub(lo, band), exactly.Add(hi, band)
 				}
 				below, above := exactly.Sub(exactly.Of(score), lo), exactly.Sub(hi, exactly.Of(score))
-				contain(&ratio, score, below, above, float64(s.thresholds[0]), float64(s.thresholds[1]))
+				contain(&ratio, score, below, above, float64(s.thresholds.ends[0]), float64(s.thresholds.ends[1]))
 			}
 			ratio.Check(t, 1-1e-6)
 		})
 	}
 }
 
-// The float64 stage alone: its interval, without a slack, contains the exact comparison of vectors
-// whose sums lose half a unit in the last place in every step of the first lane.
+// The interval of the float64 stage, without a slack, contains the exact comparison of vectors
+// whose sums lose half a unit in the last place at every step of the first lane.
 func TestPairInterval(t *testing.T) {
 	b := someBackend(t)
 	const lane = 100
 	for _, c := range []kernel.Comparison{kernel.L1, kernel.GroupNorm, kernel.Phase} {
 		t.Run(c.String(), func(t *testing.T) {
 			const width = lane * kernel.PairWidth
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: width, Phi: width})
+			s := oneQuery(b, model.Tower{Compare: c, Psi: width, Phi: width})
 			x, y, out := make([]float32, width), make([]float32, width), make([]float64, 1)
 			for t := 0; t < width; t += kernel.PairWidth {
 				if x[t] = kernel.U64; c == kernel.Phase {
@@ -218,10 +231,10 @@ func TestPairInterval(t *testing.T) {
 	}
 }
 
-// MQuinE and MQuadE of one dimension without Rʰ: the score is −(RᵗT)², whose factors both lose nearly
+// MQuinE and MQuadE of one dimension without Rʰ have the score −(RᵗT)². Both factors lose nearly
 // half a unit in the last place when they become float32 entries of ψ and φ.
 func TestIntervalOfSquares(t *testing.T) {
-	// root finds a number whose square loses most.
+	// root returns a number whose square loses most.
 	root := func(from float64) (x float32) {
 		var worst float64
 		for v, i := float32(from), 0; i < 1<<12; v, i = math.Nextafter32(v, math.MaxFloat32), i+1 {
@@ -248,13 +261,13 @@ func TestIntervalOfSquares(t *testing.T) {
 	}
 }
 
-// Where a panel overflows on its way, the guard against it tells so.
+// MayOverflow reports every overflow in a panel.
 func TestOverflowGuards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	for _, b := range backends {
 		for _, c := range kernel.Comparisons() {
-			s := bandSweeper(b, model.Tower{Compare: c, Psi: 2, Phi: 2})
+			s := oneQuery(b, model.Tower{Compare: c, Psi: 2, Phi: 2})
 			overflows := 0
 			for at := range 260 { // to infinity
 				x := float32(math.Ldexp(1, at/2))
@@ -263,17 +276,19 @@ func TestOverflowGuards(t *testing.T) {
 				if c.Distance() {
 					query, candidate = []float32{x, 0}, []float32{-x, 0}
 				}
-				s.Norms[0], s.f.blockNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
+				s.Norms[0], s.f.groupNorms[0] = fmath.Norm(query), fmath.Norm(candidate)
 				score := panelScore(b, b.Panels(c), kernel.Words(query), kernel.Words(candidate))
 				if c == kernel.L1 && math.IsInf(float64(score), -1) && !math.IsInf(float64(x), 0) {
 					continue // farther than all that is finite, rightly
 				}
 				if math.IsInf(float64(score), 0) || math.IsNaN(float64(score)) {
 					overflows++
-					assert.True(t, c.MayOverflow(s.Norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.True(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c, query,
+						candidate)
 				}
 				if at < 110 {
-					assert.False(t, c.MayOverflow(s.Norms[0], s.f.blockNorms[0]), "%s, %s: %v, %v", b.Tier, c, query, candidate)
+					assert.False(t, c.MayOverflow(s.Norms[0], s.f.groupNorms[0]), "%s, %s: %v, %v", b.Tier, c,
+						query, candidate)
 				}
 			}
 			assert.Positive(t, overflows, "%s, %s", b.Tier, c)
@@ -281,7 +296,7 @@ func TestOverflowGuards(t *testing.T) {
 	}
 }
 
-// panelScore is the score of a panel for one query and one candidate.
+// panelScore returns the score of a panel for one query and one candidate.
 func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) float32 {
 	k, one := len(query), []int32{0}
 	strip, panel := make([]uint32, p.MR*k), make([]uint32, b.NR*k)
@@ -296,7 +311,7 @@ func panelScore(b *kernel.Backend, p kernel.Panels, query, candidate []uint32) f
 	return scratch.Scores[0]
 }
 
-// Computed norms are upper bounds, also where a sum loses all terms but the first.
+// Computed norms are upper bounds, even if a sum loses all terms except the first.
 func TestNormsAreUpperBounds(t *testing.T) {
 	x := make([]float32, 1<<10)
 	doubles := make([]float64, len(x))

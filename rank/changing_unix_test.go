@@ -25,7 +25,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// meddled is a model that calls meddle before it, or one of its workers, reads parameters for the n-th time.
+// meddled is a model that calls meddle before the n-th time that it or one of its workers reads
+// parameters.
 type meddled struct {
 	model.Model
 	calls  atomic.Int64
@@ -74,7 +75,7 @@ func (w meddledWorker) Reference(q kg.Query, e int32) float64 {
 	return w.Worker.Reference(q, e)
 }
 
-// meddling does something to the file of a checkpoint. other has its size and other contents.
+// meddling changes the file of a checkpoint. other has the same size and different contents.
 type meddling struct {
 	name string
 	do   func(t *testing.T, path string, other []byte)
@@ -92,11 +93,14 @@ func overwrite(t *testing.T, path string, contents []byte, at int64) {
 	require.NoError(t, file.Close())
 }
 
-// longAgo is when the files of the tests were written, so that the time of a change is another.
+// longAgo is the time at which the tests' files were written, so that a change has another time.
 var longAgo = time.Date(2020, 1, 2, 3, 4, 5, 6, time.UTC)
 
 var meddlings = []meddling{
-	{name: "cut to nothing", do: func(t *testing.T, path string, _ []byte) { require.NoError(t, os.Truncate(path, 0)) }},
+	{name: "cut to nothing", do: func(t *testing.T, path string,
+		_ []byte) {
+		require.NoError(t, os.Truncate(path, 0))
+	}},
 	{name: "cut to a third", do: func(t *testing.T, path string, other []byte) {
 		require.NoError(t, os.Truncate(path, int64(len(other)/3)))
 	}},
@@ -136,8 +140,8 @@ var meddlings = []meddling{
 	}},
 }
 
-// changing is a kind of checkpoint: write puts one into a folder, with parameters by the seed, and file is
-// the name of the file to meddle with.
+// changing is a kind of checkpoint. write writes one to a folder, with parameters by the seed. file
+// is the name of the file to change.
 type changing struct {
 	name, file string
 	entities   int
@@ -154,7 +158,8 @@ func mquineChanging(name string, entities, d int) changing {
 	}}
 }
 
-// A checkpoint of less than a page, one of many pages, and folders of the RotatE repository.
+// The kinds are a checkpoint of less than a page, one of many pages, and folders of the RotatE
+// repository.
 var changingKinds = []changing{
 	mquineChanging("small", 40, 4),
 	mquineChanging("large", 3000, 16),
@@ -162,7 +167,8 @@ var changingKinds = []changing{
 	{"relation table", "relation_embedding.npy", 200, writeRotateFolder},
 }
 
-// writeRotateFolder writes a TransE of the RotatE repository, with tables of several pages.
+// writeRotateFolder writes a TransE checkpoint of the RotatE repository, with tables of several
+// pages.
 func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 	const width = 500
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -170,8 +176,12 @@ func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 	for _, part := range []struct {
 		table, labels string
 		vocabulary    *kg.Vocabulary
-	}{{"entity_embedding.npy", "entities.dict", g.Entities}, {"relation_embedding.npy", "relations.dict", g.Relations}} {
-		header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", part.vocabulary.Len(), width)
+	}{
+		{"entity_embedding.npy", "entities.dict", g.Entities},
+		{"relation_embedding.npy", "relations.dict", g.Relations},
+	} {
+		header := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }",
+			part.vocabulary.Len(), width)
 		header += strings.Repeat(" ", 117-len(header)) + "\n"
 		table := append([]byte("\x93NUMPY\x01\x00\x76\x00"), header...)
 		for range part.vocabulary.Len() * width {
@@ -186,7 +196,8 @@ func writeRotateFolder(t *testing.T, dir string, g *kg.Graph, seed uint64) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o644))
 }
 
-// TestChangingCheckpoint meddles with the file of a checkpoint at moments of rankings and of predictions.
+// TestChangingCheckpoint changes the file of a checkpoint at different moments of rankings and
+// predictions.
 func TestChangingCheckpoint(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -197,7 +208,7 @@ func TestChangingCheckpoint(t *testing.T) {
 	}
 }
 
-// CheckChanging is checkChanging of two kinds of checkpoints, for the tests of other engines.
+// CheckChanging is checkChanging for two kinds of checkpoints. Tests of other engines call it.
 func CheckChanging(t *testing.T, o Options) {
 	for _, kind := range []changing{
 		mquineChanging("model", 100, 8),
@@ -207,8 +218,8 @@ func CheckChanging(t *testing.T, o Options) {
 	}
 }
 
-// checkChanging checks that whatever changes the mapped file is an error that names it, and that what does
-// not changes no result.
+// checkChanging checks that every change of the mapped file is an error that names the file, and
+// that harmless operations change no result.
 func checkChanging(t *testing.T, kind changing, options ...Options) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)
 	index := kg.NewIndex(g)
@@ -285,7 +296,7 @@ func checkChanging(t *testing.T, kind changing, options ...Options) {
 	}
 }
 
-// A file that is cut after Open is an error of all else that reads it, too.
+// If a file is cut after Open, every later reader returns an error.
 func TestChangingCheckpointHash(t *testing.T) {
 	for _, kind := range changingKinds {
 		g := ranktest.Graph(rand.New(rand.NewPCG(1, 2)), kind.entities, 3, 200, 10, 15)

@@ -8,22 +8,26 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// What the screens of dot products in whole numbers share (docs/numerics.md, "Int8 and int16 screens"): vectors in
-// coordinates become coarse and fine codes, whose panels and bands are those of int8.go and int16.go.
+// The screens of codes share this file (docs/numerics.md, "Int8 and int16 screens"). They
+// turn the coordinates of ψ and φ into coarse and fine codes. int8.go and int16.go have the panels
+// and the bands.
 
-// codeFormat is a way to write vectors as codes.
+// codeFormat describes a screen of codes.
 type codeFormat struct {
 	screen Screen
-	// fast tells that a backend has an assembly kernel, fits that the sums for a width stay in int32.
-	fast   func(*kernel.Backend) bool
+	// feature is the instruction set that makes the format fast.
+	feature kernel.Features
+	// fits reports whether the sums for a width stay in int32.
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips is the number of words that queries take, as codes by rows and in strips of mr.
+	// strips returns the number of words for the codes of queries, both in strips of mr and by
+	// rows.
 	strips func(l codeLayout, queries, mr int) int
-	// sampleBand bounds the error of a score of single vectors, for a candidate of the given norm.
+	// sampleBand bounds the error of the score of two vectors. norm belongs to the candidate.
 	sampleBand func(query, candidate kernel.Int8Code, norm float64) float64
-	// mostUndecided is the share of the sampled pairs that a screen may leave under AutoScreen.
+	// mostUndecided is the share of sampled pairs that the format may leave undecided under
+	// AutoScreen.
 	mostUndecided float64
 	new           func(codes) screen
 }
@@ -31,98 +35,108 @@ type codeFormat struct {
 // codeFormats lists the formats, the best first.
 var codeFormats = []*codeFormat{&int16Format, &int8Format}
 
-// codeLayout is where the codes of a vector are: len words of coarse codes from 0 and of fine codes
-// from fine on, in rows of stride words, of which panels hold the first terms.
+// codeLayout describes a row of codes: stride words, of which the coarse codes are the first len
+// and the fine codes len from fine on. Panels hold the first terms words.
 type codeLayout struct {
 	len, fine, stride, terms int
 	offset                   uint8 // of the candidates' bytes
 }
 
-// codes is a screen in whole numbers, but for its bands and the layout of its memory.
+// codes is what the screens of codes share: all but their bands and memory layouts.
 type codes struct {
 	f           *features
+	backend     *kernel.Backend
 	kernels     kernel.Panels
 	layout      codeLayout
 	coordinates *coordinates
-	blocks      []codeBlock
-	// Of the candidates, by row: upper bounds of ‖b‖, and the largest entries of b.
+	groups      []codeGroup
+	// Between sortKey and packPanels, by row: upper bounds of ‖b‖, and the largest entry of b.
 	sizes, peaks []float64
 }
 
 func (x *codes) panels() kernel.Panels { return x.kernels }
 func (x *codes) terms() int            { return x.layout.terms }
 
-// codeBlock is what a block of panels shares: the step of the codes, and the largest ‖b‖,
-// ‖b − coarse‖, ‖fine‖ and ‖b − coarse − fine‖.
-type codeBlock struct {
+// codeGroup belongs to a panel group: the step of its codes, and upper bounds of ‖b‖, ‖b − coarse‖,
+// ‖fine‖ and ‖b − coarse − fine‖ for all its candidates.
+type codeGroup struct {
 	step, norm, residual, fineNorm, fineResidual float64
 }
 
-// codedQuery belongs to the codes of one row: their step, upper bounds of ‖a‖, ‖coarse‖,
-// ‖a − coarse‖, ‖fine‖ and ‖a − coarse − fine‖, what the offset of the candidates' bytes adds to
-// a score and to one of fine codes, and ψ·μ.
+// codedQuery belongs to the codes of a row: their step, and upper bounds of ‖a‖, ‖coarse‖, ‖a −
+// coarse‖, ‖fine‖ and ‖a − coarse − fine‖.
 type codedQuery struct {
 	step, size, norm, residual, fineNorm, fineResidual float64
-	offset, fineOffset, center                         float64
+	// offset and fineOffset are what the offset of the candidates' bytes adds to a coarse and to a
+	// fine sum.
+	offset, fineOffset float64
+	// center is ψ·μ, and centerError bounds its rounding errors.
+	center, centerError float64
 }
 
-// arrange puts the candidates in ascending order of the largest entry of b, which sets the step of a block.
-func (x *codes) arrange(ctx context.Context, e *cpuEngine) error {
+// units are the units of the panels' sums: ψ·φ ≈ center + step·(sum − offset).
+type units struct{ center, step, offset float64 }
+
+// sums returns an interval of sums for an interval of ψ·φ, rounded outwards.
+func (u units) sums(low, high float64) (lo, hi float64) {
+	lo, hi = (low-u.center)/u.step+u.offset, (high-u.center)/u.step+u.offset
+	margin := 8 * kernel.U64 * ((max(math.Abs(lo), math.Abs(hi)) + math.Abs(u.offset)) + math.Abs(u.center)/u.step)
+	return lo - margin, hi + margin
+}
+
+// sortKey returns the largest entry of b of each candidate, which determines the step of a panel
+// group.
+func (x *codes) sortKey(ctx context.Context, j *engine.Job) ([]float64, error) {
 	f, width := x.f, x.f.Tower.Phi
 	x.sizes, x.peaks = make([]float64, f.N), make([]float64, f.N)
-	buffers := x.buffers(e)
-	const each = 256
-	err := kernel.Parallel(ctx, e.job.Threads, (f.N+each-1)/each, func(w, item int) {
-		e.job.Phases.Enter(engine.PackPhase)
-		for i := item * each; i < min((item+1)*each, f.N); i++ {
+	buffers := x.buffers(j)
+	err := engine.InChunks(ctx, j.Threads, f.N, 256, func(w, first, last int) {
+		j.Phases.Enter(engine.PackPhase)
+		for i := first; i < last; i++ {
 			x.coordinates.candidate(buffers[w], f.Row(int32(i))[:width])
 			x.sizes[i], x.peaks[i] = norm64(buffers[w])*(1+rotation), largest(buffers[w])
 		}
 	})
-	if err != nil {
-		return err
-	}
-	f.SortBy(x.peaks)
-	return nil
+	return x.peaks, err
 }
 
 // buffers returns memory for coordinates, for each goroutine.
-func (x *codes) buffers(e *cpuEngine) [][]float64 {
-	buffers := make([][]float64, e.job.Threads)
+func (x *codes) buffers(j *engine.Job) [][]float64 {
+	buffers := make([][]float64, j.Threads)
 	for w := range buffers {
 		buffers[w] = make([]float64, int8Width(x.f.Tower.Phi))
 	}
 	return buffers
 }
 
-// packPanels makes the panels. table is the memory for the codes, by rows, of the panel that begins at a
-// position, used by goroutine w.
-func (x *codes) packPanels(ctx context.Context, e *cpuEngine, table func(w, position int) []uint32) error {
+// packPanels makes the panels. table returns goroutine w's memory for the codes, by rows, of the
+// panel that begins at a position.
+func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
-	perBlock, buffers := blockPanels*f.nr, x.buffers(e)
-	x.blocks = make([]codeBlock, (f.N+perBlock-1)/perBlock)
+	perGroup, buffers := groupPanels*f.nr, x.buffers(j)
+	x.groups = make([]codeGroup, (f.N+perGroup-1)/perGroup)
 	terms, lanes := ascending(l.terms), ascending(f.nr)
 	defer func() { x.sizes, x.peaks = nil, nil }()
-	return kernel.Parallel(ctx, e.job.Threads, len(x.blocks), func(w, block int) {
-		e.job.Phases.Enter(engine.PackPhase)
-		rows := f.Order[block*perBlock : min((block+1)*perBlock, f.N)]
-		b := &x.blocks[block]
+	return kernel.Parallel(ctx, j.Threads, len(x.groups), func(w, group int) {
+		j.Phases.Enter(engine.PackPhase)
+		rows := f.RowAt[group*perGroup : min((group+1)*perGroup, f.N)]
+		g := &x.groups[group]
 		for _, i := range rows {
-			b.norm, b.step = max(b.norm, x.sizes[i]), max(b.step, x.peaks[i])
+			g.norm, g.step = max(g.norm, x.sizes[i]), max(g.step, x.peaks[i])
 		}
-		b.step = step(b.step)
+		g.step = step(g.step)
 		for at := 0; at < len(rows); at += f.nr {
 			some := rows[at:min(at+f.nr, len(rows))]
-			position := block*perBlock + at
+			position := group*perGroup + at
 			memory := table(w, position)
-			for j, i := range some {
-				row := memory[j*l.stride:]
+			for k, i := range some {
+				row := memory[k*l.stride:]
 				x.coordinates.candidate(buffers[w], f.Row(i)[:f.Tower.Phi])
 				coarse, fine := kernel.Codes(row[:l.len]), kernel.Codes(row[l.fine:l.fine+l.len])
-				code := kernel.CodeInt8(coarse, fine, buffers[w], b.step, l.offset)
-				b.residual = max(b.residual, code.Residual+rotation*x.sizes[i])
-				b.fineNorm = max(b.fineNorm, code.FineNorm)
-				b.fineResidual = max(b.fineResidual, code.FineResidual+rotation*x.sizes[i])
+				code := kernel.CodeInt8(coarse, fine, buffers[w], g.step, l.offset)
+				g.residual = max(g.residual, code.Residual+rotation*x.sizes[i])
+				g.fineNorm = max(g.fineNorm, code.FineNorm)
+				g.fineResidual = max(g.fineResidual, code.FineResidual+rotation*x.sizes[i])
 			}
 			panel, _ := f.panel(position / f.nr)
 			kernel.PackRows(panel, memory, l.stride, lanes[:len(some)], terms, f.nr)
@@ -130,60 +144,60 @@ func (x *codes) packPanels(ctx context.Context, e *cpuEngine, table func(w, posi
 	})
 }
 
-// code writes the codes of ψ of a row to words that lie in the memory of all its codes.
-func (x *codes) code(s *sweeper, row int, all, coarse, fine []uint32) {
-	clear(all)
-	q := &s.coded[row]
-	*q = codedQuery{step: 1}
-	if !(s.Norms[row] < 0x1p60) { // its thresholds are infinite
-		q.norm, q.size = math.Inf(1), math.Inf(1)
-		return
-	}
-	psi := s.Row(row)[:x.f.Tower.Phi]
-	x.coordinates.query(s.rotated, psi)
-	q.step = step(largest(s.rotated))
-	code := kernel.CodeInt8(kernel.Codes(coarse), kernel.Codes(fine), s.rotated, q.step, 0)
-	q.size, q.norm, q.fineNorm = norm64(s.rotated)*(1+rotation), code.Norm, code.FineNorm
-	q.residual, q.fineResidual = code.Residual+rotation*q.size, code.FineResidual+rotation*q.size
-	offset := float64(x.layout.offset)
-	q.offset, q.fineOffset = offset*float64(code.Sum), offset*float64(int64(code.Sum)+int64(code.FineSum))
-	for t, v := range psi {
-		q.center += float64(v) * x.coordinates.center[t]
-	}
+// codedQueries are the codes of a block of queries, and memory to make and compare them.
+type codedQueries struct {
+	coded     []codedQuery
+	rows      []uint32 // fine and coarse codes, by rows of the layout's stride; behind the strips
+	rotated   []float64
+	fineSums  []int32
+	positions []int32
 }
 
 // reserve makes room for the codes of a block of queries.
-func (x *codes) reserve(s *sweeper) {
-	if len(s.coded) == 0 {
-		s.coded, s.fineBands = make([]codedQuery, len(s.Norms)), make([]float64, len(s.Norms))
+func (x *codes) reserve(q *packedQueries) {
+	if len(q.coded) == 0 {
+		q.coded = make([]codedQuery, q.most)
 	}
-	if n := int8Width(x.f.Tower.Phi); len(s.rotated) != n {
-		s.rotated = make([]float64, n)
+	if n := int8Width(x.f.Tower.Phi); len(q.rotated) != n {
+		q.rotated = make([]float64, n)
 	}
-	s.codes = s.strips[len(s.Norms)*x.layout.terms:]
+	q.rows = q.strips[q.most*x.layout.terms:]
 }
 
-// widen sets the thresholds of a row's targets, for scores of codes within band of ψ·φ.
-func (x *codes) widen(s *sweeper, row, block int, slack, band float64) {
-	both := s.Product(row, 0, band, s.f.blockNorms[block]) * engine.Outward
-	s.widen(row, slack, func(lo, hi float64) (float64, float64) {
-		margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + both + band)
-		return x.units(s, row, block, lo-both-margin, hi+both+margin)
-	})
-}
-
-// units turns an interval of scores minus the query's constant into one of the kernel's sums.
-func (x *codes) units(s *sweeper, row, block int, lo, hi float64) (float64, float64) {
-	q := &s.coded[row]
-	step := q.step * x.blocks[block].step
-	lo, hi = (lo-q.center)/step+q.offset, (hi-q.center)/step+q.offset
-	margin := 8 * kernel.U64 * ((max(math.Abs(lo), math.Abs(hi)) + math.Abs(q.offset)) + math.Abs(q.center)/step)
-	return lo - margin, hi + margin
+// code writes the codes of ψ in a row of v to coarse and fine, which are parts of all.
+func (x *codes) code(q *packedQueries, v *engine.Vectors, row int, all, coarse, fine []uint32) {
+	clear(all)
+	c := &q.coded[row]
+	*c = codedQuery{step: 1}
+	if !(v.Norms[row] < 0x1p60) { // its thresholds are infinite
+		c.norm, c.size = math.Inf(1), math.Inf(1)
+		return
+	}
+	psi := v.Row(row)[:x.f.Tower.Phi]
+	x.coordinates.query(q.rotated, psi)
+	c.step = step(largest(q.rotated))
+	code := kernel.CodeInt8(kernel.Codes(coarse), kernel.Codes(fine), q.rotated, c.step, 0)
+	c.size, c.norm, c.fineNorm = norm64(q.rotated)*(1+rotation), code.Norm, code.FineNorm
+	c.residual, c.fineResidual = code.Residual+rotation*c.size, code.FineResidual+rotation*c.size
+	offset := float64(x.layout.offset)
+	c.offset, c.fineOffset = offset*float64(code.Sum), offset*float64(int64(code.Sum)+int64(code.FineSum))
+	for t, v := range psi {
+		c.center += float64(v) * x.coordinates.center[t]
+	}
+	c.centerError = x.centerError(v.Norms[row])
 }
 
 // centerError bounds the error of ψ·μ, a chain of sums.
-func (x *codes) centerError(s *sweeper, row int) float64 {
-	return float64(x.f.Tower.Phi) * kernel.U64 * s.Norms[row] * x.coordinates.norm
+func (x *codes) centerError(norm float64) float64 {
+	return float64(x.f.Tower.Phi) * kernel.U64 * norm * x.coordinates.norm
+}
+
+// margins returns the margins of scores of codes that are within band of ψ·φ.
+func (x *codes) margins(c *codedQuery, v *engine.Vectors, row, group int, band float64) margins {
+	both := v.Product(row, 0, band, x.f.groupNorms[group]) * engine.Outward
+	return margins{
+		absolute: both, rounding: both + band, units: units{c.center, c.step * x.groups[group].step, c.offset},
+	}
 }
 
 // ascending returns 0, 1, 2, … n−1.

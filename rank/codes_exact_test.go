@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -19,9 +20,11 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// codedSlice returns a sweeper for the queries ψ and the candidates φ of a DistMult model, with a screen of
-// codes. If set is not nil, the coordinates have no weights, and no center unless set gives them one.
-func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32, set func(*coordinates)) *sweeper {
+// codedSlice returns a block of queries with the given ψ, and a slice of candidates with the given
+// φ, of a DistMult model and in a screen of codes. If set is not nil, the coordinates have no
+// weights, and no center unless set gives them one.
+func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]float32,
+	set func(*coordinates)) testBlock {
 	n, d := len(phi), len(psi[0])
 	g := ranktest.Graph(rand.New(rand.NewPCG(1, 1)), n+len(psi), 1, 0, 0, 0)
 	ranks := make([]Rank, len(psi))
@@ -46,11 +49,10 @@ func codedSlice(t *testing.T, b *kernel.Backend, screen Screen, psi, phi [][]flo
 		set(c)
 		c.norm, _ = exactly.Norm(exactly.All(c.center)).Float64()
 		c.norm = math.Nextafter(c.norm, math.Inf(1))
-		require.NoError(t, f.screen.arrange(t.Context(), e))
-		require.NoError(t, f.screen.pack(t.Context(), e))
+		require.NoError(t, repack(t.Context(), e))
 	}
 	s := begin(t, e, 0, len(e.job.Queries))
-	f.screen.packStrips(s)
+	f.screen.packQueries(&s.queries, &s.Vectors, len(s.Queries))
 	return s
 }
 
@@ -63,10 +65,21 @@ func loadAll(t *testing.T, m model.Model, b *kernel.Backend, screen Screen, rank
 	return e
 }
 
-// begin returns a sweeper at a block of queries, with their vectors and intervals.
-func begin(t *testing.T, e *cpuEngine, first, last int) *sweeper {
-	s := e.sweeper(0, engine.NewBlock(e.job, e))
-	s.Begin(first, last)
+// repack packs the candidates again, after a change of coordinates.
+func repack(ctx context.Context, e *cpuEngine) error {
+	f := e.features
+	key, err := f.screen.sortKey(ctx, e.job)
+	if err != nil {
+		return err
+	}
+	f.SortBy(key)
+	return f.screen.pack(ctx, e.job)
+}
+
+// begin returns a block of queries, with their vectors and intervals.
+func begin(t *testing.T, e *cpuEngine, first, last int) testBlock {
+	s := testBlock{e.sweeper(0), engine.NewBlock(e.job, e)}
+	s.Begin(engine.Span{First: first, Last: last})
 	require.NoError(t, s.Compute(t.Context(), s.Worker, e.features.Tower, s.Queries))
 	require.NoError(t, s.BoundTargets(t.Context(), &e.features.Features))
 	return s
@@ -94,8 +107,8 @@ func exactCoordinates(c *coordinates, x []float32, candidate bool) []*big.Float 
 	return out
 }
 
-// The norms and residuals of rows and blocks of codes are upper bounds, with the roundings of the
-// coordinates.
+// The norms and residuals of the codes of queries and panel groups are upper bounds, with the
+// rounding errors of the coordinates.
 func TestCodeNorms(t *testing.T) {
 	b, rng := someBackend(t), rand.New(rand.NewPCG(3, 9))
 	const d = 32
@@ -111,7 +124,8 @@ func TestCodeNorms(t *testing.T) {
 		}
 		return rows
 	}
-	// Every sum of a rotation loses half a unit in the last place; all results are equal, so whole codes.
+	// Every sum of a rotation loses half a unit in the last place. All results are equal, so they
+	// are whole codes.
 	lossy := func(n int) (rows [][]float32) {
 		for range n {
 			x := make([]float32, d)
@@ -163,15 +177,15 @@ func TestCodeNorms(t *testing.T) {
 			for row := range s.Queries {
 				psi := s.Row(row)[:d]
 				lengths.See(exactly.Norm(exactly.All(psi)), s.Norms[row])
-				words := s.codes[row*layout.stride:]
-				check(exactCoordinates(x.coordinates, psi, false), words, layout.len, 0, 0, s.coded[row])
+				words := s.queries.rows[row*layout.stride:]
+				check(exactCoordinates(x.coordinates, psi, false), words, layout.len, 0, 0, s.queries.coded[row])
 			}
-			for position, i := range f.Order[:f.N] {
-				block, phi := position/f.nr/blockPanels, f.Row(i)[:d]
-				if c.set == nil { // else the norms are those of the blocks of other coordinates
-					lengths.See(exactly.Norm(exactly.All(phi)), f.blockNorms[block])
+			for position, i := range f.RowAt[:f.N] {
+				block, phi := position/f.nr/groupPanels, f.Row(i)[:d]
+				if c.set == nil { // otherwise the norms belong to other coordinates
+					lengths.See(exactly.Norm(exactly.All(phi)), f.groupNorms[block])
 				}
-				words, b := x.rows()[position*layout.stride:], x.blocks[block]
+				words, b := x.rows()[position*layout.stride:], x.groups[block]
 				check(exactCoordinates(x.coordinates, phi, true), words, 0, layout.fine, layout.offset, codedQuery{
 					step: b.step, size: b.norm, norm: math.Inf(1),
 					residual: b.residual, fineNorm: b.fineNorm, fineResidual: b.fineResidual,
@@ -187,20 +201,21 @@ func TestCodeNorms(t *testing.T) {
 	}
 }
 
-// The errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The candidate is so close to the
-// center that no other term matters.
+// The bands cover the errors of ψ·μ, a chain of sums, and of the last sum of a fine score. The
+// candidate is so close to the center that no other term matters.
 func TestCenterBands(t *testing.T) {
 	b := someBackend(t)
 	var coarse, fine, int16, last exactly.Ratio
 	see := func(psi, phi []float32, center func(c []float64), coarse, fine, int16 *exactly.Ratio) {
 		s := codedSlice(t, b, Int8Screen, [][]float32{psi}, [][]float32{phi}, func(c *coordinates) { center(c.center) })
-		q, want, x := &s.coded[0], exactly.Dot(psi, phi), s.f.screen.(*int8Screen)
+		q, want, x := &s.queries.coded[0], exactly.Dot(psi, phi), s.f.screen.(*int8Screen)
 		layout := x.layout
-		sum, fineSum := codeSums(b, layout, s.codes[:layout.stride], x.rows()[:layout.stride])
-		score := exactly.Add(exactly.Of(q.center), product(q.step, x.blocks[0].step, float64(sum)-q.offset))
-		coarse.See(exactly.Sub(want, score), x.band(s, 0, 0))
-		fine.See(exactly.Sub(want, exactly.Of(x.fineScore(s, 0, 0, float32(sum), fineSum))), x.fineBand(s, 0, 0))
-		int16.See(exactly.Sub(want, score), (&int16Screen{x.codes}).band(s, 0, 0))
+		sum, fineSum := codeSums(b, layout, s.queries.rows[:layout.stride], x.rows()[:layout.stride])
+		score := exactly.Add(exactly.Of(q.center), product(q.step, x.groups[0].step, float64(sum)-q.offset))
+		g := &x.groups[0]
+		coarse.See(exactly.Sub(want, score), x.band(q, g))
+		fine.See(exactly.Sub(want, exactly.Of(x.fineScore(q, g, float32(sum), fineSum))), x.fineBand(q, g))
+		int16.See(exactly.Sub(want, score), (&int16Screen{x.codes}).band(q, g))
 	}
 
 	const d = 512
@@ -213,13 +228,14 @@ func TestCenterBands(t *testing.T) {
 		for t, v := range phi {
 			c[t] = float64(v)
 		}
-		c[0] += 0x1p-40 // not quite there, for a step of the codes
+		c[0] += 0x1p-40 // not exactly, so that the codes have a step
 	}, &coarse, &fine, &int16)
 	coarse.Check(t, 0.99)
 	fine.Check(t, 0.99)
 	int16.Check(t, 0.99)
 
-	// One dimension, with ψφ little more than 1 and μ = φ − 2⁷u, which makes ψμ and what is added to it ties.
+	// In one dimension, ψφ is slightly more than 1 and μ = φ − 2⁷u, so ψμ and what is added to it
+	// are ties.
 	rng := rand.New(rand.NewPCG(4, 9))
 	for range 100 {
 		psi := float32(129+2*rng.IntN(60)) / 128
@@ -232,7 +248,8 @@ func TestCenterBands(t *testing.T) {
 	int16.Check(t, 0.99)
 }
 
-// codeSums returns the int8 screen's sum of coarse codes, before its rounding, and the one of fine codes.
+// codeSums returns the int8 screen's sum of coarse codes, before rounding, and its sum for fine
+// codes.
 func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (coarse, fine int32) {
 	signed, unsigned := make([]uint32, layout.stride), make([]uint32, layout.stride)
 	copy(signed, query[layout.len:2*layout.len])
@@ -244,14 +261,15 @@ func codeSums(b *kernel.Backend, layout codeLayout, query, candidate []uint32) (
 	return coarse, out[0]
 }
 
-// codeRatios has a ratio for each score of codes.
+// codeRatios holds a ratio for each score of codes.
 type codeRatios struct{ coarse, fine, int16 exactly.Ratio }
 
-// see compares the errors of scores with their bands, for coordinates a and b and the steps of their codes.
+// see compares the errors of scores with their bands, for coordinates a and b and the steps of
+// their codes.
 func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB float64) {
 	want := exactly.Dot(a, b)
 	for _, format := range codeFormats {
-		s, codes := codeSweeper(backend, len(a), format)
+		s, codes := oneCodedQuery(backend, len(a), format)
 		layout := codes.layout
 		query, candidate := make([]uint32, layout.stride), make([]uint32, layout.stride)
 		first, second := query[:layout.len], query[layout.fine:][:layout.len]
@@ -259,33 +277,36 @@ func (r *codeRatios) see(backend *kernel.Backend, a, b []float64, stepA, stepB f
 			first, second = second, first
 		}
 		x := kernel.CodeInt8(kernel.Codes(first), kernel.Codes(second), a, stepA, 0)
-		y := kernel.CodeInt8(kernel.Codes(candidate[:layout.len]), kernel.Codes(candidate[layout.fine:][:layout.len]), b, stepB, layout.offset)
+		y := kernel.CodeInt8(kernel.Codes(candidate[:layout.len]),
+			kernel.Codes(candidate[layout.fine:][:layout.len]), b, stepB, layout.offset)
 		offset := float64(layout.offset)
-		s.coded[0] = codedQuery{
-			step: stepA, size: norm64(a), norm: x.Norm, residual: x.Residual, fineNorm: x.FineNorm, fineResidual: x.FineResidual,
-			offset: offset * float64(x.Sum), fineOffset: offset * float64(x.Sum+x.FineSum),
+		s.queries.coded[0] = codedQuery{
+			step: stepA, size: norm64(a), norm: x.Norm, residual: x.Residual, fineNorm: x.FineNorm,
+			fineResidual: x.FineResidual,
+			offset:       offset * float64(x.Sum), fineOffset: offset * float64(x.Sum+x.FineSum),
 		}
-		codes.blocks[0] = codeBlock{
+		codes.groups[0] = codeGroup{
 			step: stepB, norm: norm64(b), residual: y.Residual, fineNorm: y.FineNorm, fineResidual: y.FineResidual,
 		}
+		q, g := &s.queries.coded[0], &codes.groups[0]
 		switch x := s.f.screen.(type) {
 		case *int8Screen:
 			sum, fineSum := codeSums(backend, layout, query, candidate)
-			score := product(stepA, stepB, float64(sum)-s.coded[0].offset)
-			r.coarse.See(exactly.Sub(want, score), x.band(s, 0, 0))
-			r.fine.See(exactly.Sub(want, exactly.Of(x.fineScore(s, 0, 0, float32(sum), fineSum))), x.fineBand(s, 0, 0))
+			score := product(stepA, stepB, float64(sum)-s.queries.coded[0].offset)
+			r.coarse.See(exactly.Sub(want, score), x.band(q, g))
+			r.fine.See(exactly.Sub(want, exactly.Of(x.fineScore(q, g, float32(sum), fineSum))), x.fineBand(q, g))
 		case *int16Screen:
 			score := product(stepA, stepB, float64(panelScore(backend, codes.kernels, query, candidate)))
-			r.int16.See(exactly.Sub(want, score), x.band(s, 0, 0))
+			r.int16.See(exactly.Sub(want, score), x.band(q, g))
 		}
 	}
 }
 
-// Coordinates for which one term of a band of codes dominates.
+// In each case one term of a band of codes dominates.
 func TestCodeBands(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 9))
 	constant := func(v float64) func() float64 { return func() float64 { return v } }
-	rarely := func(v, less float64) func() float64 { // v, now and then less
+	rarely := func(v, less float64) func() float64 { // v, sometimes less
 		return func() float64 {
 			if rng.IntN(40) == 0 {
 				return v - less
@@ -335,8 +356,8 @@ func TestCodeBands(t *testing.T) {
 	}
 }
 
-// The ends of a target in the units of codes leave room for the roundings of that change of units and for
-// the bands of docs/numerics.md, "Int8 and int16 screens", as does the band of fine scores.
+// The thresholds of a target in units of codes leave room for the roundings of the change of units
+// and for all terms of the bands. So does the band of fine scores.
 func TestCodeEnds(t *testing.T) {
 	const width = 32
 	b, rng := someBackend(t), rand.New(rand.NewPCG(6, 9))
@@ -345,32 +366,35 @@ func TestCodeEnds(t *testing.T) {
 	outside := 0
 	for i := range 4000 {
 		format := codeFormats[i%2]
-		s, x := codeSweeper(b, width, format)
+		s, x := oneCodedQuery(b, width, format)
 		score := drawBands(rng, s)
-		q, block := &s.coded[0], &x.blocks[0]
+		q, block := &s.queries.coded[0], &x.groups[0]
 		*q = codedQuery{
 			step: size(), size: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size(),
 			offset: float64(128 * (rng.IntN(8000) - 4000)), center: score * float64(rng.IntN(3)),
 		}
-		*block = codeBlock{step: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size()}
+		*block = codeGroup{step: size(), norm: size(), residual: size(), fineNorm: size(), fineResidual: size()}
 		x.coordinates.norm = size() * float64(rng.IntN(2))
+		q.centerError = x.centerError(s.Norms[0])
 
 		unit := product(q.step, block.step)
 		at := exactly.Add(exactly.Quo(exactly.Sum(score, -q.center), unit), exactly.Of(q.offset))
-		if lo, hi := x.units(s, 0, 0, score, score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
+		if lo, hi := (units{q.center, q.step * block.step, q.offset}).sums(score,
+			score); at.Cmp(exactly.Of(lo)) < 0 || at.Cmp(exactly.Of(hi)) > 0 {
 			outside++
 		}
 
 		s.Low[0], s.High[0] = score, score
-		s.setRowThresholds(0, 0)
+		s.thresholds.setRow(s.f, s.Block, &s.queries, 0, 0)
 		center := product(width, kernel.U64, s.Norms[0], x.coordinates.norm)
-		rest := exactly.Add(exactBand(s, score, 0, 0, s.f.blockNorms[0]), exactSlack(s.Slacks[0], s.f.blockSizes[0]))
+		rest := exactly.Add(exactBand(s, score, 0, 0, s.f.groupNorms[0]), exactSlack(s.Slacks[0], s.f.groupSizes[0]))
 		fineBand := exactly.Add(product(q.fineNorm, block.fineNorm), product(q.fineResidual, block.norm),
 			exactly.Mul(exactly.Sum(q.size, q.fineResidual), exactly.Of(block.fineResidual)), center)
 		band := exactly.Add(product(q.residual, block.norm), product(q.norm, block.residual), center)
 		if format == &int8Format {
-			sum, last := product(q.step, block.step, kernel.U32, 127, 255, width), product(kernel.U64, math.Abs(q.center))
-			fine.See(exactly.Add(fineBand, sum, last, rest), s.fineBands[0])
+			sum := product(q.step, block.step, kernel.U32, 127, 255, width)
+			last := product(kernel.U64, math.Abs(q.center))
+			fine.See(exactly.Add(fineBand, sum, last, rest), s.thresholds.fineBands[0])
 		} else {
 			codes := exactly.Sum(block.norm, block.residual)
 			coarse := exactly.Mul(exactly.Of(q.norm), codes)
@@ -378,21 +402,22 @@ func TestCodeEnds(t *testing.T) {
 			coarse.Mul(coarse, exactly.Of(2*kernel.U32))
 			band = exactly.Add(fineBand, coarse, cross.Mul(cross, exactly.Of(3.1*kernel.U32)))
 		}
-		if !math.IsInf(float64(s.thresholds[1]), 0) {
+		if !math.IsInf(float64(s.thresholds.ends[1]), 0) {
 			half := exactly.Quo(exactly.Add(band, rest), unit)
-			below, above := exactly.Sub(at, exactly.Of(float64(s.thresholds[0]))), exactly.Sub(exactly.Of(float64(s.thresholds[1])), at)
+			below := exactly.Sub(at, exactly.Of(float64(s.thresholds.ends[0])))
+			above := exactly.Sub(exactly.Of(float64(s.thresholds.ends[1])), at)
 			for _, room := range []*big.Float{below, above} {
 				assert.Positive(t, room.Sign())
 				ends.See(exactly.Quo(half, room), 1)
 			}
 		}
 	}
-	assert.Zero(t, outside, "scores outside of their own ends")
+	assert.Zero(t, outside, "scores outside their thresholds")
 	ends.Check(t, 1-1e-5)
 	fine.Check(t, 1-2.1e-9)
 }
 
-// Vectors of norms from 2⁶⁰ on are not compared by their codes.
+// Codes do not compare vectors with norms of 2⁶⁰ or more.
 func TestNormLimits(t *testing.T) {
 	b := someBackend(t)
 	ordinary := [][]float32{{1, 2, 3}, {3, 2, 1}}
@@ -401,13 +426,14 @@ func TestNormLimits(t *testing.T) {
 		require.Equal(t, screen, s.f.screen.name())
 		copy(s.Row(1), []float32{0x1p60, 0, 0})
 		s.Norms[1] = fmath.Norm(s.Row(1))
-		s.f.screen.packStrips(s)
-		s.setThresholds(0)
-		assert.True(t, s.thresholds[1] < math.MaxFloat32)
-		assert.Equal(t, []float32{float32(math.Inf(-1)), float32(math.Inf(1))}, s.thresholds[2:4], "%s", screen)
+		s.f.screen.packQueries(&s.queries, &s.Vectors, len(s.Queries))
+		s.thresholds.set(s.f, s.Block, &s.queries, 0)
+		assert.True(t, s.thresholds.ends[1] < math.MaxFloat32)
+		assert.Equal(t, []float32{float32(math.Inf(-1)), float32(math.Inf(1))}, s.thresholds.ends[2:4], "%s", screen)
 
 		huge := append(slices.Clone(ordinary), []float32{0x1p60, 0, 0})
 		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, ordinary, huge, nil).f.screen.name(), "candidates")
-		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen.name(), "queries of the sample")
+		assert.Equal(t, Float32Screen, codedSlice(t, b, screen, huge, ordinary, nil).f.screen.name(),
+			"queries of the sample")
 	}
 }

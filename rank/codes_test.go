@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The largest sums of coarse and fine codes, in widths up to the last one that int32 holds, and in one
-// that it would not.
+// The largest sums of coarse and fine codes, for widths up to the last one that fits into int32,
+// and for the next one.
 func TestCodeWidths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("wide models")
@@ -33,24 +33,25 @@ func TestCodeWidths(t *testing.T) {
 	} {
 		width := 2 * c.d
 		groups := int8Width(width) / spread
-		m := ranktest.Model(t, "complex", c.d, g, 1, ranktest.Kind{Fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
-			for i := range c.d {
-				ts[1][i] = 1
-			}
-			for e := range config.Entities {
-				// One entry of each rotated group, so that all coordinates have one size: codes of 126 and
-				// 0.49 steps, below a group of 127, and all of one sign.
-				scale := 126.49 * (1 - 0.02*rng.Float64())
-				if e%2 == 1 {
-					scale = -scale
+		m := ranktest.Model(t, "complex", c.d, g, 1,
+			ranktest.Kind{Fill: func(rng *rand.Rand, config model.Config, ts [][]float32) {
+				for i := range c.d {
+					ts[1][i] = 1
 				}
-				row := ts[0][e*width : (e+1)*width]
-				for at := range groups {
-					row[at] = float32(scale * signOf(at))
+				for e := range config.Entities {
+					// One entry in each rotated run makes all coordinates the same size: codes of 126
+					// and 0.49 steps, below a run of 127, all of one sign.
+					scale := 126.49 * (1 - 0.02*rng.Float64())
+					if e%2 == 1 {
+						scale = -scale
+					}
+					row := ts[0][e*width : (e+1)*width]
+					for at := range groups {
+						row[at] = float32(scale * signOf(at))
+					}
+					row[0] *= 127 / 126.49
 				}
-				row[0] *= 127 / 126.49
-			}
-		}})
+			}})
 		want := bruteForce(m, g, test, []kg.Side{kg.Tail, kg.Head}, m.NewWorker(backends[len(backends)-1]).Reference)
 		for _, b := range backends {
 			if sameTwin(b, c.asked) {
@@ -64,28 +65,28 @@ func TestCodeWidths(t *testing.T) {
 	}
 }
 
-// Sums of codes that float32 does not hold are rounded before they are compared with the ends of a target, which
-// are rounded too: a sum must not pass an end by that alone.
+// Sums of codes that do not fit into float32 are rounded before the comparison with thresholds,
+// which are rounded too. Rounding alone must not move a sum past a threshold.
 func TestEndsOfLargeSums(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const offset = 1 << 25 // where float32 has every fourth number
-	s, x := codeSweeper(backends[0], spread, &int8Format)
-	s.coded[0], x.blocks[0] = codedQuery{step: 1, offset: offset}, codeBlock{step: 1}
+	s, x := oneCodedQuery(backends[0], spread, &int8Format)
+	s.queries.coded[0], x.groups[0] = codedQuery{step: 1, offset: offset}, codeGroup{step: 1}
 	for score := range 32 {
 		target := float64(score) + 0.5
 		s.Low[0], s.High[0] = target, target
-		s.setRowThresholds(0, 0)
+		s.thresholds.setRow(s.f, s.Block, &s.queries, 0, 0)
 		for sum := score - 20; sum <= score+20; sum++ {
 			rounded := float32(offset + sum)
-			if rounded > s.thresholds[1] {
+			if rounded > s.thresholds.ends[1] {
 				assert.Greater(t, float64(sum), target)
 			}
-			if rounded < s.thresholds[0] {
+			if rounded < s.thresholds.ends[0] {
 				assert.Less(t, float64(sum), target)
 			}
 		}
-		assert.Greater(t, float32(offset+score+20), s.thresholds[1])
-		assert.Less(t, float32(offset+score-20), s.thresholds[0])
+		assert.Greater(t, float32(offset+score+20), s.thresholds.ends[1])
+		assert.Less(t, float32(offset+score-20), s.thresholds.ends[0])
 	}
 }

@@ -7,29 +7,28 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The coordinates of the screens of dot products in whole numbers (docs/numerics.md, "Int8 and int16 screens"), in
-// which bytes say most about ψ and φ,
+// The screens of codes compare ψ and φ in coordinates in which bytes represent both well
+// (docs/numerics.md, "Int8 and int16 screens"):
 //
 //	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b
 //
-// with the candidates' mean μ, weights w that balance the entries' sizes in queries and candidates,
-// and a rotation R that spreads large entries.
+// μ is the mean of the candidates. The weights w balance the entries' sizes in queries and
+// candidates. The rotation R spreads large entries.
 
-// spread is the number of dimensions that the rotation mixes, as a Hadamard matrix.
+// spread is the number of dimensions that the rotation mixes, with a Hadamard matrix.
 const spread = 16
 
-// coordinates are those for one slice of candidates. Entry t of a vector goes to
-// at[t].
+// coordinates belong to one slice of candidates. Entry t of a vector goes to entry at[t].
 type coordinates struct {
 	at      []int32
 	center  []float64 // μ
-	forward []float64 // w, with a random sign, over the norm √spread of R's rows
-	inverse []float64 // 1/w likewise
+	forward []float64 // ±w/√spread: with random signs, and the norm of R's rows divided out
+	inverse []float64 // ±1/(w·√spread)
 	norm    float64   // upper bound of ‖μ‖
 }
 
-// coordinates writes R((x − μ) ∘ w) of a candidate, or R(x ∘ 1/w) of a query, to out, padded with
-// zeros to int8Width. The result is within 8·2⁻⁵³ of its size.
+// candidate writes R((x − μ) ∘ w) to out, padded with zeros to int8Width. The result is within
+// 8·2⁻⁵³ of its size.
 func (c *coordinates) candidate(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {
@@ -38,6 +37,7 @@ func (c *coordinates) candidate(out []float64, x []float32) {
 	rotate(out)
 }
 
+// query writes R(x ∘ 1/w) to out, as candidate does.
 func (c *coordinates) query(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {
@@ -46,9 +46,9 @@ func (c *coordinates) query(out []float64, x []float32) {
 	rotate(out)
 }
 
-// rotate multiplies every group of spread entries with the Hadamard matrix of ±1.
+// rotate multiplies every run of spread entries with the Hadamard matrix of ±1.
 func rotate(x []float64) {
-	// Four numbers at a time stay in registers, for two of the four rounds.
+	// Each call does two of the four rounds for four numbers, in registers.
 	four := func(a, b, c, d float64) (float64, float64, float64, float64) {
 		a, b, c, d = a+b, a-b, c+d, c-d
 		return a + c, b + d, a - c, b - d
@@ -66,61 +66,26 @@ func rotate(x []float64) {
 	}
 }
 
-// moments returns the mean of rows and the root mean square of what is left of them, or of the rows
-// themselves.
-func moments(rows [][]float32, width int, centred bool) (mean, rms []float64) {
-	mean, rms = make([]float64, width), make([]float64, width)
-	n := float64(len(rows))
-	if centred {
-		for _, row := range rows {
-			for t, v := range row[:width] {
-				mean[t] += float64(v) / n
-			}
-		}
-	}
-	for _, row := range rows {
-		for t, v := range row[:width] {
-			d := float64(v) - mean[t]
-			rms[t] += d * d / n
-		}
-	}
-	for t := range rms {
-		rms[t] = math.Sqrt(rms[t])
-	}
-	return mean, rms
-}
-
 // newCoordinates chooses coordinates from samples of ψ and φ.
 func newCoordinates(psi, phi [][]float32, width int) *coordinates {
-	c := &coordinates{at: make([]int32, width), forward: make([]float64, width), inverse: make([]float64, width)}
-	mean, candidates := moments(phi, width, true)
-	_, queries := moments(psi, width, false)
-	c.center = mean
-	const least = 1e-3 // of the mean: entries that the samples hardly show keep a sensible weight
-	floor := func(rms []float64) float64 {
-		sum := math.SmallestNonzeroFloat32
-		for _, v := range rms {
-			sum += v / float64(width)
-		}
-		return least * sum
+	balance := engine.NewBalance(psi, phi, width)
+	c := &coordinates{
+		at: make([]int32, width), center: balance.Mean, forward: make([]float64, width),
+		inverse: make([]float64, width),
 	}
-	floorQ, floorC := floor(queries), floor(candidates)
-	groups := int8Width(width) / spread
+	runs := int8Width(width) / spread
 	for t := range width {
-		// Neighbours, which are often of one kind, go to different groups.
-		c.at[t] = int32(t%groups*spread + t/groups)
-		ratio := math.Sqrt(max(queries[t], floorQ) / max(candidates[t], floorC))
-		// A power of two makes the products exact.
-		w := math.Ldexp(1, int(math.Round(math.Log2(min(max(ratio, 0x1p-60), 0x1p60)))))
-		w *= signOf(t)
+		// Neighbours, which often are of one kind, go to different runs.
+		c.at[t] = int32(t%runs*spread + t/runs)
+		w := signOf(t) * math.Ldexp(1, balance.Exponent[t])
 		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
-		c.norm += mean[t] * mean[t]
+		c.norm += c.center[t] * c.center[t]
 	}
 	c.norm = math.Sqrt(c.norm) * engine.Outward
 	return c
 }
 
-// signOf returns 1 or −1, as good as random, for dimension t.
+// signOf returns a pseudo-random sign, 1 or −1, for dimension t.
 func signOf(t int) float64 {
 	if (uint32(t)*2654435761)>>31 == 1 {
 		return -1
@@ -128,7 +93,7 @@ func signOf(t int) float64 {
 	return 1
 }
 
-// step returns the scale of codes for entries of at most the given size.
+// step returns the step of codes for entries of at most the given size.
 func step(largest float64) float64 {
 	if largest == 0 {
 		return 1
@@ -136,6 +101,7 @@ func step(largest float64) float64 {
 	return largest / 127
 }
 
+// largest returns the largest absolute value in x.
 func largest(x []float64) (m float64) {
 	for _, v := range x {
 		if v = math.Abs(v); v > m {
@@ -148,7 +114,7 @@ func largest(x []float64) (m float64) {
 // rotation bounds the relative error of the coordinates: a difference and log₂ spread sums.
 const rotation = 8 * kernel.U64
 
-// norm64 returns an upper bound of ‖x‖; len(x) is a multiple of 4.
+// norm64 returns an upper bound of ‖x‖. len(x) is a multiple of 4.
 func norm64(x []float64) float64 {
 	var a, b, c, d float64
 	for ; len(x) >= 4; x = x[4:] {

@@ -10,11 +10,12 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// cpuEngine counts on the processor. It holds one slice of the candidates at a time, and is these candidates.
+// cpuEngine counts on the processor. It holds one slice of the candidates at a time, so it is both
+// the engine.Engine and the engine.Candidates.
 type cpuEngine struct {
 	job      *engine.Job
-	screen   Screen // asked for
-	used     Screen
+	asked    Screen // from Options
+	used     Screen // of all slices so far, AutoScreen if they differ
 	loaded   bool
 	features *features
 	workers  *engine.Workers // of Load
@@ -23,12 +24,12 @@ type cpuEngine struct {
 
 func newCPUEngine(j *engine.Job, screen Screen) *cpuEngine {
 	return &cpuEngine{
-		job: j, screen: screen, features: newFeatures(j, cpuSlice(j)),
+		job: j, asked: screen, features: newFeatures(j, cpuSlice(j)),
 		workers: engine.NewWorkers(j), sweepers: make([]*sweeper, j.Threads),
 	}
 }
 
-// cpuSlice is the number of candidates whose features are in memory at a time.
+// cpuSlice returns the number of candidates whose features fit into memory together.
 func cpuSlice(j *engine.Job) int {
 	nr := j.Backend.NR
 	n := int(min(j.FeatureMemory/featureBytes(engine.WidestTower(j.Model)), math.MaxInt32)) / nr * nr
@@ -38,24 +39,24 @@ func cpuSlice(j *engine.Job) int {
 func (e *cpuEngine) Slices() (size, buffers int) { return cpuSlice(e.job), 1 }
 
 func (e *cpuEngine) Room() (queries, entries int) {
-	queries, entries, _ = blockSizes(e.job.Model, e.job.Backend, e.screen)
+	queries, entries, _ = blockSizes(e.job.Model, e.job.Backend, e.asked)
 	return queries, entries
 }
 
-// blockSizes returns the most queries in a block, and the most entries of their ψ, by rows and
-// packed.
-func blockSizes(m model.Model, b *kernel.Backend, screen Screen) (queries, entries, strips int) {
+// blockSizes returns the most queries in a block, the most entries of their ψ by rows, and the most
+// words of their strips.
+func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entries, strips int) {
 	towers := []model.Tower{m.Tower(kg.Tail), m.Tower(kg.Head)}
 	for _, t := range towers {
 		n := b.Panels(t.Compare).QueryBlock(t.Phi)
 		strips = max(strips, n*t.Phi)
-		for _, c := range screen.codeFormats(t, b) {
+		for _, c := range asked.codeFormats(t, b) {
 			n = max(n, c.panels(b).QueryBlock(c.layout(t.Phi).terms))
 		}
 		queries, entries = max(queries, n), max(entries, n*engine.PairPad(t.Phi))
 	}
 	for _, t := range towers {
-		for _, c := range screen.codeFormats(t, b) {
+		for _, c := range asked.codeFormats(t, b) {
 			strips = max(strips, c.strips(c.layout(t.Phi), queries, c.panels(b).MR))
 		}
 	}
@@ -68,18 +69,20 @@ func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int
 	if err := f.Fill(ctx, e.job, e.workers, p, first, n); err != nil {
 		return nil, err
 	}
-	f.screen = f.chooseScreen(e, p)
+	f.use(chooseScreen(e.job, e.workers.Get(0), f, e.asked, p))
 	if !e.loaded {
 		e.used, e.loaded = f.screen.name(), true
 	} else if e.used != f.screen.name() {
 		e.used = AutoScreen
 	}
-	if err := f.screen.arrange(ctx, e); err != nil {
+	key, err := f.screen.sortKey(ctx, e.job)
+	if err != nil {
 		return nil, err
 	}
+	f.SortBy(key)
 	f.OrderTerms()
-	f.boundBlocks()
-	return e, f.screen.pack(ctx, e)
+	f.boundGroups()
+	return e, f.screen.pack(ctx, e.job)
 }
 
 func (e *cpuEngine) Features() *engine.Features { return &e.features.Features }
@@ -88,21 +91,19 @@ func (e *cpuEngine) Strip() int                 { return e.features.screen.panel
 func (e *cpuEngine) MostParts() int             { return e.features.panelCount() }
 
 func (e *cpuEngine) Count(ctx context.Context, worker int, b *engine.Block) error {
-	return e.sweeper(worker, b).count(ctx)
+	return e.sweeper(worker).count(ctx, b)
 }
 
 func (e *cpuEngine) Contend(ctx context.Context, worker int, b *engine.Block, lists *engine.Lists) error {
-	return e.sweeper(worker, b).contend(ctx, lists)
+	return e.sweeper(worker).contend(ctx, b, lists)
 }
 
-// sweeper returns a goroutine's scratch memory, for a block.
-func (e *cpuEngine) sweeper(worker int, b *engine.Block) *sweeper {
+// sweeper returns a goroutine's scratch memory.
+func (e *cpuEngine) sweeper(worker int) *sweeper {
 	if e.sweepers[worker] == nil {
-		e.sweepers[worker] = newSweeper(e.job, e.features, e.screen)
+		e.sweepers[worker] = newSweeper(e.job, e.features, e.asked)
 	}
-	s := e.sweepers[worker]
-	s.Block = b
-	return s
+	return e.sweepers[worker]
 }
 
 func (*cpuEngine) Close() error { return nil }

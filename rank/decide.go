@@ -7,36 +7,60 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// class is a set of lanes whose candidates have the same parameters.
-type class struct {
-	entity int32 // the first entity with these parameters
-	lanes  uint64
+// screened is a panel after the kernel, for a block of queries.
+type screened struct {
+	panel  int
+	scores []float32 // [row][NR]
+	// undecided holds pairs of a target and a mask of lanes, in the order of the targets. decide
+	// changes the masks.
+	undecided []uint64
+	known     []knownAnswer // in this panel
 }
 
-// decide compares the candidates that the scores of panel p left undecided by more exact scores, in
-// the end by their float64 scores; those that are still undecided become pending. known
-// are the known answers in the panel.
-func (s *sweeper) decide(p int, known []knownAnswer) {
-	if s.panel.Pairs == 0 {
+// duplicates are candidates of a panel with the same parameters, and so with one score in [low,
+// high].
+type duplicates struct {
+	entity    int32 // the first entity with these parameters
+	lanes     uint64
+	low, high float64
+}
+
+// decider orders the pairs that panels leave undecided, by ever finer scores.
+type decider struct {
+	// The undecided candidates of a row. rows[i] is the row of features of open[i].
+	open   []duplicates
+	rows   []int32
+	scores []float64
+	// Pairs of the panel that reached fine codes and float64 scores.
+	coarse, rescored int64
+}
+
+func newDecider(nr int) decider {
+	return decider{open: make([]duplicates, 0, nr), rows: make([]int32, 0, nr), scores: make([]float64, nr)}
+}
+
+// decide orders the undecided pairs of a panel, by fine codes if the screen has them and then by
+// float64 scores. It adds what it finds to b.Counts and appends the other pairs to b.Pending.
+func (d *decider) decide(b *engine.Block, f *features, q *packedQueries, fineBands []float64, s screened) {
+	if len(s.undecided) == 0 {
 		return
 	}
 	start := time.Now()
-	pairs := s.panel.Undecided[:2*s.panel.Pairs]
-	for len(pairs) > 0 {
-		// The pairs of one row stand together, in the order of the rows.
-		row := s.Rows[pairs[0]]
+	known := s.known
+	for pairs := s.undecided; len(pairs) > 0; {
+		// The pairs of one row follow each other.
+		row := b.Rows[pairs[0]]
 		n, lanes := 0, uint64(0)
-		for n < len(pairs) && s.Rows[pairs[n]] == row {
-			m := s.withoutTarget(p, pairs[n], pairs[n+1])
-			pairs[n+1] = m
-			lanes |= m
+		for n < len(pairs) && b.Rows[pairs[n]] == row {
+			pairs[n+1] = withoutTarget(b, f, s.panel, pairs[n], pairs[n+1])
+			lanes |= pairs[n+1]
 			n += 2
 		}
 		for len(known) > 0 && int32(known[0].row) < row {
 			known = known[1:]
 		}
 		if lanes != 0 {
-			var removed [NumFilters]uint64
+			var removed lanesByFilter
 			for _, k := range known {
 				if int32(k.row) != row {
 					break
@@ -45,105 +69,127 @@ func (s *sweeper) decide(p int, known []knownAnswer) {
 					removed[f] |= uint64(k.filters>>f&1) << k.lane
 				}
 			}
-			s.decideRow(p, row, lanes, pairs[:n], removed)
+			d.open, d.rows = groupDuplicates(d.open[:0], d.rows[:0], b, f, s.panel, lanes)
+			d.decideRow(b, f, q, fineBands, s, int(row), rowPairs{pairs[:n], removed})
 		}
 		pairs = pairs[n:]
 	}
-	progress := &s.Job.Progress
-	progress.Coarse.Add(s.leftCoarse)
-	progress.Undecided.Add(s.left64)
-	s.leftCoarse, s.left64 = 0, 0
+	progress := &b.Job.Progress
+	progress.Coarse.Add(d.coarse)
+	progress.Undecided.Add(d.rescored)
+	d.coarse, d.rescored = 0, 0
 	progress.Deciding.Add(int64(time.Since(start)))
 }
 
-// withoutTarget clears the lane of target t itself.
-func (s *sweeper) withoutTarget(p int, t, mask uint64) uint64 {
-	at := s.f.Position(s.Targets[t].Answer)
-	if lane := at - p*s.f.nr; at >= 0 && lane >= 0 && lane < s.f.nr {
-		mask &^= 1 << lane
+// withoutTarget returns the lanes without the lane of target t itself.
+func withoutTarget(b *engine.Block, f *features, panel int, t, lanes uint64) uint64 {
+	at := f.Position(b.Targets[t].Answer)
+	if lane := at - panel*f.nr; at >= 0 && lane >= 0 && lane < f.nr {
+		lanes &^= 1 << lane
 	}
-	return mask
+	return lanes
 }
 
-// decideRow decides the undecided lanes of a row's targets; removed are the lanes that each filter
-// removes.
-func (s *sweeper) decideRow(p int, row int32, lanes uint64, pairs []uint64, removed [NumFilters]uint64) {
-	f := s.f
-	s.classify(p, lanes)
-	if !f.screen.refine(s, p, row, pairs, removed) {
-		return
-	}
-	s.Job.Backend.Pair(f.Tower.Compare, s.scores, s.Row(int(row)), f.Rows, f.Stride(), s.rescore)
-	for i, c := range s.classes {
-		local := s.rescore[i]
-		low, high := s.Interval(int(row), s.scores[i], f.Norms[local], f.Sizes[local])
-		if s.settle(c, pairs, removed, low, high, &s.left64) == 0 {
+// groupDuplicates appends the distinct candidates among the lanes of a panel, and a row of features
+// for each. Candidates with the same parameters have the same size, so they are neighbours.
+func groupDuplicates(
+	open []duplicates, rows []int32, b *engine.Block, f *features, panel int, lanes uint64,
+) ([]duplicates, []int32) {
+	for ; lanes != 0; lanes &= lanes - 1 {
+		lane := bits.TrailingZeros64(lanes)
+		row := f.RowAt[panel*f.nr+lane]
+		e := b.Job.Rep(row + int32(f.First))
+		if n := len(open); n > 0 && open[n-1].entity == e {
+			open[n-1].lanes |= 1 << lane
 			continue
 		}
-		for j := 0; j < len(pairs); j += 2 {
-			if m := pairs[j+1] & c.lanes; m != 0 {
-				s.Pending = append(s.Pending, engine.Pending{
-					Row: row, Target: int32(pairs[j]), Entity: c.entity, Left: remaining(m, removed),
+		open = append(open, duplicates{entity: e, lanes: 1 << lane})
+		rows = append(rows, row)
+	}
+	return open, rows
+}
+
+// rowPairs are the undecided pairs of a row in a panel.
+type rowPairs struct {
+	pairs   []uint64 // target, lanes
+	removed lanesByFilter
+}
+
+// decideRow orders the candidates d.open for the targets of a row.
+func (d *decider) decideRow(
+	b *engine.Block, f *features, q *packedQueries, fineBands []float64, s screened, row int, p rowPairs,
+) {
+	if f.finer != nil {
+		f.finer.refine(q, row, s.panel, s.scores[row*f.nr:(row+1)*f.nr], fineBands[row], d.open)
+		d.coarse += d.settle(b, p)
+		if len(d.open) == 0 {
+			return
+		}
+	}
+	b.Job.Backend.Pair(f.Tower.Compare, d.scores, b.Row(row), f.Rows, f.Stride(), d.rows)
+	for i, at := range d.rows {
+		d.open[i].low, d.open[i].high = b.Interval(row, d.scores[i], f.Norms[at], f.Sizes[at])
+	}
+	d.rescored += d.settle(b, p)
+	for _, c := range d.open {
+		for i := 0; i < len(p.pairs); i += 2 {
+			if lanes := p.pairs[i+1] & c.lanes; lanes != 0 {
+				b.Pending = append(b.Pending, engine.Pending{
+					Row: int32(row), Target: int32(p.pairs[i]), Entity: c.entity, Left: p.removed.remaining(lanes),
 				})
 			}
 		}
 	}
 }
 
-// settle counts the candidates of a class, with scores from low to high, for those of the pairs'
-// targets that this decides, and clears their lanes. It adds to asked the candidates that it was asked
-// about, and returns the lanes that are left.
-func (s *sweeper) settle(c class, pairs []uint64, removed [NumFilters]uint64, low, high float64, asked *int64) (open uint64) {
-	for j := 0; j < len(pairs); j += 2 {
-		m := pairs[j+1] & c.lanes
-		if m == 0 {
-			continue
+// settle counts the open candidates whose interval decides a pair, and clears their lanes in the
+// pair. It keeps the candidates open that are undecided for some target. It returns the number of
+// pairs that it was asked to decide.
+func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
+	open := 0
+	for i, c := range d.open {
+		left := uint64(0)
+		for j := 0; j < len(p.pairs); j += 2 {
+			t, lanes := p.pairs[j], p.pairs[j+1]&c.lanes
+			if lanes == 0 {
+				continue
+			}
+			asked += int64(bits.OnesCount64(lanes))
+			switch {
+			case c.entity == b.Job.Rep(b.Targets[t].Answer):
+				p.removed.count(&b.Counts[t].Equal, lanes)
+			case c.low > b.High[t]:
+				p.removed.count(&b.Counts[t].Better, lanes)
+			case c.high < b.Low[t]:
+			default:
+				left |= lanes
+				continue
+			}
+			p.pairs[j+1] &^= lanes
 		}
-		*asked += int64(bits.OnesCount64(m))
-		t := pairs[j]
-		switch {
-		case c.entity == s.Job.Rep(s.Targets[t].Answer):
-			count(&s.Counts[t].Equal, m, removed)
-		case low > s.High[t]:
-			count(&s.Counts[t].Better, m, removed)
-		case high < s.Low[t]:
-		default:
-			open |= m
-			continue
+		if left != 0 {
+			d.open[open], d.rows[open] = c, d.rows[i]
+			open++
 		}
-		pairs[j+1] &^= m
 	}
-	return open
+	d.open, d.rows = d.open[:open], d.rows[:open]
+	return asked
 }
 
-// count adds what every filter leaves of lanes.
-func count(to *[NumFilters]int32, lanes uint64, removed [NumFilters]uint64) {
-	for f, n := range remaining(lanes, removed) {
-		to[f] += int32(n)
-	}
-}
+// lanesByFilter is the lanes of a panel that each filter removes.
+type lanesByFilter [NumFilters]uint64
 
-// remaining counts what every filter leaves of lanes.
-func remaining(lanes uint64, removed [NumFilters]uint64) (left [NumFilters]int8) {
+// remaining returns how many of the lanes each filter leaves.
+func (r *lanesByFilter) remaining(lanes uint64) (left [NumFilters]int8) {
 	for f := range NumFilters {
-		left[f] = int8(bits.OnesCount64(lanes &^ removed[f]))
+		left[f] = int8(bits.OnesCount64(lanes &^ r[f]))
 	}
 	return left
 }
 
-// classify sets classes to the distinct candidates among lanes of panel p, and rescore to the row
-// of one of each. Candidates with the same parameters stand together, being in the order of ‖φ‖.
-func (s *sweeper) classify(p int, lanes uint64) {
-	s.classes, s.rescore = s.classes[:0], s.rescore[:0]
-	for m := lanes; m != 0; m &= m - 1 {
-		lane := bits.TrailingZeros64(m)
-		local := s.f.Order[p*s.f.nr+lane]
-		e := s.Job.Rep(local + int32(s.f.First))
-		if n := len(s.classes); n > 0 && s.classes[n-1].entity == e {
-			s.classes[n-1].lanes |= 1 << lane
-			continue
-		}
-		s.classes = append(s.classes, class{e, 1 << lane})
-		s.rescore = append(s.rescore, local)
+// count adds to each filter's count the lanes that it leaves.
+func (r *lanesByFilter) count(to *[NumFilters]int32, lanes uint64) {
+	for f, n := range r.remaining(lanes) {
+		to[f] += int32(n)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Checkpoints made for single decisions of the ranking, which chance hardly ever brings about.
+// These checkpoints test single decisions of a ranking that random ones hardly ever need.
 var decisionKinds = []struct {
 	ranktest.Kind
 	models []string
 }{
-	// Entities without a size: their intervals are points, which touch the target's. Rows of zeros with other
-	// signs are other parameters, so that they are compared.
+	// Entities of size 0 have intervals that are points and touch the target's. Rows of zeros with
+	// other signs are different parameters, so they are compared.
 	{ranktest.Kind{Name: "zeros of both signs", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		ranktest.Normal(rng, ts[1], 0.3)
 		clear(ts[1][:len(ts[1])/c.Relations]) // one relation too
@@ -31,38 +31,39 @@ var decisionKinds = []struct {
 			ts[0][i] = float32(math.Copysign(0, float64(rng.IntN(2))-0.5))
 		}
 	}}, []string{"transe-l1", "rotate"}},
-	// B = H Rᶜ − Rᵗ, and with it ψ, is nearly 0 for H = 3I: the scores of tails differ less than their rounding
-	// errors, which grow with the tail.
-	{ranktest.Kind{Name: "rounding errors of large entities", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		for _, x := range ts {
-			ranktest.Normal(rng, x, 0.3)
-		}
-		d, p := c.Dim, model.Triangle(c.Dim)
-		for i := range ts[3] {
-			ts[3][i] = float32(rng.IntN(9) - 4)
-			ts[2][i] = 3 * ts[3][i]
-			if i%(d*d) == 0 {
-				ts[3][i], ts[2][i] = 0, 3e-16
+	// For H = 3I, B = H Rᶜ − Rᵗ and so ψ are nearly 0. The scores of tails differ by less than
+	// their rounding errors, which grow with the tail.
+	{ranktest.Kind{Name: "rounding errors of large entities",
+		Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+			for _, x := range ts {
+				ranktest.Normal(rng, x, 0.3)
 			}
-		}
-		for e := range c.Entities {
-			row := ts[0][e*p : (e+1)*p]
-			if e < 64 && e%2 == 0 {
-				clear(row)
-				for i := range d {
-					row[i*(i+1)/2+i] = 1.5
+			d, p := c.Dim, model.Triangle(c.Dim)
+			for i := range ts[3] {
+				ts[3][i] = float32(rng.IntN(9) - 4)
+				ts[2][i] = 3 * ts[3][i]
+				if i%(d*d) == 0 {
+					ts[3][i], ts[2][i] = 0, 3e-16
 				}
-				continue
 			}
-			scale := float32(1e4)
-			if e >= 64 { // slices of their own
-				scale = 1e-3
+			for e := range c.Entities {
+				row := ts[0][e*p : (e+1)*p]
+				if e < 64 && e%2 == 0 {
+					clear(row)
+					for i := range d {
+						row[i*(i+1)/2+i] = 1.5
+					}
+					continue
+				}
+				scale := float32(1e4)
+				if e >= 64 { // in other slices
+					scale = 1e-3
+				}
+				for i := range row {
+					row[i] *= scale
+				}
 			}
-			for i := range row {
-				row[i] *= scale
-			}
-		}
-	}}, []string{"mquine"}},
+		}}, []string{"mquine"}},
 	{ranktest.Kind{Name: "different rows with one hash", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {
 			ranktest.Normal(rng, x, 0.3)
@@ -80,7 +81,7 @@ var decisionKinds = []struct {
 
 // rowsWithOneHash returns two rows of at least three entries whose hashes are equal.
 func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
-	// The hash before the last entry, which can make up for a difference of its lower 32 bits.
+	// The last entry can compensate for a difference of the lower 32 bits of the hash before it.
 	before := func(row []float32) uint64 {
 		var h uint64
 		for _, v := range row[:width-1] {
@@ -106,7 +107,7 @@ func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
 	panic("found no two rows with one hash: is HashEntity another function now?")
 }
 
-// oneHash tells whether entities with two different rows have one hash.
+// oneHash reports whether two entities with different rows have the same hash.
 func oneHash(a, b []float32) bool {
 	c := model.Config{Model: "distmult", Dim: len(a), Entities: 2}
 	m, err := model.New(c, [][]float32{slices.Concat(a, b), nil})
@@ -144,8 +145,8 @@ func TestExactDecisions(t *testing.T) {
 	}
 }
 
-// What the candidates of a block share bounds each of them, in whatever order the panels hold them.
-func TestBlocksBoundTheirCandidates(t *testing.T) {
+// The bounds of a panel group hold for each of its candidates, in any order of the candidates.
+func TestPanelGroupsBoundTheirCandidates(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	g := ranktest.Graph(rand.New(rand.NewPCG(7, 12)), 3000, 1, 0, 0, 1)
@@ -158,16 +159,17 @@ func TestBlocksBoundTheirCandidates(t *testing.T) {
 		e := loadAll(t, m, backends[0], c.screen, ranks, 3000)
 		f := e.features
 		require.Equal(t, c.screen, f.screen.name())
-		for at, i := range f.Order {
-			block := at / (blockPanels * f.nr)
+		for at, i := range f.RowAt {
+			group := at / (groupPanels * f.nr)
 			squares := 0.0
 			for _, v := range f.Row(i) {
 				squares += float64(v) * float64(v)
 			}
 			sizes, width := make([]float64, 1), f.Tower.Phi
-			e.workers.Get(0).Features(kg.Tail, 0, []int32{i}, model.Rows{Values: make([]float32, width), Width: width}, sizes)
-			assert.LessOrEqual(t, math.Sqrt(squares), f.blockNorms[block])
-			assert.LessOrEqual(t, sizes[0], f.blockSizes[block])
+			e.workers.Get(0).Features(kg.Tail, 0, []int32{i},
+				model.Rows{Values: make([]float32, width), Width: width}, sizes)
+			assert.LessOrEqual(t, math.Sqrt(squares), f.groupNorms[group])
+			assert.LessOrEqual(t, sizes[0], f.groupSizes[group])
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// plausibility scores a candidate of a query; more is better.
+// plausibility scores a candidate of a query. Larger is better.
 type plausibility = func(q kg.Query, e int32) float64
 
-// bruteForce ranks without the package: every score from score, every known answer from a scan of the
-// splits.
+// bruteForce ranks without the package. It computes every score with score, and scans the splits
+// for known answers.
 func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side, score plausibility) []Rank {
 	type key struct {
 		side      kg.Side
@@ -73,8 +73,8 @@ func bruteForce(m model.Model, g *kg.Graph, triples []kg.Triple, sides []kg.Side
 	return ranks
 }
 
-// newBruteScorer returns −s(h, r, t) in the reference's order of operations, written out entry by
-// entry from the tensors.
+// newBruteScorer returns −s(h, r, t), in the reference's order of operations, entry by entry from
+// the tensors.
 func newBruteScorer(m model.Model) plausibility {
 	c, tensors := m.Config(), m.Tensors()
 	d := c.Dim
@@ -166,8 +166,10 @@ func TestExact(t *testing.T) {
 				for _, b := range backends {
 					for _, o := range []Options{
 						{Threads: 1}, {Threads: 3}, {Threads: 2, FeatureMemory: 40 * featureBytes(d*(d+1))},
-						{Threads: 2, Screen: Int8Screen}, {Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
-						{Threads: 2, Screen: Int16Screen}, {Threads: 1, Screen: Int16Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: Int8Screen},
+						{Threads: 1, Screen: Int8Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
+						{Threads: 2, Screen: Int16Screen},
+						{Threads: 1, Screen: Int16Screen, FeatureMemory: 60 * featureBytes(d*(d+1))},
 					} {
 						if sameTwin(b, o.Screen) {
 							continue
@@ -178,7 +180,8 @@ func TestExact(t *testing.T) {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, name, d, b.Tier, o.Threads) {
+						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, name, d,
+							b.Tier, o.Threads) {
 							return
 						}
 					}
@@ -188,14 +191,15 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// sameTwin tells that a tier screens with the portable twin that the generic tier is tested with.
+// sameTwin reports whether a tier screens with the portable twin, which the test of the generic
+// tier covers.
 func sameTwin(b *kernel.Backend, s Screen) bool {
-	return s == Int16Screen && !b.FastInt16() && b.Tier != kernel.Generic
+	return s == Int16Screen && !b.Features.Has(kernel.FeatureAMX) && b.Tier != kernel.Generic
 }
 
-// All other models, among them ones whose features depend on the side, with reciprocal relations and with
-// a tensor that all triples share: the counting against scores of their own reference, which
-// modeltest.Conform checks against plain formulas bit for bit.
+// This tests the counting for all other models against their own reference scores.
+// modeltest.Conform checks those against plain formulas, bit for bit. Some of the models have
+// features that depend on the side, reciprocal relations, or a tensor that all triples share.
 func TestExactVectors(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -212,7 +216,10 @@ func TestExactVectors(t *testing.T) {
 				want := bruteForce(m, g, g.Splits[kg.Test], []kg.Side{kg.Tail, kg.Head},
 					m.NewWorker(backends[len(backends)-1]).Reference)
 				for _, b := range backends {
-					for _, o := range []Options{{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)}, {Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen}} {
+					for _, o := range []Options{
+						{Threads: 1}, {Threads: 2, FeatureMemory: 40 * featureBytes(2*d)},
+						{Threads: 2, Screen: Int8Screen}, {Threads: 2, Screen: Int16Screen},
+					} {
 						if !o.Screen.Fits(m.Tower(kg.Tail).Compare) {
 							continue
 						}
@@ -222,7 +229,8 @@ func TestExactVectors(t *testing.T) {
 						o.Backend = b
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, c.Model, d, b.Tier, o.Threads) {
+						if !assert.Equal(t, want, got.Ranks, "%s, %s d = %d, %s, %d threads", kind.Name, c.Model, d,
+							b.Tier, o.Threads) {
 							return
 						}
 					}

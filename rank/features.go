@@ -5,27 +5,29 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// features holds φ of the candidates, by rows for single scores and in panels for the screen. The panels hold the
-// candidates in ascending order of ‖φ‖, so that the few large ones do not widen everyone's error band.
+// features holds φ of a slice of the candidates twice: by rows for single scores, and in panels for
+// the screen. Panels hold the candidates in ascending order of a size, so that a few large
+// candidates do not widen the bands of all.
 type features struct {
 	engine.Features
-	nr         int
-	screen     screen
-	panels     []uint32 // packed for the screen, which may keep codes in what they leave free
-	blockNorms []float64
-	blockSizes []float64
+	nr     int
+	screen screen
+	finer  refiner  // the screen, if it is one
+	panels []uint32 // packed for the screen, which may keep codes behind them
+	// The largest norm and size in each panel group.
+	groupNorms, groupSizes []float64
 }
 
-// blockPanels is the number of panels that share one pair of thresholds per target.
-const blockPanels = 16
+// groupPanels is the number of panels that share the thresholds of the targets: a panel group.
+const groupPanels = 16
 
-// featureBytes is the memory for one candidate's features.
+// featureBytes returns the memory for the features of one candidate.
 func featureBytes(width int) int64 {
-	const rest = 8 + 8 + 4 + 4 // norms, sizes, order, place
-	return int64(4*engine.PairPad(width) + 4*mostTerms(width) + rest)
+	const perRow = 8 + 8 + 4 + 4 // Norms, Sizes, RowAt, PositionOf
+	return int64(4*engine.PairPad(width) + 4*mostTerms(width) + perRow)
 }
 
-// mostTerms is the most words that a candidate may take in the panels, codes for single pairs included.
+// mostTerms returns the most words that a candidate needs in the panels and behind them.
 func mostTerms(width int) int {
 	return max(width, int8Words(width)+int8Stride(width), int16Terms(width))
 }
@@ -40,12 +42,18 @@ func newFeatures(j *engine.Job, n int) *features {
 	}
 }
 
-// queryBlock is the number of queries whose strips the caches hold beside a panel.
+// use sets the screen.
+func (f *features) use(s screen) {
+	f.screen = s
+	f.finer, _ = s.(refiner)
+}
+
+// queryBlock returns the number of queries whose strips fit into the caches beside a panel.
 func (f *features) queryBlock() int { return f.screen.panels().QueryBlock(f.screen.terms()) }
 
 func (f *features) panelCount() int { return (f.N + f.nr - 1) / f.nr }
 
-// aim sets what a call needs to know of panel p, with the next panel ahead.
+// aim sets the panel of a call, and the next panel to prefetch.
 func (f *features) aim(call *kernel.PanelCall, p int) {
 	size := f.nr * f.screen.terms()
 	call.Panel, call.ValidLanes = f.panel(p)
@@ -59,15 +67,15 @@ func (f *features) panel(p int) (panel []uint32, valid uint64) {
 	return f.panels[p*size : (p+1)*size], uint64(1)<<lanes - 1
 }
 
-// boundBlocks finds the largest norm and size in every block of panels.
-func (f *features) boundBlocks() {
-	f.blockNorms, f.blockSizes = f.blockNorms[:0], f.blockSizes[:0]
-	perBlock := blockPanels * f.nr
-	for at := 0; at < f.N; at += perBlock {
+// boundGroups finds the largest norm and size in every panel group.
+func (f *features) boundGroups() {
+	f.groupNorms, f.groupSizes = f.groupNorms[:0], f.groupSizes[:0]
+	perGroup := groupPanels * f.nr
+	for at := 0; at < f.N; at += perGroup {
 		var norm, size float64
-		for _, i := range f.Order[at:min(at+perBlock, f.N)] {
+		for _, i := range f.RowAt[at:min(at+perGroup, f.N)] {
 			norm, size = max(norm, f.Norms[i]), max(size, f.Sizes[i])
 		}
-		f.blockNorms, f.blockSizes = append(f.blockNorms, norm), append(f.blockSizes, size)
+		f.groupNorms, f.groupSizes = append(f.groupNorms, norm), append(f.groupSizes, size)
 	}
 }

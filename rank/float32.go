@@ -2,66 +2,50 @@ package rank
 
 import (
 	"context"
-	"math"
 
 	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// float32Screen compares the float32 numbers of ψ and φ themselves, by any comparison.
+// float32Screen compares ψ and φ in float32, by any comparison.
 type float32Screen struct {
 	f       *features
-	kernels kernel.Panels
+	backend *kernel.Backend
 }
 
 func (*float32Screen) name() Screen            { return Float32Screen }
-func (x *float32Screen) panels() kernel.Panels { return x.kernels }
+func (x *float32Screen) panels() kernel.Panels { return x.backend.Panels(x.f.Tower.Compare) }
 func (x *float32Screen) terms() int            { return x.f.Tower.Phi }
 
-// arrange puts the candidates in ascending order of ‖φ‖.
-func (x *float32Screen) arrange(context.Context, *cpuEngine) error {
-	x.f.SortBy(x.f.Norms)
-	return nil
+// sortKey returns ‖φ‖.
+func (x *float32Screen) sortKey(context.Context, *engine.Job) ([]float64, error) {
+	return x.f.Norms, nil
 }
 
-func (x *float32Screen) pack(ctx context.Context, e *cpuEngine) error {
+func (x *float32Screen) pack(ctx context.Context, j *engine.Job) error {
 	f := x.f
-	return kernel.Parallel(ctx, e.job.Threads, f.panelCount(), func(_, p int) {
-		e.job.Phases.Enter(engine.PackPhase)
+	return kernel.Parallel(ctx, j.Threads, f.panelCount(), func(_, p int) {
+		j.Phases.Enter(engine.PackPhase)
 		panel, _ := f.panel(p)
-		rows := f.Order[p*f.nr : min((p+1)*f.nr, f.N)]
-		kernel.PackRows(panel, kernel.Words(f.Rows), f.Stride(), rows, f.Terms, f.nr)
+		rows := f.RowAt[p*f.nr : min((p+1)*f.nr, f.N)]
+		kernel.PackRows(panel, kernel.Words(f.Rows), f.Stride(), rows, f.TermOrder, f.nr)
 	})
 }
 
-func (x *float32Screen) packStrips(s *sweeper) {
-	f, mr, width := x.f, x.kernels.MR, x.f.Tower.Phi
-	for row := 0; row < len(s.Queries); row += mr {
-		n := min(mr, len(s.Queries)-row)
-		kernel.PackRows(s.strips[row*width:(row+mr)*width], kernel.Words(s.Psi), f.Stride(), s.ids[row:row+n], f.Terms, mr)
+func (x *float32Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
+	f, mr, width := x.f, x.panels().MR, x.f.Tower.Phi
+	for row := 0; row < n; row += mr {
+		rows := q.ids[row:min(row+mr, n)]
+		kernel.PackRows(q.strips[row*width:(row+mr)*width], kernel.Words(v.Psi), f.Stride(), rows, f.TermOrder, mr)
 	}
 }
 
-func (x *float32Screen) setThresholds(s *sweeper, row, block int, slack float64) {
+func (x *float32Screen) margins(_ *packedQueries, v *engine.Vectors, row, group int) margins {
 	compare := x.f.Tower.Compare
-	relative, absolute := s.Job.Backend.PanelError(compare, x.f.Tower.Phi)
+	relative, absolute := x.backend.PanelError(compare, x.f.Tower.Phi)
 	if compare.Distance() {
-		s.widen(row, slack, func(lo, hi float64) (float64, float64) {
-			margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + absolute)
-			// A distance D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
-			// proves D > X.
-			lo = lo*(1+relative*engine.Outward) - absolute
-			hi = hi*(1-relative*engine.Outward) + absolute
-			return lo - margin, hi + margin
-		})
-		return
+		return margins{relative: relative * engine.Outward, absolute: absolute, rounding: absolute}
 	}
-	band := s.Product(row, relative, absolute, x.f.blockNorms[block]) * engine.Outward
-	s.widen(row, slack, func(lo, hi float64) (float64, float64) {
-		margin := 8 * kernel.U64 * (max(math.Abs(lo), math.Abs(hi)) + band + absolute)
-		return lo - band - margin, hi + band + margin
-	})
+	band := v.Product(row, relative, absolute, x.f.groupNorms[group]) * engine.Outward
+	return margins{absolute: band, rounding: band + absolute}
 }
-
-// refine leaves everything to float64.
-func (*float32Screen) refine(*sweeper, int, int32, []uint64, [NumFilters]uint64) bool { return true }

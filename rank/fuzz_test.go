@@ -14,13 +14,14 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// FuzzExact compares whole small rankings and predictions, on every tier, with a brute force: graph,
-// model, sizes, kind of parameters, threads and slices are the fuzzer's choice.
+// FuzzExact compares small rankings and predictions with brute force on every tier. The fuzzer
+// chooses the graph, the model, the sizes, the kind of parameters, the threads and the slices.
 func FuzzExact(f *testing.F) {
 	kinds := append(append([]ranktest.Kind{}, ranktest.VectorKinds...), ranktest.MatrixKinds...)
 	for i := range model.Names() {
 		for kind := range kinds {
-			f.Add(uint8(i), uint8(kind), uint8(3*i+kind), uint8(20*i+5*kind), uint8(i+kind), uint8(i), uint8(10*kind), uint64(kind))
+			f.Add(uint8(i), uint8(kind), uint8(3*i+kind), uint8(20*i+5*kind), uint8(i+kind), uint8(i),
+				uint8(10*kind), uint64(kind))
 		}
 	}
 	backends, err := kernel.Available()
@@ -53,7 +54,8 @@ func FuzzExact(f *testing.F) {
 		}
 		lists := brutePredictions(g, queries, score)
 		for _, b := range backends {
-			o := Options{Backend: b, Threads: int(threads)%3 + 1, FeatureMemory: int64(slice) * featureBytes(engine.WidestTower(m)), Screen: Screen(seed % 4)}
+			o := Options{Backend: b, Threads: int(threads)%3 + 1,
+				FeatureMemory: int64(slice) * featureBytes(engine.WidestTower(m)), Screen: Screen(seed % 4)}
 			got, err := Run(context.Background(), m, index, test, o)
 			require.NoError(t, err)
 			require.Equal(t, want, got.Ranks, "%s, %s", how.Name, b.Tier)

@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/rank/gpu"
 )
 
-// What another program does to the file of a checkpoint ends a ranking on devices as it does one on the
-// processor, and leaves nothing on the devices.
+// If another program changes the file of a checkpoint, a ranking on devices ends as on the
+// processor, and frees the devices' memory.
 func TestDevicesChangingCheckpoint(t *testing.T) {
 	driver := standin.Use(t)
 	e, err := gpu.Open(0)

@@ -15,14 +15,16 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The scores of the int16 panels are within the band of the exact products of the float32 rows. Without any one of its
-// terms, but for those of ψ·μ and of the fine sum's roundings, some case here would not be.
+// The scores of the int16 panels are within the band of the exact products of the float32 rows. If
+// any term of the band is missing, a case here fails, except for the terms of ψ·μ and of the fine
+// sum's roundings.
 func TestInt16Band(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
 	const n, queries = 1000, 20
 	plain := func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, 0.3) }
-	// Rows that the rotation turns into whole codes of one sign: no residuals, and sums beyond 2²⁴.
+	// The rotation turns these rows into whole codes of one sign: no residuals, and sums beyond
+	// 2²⁴.
 	whole := func(rng *rand.Rand, x []float32) {
 		codes := make([]float64, len(x))
 		for i := range codes {
@@ -48,7 +50,10 @@ func TestInt16Band(t *testing.T) {
 			plain(rng, x)
 			x[rng.IntN(len(x))] *= 1e5
 		}, false},
-		{"sizes apart", 20, plain, func(rng *rand.Rand, x []float32) { ranktest.Normal(rng, x, math.Exp(8*rng.NormFloat64())) }, false},
+		{"sizes apart", 20, plain, func(rng *rand.Rand,
+			x []float32) {
+			ranktest.Normal(rng, x, math.Exp(8*rng.NormFloat64()))
+		}, false},
 		{"far from 0", 8, plain, func(rng *rand.Rand, x []float32) {
 			for i := range x {
 				x[i] = float32(1e4 + rng.NormFloat64()*1e-2)
@@ -63,18 +68,19 @@ func TestInt16Band(t *testing.T) {
 		for i := range ranks {
 			ranks[i] = Rank{Triple: kg.Triple{Head: int32(n + i), Tail: int32(i)}, Side: kg.Tail}
 		}
-		m := ranktest.Model(t, "distmult", c.d, g, 1, ranktest.Kind{Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
-			for e := range n + queries {
-				fill := c.phi
-				if e >= n {
-					fill = c.psi
+		m := ranktest.Model(t, "distmult", c.d, g, 1,
+			ranktest.Kind{Fill: func(rng *rand.Rand, _ model.Config, ts [][]float32) {
+				for e := range n + queries {
+					fill := c.phi
+					if e >= n {
+						fill = c.psi
+					}
+					fill(rng, ts[0][e*c.d:(e+1)*c.d])
 				}
-				fill(rng, ts[0][e*c.d:(e+1)*c.d])
-			}
-			for i := range ts[1] {
-				ts[1][i] = 1
-			}
-		}})
+				for i := range ts[1] {
+					ts[1][i] = 1
+				}
+			}})
 		for _, b := range backends {
 			if sameTwin(b, Int16Screen) {
 				continue
@@ -89,27 +95,27 @@ func TestInt16Band(t *testing.T) {
 				for t := range c.d {
 					x.coordinates.forward[t], x.coordinates.inverse[t] = 1.0/4, 1.0/4
 				}
-				require.NoError(t, x.arrange(t.Context(), e))
-				require.NoError(t, x.pack(t.Context(), e))
+				require.NoError(t, repack(t.Context(), e))
 			}
 			mr, wrong := x.kernels.MR, 0
 			for first := 0; first < queries; first += mr {
 				s := begin(t, e, first, min(first+mr, queries))
-				x.packStrips(s)
-				call := s.call()
+				x.packQueries(&s.queries, &s.Vectors, len(s.Queries))
+				call := s.call(s.Block)
 				for p := range f.panelCount() {
-					block := p / blockPanels
-					s.setThresholds(block)
+					block := p / groupPanels
+					s.thresholds.set(f, s.Block, &s.queries, block)
 					f.aim(&call, p)
 					x.kernels.Score(s.panel, &call)
 					for row := range s.Queries {
-						// A part of the lanes, in turn: sums of big numbers take long.
+						// Only some of the lanes, in turn, because sums of big numbers are slow.
 						for lane := p % 7; lane < min(f.nr, n-p*f.nr); lane += 7 {
-							q := s.coded[row]
-							score := exactSum(q.center, q.step, x.blocks[block].step, float64(s.panel.Scores[row*f.nr+lane]))
-							want := exactDot(s.Row(row)[:c.d], f.Row(f.Order[p*f.nr+lane]))
+							q := s.queries.coded[row]
+							score := exactSum(q.center, q.step, x.groups[block].step,
+								float64(s.panel.Scores[row*f.nr+lane]))
+							want := exactDot(s.Row(row)[:c.d], f.Row(f.RowAt[p*f.nr+lane]))
 							miss, _ := score.Sub(score, want).Float64()
-							if !(math.Abs(miss) <= x.band(s, row, block)) {
+							if !(math.Abs(miss) <= x.band(&q, &x.groups[block])) {
 								wrong++
 							}
 						}
@@ -121,7 +127,7 @@ func TestInt16Band(t *testing.T) {
 	}
 }
 
-// bigFloat holds sums and products of numbers of ordinary size exactly.
+// bigFloat returns x with enough bits for exact sums and products of ordinary numbers.
 func bigFloat(x float64) *big.Float { return new(big.Float).SetPrec(500).SetFloat64(x) }
 
 // exactSum returns a + xyz.

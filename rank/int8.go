@@ -9,36 +9,38 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The int8 screen of dot products: coarse codes in the panels, and fine ones beside them for the pairs
-// that these leave, many times what float32 leaves. So it serves where few candidates score close to a target.
+// int8Format puts coarse codes into the panels. They leave many times more pairs undecided than
+// float32, so fine codes beside the panels decide those. The format pays if few candidates score
+// close to a target.
 var int8Format = codeFormat{
-	screen: Int8Screen,
-	fast:   (*kernel.Backend).FastInt8,
-	fits:   func(width int) bool { return 2*int8Words(width) <= kernel.MaxInt8 }, // pairs of bytes have twice the words
-	panels: (*kernel.Backend).Int8Panels,
+	screen:  Int8Screen,
+	feature: kernel.FeatureVNNI,
+	fits:    func(width int) bool { return 2*int8Words(width) <= kernel.MaxInt8 }, // fine scores have twice the words
+	panels:  (*kernel.Backend).Int8Panels,
 	layout: func(width int) codeLayout {
 		words := int8Words(width)
 		return codeLayout{words, words, int8Stride(width), words, 128}
 	},
 	strips: func(l codeLayout, queries, _ int) int {
-		return queries*(l.terms+l.stride) + l.len // codes of all queries; the last is packed from its middle
+		return queries*(l.terms+l.stride) + l.len // by rows for all queries; the last row is packed from its middle
 	},
 	sampleBand: func(q, e kernel.Int8Code, norm float64) float64 {
 		return q.Residual*norm + q.Norm*e.Residual
 	},
-	// What the screen leaves costs the next stage some three times what a float32 panel needs for it, of which
-	// bytes save three quarters; and panels leave more than the sample, as a block shares one step.
+	// A pair that the panels leave costs the next stage about three times as much as its float32
+	// score in a panel, of which bytes save three quarters. Panels leave more pairs than the
+	// sample, because a panel group shares one step.
 	mostUndecided: 0.15,
 	new:           func(c codes) screen { return &int8Screen{c} },
 }
 
-// int8Width is a width padded to whole groups of spread.
+// int8Width returns a width, rounded up to a multiple of spread.
 func int8Width(width int) int { return (width + spread - 1) / spread * spread }
 
-// int8Words is the number of words of codes for a width.
+// int8Words returns the number of words of codes for a width.
 func int8Words(width int) int { return int8Width(width) / kernel.WordBytes }
 
-// int8Stride is the length in words of a row of coarse and fine codes, for single pairs.
+// int8Stride returns the length in words of a row of coarse and fine codes for kernel.PairInt8.
 func int8Stride(width int) int {
 	const pad = kernel.Int8PairWidth
 	return (2*int8Words(width) + pad - 1) / pad * pad
@@ -48,78 +50,73 @@ type int8Screen struct{ codes }
 
 func (*int8Screen) name() Screen { return Int8Screen }
 
-// rows returns the rows of coarse and fine codes, [coarse, fine], by position. They use what the
-// panels, of a quarter of a float32 panel's size, leave free.
+// rows returns the rows of coarse and fine codes, [coarse, fine], by position. They lie behind the
+// panels, which take a quarter of the memory of float32 panels.
 func (x *int8Screen) rows() []uint32 {
 	return x.f.panels[(x.f.N+x.f.nr-1)/x.f.nr*x.f.nr*x.layout.terms:]
 }
 
-func (x *int8Screen) pack(ctx context.Context, e *cpuEngine) error {
-	return x.packPanels(ctx, e, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
+func (x *int8Screen) pack(ctx context.Context, j *engine.Job) error {
+	return x.packPanels(ctx, j, func(_, position int) []uint32 { return x.rows()[position*x.layout.stride:] })
 }
 
-// packStrips keeps the codes of the queries, [fine, coarse], for pairs with candidates' [coarse, fine].
-func (x *int8Screen) packStrips(s *sweeper) {
-	x.reserve(s)
+// packQueries keeps the codes of the queries as [fine, coarse], to be compared with a candidate's
+// [coarse, fine].
+func (x *int8Screen) packQueries(q *packedQueries, v *engine.Vectors, n int) {
+	x.reserve(q)
 	mr, l, terms := x.kernels.MR, x.layout, ascending(x.layout.terms)
-	for first := 0; first < len(s.Queries); first += mr {
-		n := min(mr, len(s.Queries)-first)
-		table := s.codes[first*l.stride:]
-		for i := range n {
+	for first := 0; first < n; first += mr {
+		some := min(mr, n-first)
+		table := q.rows[first*l.stride:]
+		for i := range some {
 			row := table[i*l.stride : (i+1)*l.stride]
-			x.code(s, first+i, row, row[l.len:2*l.len], row[:l.len])
+			x.code(q, v, first+i, row, row[l.len:2*l.len], row[:l.len])
 		}
-		kernel.PackRows(s.strips[first*l.terms:(first+mr)*l.terms], table[l.len:], l.stride, s.ids[:n], terms, mr)
+		kernel.PackRows(q.strips[first*l.terms:(first+mr)*l.terms], table[l.len:], l.stride, q.ids[:some], terms, mr)
 	}
 }
 
-// setThresholds also sets the band of fine scores.
-func (x *int8Screen) setThresholds(s *sweeper, row, block int, slack float64) {
-	s.fineBands[row] = (s.Product(row, 0, x.fineBand(s, row, block), s.f.blockNorms[block]) + slack) * engine.Outward
-	x.widen(s, row, block, slack, x.band(s, row, block))
+func (x *int8Screen) margins(q *packedQueries, v *engine.Vectors, row, group int) margins {
+	c, g := &q.coded[row], &x.groups[group]
+	m := x.codes.margins(c, v, row, group, x.band(c, g))
+	m.fine = v.Product(row, 0, x.fineBand(c, g), x.f.groupNorms[group])
+	return m
 }
 
-// band bounds |ψ·φ − s| for the candidates of a block, with the score s of coarse codes.
-func (x *int8Screen) band(s *sweeper, row, block int) float64 {
-	q, b := &s.coded[row], &x.blocks[block]
-	return (q.residual*b.norm + q.norm*b.residual + x.centerError(s, row)) * engine.Outward
+// band bounds |ψ·φ − s| for the candidates of a panel group, where s is the score of coarse codes.
+func (x *int8Screen) band(q *codedQuery, g *codeGroup) float64 {
+	return (q.residual*g.norm + q.norm*g.residual + q.centerError) * engine.Outward
 }
 
 // fineBand is band for fineScore.
-func (x *int8Screen) fineBand(s *sweeper, row, block int) float64 {
-	q, b := &s.coded[row], &x.blocks[block]
-	// The fifth term bounds the rounding of the coarse sum to float32 and has room for fineScore's own roundings;
-	// the last one bounds its final sum.
-	return (q.fineNorm*b.fineNorm + q.fineResidual*b.norm + (q.size+q.fineResidual)*b.fineResidual + x.centerError(s, row) +
-		q.step*b.step*kernel.U32*127*255*float64(int8Width(x.f.Tower.Phi)) + kernel.U64*math.Abs(q.center)) * engine.Outward
+func (x *int8Screen) fineBand(q *codedQuery, g *codeGroup) float64 {
+	width := float64(int8Width(x.f.Tower.Phi))
+	// The fifth term bounds the rounding of the coarse sum to float32, with room for the roundings
+	// of fineScore except its last sum, which the last term bounds.
+	return (q.fineNorm*g.fineNorm + q.fineResidual*g.norm + (q.size+q.fineResidual)*g.fineResidual + q.centerError +
+		q.step*g.step*kernel.U32*127*255*width + kernel.U64*math.Abs(q.center)) * engine.Outward
 }
 
-// fineScore joins the panel's score and one of single pairs, of [fine, coarse] with [coarse, fine].
-func (x *int8Screen) fineScore(s *sweeper, row, block int, coarse float32, fine int32) float64 {
-	q := &s.coded[row]
+// fineScore joins the panel's sum with the one of [fine, coarse] and [coarse, fine].
+func (x *int8Screen) fineScore(q *codedQuery, g *codeGroup, coarse float32, fine int32) float64 {
 	sum := (float64(coarse) - q.offset) + (float64(fine)-q.fineOffset)/kernel.Fine
-	return q.center + q.step*x.blocks[block].step*sum
+	return q.center + q.step*g.step*sum
 }
 
-// refine decides what it can of the classes by fine codes, and tells whether any are left.
-func (x *int8Screen) refine(s *sweeper, p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool {
-	f, stride, block := x.f, x.layout.stride, p/blockPanels
-	s.places = s.places[:0]
-	for _, c := range s.classes {
-		s.places = append(s.places, int32(p*f.nr+bits.TrailingZeros64(c.lanes)))
+// refine bounds candidates by fine codes.
+func (x *int8Screen) refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates) {
+	stride, c, g := x.layout.stride, &q.coded[row], &x.groups[panel/groupPanels]
+	q.positions = q.positions[:0]
+	for _, d := range open {
+		q.positions = append(q.positions, int32(panel*x.f.nr+bits.TrailingZeros64(d.lanes)))
 	}
-	s.Job.Backend.PairInt8(s.fineScores, s.codes[int(row)*stride:int(row+1)*stride], x.rows(), stride, s.places)
-	open := 0
-	for i, c := range s.classes {
-		coarse := s.panel.Scores[int(row)*f.nr+bits.TrailingZeros64(c.lanes)]
-		score := x.fineScore(s, int(row), block, coarse, s.fineScores[i])
-		// The last term is for the roundings of the ends; a band that is infinite or NaN decides nothing.
-		band := s.fineBands[row] + 2*kernel.U64*math.Abs(score)
-		if s.settle(c, pairs, removed, score-band, score+band, &s.leftCoarse) != 0 {
-			s.classes[open], s.rescore[open] = c, s.rescore[i]
-			open++
-		}
+	x.backend.PairInt8(q.fineSums, q.rows[row*stride:(row+1)*stride], x.rows(), stride, q.positions)
+	for i := range open {
+		d := &open[i]
+		score := x.fineScore(c, g, scores[bits.TrailingZeros64(d.lanes)], q.fineSums[i])
+		// The last term bounds the roundings of the ends. A band that is infinite or NaN decides
+		// nothing.
+		width := band + 2*kernel.U64*math.Abs(score)
+		d.low, d.high = score-width, score+width
 	}
-	s.classes, s.rescore = s.classes[:open], s.rescore[:open]
-	return open > 0
 }

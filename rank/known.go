@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/kg"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
@@ -21,11 +20,11 @@ var filtersOf = func() (table [1 << kg.NumSplits]uint8) {
 	return table
 }()
 
-// countCandidates counts, for every rank, the candidates that each filter leaves: a target among them always stays.
+// countCandidates sets the number of candidates that each filter leaves to every rank. A target
+// among the candidates always stays.
 func countCandidates(ctx context.Context, j *engine.Job, x *kg.Index, ranks []Rank) error {
-	const each = 64
-	return kernel.Parallel(ctx, j.Threads, (len(j.Queries)+each-1)/each, func(_, item int) {
-		for _, q := range j.Queries[item*each : min((item+1)*each, len(j.Queries))] {
+	return engine.InChunks(ctx, j.Threads, len(j.Queries), 64, func(_, first, last int) {
+		for _, q := range j.Queries[first:last] {
 			known := x.Answers(q.Query)
 			var left [NumFilters]int32
 			for f := range left {
@@ -55,66 +54,83 @@ func addFilters(counts *[NumFilters]int32, filters uint8, n int32) {
 	}
 }
 
-// findKnown lists the known answers of the block's queries among the candidates of f.
+// findKnown appends the known answers of the block's queries among the candidates of f to b.Known.
 func findKnown(b *engine.Block, f *engine.Features, x *kg.Index) {
 	for row, q := range b.Queries {
 		known := x.Answers(q.Query)
 		for i, e := range known.Entities {
 			if at := f.Position(e); at >= 0 {
-				b.Known = append(b.Known, engine.Known{Row: int32(row), Position: int32(at), Filters: filtersOf[known.Splits[i]]})
+				filters := filtersOf[known.Splits[i]]
+				b.Known = append(b.Known, engine.Known{Row: int32(row), Position: int32(at), Filters: filters})
 			}
 		}
 	}
 }
 
-// knownAnswer is a known answer in a panel.
+// knownAnswer is a known answer of a row in a panel.
 type knownAnswer struct {
-	panel         int32
+	panel         int32 // from the first panel of knownByPanel on
 	row           uint16
 	lane, filters uint8
 }
 
-// sortKnown sorts the block's known answers in the panels from ≤ p < to by panel, then by row.
-func (s *sweeper) sortKnown(from, to int) {
-	panels, nr := int32(to-from), int32(s.f.nr)
-	if cap(s.byPanel) < int(panels)+2 {
-		s.byPanel = make([]int32, panels+2)
+// knownByPanel holds known answers by panel, then by row.
+type knownByPanel struct {
+	first             int     // panel
+	start             []int32 // of each panel in answers, and the end of the last
+	answers, unsorted []knownAnswer
+}
+
+// sort sorts the known answers, which are by row, into the panels first ≤ p < last of nr
+// candidates.
+func (k *knownByPanel) sort(known []engine.Known, first, last, nr int) {
+	k.first = first
+	panels := int32(last - first)
+	if cap(k.start) < int(panels)+2 {
+		k.start = make([]int32, panels+2)
 	}
-	s.byPanel = s.byPanel[:panels+2]
-	clear(s.byPanel)
-	starts := s.byPanel[1:]
-	s.unsorted = s.unsorted[:0]
-	for _, k := range s.Known {
-		p := k.Position/nr - int32(from)
+	k.start = k.start[:panels+2]
+	clear(k.start)
+	ends := k.start[1:]
+	k.unsorted = k.unsorted[:0]
+	for _, a := range known {
+		p := a.Position/int32(nr) - int32(first)
 		if p < 0 || p >= panels {
 			continue
 		}
-		s.unsorted = append(s.unsorted, knownAnswer{p, uint16(k.Row), uint8(k.Position % nr), k.Filters})
-		starts[p+1]++
+		k.unsorted = append(k.unsorted, knownAnswer{p, uint16(a.Row), uint8(a.Position % int32(nr)), a.Filters})
+		ends[p+1]++
 	}
-	// A stable counting sort: starts[p] becomes the first place of panel p, then its end.
+	// A stable counting sort: ends[p] becomes the start of panel p and then moves to its end, so
+	// that k.start, one element before, ends up with the starts.
 	for p := range panels {
-		starts[p+1] += starts[p]
+		ends[p+1] += ends[p]
 	}
-	if cap(s.known) < len(s.unsorted) {
-		s.known = make([]knownAnswer, len(s.unsorted), 2*len(s.unsorted))
+	if cap(k.answers) < len(k.unsorted) {
+		k.answers = make([]knownAnswer, len(k.unsorted), 2*len(k.unsorted))
 	}
-	s.known = s.known[:len(s.unsorted)]
-	for _, k := range s.unsorted {
-		s.known[starts[k.panel]] = k
-		starts[k.panel]++
+	k.answers = k.answers[:len(k.unsorted)]
+	for _, a := range k.unsorted {
+		k.answers[ends[a.panel]] = a
+		ends[a.panel]++
 	}
-	// Every start has moved to its end: s.byPanel, one element before, has the starts.
 }
 
-// subtractKnown takes the known answers in a panel back out of the panel's counts. Those that its
-// scores do not decide are left to decide.
-func (s *sweeper) subtractKnown(known []knownAnswer) {
+// in returns the known answers in a panel.
+func (k *knownByPanel) in(panel int) []knownAnswer {
+	p := panel - k.first
+	return k.answers[k.start[p]:k.start[p+1]]
+}
+
+// subtractKnown subtracts the known answers that the scores of a panel count as better from
+// b.Counts, under the filters that remove them. decide handles those that the scores leave
+// undecided.
+func subtractKnown(b *engine.Block, known []knownAnswer, scores []float32, nr int, ends []float32) {
 	for _, k := range known {
-		score := s.panel.Scores[int(k.row)*s.f.nr+int(k.lane)]
-		for t := s.TargetStart[k.row]; t < s.TargetStart[k.row+1]; t++ {
-			if score > s.thresholds[2*t+1] {
-				addFilters(&s.Counts[t].Better, k.filters, -1)
+		score := scores[int(k.row)*nr+int(k.lane)]
+		for t := b.TargetStart[k.row]; t < b.TargetStart[k.row+1]; t++ {
+			if score > ends[2*t+1] {
+				addFilters(&b.Counts[t].Better, k.filters, -1)
 			}
 		}
 	}

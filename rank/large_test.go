@@ -18,9 +18,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// largeGraph has enough entities for several blocks of panels on every tier, one query with more
-// targets than a row of a tile takes, half of them known from training, targets that repeat or that
-// training knows, loops, and entities that no triple has.
+// largeGraph has enough entities for several panel groups on every tier. One query has more targets
+// than a microtile's row can count together, half of them known from training. Some targets repeat
+// or are known from training. There are loops, and entities without triples.
 func largeGraph() *kg.Graph {
 	rng := rand.New(rand.NewPCG(17, 8))
 	g := ranktest.Graph(rng, 1700, 3, 600, 20, 25)
@@ -59,7 +59,8 @@ var largeKinds = []ranktest.Kind{
 	}},
 	{Name: "collapsed", Fill: ranktest.VectorKinds[8].Fill},
 	{Name: "small, then large and aligned", Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// Rounding errors of the large ones add up, and the small ones stand in the first panels.
+		// Rounding errors of the large candidates add up, and the small ones are in the first
+		// panels.
 		width := len(ts[0]) / c.Entities
 		for i, x := range ts {
 			for j := range x {
@@ -75,14 +76,15 @@ var largeKinds = []ranktest.Kind{
 	}},
 }
 
-// newLargeModel is ranktest.Model with relations of ordinary size, unless the kind has its own.
+// newLargeModel is ranktest.Model with relations of ordinary size, unless the kind fills them.
 func newLargeModel(t *testing.T, name string, d int, g *kg.Graph, kind ranktest.Kind) model.Model {
-	return ranktest.Model(t, name, d, g, 3, ranktest.Kind{Name: kind.Name, Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		for _, x := range ts[1:] {
-			ranktest.Normal(rng, x, 0.3)
-		}
-		kind.Fill(rng, c, ts)
-	}})
+	return ranktest.Model(t, name, d, g, 3, ranktest.Kind{Name: kind.Name,
+		Fill: func(rng *rand.Rand, c model.Config, ts [][]float32) {
+			for _, x := range ts[1:] {
+				ranktest.Normal(rng, x, 0.3)
+			}
+			kind.Fill(rng, c, ts)
+		}})
 }
 
 func TestExactLarge(t *testing.T) {
@@ -116,12 +118,14 @@ func TestExactLarge(t *testing.T) {
 					}
 					return wrong
 				}
-				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier, len(want))
+				assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier,
+					len(want))
 				for _, o.Screen = range []Screen{Int8Screen, Int16Screen} {
 					if m.Tower(kg.Tail).Compare == kernel.Dot && !sameTwin(b, o.Screen) {
 						got, err := Run(context.Background(), m, index, g.Splits[kg.Test], o)
 						require.NoError(t, err)
-						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.Name, c.name, b.Tier, o.Screen, len(want))
+						assert.Zero(t, countWrong(got.Ranks), "%s, %s, %s, %s: wrong ranks of %d", kind.Name,
+							c.name, b.Tier, o.Screen, len(want))
 					}
 				}
 			}
@@ -129,7 +133,8 @@ func TestExactLarge(t *testing.T) {
 	}
 }
 
-// Every model's lists, over terms and candidates enough for early exits and several blocks.
+// The lists of every model, with enough terms and candidates for early exit and several panel
+// groups.
 func TestPredictLarge(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)

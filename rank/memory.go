@@ -14,16 +14,16 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// leastFeatureMemory is how far Fit lowers the memory for features: with smaller slices, making them would take
-// longer than ranking.
+// leastFeatureMemory is the least memory for features that Fit chooses. Making smaller slices would
+// take longer than ranking them.
 const leastFeatureMemory = 64 << 20
 
-// sliceReserve is what Fit leaves when it makes slices smaller: for what is not counted, and because the heap takes
-// address space 64 MiB at a time.
+// sliceReserve is the memory that Fit leaves free when it makes slices smaller, for allocations
+// that it does not count and because the heap grows by 64 MiB of address space at a time.
 const sliceReserve = 128 << 20
 
-// Memory tells what a ranking with options from Fit allocates for features and for the scratch memory of its threads,
-// and in how many slices it ranks the candidates.
+// Memory returns the bytes that a ranking allocates for features and for its threads, and the
+// number of slices of the candidates. Fit must have returned o.
 func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	j := o.job(m, engine.Plan{})
 	if o.Engine != nil {
@@ -35,52 +35,55 @@ func Memory(m model.Model, o Options) (bytes int64, slices int) {
 	return proc.Total(scoringNeeds(m, o, o.Threads)), (j.Last - j.First + n - 1) / n
 }
 
-// scoringNeeds is what any ranking on the processor allocates, apart from its outcome, if there is work for so many
-// threads.
+// scoringNeeds lists what a ranking on the processor allocates beside its results, with the given
+// number of threads.
 func scoringNeeds(m model.Model, o Options, threads int) []proc.Need {
 	n := cpuSlice(o.job(m, engine.Plan{}))
 	_, entries, strips := blockSizes(m, o.Backend, o.Screen)
-	threads = min(threads, (n+o.Backend.NR-1)/o.Backend.NR) // a panel at least for each
+	threads = min(threads, (n+o.Backend.NR-1)/o.Backend.NR) // at least a panel for each
 	return []proc.Need{
 		{For: "features of the candidates", Bytes: featureBytes(engine.WidestTower(m)) * int64(n)},
 		{For: "scratch memory of the threads", Bytes: 4 * int64(entries+strips) * int64(threads)},
 	}
 }
 
-// LeastMemory lists what Run is certain to allocate for so many triples and both sides, with slices as small as Fit
-// makes them. o must name a backend and the number of threads.
+// LeastMemory lists what Run certainly allocates for the given number of triples, with slices as
+// small as Fit makes them. o must have a backend and a number of threads.
 func LeastMemory(m model.Model, triples int, o Options) []proc.Need {
 	o.FeatureMemory = cmp.Or(o.FeatureMemory, leastFeatureMemory)
 	return append(scoringNeeds(m, o, o.Threads), rankNeed(triples, o))
 }
 
-// rankNeed is the outcome of Run, with the plan that leads to it.
+// rankNeed is the memory for the results of Run, with its plan.
 func rankNeed(triples int, o Options) proc.Need {
 	sides := 2
 	if o.Sides != nil {
 		sides = len(o.Sides)
 	}
-	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * int64(unsafe.Sizeof(Rank{})+unsafe.Sizeof(engine.Target{}))}
+	const perRank = int64(unsafe.Sizeof(Rank{}) + unsafe.Sizeof(engine.Target{}))
+	return proc.Need{For: "ranks", Bytes: int64(sides*triples) * perRank}
 }
 
-// Fit returns the resolved options that Run ranks so many triples with: unless o sets FeatureMemory, it is what the machine
-// and its limits have memory for, at most DefaultFeatureMemory. It is an error if the ranking cannot fit. Run calls Fit
-// itself.
+// Fit returns the resolved options with which Run ranks the given number of triples. Unless o sets
+// FeatureMemory, Fit chooses as much as fits into the memory of the machine and its limits, at most
+// DefaultFeatureMemory. It returns an error if the ranking does not fit. Run calls Fit itself.
 func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, error) {
 	o, err := o.Resolve(ctx, m)
 	if err != nil {
 		return o, err
 	}
-	return fit(m, o, o.Threads, "ranking", []proc.Need{rankNeed(triples, o)}, "use fewer threads, or give it more memory")
+	needs := []proc.Need{rankNeed(triples, o)}
+	return fit(m, o, o.Threads, "ranking", needs, "use fewer threads, or give it more memory")
 }
 
-// fit is Fit for any work that ends in an outcome and has something to do for so many threads.
+// fit is Fit for any work on the given number of threads. outcome is the memory of its results.
 func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need, advice string) (Options, error) {
 	if o.Engine != nil {
-		return o, nil // it has memory of its own
+		return o, nil // features are in the engine's memory
 	}
 	c := m.Config()
-	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, humanize.Comma(int64(c.Entities)))
+	entities := humanize.Comma(int64(c.Entities))
+	work = fmt.Sprintf("%s with %s, d = %d, among %s candidates", work, c.Model, c.Dim, entities)
 	if o.FeatureMemory == 0 {
 		o.FeatureMemory = DefaultFeatureMemory
 		needs := append(scoringNeeds(m, o, threads), outcome...)
@@ -102,8 +105,8 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 		"ask for fewer answers or fewer queries, or give it more memory")
 }
 
-// answersNeeds is the outcome of Predict, without the answers that it leaves out, and the lists of so many queries that
-// the threads are at.
+// answersNeeds lists the memory of Predict's results, and of the lists of the queries that the
+// threads work on: listed of them.
 func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int, filterKnown bool) []proc.Need {
 	var answers int64
 	for _, q := range distinct {
@@ -113,7 +116,7 @@ func answersNeeds(m model.Model, x *kg.Index, distinct []kg.Query, k, listed int
 		}
 		answers += int64(min(k, n))
 	}
-	const perContender = int64(unsafe.Sizeof(engine.Contender{})) + 8 // and its lower end
+	const perContender = int64(unsafe.Sizeof(engine.Contender{})) + 8 // with its lower end in the heap
 	return []proc.Need{
 		{For: "answers", Bytes: answers * int64(unsafe.Sizeof(Prediction{}))},
 		{For: "shortlists of the threads", Bytes: int64(min(listed, len(distinct))) * int64(k) * perContender},

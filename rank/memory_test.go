@@ -14,7 +14,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// numbered returns a model with so many entities and a relation, whose parameters do not matter but differ.
+// numbered returns a model with one relation and n entities, whose parameters differ but do not
+// matter otherwise.
 func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	c := model.Config{Model: name, Dim: dim, Entities: entities, Relations: 1}
 	parameters, err := model.Parameters(c)
@@ -32,7 +33,7 @@ func numbered(t *testing.T, name string, dim, entities int) model.Model {
 	return m
 }
 
-// someTriples returns different triples of a model with so many entities and a relation.
+// someTriples returns distinct triples of a model with one relation and n entities.
 func someTriples(n, entities int) []kg.Triple {
 	triples := make([]kg.Triple, n)
 	for i := range triples {
@@ -70,7 +71,8 @@ func TestMemory(t *testing.T) {
 				asked[i] = kg.Query{Side: kg.Side(i / entities), Anchor: int32(i % entities)}
 			}
 			panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
-			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, queries, o.Threads)
+			listed := o.Threads * predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, queries,
+				o.Threads)
 			needs := append(scoringNeeds(m, o, o.Threads), answersNeeds(m, x, asked, k, listed, false)...)
 			return needs, func() error { _, err := Predict(t.Context(), m, x, asked, k, false, o); return err }
 		}
@@ -92,7 +94,8 @@ func numberedVocabulary(n int) *kg.Vocabulary {
 	return v
 }
 
-// Where there is little memory, slices are smaller and the ranks are the same; where there is too little, it is said.
+// With little memory, slices are smaller and the ranks are the same. With too little, there is an
+// error.
 func TestTooLittleMemory(t *testing.T) {
 	const entities = 40_000
 	m, asked, o := numbered(t, "mquine", 20, entities), someTriples(40, entities), memoryOptions(t)
@@ -105,7 +108,7 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, bytes+bytes/8+sliceReserve+1<<20)
 	fitted, err := Fit(t.Context(), m, len(asked), o)
 	require.NoError(t, err)
-	assert.EqualValues(t, DefaultFeatureMemory, fitted.FeatureMemory, "it fits as it is")
+	assert.EqualValues(t, DefaultFeatureMemory, fitted.FeatureMemory, "it fits without a change")
 
 	proctest.Leave(t, bytes+sliceReserve)
 	fitted, err = Fit(t.Context(), m, len(asked), o)
@@ -120,7 +123,8 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 40<<20)
 	_, err = Run(t.Context(), m, x, asked, o)
 	assert.ErrorContains(t, err, "ranking with mquine, d = 20, among 40,000 candidates needs about 6")
-	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): use fewer threads, or give it more memory")
+	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): "+
+		"use fewer threads, or give it more memory")
 	o.FeatureMemory = 33 << 20
 	proctest.Leave(t, 33<<20)
 	_, err = Run(t.Context(), m, x, asked, o)
@@ -132,11 +136,12 @@ func TestTooLittleMemory(t *testing.T) {
 	}
 	proctest.Leave(t, 8<<30)
 	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
-	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates needs about 18 GiB of memory "+
+	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates "+
+		"needs about 18 GiB of memory "+
 		"(answers 18 GiB), and 8.0 GiB are available (a limit of the test): ask for fewer answers or fewer queries, ")
 }
 
-// A GiB is enough for the rankings of the usual data sets, in one slice.
+// The rankings of the usual data sets fit into one GiB in one slice.
 func TestOrdinaryRankingsFit(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	for name, c := range map[string]struct{ dim, entities, triples int }{
@@ -150,7 +155,8 @@ func TestOrdinaryRankingsFit(t *testing.T) {
 	}
 }
 
-// The zero value of Options is the best tier, all processors and both sides; a negative number of threads is an error.
+// The zero value of Options means the best tier, all processors and both sides. A negative number
+// of threads is an error.
 func TestDefaultOptions(t *testing.T) {
 	m := numbered(t, "distmult", 4, 30)
 	o, err := Fit(t.Context(), m, 10, Options{})
@@ -170,5 +176,5 @@ func TestDefaultOptions(t *testing.T) {
 	_, err = Predict(t.Context(), m, x, []kg.Query{{}}, 3, false, Options{})
 	require.NoError(t, err)
 	_, err = Run(t.Context(), m, x, nil, Options{Threads: -1})
-	assert.ErrorContains(t, err, "rank: Options asks for -1 threads")
+	assert.ErrorContains(t, err, "rank: -1 threads")
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// newPlan groups the queries of ranks. Queries of one relation stand together, so that a worker
-// prepares its matrices once.
+// newPlan returns the distinct queries of ranks, with their targets. Queries of one relation follow
+// each other, so that a model.Worker prepares the relation once.
 func newPlan(m model.Model, ranks []Rank) engine.Plan {
 	p := engine.Plan{Targets: make([]engine.Target, len(ranks))}
 	for i := range p.Targets {
 		_, answer := ranks[i].Triple.Query(ranks[i].Side)
 		p.Targets[i] = engine.Target{Answer: answer, Rank: int32(i)}
 	}
-	at := func(t engine.Target) kg.Query {
+	queryOf := func(t engine.Target) kg.Query {
 		q, _ := ranks[t.Rank].Triple.Query(ranks[t.Rank].Side)
 		return q
 	}
 	order := queryOrder(m)
 	slices.SortFunc(p.Targets, func(x, y engine.Target) int {
-		return cmp.Or(order(at(x), at(y)), cmp.Compare(x.Rank, y.Rank))
+		return cmp.Or(order(queryOf(x), queryOf(y)), cmp.Compare(x.Rank, y.Rank))
 	})
 	for i, t := range p.Targets {
-		q := at(t)
+		q := queryOf(t)
 		n := len(p.Queries)
 		same := n > 0 && p.Queries[n-1].Query == q
 		if same && int32(i)-p.Queries[n-1].First < engine.MostTargets {
@@ -43,8 +43,8 @@ func newPlan(m model.Model, ranks []Rank) engine.Plan {
 	return p
 }
 
-// newPredictionPlan is a plan for queries in queryOrder without doubles. Each has one target, whose interval is the
-// threshold of its list.
+// newPredictionPlan returns a plan for distinct queries in queryOrder. Each has one target, whose
+// interval is the threshold of the query's list.
 func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 	p := engine.Plan{Queries: make([]engine.Query, len(queries)), Targets: make([]engine.Target, len(queries))}
 	for i, q := range queries {
@@ -55,18 +55,19 @@ func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 	return p
 }
 
-// checkTowers refuses vectors that no comparison of package kernel takes.
+// checkTowers returns an error if ψ and φ differ in length: no comparison of package kernel
+// supports that.
 func checkTowers(m model.Model) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		if t := m.Tower(side); t.Psi != t.Phi {
-			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: %v compares equally many",
+			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: %v needs the same number",
 				m.Config().Model, t.Psi, t.Phi, side, t.Compare)
 		}
 	}
 	return nil
 }
 
-// newPasses splits queries in queryOrder into runs with the same features.
+// newPasses divides queries in queryOrder into runs whose candidates have the same features.
 func newPasses(m model.Model, queries []engine.Query) []engine.Pass {
 	var passes []engine.Pass
 	for i, q := range queries {
@@ -83,8 +84,9 @@ func newPasses(m model.Model, queries []engine.Query) []engine.Pass {
 	return passes
 }
 
-// queryOrder returns a comparison of queries that puts those of one relation and side together and, if
-// features depend on the relation alone, those of one relation.
+// queryOrder returns a comparison that sorts queries by side, then by relation. If features depend
+// on the relation but not on the side, it sorts by relation first, so that both sides of a relation
+// share a pass.
 func queryOrder(m model.Model) func(a, b kg.Query) int {
 	byRelation := m.Tower(kg.Tail) == m.Tower(kg.Head) && m.Tower(kg.Tail).Features == model.OnRelation
 	return func(a, b kg.Query) int {

@@ -13,7 +13,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ten best answers of 2,000 queries at the size of FB15k-237. The checkpoints are random.
+// This measures the ten best answers of 2,000 queries at the size of FB15k-237, for random
+// checkpoints.
 func BenchmarkPredict(b *testing.B) {
 	backends, err := kernel.Available()
 	require.NoError(b, err)

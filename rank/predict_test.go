@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list is what sorting all candidates by the brute force's scores gives.
+// Every list equals the beginning of all candidates sorted by brute force.
 func TestPredict(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -25,7 +25,8 @@ func TestPredict(t *testing.T) {
 	index := kg.NewIndex(g)
 	var queries []kg.Query
 	for i := range 37 {
-		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(130))})
+		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)),
+			Anchor: int32(rng.IntN(130))})
 	}
 	for _, kind := range ranktest.MatrixKinds {
 		m := ranktest.Model(t, "mquine", 7, g, 11, kind)
@@ -43,8 +44,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// The same for hundreds of queries among thousands of candidates, with every model, where many have
-// the same score as the k-th best, with the same parameters and with others.
+// The same holds for hundreds of queries among thousands of candidates, with every model. Many
+// candidates have the score of the k-th best, with the same parameters or with others.
 func TestPredictMany(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -106,8 +107,9 @@ func brutePredictions(g *kg.Graph, queries []kg.Query, score func(kg.Query, int3
 	return all
 }
 
-// checkPredictions compares Predict with the beginnings of the sorted lists.
-func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Query, all [][]Prediction, k int, filter bool, o Options, kind string) {
+// checkPredictions compares Predict with the first candidates of the sorted lists.
+func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Query, all [][]Prediction, k int,
+	filter bool, o Options, kind string) {
 	t.Helper()
 	got, err := Predict(context.Background(), m, x, queries, k, filter, o)
 	require.NoError(t, err)
@@ -117,7 +119,8 @@ func checkPredictions(t *testing.T, m model.Model, x *kg.Index, queries []kg.Que
 		}
 		want = want[:min(k, len(want))]
 		if !slices.Equal(want, got[i]) {
-			require.Equal(t, want, got[i], "%s, %s, query %v, k = %d, filter %v, %s, %d threads", m.Config().Model, kind, queries[i], k, filter, o.Backend.Tier, o.Threads)
+			require.Equal(t, want, got[i], "%s, %s, query %v, k = %d, filter %v, %s, %d threads", m.Config().Model,
+				kind, queries[i], k, filter, o.Backend.Tier, o.Threads)
 		}
 	}
 }

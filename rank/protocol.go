@@ -5,15 +5,15 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Sides selects the queries that a metric averages over.
+// Sides selects the queries over which a metric averages.
 type Sides uint8
 
 const (
-	// TailSide takes the queries (h, r, ?).
+	// TailSide selects the queries (h, r, ?).
 	TailSide Sides = iota
-	// HeadSide takes the queries (?, r, t).
+	// HeadSide selects the queries (?, r, t).
 	HeadSide
-	// BothSides takes two queries a triple, each with the same weight.
+	// BothSides selects both queries of each triple, with the same weight.
 	BothSides
 	// NumSides is the number of selections.
 	NumSides
@@ -24,7 +24,7 @@ var sidesNames = []string{"tail", "head", "both"}
 // String returns "tail", "head" or "both".
 func (s Sides) String() string { return text.Name(sidesNames, s, "Sides") }
 
-// ParseSides is the inverse of String.
+// ParseSides is the inverse of Sides.String.
 func ParseSides(name string) (Sides, error) { return text.ParseName[Sides](sidesNames, name, "sides") }
 
 // List returns the sides of the selection, tail first.
@@ -38,17 +38,17 @@ func (s Sides) List() []kg.Side {
 	return []kg.Side{kg.Tail, kg.Head}
 }
 
-// Ties is the rule that makes a rank of b candidates with a better score than the true answer
-// and e others with exactly its score.
+// Ties is a tie rule. It turns the number b of other candidates with a better score than the
+// target, and the number e with exactly its score, into a rank.
 type Ties uint8
 
 const (
-	// Optimistic puts the true answer before its equals: 1 + b.
+	// Optimistic ranks the target before its equals: 1 + b.
 	Optimistic Ties = iota
-	// Pessimistic puts it after them: 1 + b + e.
+	// Pessimistic ranks the target after its equals: 1 + b + e.
 	Pessimistic
-	// Realistic is the mean of the two, the expected rank if the equals were shuffled:
-	// 1 + b + e/2, which may end in .5.
+	// Realistic is the mean of both, and the expected rank in random order: 1 + b + e/2, which may
+	// end in .5.
 	Realistic
 	// NumTies is the number of tie rules.
 	NumTies
@@ -59,10 +59,10 @@ var tiesNames = []string{"optimistic", "pessimistic", "realistic"}
 // String returns "optimistic", "pessimistic" or "realistic".
 func (t Ties) String() string { return text.Name(tiesNames, t, "Ties") }
 
-// ParseTies is the inverse of String.
+// ParseTies is the inverse of Ties.String.
 func ParseTies(name string) (Ties, error) { return text.ParseName[Ties](tiesNames, name, "tie rule") }
 
-// Rank returns the rank of r's true answer under a filter.
+// Rank returns the rank of r's target under a filter.
 func (t Ties) Rank(r *Rank, f Filter) float64 {
 	rank := 1 + float64(r.Better[f])
 	switch t {

@@ -16,8 +16,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// projected is a model whose candidates depend on the relation and, unless u is v, on the side, as TransR's
-// or HousE's do: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, where float32 is exact.
+// projected is a model whose candidates depend on the relation and, unless u is v, on the side, as
+// in TransR or HousE: f(h, r, t) = −|h∘u_r − t∘v_r|₁, on small integers, for which float32 is
+// exact.
 type projected struct {
 	d, n    int
 	depends model.Dependence
@@ -73,8 +74,8 @@ func (m projected) Reference(q kg.Query, e int32) float64 {
 	return sum
 }
 
-// Candidates that depend on the relation are prepared once for each relation and, if they depend on it too,
-// side, and ranked and predicted like any others.
+// Candidates that depend on the relation are prepared once for each relation, or for each relation
+// and side. Their ranks and predictions are exact.
 func TestRelationalTower(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -125,7 +126,7 @@ func TestRelationalTower(t *testing.T) {
 	}
 }
 
-// narrow is a model whose ψ is shorter than its φ.
+// narrow is a model with a ψ that is shorter than its φ.
 type narrow struct{ projected }
 
 func (m narrow) Tower(side kg.Side) model.Tower {
@@ -134,7 +135,7 @@ func (m narrow) Tower(side kg.Side) model.Tower {
 	return t
 }
 
-// No comparison takes vectors of two widths yet: that is an error, and not a wrong rank.
+// No comparison supports vectors of two widths: Run returns an error and not a wrong rank.
 func TestTowerWidths(t *testing.T) {
 	g := ranktest.Graph(rand.New(rand.NewPCG(21, 1)), 3, 1, 3, 1, 1)
 	m := narrow{projected{d: 2, n: 3, entity: make([]float32, 6), u: make([]float32, 2), v: make([]float32, 2)}}

@@ -1,5 +1,20 @@
-// Package rank ranks the true answers of a split among all entities, exactly: filtered ranks on both sides under every
-// filter from one pass. Package metrics turns the ranks into means, intervals and comparisons.
+// Package rank ranks the true answers of queries among all entities, exactly. Run returns how many
+// other candidates beat each target and how many tie with it, on both sides and under every filter
+// at once. Predict returns the best answers of queries. Package metrics turns ranks into MRR,
+// Hits@k, intervals and comparisons.
+//
+// Begin reading with Run in run.go. newPlan sorts the distinct queries into passes whose candidates
+// share features. eachSlice loads the candidates of a pass, slice by slice, and eachBlock divides
+// the queries into blocks for the goroutines. countBlock takes a block through the stages: find the
+// known answers, count (Candidates.Count), order pending pairs by reference scores (Block.Decide),
+// and add the counts to the ranks. Package rank/internal/engine has the types that the stages
+// share.
+//
+// On the processor, Count is sweeper.count in sweep.go. It makes query vectors and the intervals of
+// the targets, packs them for the screen of the slice (screen.go), sets the thresholds of a panel
+// group (bands.go), and lets the kernel score and count one panel after the other. It then
+// subtracts known answers (known.go) and orders pairs that a panel leaves undecided (decide.go).
+// Package rank/gpu counts on GPUs.
 package rank
 
 import (
@@ -8,7 +23,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Filter says which known answers, other than the target itself, leave the candidates.
+// Filter says which known answers are not candidates. The target itself always stays.
 type Filter uint8
 
 const (
@@ -43,26 +58,26 @@ func (f Filter) Splits() kg.SplitSet {
 	return 0
 }
 
-// Check returns an error if g lacks a split whose answers the filter removes: what remained of it would be another
-// filter.
+// Check returns an error if g lacks a split whose answers the filter removes.
 func (f Filter) Check(g *kg.Graph) error {
 	for s := range kg.NumSplits {
 		if f.Splits().Has(s) && !g.Has(s) {
-			return fmt.Errorf("filter %v leaves out what the %v split knows, and data set %s has no %[2]v split: "+
+			return fmt.Errorf("filter %v needs the %v split, which data set %s does not have: "+
 				"put %[2]v.txt into %[4]s, or choose other filters", f, s, g.Name, g.Dir)
 		}
 	}
 	return nil
 }
 
-// Rank is the outcome of one query of a split: how many other candidates are better than its
-// true answer, and how many have exactly its reference score, under each filter.
+// Rank is the result of one query: the numbers of other candidates that are better than the target
+// and that have exactly its reference score, under each filter. Ties.Rank turns them into a rank.
 type Rank struct {
 	Triple kg.Triple
-	// Side is the side that was asked for.
+	// Side is the side of the target.
 	Side          kg.Side
 	Better, Equal [NumFilters]int32
-	// Candidates counts the candidates that a filter leaves, the target included if it is one.
+	// Candidates counts the candidates that each filter leaves. It includes the target, if that is
+	// a candidate.
 	Candidates [NumFilters]int32
 }
 
@@ -73,15 +88,17 @@ func (r *Rank) add(better, equal [NumFilters]int32) {
 	}
 }
 
-// Add adds to ranks the counts of a shard: the same queries among other candidates (Options.Candidates).
+// Add adds the counts of a shard to ranks. The shard has the same queries among other candidates
+// (Options.Candidates).
 func Add(ranks, shard []Rank) error {
 	if len(ranks) != len(shard) {
-		return fmt.Errorf("rank: a shard of %d queries cannot be added to %d: rank the same triples and sides", len(shard), len(ranks))
+		return fmt.Errorf("rank: cannot add a shard of %d queries to %d: rank the same triples and sides",
+			len(shard), len(ranks))
 	}
 	for i := range ranks {
 		if ranks[i].Triple != shard[i].Triple || ranks[i].Side != shard[i].Side {
-			return fmt.Errorf("rank: query %d of a shard is %v on the %v side, not %v on the %v side: rank the same triples and sides",
-				i, shard[i].Triple, shard[i].Side, ranks[i].Triple, ranks[i].Side)
+			return fmt.Errorf("rank: query %d of a shard is %v on the %v side, not %v on the %v side: "+
+				"rank the same triples and sides", i, shard[i].Triple, shard[i].Side, ranks[i].Triple, ranks[i].Side)
 		}
 	}
 	for i := range ranks {

@@ -17,9 +17,9 @@ import (
 	"github.com/mquine/mquine/model/checkpoint"
 )
 
-// TestRotateFixtures ranks the folders that the RotatE repository's own code wrote, under its
-// protocol, and compares with the ranks that it printed. It ranks in float32, so that
-// a rank may differ by candidates whose exact scores are as near to the target's as float32 can tell.
+// TestRotateFixtures ranks folders that the code of the RotatE repository wrote, under its
+// protocol, and compares with the ranks that it printed. That code ranks in float32, so a rank may
+// differ by candidates whose exact scores float32 cannot tell from the target's.
 func TestRotateFixtures(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestRotateFixtures(t *testing.T) {
 	}
 }
 
-// fixture returns the folder of one of the checkpoints with ranks that another program computed.
+// fixture returns the folder of a checkpoint with ranks that another program computed.
 func fixture(t *testing.T, name string) string {
 	t.Helper()
 	root := os.Getenv("MQUINE_FIXTURES")
@@ -88,7 +88,7 @@ type sidedTriple struct {
 	kg.Side
 }
 
-// readRotateRanks returns how many candidates the tool found better, by query.
+// readRotateRanks returns the number of better candidates of each query, as the tool printed it.
 func readRotateRanks(t *testing.T, path string, g *kg.Graph) map[sidedTriple]int32 {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -15,35 +15,37 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Options says how to rank. Its zero value ranks both sides with all of the machine's processors.
+// Options says how to rank. The zero value ranks both sides on all processors.
 type Options struct {
-	// Sides are the sides to ask for; nil means tail and head.
+	// Sides are the sides to rank; nil means tail and head.
 	Sides []kg.Side
-	// Candidates are the entities that compete with the targets; its zero value means all. The ranks of other ranges
-	// can be added (Add).
+	// Candidates are the entities that compete with the targets; the zero value means all. Add adds
+	// the ranks of other ranges.
 	Candidates Range
-	// Engine counts in place of the backend, for which it may fall back; nil means the backend, and so far rank/gpu has
-	// the only other one. The backend still makes the reference scores, and the features and the queries of most models.
+	// Engine counts instead of the backend; nil means the backend. Package rank/gpu has an engine.
+	// Its ranks are the same, and the backend still makes the reference scores, and for most models
+	// ψ and φ. An engine that fails may leave the ranking to the processor.
 	Engine Engine
 	// Backend runs the kernels; nil means the best one of this machine.
 	Backend *kernel.Backend
-	// Threads is the number of goroutines that compute; 0 means as many as Go runs at a time (GOMAXPROCS).
-	// Results do not depend on it.
+	// Threads is the number of goroutines that compute; 0 means GOMAXPROCS. Results do not depend
+	// on it.
 	Threads int
-	// FeatureMemory bounds the memory for candidate features in bytes; candidates that need more
-	// are ranked slice by slice. 0 means DefaultFeatureMemory, or less where there is less (Fit). With an Engine, it
-	// bounds what that holds, as its own memory does.
+	// FeatureMemory bounds the memory for candidate features, in bytes; 0 means
+	// DefaultFeatureMemory, or less if the machine has less (Fit). Candidates that need more are
+	// ranked slice by slice. With an Engine, its device memory is a second bound.
 	FeatureMemory int64
-	// Screen is the first stage of dot products on the backend.
+	// Screen is the first stage for dot products on the backend.
 	Screen Screen
-	// Progress, if not nil, is called now and then from one goroutine while ranking.
+	// Progress, if not nil, is called about five times a second from one goroutine.
 	Progress func(Progress)
 }
 
-// withDefaults replaces zero values by what they mean, but for FeatureMemory.
+// withDefaults replaces zero values by what they mean, except in Candidates and
+// FeatureMemory.
 func (o Options) withDefaults() (Options, error) {
 	if o.Threads < 0 {
-		return o, fmt.Errorf("rank: Options asks for %d threads: ask for at least 1, or 0 for all processors", o.Threads)
+		return o, fmt.Errorf("rank: %d threads: set Threads to at least 1, or to 0 for all processors", o.Threads)
 	}
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 	if o.Sides == nil {
@@ -60,14 +62,15 @@ func (o Options) withDefaults() (Options, error) {
 	return o, err
 }
 
-// Engine is what Options can rank with instead of the processor.
+// Engine is hardware that ranks instead of the processor.
 type Engine = engine.Provider
 
-// Range is the entities First ≤ e < Last; its zero value is all of them.
+// Range is the entities First ≤ e < Last. The zero value means all entities.
 type Range struct{ First, Last int }
 
-// Resolve returns the options that Run and Predict use: without zero values, but for FeatureMemory, and with an engine
-// that passed its test for models like m, or none if the processor is to take its place. They call it themselves.
+// Resolve returns the options that Run and Predict use: zero values are replaced by what they mean,
+// except FeatureMemory, and Engine has passed its test for models like m, or is nil if the
+// processor takes its place. Run and Predict call it themselves.
 func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -78,7 +81,7 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 		o.Candidates.Last = n
 	}
 	if r := o.Candidates; r.First < 0 || r.First >= r.Last || r.Last > n {
-		return o, fmt.Errorf("rank: candidates %d to %d are no range of the model's %d entities", r.First, r.Last, n)
+		return o, fmt.Errorf("rank: candidates %d to %d are not a range of the model's %d entities", r.First, r.Last, n)
 	}
 	if o.Engine == nil {
 		return o, nil
@@ -90,12 +93,12 @@ func (o Options) Resolve(ctx context.Context, m model.Model) (Options, error) {
 	return o, err
 }
 
-// givesWay tells whether the processor takes the place of an engine that failed with err.
+// givesWay reports whether the processor takes the place of an engine that failed with err.
 func (o Options) givesWay(ctx context.Context, err error) bool {
 	return err != nil && o.Engine != nil && ctx.Err() == nil && o.Engine.Fallback(err)
 }
 
-// job is a ranking with resolved options.
+// job returns the job of a plan. The options are resolved.
 func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
 	last := cmp.Or(o.Candidates.Last, m.Config().Entities)
 	return &engine.Job{
@@ -104,67 +107,65 @@ func (o Options) job(m model.Model, p engine.Plan) *engine.Job {
 	}
 }
 
-// start makes the engine of a job.
-func (o Options) start(j *engine.Job) (engine.Engine, error) {
-	if o.Engine != nil {
-		return o.Engine.Start(j)
-	}
-	return newCPUEngine(j, o.Screen), nil
-}
-
-// DefaultFeatureMemory is the bound of feature memory unless Options says otherwise.
+// DefaultFeatureMemory is the bound of feature memory unless Options sets another.
 const DefaultFeatureMemory = 1 << 30
 
-// Progress is how far a ranking has come.
+// Progress is the state of a ranking that is running.
 type Progress struct {
 	// Done of Total pairs of a distinct query and a candidate are counted.
 	Done, Total int64
-	// Compared is Done in pairs of a target and a candidate, of which Undecided were left to
-	// the float64 stage and Referenced to the reference.
+	// Compared is Done in pairs of a target and a candidate. Of these, Undecided reached the
+	// float64 scores and Referenced the reference scores.
 	Compared, Undecided, Referenced int64
 	// Elapsed is the time since the ranking began.
 	Elapsed time.Duration
 }
 
-// Ranking is the outcome of Run.
+// Ranking is the result of Run.
 type Ranking struct {
-	// Ranks holds, for each side asked, the ranks of all triples in their order.
+	// Ranks holds the ranks of all triples in their order, for one side after the other.
 	Ranks []Rank
 	Stats Stats
 }
 
-// Stats says what a ranking cost.
+// Stats describes the work of a ranking.
 type Stats struct {
-	// Queries counts the ranked triples over all sides, UniqueQueries the distinct ones.
+	// Queries counts the ranked triples over all sides, UniqueQueries the distinct queries among
+	// them.
 	Queries, UniqueQueries int
-	// Rescored counts, by stage, the candidates that the stage before left undecided.
+	// Rescored counts, by stage, the pairs that earlier stages left undecided.
 	Rescored Rescored
-	// Screen is the arithmetic of the first stage, or AutoScreen where some candidates were screened
-	// with one and some with another.
+	// Screen is the arithmetic of the first stage, or AutoScreen if slices of the candidates had
+	// different ones.
 	Screen Screen
-	// Engine names what counted, if not the processor.
+	// Engine names the engine. It is empty if the processor counted.
 	Engine string
-	// Pack is the time for features and panels, Rank all the rest from the first query on. Decide is
-	// the part of Rank for what the first stage left undecided, as a mean over the threads.
+	// Pack is the time for features and panels, Rank the rest of the time from the first query on.
+	// Decide is the part of Rank for pairs that the first stage left undecided, averaged over the
+	// threads.
 	Pack, Rank, Decide time.Duration
-	// Dropped is the share of the terms of all comparisons that early exit passed over.
+	// Dropped is the share of all terms that early exit skipped.
 	Dropped float64
 }
 
 // Rescored counts pairs of a target and another candidate.
 type Rescored struct {
-	// Int8 pairs were left by the bytes of a panel, and decided by two bytes a number or went on.
+	// Int8 counts the pairs that the panels of the int8 screen left to two bytes for each
+	// coordinate.
 	Int8 int64 `json:"int8"`
-	// Float64 pairs were decided from the stored features with float64 accumulation, or went on.
+	// Float64 counts the pairs that reached the float64 scores of the features.
 	Float64 int64 `json:"float64"`
-	// Reference pairs were decided by their reference scores.
+	// Reference counts the pairs that reached the reference scores.
 	Reference int64 `json:"reference"`
 }
 
-// Run ranks the targets of triples, their true answers, among the candidates, on the sides asked, under every
-// filter at once. Known answers come from x, in m's identifiers. The ranks are exact: they follow
-// the model's reference scores, for every engine, backend and number of threads (docs/numerics.md). They are the
-// ranks of a checkpoint only if its Verify returns no error afterwards.
+// Run ranks the targets of triples among the candidates, on all sides of o and under every filter
+// at once. The target of a triple is its entity on the side that is ranked. Known answers come from
+// x, in m's identifiers.
+//
+// The ranks are exact. They follow the model's reference scores, whatever the engine, the backend
+// and the number of threads (docs/numerics.md). If m reads a checkpoint from a mapped file, check
+// afterwards with Checkpoint.Verify that the file has not changed.
 func Run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o Options) (*Ranking, error) {
 	ranking, err := run(ctx, m, x, triples, o)
 	if o.givesWay(ctx, err) {
@@ -194,11 +195,11 @@ func run(ctx context.Context, m model.Model, x *kg.Index, triples []kg.Triple, o
 	if o.Progress != nil {
 		defer report(j, o.Progress)()
 	}
-	r := &ranker{job: j, index: x, ranks: res.Ranks, blocks: make([]*engine.Block, o.Threads)}
-	return res, r.rank(ctx, o, &res.Stats)
+	r := ranker{index: x, ranks: res.Ranks}
+	return res, r.rank(ctx, j, o, &res.Stats)
 }
 
-// newRanks returns the ranks to be counted.
+// newRanks returns ranks without counts for triples on each side.
 func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, error) {
 	c := m.Config()
 	ranks := make([]Rank, 0, len(sides)*len(triples))
@@ -206,7 +207,8 @@ func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, erro
 		for _, t := range triples {
 			if t.Head < 0 || t.Tail < 0 || t.Relation < 0 ||
 				int(t.Head) >= c.Entities || int(t.Tail) >= c.Entities || int(t.Relation) >= c.Relations {
-				return nil, fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations", t, c.Entities, c.Relations)
+				return nil, fmt.Errorf("rank: triple %v is outside the model's %d entities and %d relations",
+					t, c.Entities, c.Relations)
 			}
 			ranks = append(ranks, Rank{Triple: t, Side: s})
 		}
@@ -214,39 +216,35 @@ func newRanks(m model.Model, triples []kg.Triple, sides []kg.Side) ([]Rank, erro
 	return ranks, nil
 }
 
-// ranker counts for a ranking.
+// ranker fills in the counts of ranks.
 type ranker struct {
-	job    *engine.Job
-	index  *kg.Index
-	blocks []*engine.Block // by goroutine
+	index *kg.Index
 
 	mu    sync.Mutex // guards ranks
 	ranks []Rank
 }
 
-// rank fills the ranks, and says in stats what it cost.
-func (r *ranker) rank(ctx context.Context, o Options, stats *Stats) (err error) {
+// rank counts all candidates and fills in stats.
+func (r *ranker) rank(ctx context.Context, j *engine.Job, o Options, stats *Stats) (err error) {
 	start := time.Now()
-	j := r.job
-	if j.Representatives, err = engine.FindRepresentatives(ctx, j.Model, j.Threads); err != nil {
-		return err
-	}
 	if err := countCandidates(ctx, j, r.index, r.ranks); err != nil {
 		return err
 	}
-	e, err := o.start(j)
+	s, err := o.begin(ctx, j)
 	if err != nil {
 		return err
 	}
-	defer func() { err = cmp.Or(err, e.Close()) }()
-	stats.Pack = time.Since(start)
-	if err := eachSlice(ctx, j, e, stats, func(ctx context.Context, p engine.Pass, c engine.Candidates) error {
-		return r.countSlice(ctx, e, p, c)
-	}); err != nil {
+	defer func() { err = cmp.Or(err, s.engine.Close()) }()
+	begun := time.Since(start)
+	countSlice := func(ctx context.Context, p engine.Pass, c engine.Candidates) error {
+		return r.countSlice(ctx, s, p, c)
+	}
+	if stats.Pack, stats.Rank, err = s.eachSlice(ctx, countSlice); err != nil {
 		return err
 	}
+	stats.Pack += begun
 	stats.Screen = Float32Screen
-	if cpu, ok := e.(*cpuEngine); ok {
+	if cpu, ok := s.engine.(*cpuEngine); ok {
 		stats.Screen = cpu.used
 	} else {
 		stats.Engine = o.Engine.String()
@@ -259,35 +257,26 @@ func (r *ranker) rank(ctx context.Context, o Options, stats *Stats) (err error) 
 }
 
 // countSlice counts the candidates of a slice for the queries of a pass.
-func (r *ranker) countSlice(ctx context.Context, e engine.Engine, p engine.Pass, c engine.Candidates) error {
-	ends := r.job.SplitQueries(p, c.QueryBlock())
+func (r *ranker) countSlice(ctx context.Context, s *session, p engine.Pass, c engine.Candidates) error {
+	blocks := s.job.Blocks(p, c.QueryBlock())
 	parts := 1
-	if r.job.Threads > 1 { // few queries: the candidates are split, so that every thread has work
-		parts = max(1, min((4*r.job.Threads+len(ends)-1)/len(ends), c.MostParts()))
+	if threads := s.job.Threads; threads > 1 { // few blocks: split the candidates, so that every thread has work
+		parts = max(1, min((4*threads+len(blocks)-1)/len(blocks), c.MostParts()))
 	}
-	return parallel(ctx, r.job.Threads, len(ends)*parts, func(ctx context.Context, w, i int) error {
-		if r.blocks[w] == nil {
-			r.blocks[w] = engine.NewBlock(r.job, e)
-		}
-		b, first := r.blocks[w], p.First
-		if i >= parts {
-			first = ends[i/parts-1]
-		}
-		b.Begin(first, ends[i/parts])
-		b.Part, b.Parts = i%parts, parts
+	return s.eachBlock(ctx, blocks, parts, func(ctx context.Context, w int, _ engine.Span, b *engine.Block) error {
 		return r.countBlock(ctx, w, b, c)
 	})
 }
 
-// countBlock counts the candidates of a slice for a block of queries: what filters remove is found, the engine counts,
-// reference scores decide what it left, and the counts are added to the ranks.
+// countBlock counts the candidates of a slice for a block of queries and adds the counts to the
+// ranks.
 func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engine.Candidates) error {
-	r.job.Phases.Enter(engine.KnownPhase)
+	b.Job.Phases.Enter(engine.KnownPhase)
 	findKnown(b, c.Features(), r.index)
 	if err := c.Count(ctx, w, b); err != nil {
 		return err
 	}
-	r.job.Phases.Enter(engine.DecidePhase)
+	b.Job.Phases.Enter(engine.DecidePhase)
 	if b.Decide(ctx); ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -299,7 +288,7 @@ func (r *ranker) countBlock(ctx context.Context, w int, b *engine.Block, c engin
 	return nil
 }
 
-// report calls f about five times a second until the function that it returns is called.
+// report calls f about five times a second until stop is called.
 func report(j *engine.Job, f func(Progress)) (stop func()) {
 	start := time.Now()
 	quit := make(chan struct{})
@@ -314,7 +303,10 @@ func report(j *engine.Job, f func(Progress)) (stop func()) {
 				return
 			case <-tick.C:
 				p := &j.Progress
-				f(Progress{p.Done.Load(), total, p.Compared.Load(), p.Undecided.Load(), p.Referenced.Load(), time.Since(start)})
+				f(Progress{
+					Done: p.Done.Load(), Total: total, Compared: p.Compared.Load(),
+					Undecided: p.Undecided.Load(), Referenced: p.Referenced.Load(), Elapsed: time.Since(start),
+				})
 			}
 		}
 	})

@@ -10,91 +10,108 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// Screen is the arithmetic of the first stage of dot products. It changes no rank.
+// Screen is the arithmetic of the first stage of dot products. It affects speed, never a rank.
 type Screen uint8
 
 const (
-	// AutoScreen is Int16Screen or else Int8Screen where the machine computes it fast and a sample of
-	// queries promises that it decides nearly all candidates, else Float32Screen.
+	// AutoScreen chooses Int16Screen or else Int8Screen, if the machine has fast kernels and a
+	// sample of queries suggests that the screen decides nearly all candidates. Otherwise it
+	// chooses Float32Screen.
 	AutoScreen Screen = iota
 	// Float32Screen compares in float32.
 	Float32Screen
-	// Int8Screen compares bytes with scales.
+	// Int8Screen compares one byte for each coordinate, times a scale.
 	Int8Screen
-	// Int16Screen compares pairs of bytes with scales.
+	// Int16Screen compares two bytes for each coordinate, times a scale.
 	Int16Screen
 )
 
 // String returns "auto", "float32", "int8" or "int16".
 func (s Screen) String() string { return [...]string{"auto", "float32", "int8", "int16"}[s] }
 
-// Fits tells whether the screen may be asked for with a comparison: only that of dot products has a choice.
+// Fits reports whether Options may ask for the screen with a comparison. Only dot products have a
+// choice.
 func (s Screen) Fits(c kernel.Comparison) bool { return s == AutoScreen || c == kernel.Dot }
 
-// screen is the first stage for the candidates of a slice, in one format: how they and the queries are
-// packed, and what a panel's score proves.
+// screen is the first stage for the candidates of a slice, in one format. It says how candidates
+// and queries are packed, and what a panel's score proves.
 type screen interface {
 	name() Screen
-	// panels are the kernels, which take terms() coordinates of each candidate.
+	// panels returns the kernels. They take terms() coordinates of each candidate.
 	panels() kernel.Panels
 	terms() int
-	// arrange puts the candidates in the order of the panels (features.order), pack makes the panels.
-	arrange(ctx context.Context, e *cpuEngine) error
-	pack(ctx context.Context, e *cpuEngine) error
-	// packStrips packs ψ of the block's queries.
-	packStrips(s *sweeper)
-	// setThresholds sets the thresholds of a row's targets for a block of panels.
-	setThresholds(s *sweeper, row, block int, slack float64)
-	// refine decides what it can of a row's classes in panel p, by more exact scores than the panel's, and
-	// tells whether any are left.
-	refine(s *sweeper, p int, row int32, pairs []uint64, removed [NumFilters]uint64) bool
+	// sortKey returns the key of each row by which the panels hold the candidates, in ascending
+	// order.
+	sortKey(ctx context.Context, j *engine.Job) ([]float64, error)
+	// pack packs the candidates into the panels.
+	pack(ctx context.Context, j *engine.Job) error
+	// packQueries packs the first n rows of v into q.
+	packQueries(q *packedQueries, v *engine.Vectors, n int)
+	// margins returns the margins of the scores of a row in a panel group.
+	margins(q *packedQueries, v *engine.Vectors, row, group int) margins
 }
 
-// codeFormats lists the formats in whole numbers that may be used for a tower, the best first.
+// refiner is a screen with scores that are finer than the panels'.
+type refiner interface {
+	// refine sets the intervals of candidates in a panel that its scores for a row leave undecided.
+	// band bounds the error of the finer scores.
+	refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates)
+}
+
+// packedQueries are the queries of a block as the kernels of a screen read them.
+type packedQueries struct {
+	most   int      // queries in a block
+	strips []uint32 // [row/MR][terms][MR]
+	ids    []int32  // 0, 1, 2, …
+	codedQueries
+}
+
+// codeFormats lists the formats of codes that may be used for a tower, the best first.
 func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeFormat) {
 	for _, c := range codeFormats {
-		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && c.fast(b)) {
+		if t.Compare == kernel.Dot && c.fits(t.Phi) && (s == c.screen || s == AutoScreen && b.Features.Has(c.feature)) {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-// chooseScreen chooses the screen for the candidates of f, in a pass, and for one in whole numbers the
-// coordinates.
-func (f *features) chooseScreen(e *cpuEngine, p engine.Pass) screen {
+// chooseScreen returns the screen for the candidates of f in a pass. w makes the sample of queries.
+func chooseScreen(j *engine.Job, w model.Worker, f *features, asked Screen, p engine.Pass) screen {
 	const fewest = 64 // queries that are worth the preparation
-	width, b, asked := f.Tower.Phi, e.job.Backend, e.screen
-	inFloat32 := &float32Screen{f, b.Panels(f.Tower.Compare)}
-	formats := asked.codeFormats(f.Tower, b)
+	width, inFloat32 := f.Tower.Phi, &float32Screen{f, j.Backend}
+	formats := asked.codeFormats(f.Tower, j.Backend)
 	if len(formats) == 0 || asked == AutoScreen && p.Last-p.First < fewest {
 		return inFloat32
 	}
-	pairs, small := f.samplePairs(e, p)
+	pairs, small := samplePairs(j, w, f, p)
 	if !small {
 		return inFloat32
 	}
 	coordinates := newCoordinates(pairs.psi, pairs.phi, width)
 	format := formats[0]
 	if asked == AutoScreen {
-		if format = f.decidesMost(formats, coordinates, pairs, b); format == nil {
+		if format = decidesMost(formats, j.Backend, f, coordinates, pairs); format == nil {
 			return inFloat32
 		}
 	}
-	return format.new(codes{f: f, kernels: format.panels(b), layout: format.layout(width), coordinates: coordinates})
+	return format.new(codes{
+		f: f, backend: j.Backend, kernels: format.panels(j.Backend), layout: format.layout(width),
+		coordinates: coordinates,
+	})
 }
 
-// sample is a sample of ψ and φ.
+// sample holds ψ of some queries and φ of some candidates.
 type sample struct {
 	psi     [][]float32
-	targets []float64 // the float64 scores of the first targets of the queries
+	targets []float64 // the float64 score of the first target of each query
 	phi     [][]float32
 	rows    []int32 // of the candidates
 }
 
-// samplePairs draws queries of a pass and candidates; small is false if a norm is not far from where
-// anything could overflow.
-func (f *features) samplePairs(e *cpuEngine, p engine.Pass) (pairs sample, small bool) {
+// samplePairs draws queries of a pass and candidates. small is false if a norm is so large that a
+// score might overflow.
+func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pairs sample, small bool) {
 	const queries, candidates = 128, 1024
 	for _, n := range f.Norms[:f.N] {
 		if !(n < 0x1p60) {
@@ -104,27 +121,29 @@ func (f *features) samplePairs(e *cpuEngine, p engine.Pass) (pairs sample, small
 	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
 		pairs.rows, pairs.phi = append(pairs.rows, int32(i)), append(pairs.phi, f.Row(int32(i)))
 	}
-	w, phi := e.workers.Get(0), kernel.AlignedFloat32(f.Stride())
+	phi := kernel.AlignedFloat32(f.Stride())
 	sizes, slacks, scores := make([]float64, 1), make([]model.Slack, 1), make([]float64, 1)
 	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
-		q := e.job.Queries[i]
+		q := j.Queries[i]
 		x := make([]float32, f.Stride())
-		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, model.Rows{Values: x, Width: f.Tower.Psi, Stride: f.Stride()}, slacks)
+		rows := model.Rows{Values: x, Width: f.Tower.Psi, Stride: f.Stride()}
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, rows, slacks)
 		if !(fmath.Norm(x) < 0x1p60) {
 			return pairs, false
 		}
-		target := e.job.Targets[q.First].Answer
-		w.Features(q.Side, q.Relation, []int32{target}, model.Rows{Values: phi, Width: f.Tower.Phi, Stride: f.Stride()}, sizes)
-		e.job.Backend.Pair(kernel.Dot, scores, x, phi, f.Stride(), []int32{0})
+		target := j.Targets[q.First].Answer
+		rows = model.Rows{Values: phi, Width: f.Tower.Phi, Stride: f.Stride()}
+		w.Features(q.Side, q.Relation, []int32{target}, rows, sizes)
+		j.Backend.Pair(kernel.Dot, scores, x, phi, f.Stride(), []int32{0})
 		pairs.psi, pairs.targets = append(pairs.psi, x), append(pairs.targets, scores[0])
 	}
 	return pairs, true
 }
 
-// decidesMost returns the first format that decides nearly all pairs of a sample, or nil: those whose scores
-// are far enough from the target's.
-func (f *features) decidesMost(
-	formats []*codeFormat, coordinates *coordinates, pairs sample, b *kernel.Backend,
+// decidesMost returns the first format that decides nearly all pairs of a sample, or nil. It
+// decides a pair if the score is far enough from the target's.
+func decidesMost(
+	formats []*codeFormat, b *kernel.Backend, f *features, coordinates *coordinates, pairs sample,
 ) *codeFormat {
 	width := f.Tower.Phi
 	n := int8Width(width)

@@ -14,8 +14,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// The ranks of ranges of the candidates, added, are those of all candidates, whatever counts each range; the ranks of
-// ranges of the triples stand one after another; and the best of ranges are among the best of each.
+// The ranks of ranges of the candidates add up to the ranks of all candidates, whatever engine
+// counts a range. The ranks of ranges of the triples follow each other. The best candidates of a
+// range are among the best of all.
 func TestShards(t *testing.T) {
 	backends, err := kernel.Available()
 	require.NoError(t, err)
@@ -49,7 +50,8 @@ func TestShards(t *testing.T) {
 				require.NoError(t, err)
 				second, err := Run(t.Context(), m, index, test[half:], o)
 				require.NoError(t, err)
-				part := slices.Concat(first.Ranks[:half], second.Ranks[:len(test)-half], first.Ranks[half:], second.Ranks[len(test)-half:])
+				part := slices.Concat(first.Ranks[:half], second.Ranks[:len(test)-half], first.Ranks[half:],
+					second.Ranks[len(test)-half:])
 				if k == 0 {
 					sum = part
 				} else {
@@ -66,17 +68,19 @@ func TestShardErrors(t *testing.T) {
 	m := ranktest.Model(t, "distmult", 4, g, 1, ranktest.VectorKinds[0])
 	for _, r := range []Range{{-1, 5}, {5, 5}, {7, 3}, {0, 21}} {
 		_, err := Run(t.Context(), m, kg.NewIndex(g), g.Splits[kg.Test], Options{Candidates: r})
-		assert.ErrorContains(t, err, "are no range of the model's 20 entities")
+		assert.ErrorContains(t, err, "are not a range of the model's 20 entities")
 	}
 	ranks := []Rank{{Triple: kg.Triple{Head: 1}}}
-	assert.ErrorContains(t, Add(ranks, nil), "a shard of 0 queries cannot be added to 1")
+	assert.ErrorContains(t, Add(ranks, nil), "cannot add a shard of 0 queries to 1")
 	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 2}}}), "query 0 of a shard is")
-	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}), "rank the same triples and sides")
+	assert.ErrorContains(t, Add(ranks, []Rank{{Triple: kg.Triple{Head: 1}, Side: kg.Head}}),
+		"rank the same triples and sides")
 
-	// Predictions are restricted to the range.
+	// Predictions consider only the range.
 	all, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{})
 	require.NoError(t, err)
-	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false, Options{Candidates: Range{4, 11}})
+	some, err := Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{Anchor: 3}}, 20, false,
+		Options{Candidates: Range{4, 11}})
 	require.NoError(t, err)
 	want := slices.DeleteFunc(all[0], func(p Prediction) bool { return p.Entity < 4 || p.Entity >= 11 })
 	assert.Equal(t, want, some[0])

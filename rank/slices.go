@@ -3,35 +3,54 @@ package rank
 import (
 	"cmp"
 	"context"
-	"errors"
 	"runtime/pprof"
 	"sync"
 	"time"
 
 	"github.com/mquine/mquine/internal/fault"
-	"github.com/mquine/mquine/kernel"
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// loaded is a slice of the candidates of a pass, in one of an engine's buffers.
-type loaded struct {
+// session is a ranking or a prediction that is running, with its engine.
+type session struct {
+	job    *engine.Job
+	engine engine.Engine
+	blocks []*engine.Block // by goroutine
+}
+
+// begin starts the engine of a job. The caller closes it.
+func (o Options) begin(ctx context.Context, j *engine.Job) (_ *session, err error) {
+	if j.Representatives, err = engine.FindRepresentatives(ctx, j.Model, j.Threads); err != nil {
+		return nil, err
+	}
+	s := &session{job: j, blocks: make([]*engine.Block, j.Threads)}
+	if o.Engine == nil {
+		s.engine = newCPUEngine(j, o.Screen)
+		return s, nil
+	}
+	s.engine, err = o.Engine.Start(j)
+	return s, err
+}
+
+// loadedSlice is a slice of the candidates of a pass in one of an engine's buffers.
+type loadedSlice struct {
 	pass       engine.Pass
 	buffer     int
 	candidates engine.Candidates
 }
 
-// eachSlice calls do with every pass and every slice of the candidates. Where the engine has several buffers, slices are
-// loaded ahead.
-func eachSlice(
-	ctx context.Context, j *engine.Job, e engine.Engine, stats *Stats,
-	do func(context.Context, engine.Pass, engine.Candidates) error,
-) error {
-	j.Phases = engine.NewPhases(ctx)
+// eachSlice calls do for every slice of the candidates of every pass. If the engine has several
+// buffers, it loads the next slice meanwhile. eachSlice returns the time spent waiting for slices
+// and the time spent in do.
+func (s *session) eachSlice(
+	ctx context.Context, do func(context.Context, engine.Pass, engine.Candidates) error,
+) (waiting, working time.Duration, err error) {
+	s.job.Phases = engine.NewPhases(ctx)
 	defer pprof.SetGoroutineLabels(ctx)
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	size, buffers := e.Slices()
-	free, ready := make(chan int, buffers), make(chan loaded)
+	size, buffers := s.engine.Slices()
+	free, ready := make(chan int, buffers), make(chan loadedSlice)
 	for i := range buffers {
 		free <- i
 	}
@@ -41,42 +60,43 @@ func eachSlice(
 	defer cancel(nil)
 	loader.Go(func() {
 		defer close(ready)
-		if err := loadSlices(inner, j, e, size, free, ready); err != nil {
+		if err := s.loadSlices(inner, size, free, ready); err != nil {
 			cancel(err)
 		}
 	})
-	for s := range ready {
-		filled := time.Now()
-		stats.Pack += filled.Sub(start)
-		if err := do(inner, s.pass, s.candidates); err != nil {
+	for slice := range ready {
+		loaded := time.Now()
+		waiting += loaded.Sub(start)
+		if err := do(inner, slice.pass, slice.candidates); err != nil {
 			cancel(err)
 			break
 		}
-		free <- s.buffer
+		free <- slice.buffer
 		start = time.Now()
-		stats.Rank += start.Sub(filled)
+		working += start.Sub(loaded)
 	}
-	return cmp.Or(ctx.Err(), context.Cause(inner))
+	return waiting, working, cmp.Or(ctx.Err(), context.Cause(inner))
 }
 
-// loadSlices loads slice after slice into free buffers.
-func loadSlices(
-	ctx context.Context, j *engine.Job, e engine.Engine, size int, free <-chan int, ready chan<- loaded,
+// loadSlices loads one slice after the other into free buffers.
+func (s *session) loadSlices(
+	ctx context.Context, size int, free <-chan int, ready chan<- loadedSlice,
 ) (err error) {
 	defer fault.Guard().Catch(&err)
-	for _, p := range j.Passes {
-		for first := j.First; first < j.Last; first += size {
-			s := loaded{pass: p}
+	for _, p := range s.job.Passes {
+		for first := s.job.First; first < s.job.Last; first += size {
+			slice := loadedSlice{pass: p}
 			select {
-			case s.buffer = <-free:
+			case slice.buffer = <-free:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if s.candidates, err = e.Load(ctx, s.buffer, p, first, min(size, j.Last-first)); err != nil {
+			n := min(size, s.job.Last-first)
+			if slice.candidates, err = s.engine.Load(ctx, slice.buffer, p, first, n); err != nil {
 				return err
 			}
 			select {
-			case ready <- s:
+			case ready <- slice:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -85,17 +105,19 @@ func loadSlices(
 	return nil
 }
 
-// parallel is kernel.Parallel for work that can fail: the first error ends it.
-func parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
-	inner, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	err := kernel.Parallel(inner, threads, n, func(w, i int) {
-		if err := do(inner, w, i); err != nil {
-			cancel(err)
+// eachBlock calls do for every block and each of its parts, on the job's threads. worker numbers
+// the goroutine.
+func (s *session) eachBlock(
+	ctx context.Context, blocks []engine.Span, parts int,
+	do func(ctx context.Context, worker int, queries engine.Span, b *engine.Block) error,
+) error {
+	return engine.Parallel(ctx, s.job.Threads, len(blocks)*parts, func(ctx context.Context, w, i int) error {
+		if s.blocks[w] == nil {
+			s.blocks[w] = engine.NewBlock(s.job, s.engine)
 		}
+		b, queries := s.blocks[w], blocks[i/parts]
+		b.Begin(queries)
+		b.Part, b.Parts = i%parts, parts
+		return do(ctx, w, queries, b)
 	})
-	if cause := context.Cause(inner); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return err
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// fakeEngine loads numbers of slices into buffers.
+// fakeEngine loads slices that are only their first candidate.
 type fakeEngine struct {
 	engine.Engine
 	buffers int
-	loads   chan int // the first candidate of each
+	loads   chan int // receives the first candidate of each slice
 	busy    []atomic.Bool
-	fail    int // the first candidate whose load fails
+	fail    int // the first candidate of the slice that cannot be loaded
 }
 
 type fakeCandidates struct {
@@ -41,15 +41,17 @@ func (e *fakeEngine) Load(_ context.Context, buffer int, _ engine.Pass, first, _
 	return fakeCandidates{first: first, buffer: buffer}, nil
 }
 
-// While the candidates of a slice are counted the next is loaded where there is a second buffer, and no more.
+// With two buffers the next slice is loaded while a slice is counted. No more than that is loaded
+// ahead.
 func TestSlicesAreLoadedAhead(t *testing.T) {
 	for _, buffers := range []int{1, 2} {
 		e := &fakeEngine{buffers: buffers, loads: make(chan int, 10), busy: make([]atomic.Bool, buffers), fail: -1}
 		j := &engine.Job{First: 5, Last: 38, Plan: engine.Plan{Passes: make([]engine.Pass, 2)}}
+		s := &session{job: j, engine: e}
 		var counted, loaded []int
-		err := eachSlice(t.Context(), j, e, new(Stats), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
+		_, _, err := s.eachSlice(t.Context(), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
 			counted = append(counted, c.(fakeCandidates).first)
-			for want := min(len(counted)-1+buffers, 8); len(loaded) < want; { // those so far, and those ahead
+			for want := min(len(counted)-1+buffers, 8); len(loaded) < want; { // the slices so far, and one ahead
 				select {
 				case first := <-e.loads:
 					loaded = append(loaded, first)
@@ -58,7 +60,7 @@ func TestSlicesAreLoadedAhead(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Millisecond)
-			assert.Empty(t, e.loads, "a slice without a buffer of its own")
+			assert.Empty(t, e.loads, "no free buffer")
 			e.busy[c.(fakeCandidates).buffer].Store(false)
 			return nil
 		})
@@ -69,35 +71,38 @@ func TestSlicesAreLoadedAhead(t *testing.T) {
 	}
 }
 
-// The first error of a load or of the work on a slice ends all, and so does the end of the context.
+// The first error of a load or of the work on a slice ends a session, and so does the end of the
+// context.
 func TestSlicesEndWithTheFirstError(t *testing.T) {
 	j := &engine.Job{Last: 100, Plan: engine.Plan{Passes: make([]engine.Pass, 1)}}
-	newEngine := func(fail int) *fakeEngine {
-		return &fakeEngine{buffers: 2, loads: make(chan int, 10), busy: make([]atomic.Bool, 2), fail: fail}
+	newSession := func(fail int) *session {
+		e := &fakeEngine{buffers: 2, loads: make(chan int, 10), busy: make([]atomic.Bool, 2), fail: fail}
+		return &session{job: j, engine: e}
 	}
-	e := newEngine(30)
+	s := newSession(30)
 	var counted []int
-	err := eachSlice(t.Context(), j, e, new(Stats), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
+	_, _, err := s.eachSlice(t.Context(), func(_ context.Context, _ engine.Pass, c engine.Candidates) error {
 		counted = append(counted, c.(fakeCandidates).first)
-		e.busy[c.(fakeCandidates).buffer].Store(false)
+		s.engine.(*fakeEngine).busy[c.(fakeCandidates).buffer].Store(false)
 		return nil
 	})
 	assert.EqualError(t, err, "cannot load")
 	assert.True(t, slices.IsSorted(counted) && len(counted) <= 3, "%v", counted)
 
 	broken := errors.New("cannot count")
-	err = eachSlice(t.Context(), j, newEngine(-1), new(Stats), func(ctx context.Context, _ engine.Pass, _ engine.Candidates) error {
-		return parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
-			if item == 7 {
-				return broken
-			}
-			return nil
+	_, _, err = newSession(-1).eachSlice(t.Context(),
+		func(ctx context.Context, _ engine.Pass, _ engine.Candidates) error {
+			return engine.Parallel(ctx, 2, 50, func(_ context.Context, _, item int) error {
+				if item == 7 {
+					return broken
+				}
+				return nil
+			})
 		})
-	})
 	assert.ErrorIs(t, err, broken)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err = eachSlice(ctx, j, newEngine(-1), new(Stats), func(context.Context, engine.Pass, engine.Candidates) error {
+	_, _, err = newSession(-1).eachSlice(ctx, func(context.Context, engine.Pass, engine.Candidates) error {
 		cancel()
 		return ctx.Err()
 	})

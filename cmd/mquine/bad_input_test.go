@@ -99,10 +99,9 @@ func TestEvalBadInput(t *testing.T) {
 		"no valid split": {data: copyFolder(t, w.data, without("valid.txt")),
 			more: []string{"--split", "valid"}, sentence: "has no valid split: put valid.txt"},
 		"no train split to use": {data: copyFolder(t, w.data, without("train.txt")),
-			sentence: "filter train leaves out what the train split knows, and data set families has no " +
-				"train split: put train.txt into"},
+			sentence: "filter train needs the train split, which data set families does not have: put train.txt into"},
 		"no valid split to use": {data: copyFolder(t, w.data, without("valid.txt")),
-			sentence: "filter all leaves out what the valid split knows"},
+			sentence: "filter all needs the valid split"},
 		"no train for groups": {data: copyFolder(t, w.data, without("train.txt")),
 			more:     []string{"--filters", "none", "--by", "category"},
 			sentence: "groups by category: data set families has no train split"},

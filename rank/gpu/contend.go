@@ -9,24 +9,25 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// contend adds the candidates of the worker's part to the lists of the block's queries. To a screen, the threshold of a
-// list is the lower end of a target that no candidate surpasses for certain: it counts none, and lists the candidates
-// that may reach the threshold, for which the device has float64 scores at once. Screened are first few candidates, then
-// each time as many as before in all, so that about k candidates of a launch reach the threshold that the ones before
-// have set.
+// contend adds the candidates of the worker's part to the lists of the block's queries. A list's
+// threshold takes the place of a target with an infinite upper end: the screen counts no candidate
+// as better and lists those that may reach the threshold. The device then computes their float64
+// scores.
+//
+// The first launch screens one tile. Each later launch screens as many candidates as all before it,
+// so that about k of them reach the threshold.
 func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	p, b := w.part, w.block
 	w.sendQueries()
-	// Intervals of 16 bytes take the place of the pairs that a ranking leaves to the reference.
-	capacity := w.listRoom / 2
-	span, most := cuda.CandidateTile, p.n // most: whose list did not overflow
+	capacity := w.listRoom / 2 // w.unresolved holds intervals of 16 bytes here, not pairs of 8
+	span, most := cuda.CandidateTile, p.n
 	for from := 0; from < p.n; {
 		n := min(span, p.n-from)
 		for row := range b.Queries {
 			b.Low[row], b.High[row] = lists.Threshold(row), math.Inf(1)
 		}
 		a := w.decide(from)
-		a.Count, a.Scored = uint32(capacity), w.rest.At(0)
+		a.Count, a.Scored = uint32(capacity), w.unresolved.At(0)
 		w.sendIntervals(b.Low, b.High)
 		w.prepareRows()
 		w.screen(from, n, capacity)
@@ -44,8 +45,8 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 			span, most = fewer, fewer
 			continue
 		}
-		// Beyond the k of every query that the threshold is for.
-		if float64(listed) > float64(len(b.Queries))*(tooMany*float64(n)+float64(lists.K)) && from > 0 {
+		// About k candidates of each query reach the threshold whatever the screen.
+		if float64(listed) > float64(len(b.Queries))*(maxUndecided*float64(n)+float64(lists.K)) && from > 0 {
 			p.useSingle.Store(true)
 		}
 		if err := w.enter(ctx, lists, p.first+from, listed); err != nil {
@@ -57,20 +58,21 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 	return nil
 }
 
-// enter adds the listed candidates, with positions from `from` on, to the lists.
+// enter adds listed candidates to the lists. Their positions count from the position from.
 func (w *worker) enter(ctx context.Context, lists *engine.Lists, from, listed int) error {
 	const pair = int64(unsafe.Sizeof(cuda.Pair{}))
-	for at := 0; at < listed; at += restChunk {
-		n := min(restChunk, listed-at)
+	for at := 0; at < listed; at += pairChunk {
+		n := min(pairChunk, listed-at)
 		w.stream.copyFrom(w.out, 0, w.list, int64(at)*pair, int64(n)*pair)
-		w.stream.copyFrom(w.out, int64(n)*pair, w.rest, int64(at)*16, int64(n)*16)
+		w.stream.copyFrom(w.out, int64(n)*pair, w.unresolved, int64(at)*16, int64(n)*16)
 		if err := w.wait(ctx); err != nil {
 			return err
 		}
 		intervals := cuda.View[[2]float64](w.out, int64(n)*pair, n)
 		for i, p := range cuda.View[cuda.Pair](w.out, 0, n) {
 			err := lists.Add(ctx, int(p.Target), engine.Contender{
-				Entity: w.f.Entity(from + int(p.Other)), Stage: engine.Rescored, Low: intervals[i][0], High: intervals[i][1],
+				Entity: w.f.Entity(from + int(p.Other)), Stage: engine.Rescored, Low: intervals[i][0],
+				High: intervals[i][1],
 			})
 			if err != nil {
 				return err

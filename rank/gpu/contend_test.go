@@ -18,8 +18,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// Every list is the processor's, which TestPredict compares with a sort of all candidates: on one device and on two,
-// with all candidates in memory and slice by slice, with ties and with lists of pairs that overflow.
+// Every list equals the processor's, which TestPredict compares with sorting all candidates. The
+// cases have one device and two, all candidates in memory and slices, ties, and lists of pairs that
+// overflow.
 func TestDevicesPredict(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -31,7 +32,8 @@ func TestDevicesPredict(t *testing.T) {
 	index := kg.NewIndex(g)
 	var queries []kg.Query
 	for i := range 20 {
-		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)), Anchor: int32(rng.IntN(i + 1))})
+		queries = append(queries, kg.Query{Side: kg.Side(i % 2), Relation: int32(rng.IntN(3)),
+			Anchor: int32(rng.IntN(i + 1))})
 	}
 	const roomy = listRoom
 	for i, c := range []struct {
@@ -71,7 +73,7 @@ func TestDevicesPredict(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// A device that fails at any launch ends the prediction with its error, and gives back what it held.
+// A device that fails at any launch ends the prediction with its error, and frees its memory.
 func TestDevicesPredictFaults(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -83,7 +85,8 @@ func TestDevicesPredictFaults(t *testing.T) {
 	failures := 0
 	for n := int64(1); ; n++ {
 		driver.Set("fail_launch", n)
-		_, err := rank.Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 3, false, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
+		_, err := rank.Predict(t.Context(), m, kg.NewIndex(g), []kg.Query{{}}, 3, false,
+			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...)})
 		driver.Reset("fail_launch")
 		bytes, _, streams := driver.Held()
 		require.Zero(t, bytes, n)

@@ -1,12 +1,19 @@
-// Package gpu counts the candidates of rankings and predictions on NVIDIA GPUs (docs/decisions/0006). An Engine goes
-// into rank.Options; it tests its GPUs on a small graph before they are trusted with a model's class, and may leave a
-// ranking to the processor when they fail. Only programs that import this package load CUDA's driver.
+// Package gpu ranks and predicts on NVIDIA GPUs (docs/decisions/0006-gpus-rank-in-three-stages.md).
+// Open the devices and set rank.Options.Engine to the Engine. It tests each GPU on a small graph
+// before it ranks with a new kind of model, and with OrProcessor leaves the ranking to the
+// processor if a GPU fails. Only programs that import this package load the CUDA driver.
 //
-// The devices share the candidates. A block of queries has its ψ and the intervals of its targets from the goroutine
-// that counts it, as on the processor, or where the model allows from the device itself. Every device then screens its
-// candidates, decides what the screen leaves by float64 scores, and compares the known answers; what is still undecided
-// goes to the reference. Unfiltered counts and the known answers to take out of them are each exact by themselves,
-// whatever stage decided.
+// Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package
+// engine has the plan and its blocks. Load divides a slice of the candidates among the devices
+// (buffer, part). Count gives a block of queries to a goroutine's workers, one for each device. A
+// worker screens its part, decides most of the pairs that the screen leaves by float64 scores, and
+// leaves the others pending for the reference scores (worker.count). The same stages score the
+// known answers, which are subtracted (worker.subtractKnown): unfiltered counts and known answers
+// are each exact, whichever stage decided. The ranking then decides what is pending and adds the
+// counts, as it does on the processor.
+//
+// The processor makes ψ and φ, except for models with square towers, whose vectors the devices
+// construct from the parameters.
 package gpu
 
 import (
@@ -21,30 +28,31 @@ import (
 const (
 	// blockQueries bounds the queries of a block.
 	blockQueries = 512
-	// tooMany is the share of undecided pairs from which the float32 screen takes over.
-	tooMany = 1.0 / 16
-	// listRoom is the room for undecided pairs: no less than a tile of candidates and a block of queries can leave,
-	// 256 · engine.BlockTargets.
+	// maxUndecided is the share of undecided pairs above which the float32 screen takes over.
+	maxUndecided = 1.0 / 16
+	// listRoom is the room for undecided pairs. A tile of candidates and a block of queries leave
+	// at most 256 · engine.BlockTargets pairs, which fit.
 	listRoom = 5 << 18
-	// farTargets is the number of targets that are not among a device's candidates whose φ it makes at a time.
-	farTargets = 512
+	// remoteTargets is the number of remote targets whose φ a device makes at a time. A target is
+	// remote if it is not among the device's candidates.
+	remoteTargets = 512
 )
 
-// Engine ranks on GPUs: a rank.Engine.
+// Engine is a rank.Engine of GPUs.
 type Engine struct {
 	devices  []*cuda.Device
 	fallback func(error)
 
-	mu     sync.Mutex      // guards what follows
-	passed map[string]bool // the classes of models that passed the test
-	failed error           // from when on the processor ranks
+	mu     sync.Mutex      // guards passed and failed
+	passed map[string]bool // kinds of models that passed the self-test
+	failed error           // the first failure; the GPUs are closed after it
 
 	// For tests.
-	untested             bool
-	listRoom, farTargets int
+	untested                bool
+	listRoom, remoteTargets int
 }
 
-// Open opens the GPUs with the given numbers, as cuda.List has them.
+// Open opens the GPUs with the given numbers from cuda.List.
 func Open(indices ...int) (*Engine, error) {
 	var devices []*cuda.Device
 	for _, i := range indices {
@@ -58,13 +66,14 @@ func Open(indices ...int) (*Engine, error) {
 	return New(devices...), nil
 }
 
-// New returns an engine of GPUs that are open, which share the candidates and are closed with the engine.
+// New returns an engine of open GPUs, which divide the candidates among them. Closing the engine
+// closes them.
 func New(devices ...*cuda.Device) *Engine {
-	return &Engine{devices: devices, passed: map[string]bool{}, listRoom: listRoom, farTargets: farTargets}
+	return &Engine{devices: devices, passed: map[string]bool{}, listRoom: listRoom, remoteTargets: remoteTargets}
 }
 
-// OrProcessor lets the processor rank if the GPUs fail, which note is then told. Without it, a failure of the GPUs is
-// an error of the ranking.
+// OrProcessor makes the processor rank if the GPUs fail, after a call of note with the error.
+// Without it, a ranking fails with the GPUs.
 func (e *Engine) OrProcessor(note func(error)) { e.fallback = note }
 
 // Close closes the GPUs.
@@ -83,7 +92,7 @@ func (e *Engine) String() string {
 	return strings.Join(list, " and ")
 }
 
-// Fallback tells whether the processor is to rank after an error, and then closes the GPUs.
+// Fallback reports whether the processor should rank after an error. If so, it closes the GPUs.
 func (e *Engine) Fallback(err error) bool {
 	if e.fallback == nil {
 		return false
@@ -98,9 +107,9 @@ func (e *Engine) Fallback(err error) bool {
 	return true
 }
 
-// Memory tells the bytes of device memory that the candidates take, and the number of their slices.
+// Memory returns the bytes of device memory for the candidates, and the number of slices.
 func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
-	x, err := e.slice(j)
+	x, err := e.slicing(j)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -108,5 +117,5 @@ func (e *Engine) Memory(j *engine.Job) (bytes int64, slices int, err error) {
 	return bytes, (j.Last - j.First + x.size - 1) / x.size, nil
 }
 
-// Start reserves what a ranking needs on the devices.
+// Start reserves device memory for a ranking.
 func (e *Engine) Start(j *engine.Job) (engine.Engine, error) { return newRanking(e, j) }

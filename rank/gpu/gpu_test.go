@@ -20,7 +20,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/ranktest"
 )
 
-// openDevices opens n devices of the stand-in.
+// openDevices opens n devices of the stand-in driver.
 func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
 	driver.Set("devices", int64(n))
 	var devices []*cuda.Device
@@ -33,15 +33,15 @@ func openDevices(t *testing.T, driver *standin.Driver, n int) []*cuda.Device {
 	return devices
 }
 
-// trusted returns an engine without a self-test.
+// trusted returns an engine that skips the self-test.
 func trusted(devices ...*cuda.Device) *Engine {
 	e := New(devices...)
 	e.untested = true
 	return e
 }
 
-// Every kind of checkpoint has the CPU's ranks, on one device and on two, with all candidates in
-// memory and slice by slice.
+// The ranks of every kind of checkpoint equal the processor's, on one device and on two, with all
+// candidates in memory and in slices.
 func TestDevicesExact(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -53,7 +53,8 @@ func TestDevicesExact(t *testing.T) {
 	checked := 0
 	check := func(m model.Model, kind, name string, d int) {
 		checked++
-		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 2})
+		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test],
+			rank.Options{Backend: backends[0], Threads: 2})
 		require.NoError(t, err)
 		for i, o := range []rank.Options{
 			{Threads: 2, Engine: trusted(devices[:1]...)},
@@ -85,7 +86,8 @@ func TestDevicesExact(t *testing.T) {
 	assert.Zero(t, streams, "streams are left")
 }
 
-// Tensor cores as bad as assumed pass the test by every class, and ones that add with ten bits do not.
+// Tensor cores that round as badly as assumed pass the self-test for every kind of model. Tensor
+// cores that add with ten bits fail it.
 func TestSelfTest(t *testing.T) {
 	driver := standin.Use(t)
 	device := openDevices(t, driver, 1)[0]
@@ -111,7 +113,8 @@ func TestSelfTest(t *testing.T) {
 		}
 		driver.Set("careless", 13)
 		err = New(device).Test(t.Context(), ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0]), best[0], 2)
-		assert.ErrorContains(t, err, "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by "+c.model+" differ")
+		want := "GPU 0 (Stand-in) failed the self-test: its ranks of a small graph by " + c.model + " differ"
+		assert.ErrorContains(t, err, want)
 		driver.Reset("careless")
 	}
 	driver.Set("fail_launch", 1)
@@ -119,8 +122,8 @@ func TestSelfTest(t *testing.T) {
 	assert.ErrorContains(t, New(device).Test(t.Context(), m, best[0], 2), "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 }
 
-// GPUs that fail their test, or later, leave the ranking to the processor if they may, which is noted once; else their
-// error is the ranking's.
+// If GPUs fail the self-test or a ranking, the processor ranks if it may, with one note. Otherwise
+// the ranking returns their error.
 func TestFallback(t *testing.T) {
 	driver := standin.Use(t)
 	driver.Set("devices", 1)
@@ -178,8 +181,8 @@ func TestFallback(t *testing.T) {
 	assert.ErrorContains(t, err, "there is no GPU 1")
 }
 
-// Targets among the candidates of another device or another slice, and more of them than a device makes
-// the features of at a time.
+// Targets are candidates of another device or another slice, and there are more of them than
+// remoteTargets.
 func TestDevicesConstruct(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -194,7 +197,7 @@ func TestDevicesConstruct(t *testing.T) {
 		want, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		e := trusted(devices...)
-		e.farTargets = 7
+		e.remoteTargets = 7
 		o.Engine, o.FeatureMemory = e, 70*candidateBytes(pad(engine.WidestTower(m)))
 		got, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], o)
 		require.NoError(t, err)
@@ -202,7 +205,7 @@ func TestDevicesConstruct(t *testing.T) {
 	}
 }
 
-// Which models a device makes the features of.
+// Devices construct the features of some models only.
 func TestConstructs(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -212,7 +215,10 @@ func TestConstructs(t *testing.T) {
 		model string
 		d     int
 		want  bool
-	}{{"mquine", tooLarge - 1, true}, {"mquade", 6, true}, {"mquine", tooLarge, false}, {"distmult", 7, false}, {"mquine", cuda.MaxTowerDim + 1, false}} {
+	}{
+		{"mquine", tooLarge - 1, true}, {"mquade", 6, true}, {"mquine", tooLarge, false},
+		{"distmult", 7, false}, {"mquine", cuda.MaxTowerDim + 1, false},
+	} {
 		m := ranktest.Model(t, c.model, c.d, g, 7, ranktest.VectorKinds[0])
 		driver.Reset("memory")
 		if c.d == tooLarge { // one byte less than twice its parameters
@@ -228,8 +234,8 @@ func TestConstructs(t *testing.T) {
 	}
 }
 
-// Candidates that do not fit in a device's memory come slice by slice, through two buffers: the same
-// ranks and predictions.
+// Candidates that do not fit into a device's memory pass through two buffers, slice by slice, with
+// the same ranks and predictions.
 func TestDevicesStream(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -244,7 +250,10 @@ func TestDevicesStream(t *testing.T) {
 		d       int
 		kind    ranktest.Kind
 		devices int
-	}{{"mquine", 4, ranktest.MatrixKinds[0], 1}, {"complex", 5, ranktest.VectorKinds[0], 1}, {"rotate", 5, ranktest.VectorKinds[0], 2}} {
+	}{
+		{"mquine", 4, ranktest.MatrixKinds[0], 1}, {"complex", 5, ranktest.VectorKinds[0], 1},
+		{"rotate", 5, ranktest.VectorKinds[0], 2},
+	} {
 		m := ranktest.Model(t, c.model, c.d, g, 7, c.kind)
 		k := pad(engine.WidestTower(m))
 		o := rank.Options{Backend: backends[0], Threads: 2}
@@ -257,16 +266,16 @@ func TestDevicesStream(t *testing.T) {
 		e := trusted(devices[:c.devices]...)
 		o.Engine = e
 		j := &engine.Job{Model: m, Last: entities, Threads: 2, FeatureMemory: rank.DefaultFeatureMemory}
-		whole, err := e.slice(j)
+		whole, err := e.slicing(j)
 		require.NoError(t, err)
 		require.Equal(t, slicing{entities, 1, whole.constructs, whole.kappa}, whole)
 		far := 0
 		if whole.constructs {
-			far = e.farTargets
+			far = e.remoteTargets
 		}
 		held := (2*e.workerBytes(k, far) + int64(fit/c.devices+2*cuda.CandidateTile)*candidateBytes(k)) * 16 / 15
 		driver.Set("memory", held)
-		x, err := e.slice(j)
+		x, err := e.slicing(j)
 		require.NoError(t, err)
 		require.Equal(t, 2, x.buffers, c.model)
 		require.Less(t, x.size, entities, c.model)
@@ -288,8 +297,8 @@ func TestDevicesStream(t *testing.T) {
 	}
 }
 
-// The ranks of ranges of the candidates, one counted by two devices slice by slice, one by a device and one by the
-// processor, add up.
+// The ranks of three ranges of the candidates add up: two devices count one in slices, one device
+// another, and the processor the third.
 func TestDevicesShards(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 2)
@@ -323,7 +332,7 @@ func TestDevicesShards(t *testing.T) {
 	}
 }
 
-// Lists that are too short for all candidates: the same ranks, in more launches.
+// If lists are too short for all candidates, there are more launches and the same ranks.
 func TestDeviceListOverflow(t *testing.T) {
 	driver := standin.Use(t)
 	devices := openDevices(t, driver, 1)
@@ -333,7 +342,8 @@ func TestDeviceListOverflow(t *testing.T) {
 	g := ranktest.Graph(rng, 700, 2, 300, 10, 30)
 	e := trusted(devices...)
 	e.listRoom = cuda.CandidateTile * 60
-	for _, kind := range []ranktest.Kind{ranktest.MatrixKinds[2], ranktest.MatrixKinds[len(ranktest.MatrixKinds)-1]} { // one ulp apart, collapsed
+	oneULPApart, collapsed := ranktest.MatrixKinds[2], ranktest.MatrixKinds[len(ranktest.MatrixKinds)-1]
+	for _, kind := range []ranktest.Kind{oneULPApart, collapsed} {
 		m := ranktest.Model(t, "mquine", 3, g, 3, kind)
 		o := rank.Options{Backend: backends[0], Threads: 1}
 		want, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
@@ -342,11 +352,12 @@ func TestDeviceListOverflow(t *testing.T) {
 		got, err := rank.Run(context.Background(), m, kg.NewIndex(g), g.Splits[kg.Test], o)
 		require.NoError(t, err)
 		assert.Equal(t, want.Ranks, got.Ranks, kind.Name)
-		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fitted", kind.Name)
+		assert.Greater(t, got.Stats.Rescored.Float64, int64(e.listRoom), "%s: all at once would not have fitted",
+			kind.Name)
 	}
 }
 
-// A device that fails at any point ends the ranking with its error, and gives back what it held.
+// A device that fails at any point ends the ranking with its error, and frees its memory.
 func TestDeviceFaults(t *testing.T) {
 	driver := standin.Use(t)
 	backends, err := kernel.Available()
@@ -357,7 +368,8 @@ func TestDeviceFaults(t *testing.T) {
 	m := ranktest.Model(t, "mquine", 3, g, 3, ranktest.MatrixKinds[0])
 	memory := int64(0) // all candidates at once, or three slices through two buffers
 	run := func(devices []*cuda.Device) error {
-		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+		_, err := rank.Run(context.Background(), m, index, g.Splits[kg.Test],
+			rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
 		return err
 	}
 	devices := openDevices(t, driver, 1)
@@ -368,7 +380,8 @@ func TestDeviceFaults(t *testing.T) {
 	} {
 		if i == 2 {
 			memory = 40 * candidateBytes(pad(engine.WidestTower(m)))
-			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...), FeatureMemory: memory})
+			_, slices := rank.Memory(m, rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(devices...),
+				FeatureMemory: memory})
 			require.Equal(t, 3, slices)
 		}
 		failures := 0
@@ -397,6 +410,7 @@ func TestDeviceFaults(t *testing.T) {
 	fresh, err := cuda.Open(0)
 	require.NoError(t, err)
 	defer fresh.Close()
-	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test], rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
+	_, err = rank.Run(ctx, m, index, g.Splits[kg.Test],
+		rank.Options{Backend: backends[0], Threads: 1, Engine: trusted(fresh)})
 	assert.Error(t, err)
 }

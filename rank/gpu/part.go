@@ -12,39 +12,43 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// part is a device and its part of a slice of the candidates: positions first ≤ p < first+n.
+// part is a device with its part of a slice of the candidates: the positions first ≤ p < first+n.
 type part struct {
 	ranking  *ranking
 	device   *cuda.Device
 	stream   *stream
-	staged   [2]*cuda.Event // a half of staging is copied
 	screens  *cuda.Screens
 	stages   *cuda.Stages
-	towers   *cuda.Towers // nil where the host makes φ and ψ
-	room     int          // candidates
+	towers   *cuda.Towers // nil if the processor makes φ and ψ
+	room     int          // for candidates
 	first, n int
-	k        int
-	half     bool // quantised for the tensor cores
-	// useSingle is set when the tensor cores decide too little.
-	useSingle                                 atomic.Bool
-	staging                                   *cuda.Pinned
+	k        int  // length of a row of features
+	half     bool // φ is quantised for the tensor cores
+	// useSingle is set when the tensor cores leave too many pairs undecided.
+	useSingle atomic.Bool
+
+	staging *cuda.Pinned
+	copied  [2]*cuda.Event // for each half of staging: its last copy is done
+	// Device memory of the candidates, of the operands' factors, and of the bounds for each
+	// cuda.Block of candidates.
 	phi, halves, scales, sizes, sizes3, norms *cuda.Memory
-	entity, same, centre, factor, inverse     *cuda.Memory
+	entity, representative                    *cuda.Memory
+	centre, factor, inverse                   *cuda.Memory
 	blocksHalf, blocksSingle                  *cuda.Memory
-	tensors                                   [4]*cuda.Memory // the model's, with towers
+	tensors                                   [4]*cuda.Memory // the model's parameters, with towers
 	memory                                    []*cuda.Memory
 }
 
 const stagingBytes = 8 << 20
 
-// reserve makes what a part needs on its device: with kernels and the model's parameters, unless it has
-// those of another buffer's.
+// reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless
+// the part uses the ones of another buffer.
 func (p *part) reserve() (err error) {
 	if p.stream, err = newStream(p.device); err != nil {
 		return err
 	}
-	for i := range p.staged {
-		if p.staged[i], err = p.device.NewEvent(); err != nil {
+	for i := range p.copied {
+		if p.copied[i], err = p.device.NewEvent(); err != nil {
 			return err
 		}
 	}
@@ -55,7 +59,7 @@ func (p *part) reserve() (err error) {
 	blocks := int64(unsafe.Sizeof(cuda.CandidateBlock{})) * (room / cuda.BlockCandidates)
 	for _, m := range []piece{
 		{&p.phi, 4 * room * k}, {&p.halves, 2 * room * k}, {&p.scales, 4 * room}, {&p.sizes3, 24 * room},
-		{&p.norms, 8 * room}, {&p.sizes, 8 * room}, {&p.entity, 4 * room}, {&p.same, 4 * room},
+		{&p.norms, 8 * room}, {&p.sizes, 8 * room}, {&p.entity, 4 * room}, {&p.representative, 4 * room},
 		{&p.centre, 4 * k}, {&p.factor, 4 * k}, {&p.inverse, 4 * k}, {&p.blocksHalf, blocks}, {&p.blocksSingle, blocks},
 	} {
 		if *m.to, err = p.device.Alloc(m.bytes); err != nil {
@@ -72,13 +76,13 @@ func (p *part) reserve() (err error) {
 	if p.stages, err = cuda.NewStages(p.device); err != nil {
 		return err
 	}
-	if p.ranking.constructs {
+	if p.ranking.slices.constructs {
 		return p.sendModel(p.ranking.job.Model)
 	}
 	return nil
 }
 
-// sendModel brings the model's parameters to the device, and the kernels that make φ and ψ from them.
+// sendModel uploads the model's parameters and loads the kernels that make φ and ψ from them.
 func (p *part) sendModel(m model.Model) (err error) {
 	if p.towers, err = cuda.NewTowers(p.device, m.Config().Dim); err != nil {
 		return err
@@ -88,53 +92,56 @@ func (p *part) sendModel(m model.Model) (err error) {
 			return err
 		}
 		p.memory = append(p.memory, p.tensors[i])
-		err = p.feed(context.Background(), p.tensors[i], len(t), 4, func(values []float32, from int) { copy(values, t[from:]) })
-		if err != nil {
+		write := func(values []float32, from int) { copy(values, t[from:]) }
+		if err = p.feed(context.Background(), p.tensors[i], len(t), 4, write); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// close waits for the device and frees the memory.
 func (p *part) close() {
 	p.stream.close()
 	for _, m := range p.memory {
 		_ = m.Free()
 	}
 	_ = p.staging.Free()
-	for _, e := range p.staged {
+	for _, e := range p.copied {
 		if e != nil {
 			_ = e.Close()
 		}
 	}
 }
 
-// sync waits for all that was asked of the part's stream: briefly, since the staging memory bounds it.
+// sync waits for the part's stream. It does not wait long, because the staging memory bounds the
+// queued work.
 func (p *part) sync() error { return p.stream.wait(context.Background()) }
 
-// feed copies n rows of rowBytes each to dst, which fill writes. While some are copied, the next are
-// written.
-func (p *part) feed(ctx context.Context, dst *cuda.Memory, n int, rowBytes int64, fill func(values []float32, from int)) error {
+// feed uploads n rows of rowBytes that fill writes. It writes to one half of the staging memory
+// while the other half is copied.
+func (p *part) feed(
+	ctx context.Context, dst *cuda.Memory, n int, rowBytes int64, fill func(values []float32, from int),
+) error {
 	const half = stagingBytes / 2
 	each := max(1, int(half/rowBytes))
 	for at, turn := 0, 0; at < n; at, turn = at+each, 1-turn {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := p.staged[turn].Wait(context.Background()); err != nil {
+		if err := p.copied[turn].Wait(context.Background()); err != nil {
 			return err
 		}
 		bytes := int64(min(each, n-at)) * rowBytes
 		fill(cuda.View[float32](p.staging, int64(turn*half), int(bytes/4)), at)
 		p.stream.copyTo(dst, int64(at)*rowBytes, p.staging, int64(turn*half), bytes)
-		p.stream.record(p.staged[turn])
+		p.stream.record(p.copied[turn])
 	}
 	return p.sync()
 }
 
-// upload brings what a part knows of its candidates to its device, in the order of the features: part
-// i of n of them.
-func (p *part) upload(ctx context.Context, f *engine.Features, b balance, i, n int) error {
+// upload uploads part i of n of the candidates, in the order of their positions.
+func (p *part) upload(ctx context.Context, f *engine.Features, b operands, i, n int) error {
 	p.first, p.n = f.N*i/n, f.N*(i+1)/n-f.N*i/n
 	p.k = pad(f.Tower.Phi)
 	p.half = f.Tower.Compare == kernel.Dot
@@ -144,7 +151,7 @@ func (p *part) upload(ctx context.Context, f *engine.Features, b balance, i, n i
 			v[i] = f.Entity(p.first + i)
 		}
 	})
-	send(p.stream, p.same, p.staging, at, p.n, func(v []int32) {
+	send(p.stream, p.representative, p.staging, at, p.n, func(v []int32) {
 		for i := range v {
 			v[i] = p.ranking.job.Rep(f.Entity(p.first + i))
 		}
@@ -174,18 +181,18 @@ func (p *part) upload(ctx context.Context, f *engine.Features, b balance, i, n i
 	return p.quantise(f, blocks, b)
 }
 
-// clearPadding zeroes what fills up the last tile behind the candidates' rows.
+// clearPadding zeroes the rest of the last tile, behind the candidates' rows.
 func (p *part) clearPadding(m *cuda.Memory, rowBytes int64) {
 	at := int64(p.n) * rowBytes
 	p.stream.zero(m, at, min(m.Bytes()-at, cuda.CandidateTile*rowBytes))
 }
 
-// sendFeatures copies φ from the host, and returns ‖φ‖ and the sizes by position.
+// sendFeatures uploads φ, and returns ‖φ‖ and the sizes by position.
 func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, sizes []float64, err error) {
-	order := f.Order[p.first : p.first+p.n]
+	order := f.RowAt[p.first : p.first+p.n]
 	err = p.feed(ctx, p.phi, p.n, int64(4*p.k), func(values []float32, from int) {
 		for i := range len(values) / p.k {
-			permute(values[i*p.k:(i+1)*p.k], f.Row(order[from+i]), f.Terms)
+			permute(values[i*p.k:(i+1)*p.k], f.Row(order[from+i]), f.TermOrder)
 		}
 	})
 	if err != nil {
@@ -204,15 +211,17 @@ func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, siz
 func (p *part) construct(context.Context, *engine.Features) (norms, sizes []float64, err error) {
 	bytes := int64(8 * p.n)
 	launch(p.stream, p.towers.Features, cuda.Construct{
-		Entities: p.tensors[0].At(0), Entity: p.entity.At(0), Out: p.phi.At(0), Norms: p.norms.At(0), Sizes: p.sizes.At(0),
-		N: int32(p.n), Dim: int32(p.ranking.job.Model.Config().Dim), K: int32(p.k),
+		Entities: p.tensors[0].At(0), Entity: p.entity.At(0), Out: p.phi.At(0), Norms: p.norms.At(0),
+		Sizes: p.sizes.At(0),
+		N:     int32(p.n), Dim: int32(p.ranking.job.Model.Config().Dim), K: int32(p.k),
 	})
 	p.stream.copyFrom(p.staging, 0, p.norms, 0, bytes)
 	p.stream.copyFrom(p.staging, bytes, p.sizes, 0, bytes)
 	if err := p.sync(); err != nil {
 		return nil, nil, err
 	}
-	return slices.Clone(cuda.View[float64](p.staging, 0, p.n)), slices.Clone(cuda.View[float64](p.staging, bytes, p.n)), nil
+	norms = slices.Clone(cuda.View[float64](p.staging, 0, p.n))
+	return norms, slices.Clone(cuda.View[float64](p.staging, bytes, p.n)), nil
 }
 
 // permute writes the entries of row in the order of terms, and zeros behind them.
@@ -223,8 +232,9 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise makes the operands of the tensor cores: centred and balanced.
-func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b balance) error {
+// quantise makes the operands of the tensor cores from φ, centred and balanced, and the blocks'
+// bounds for them.
+func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {
 		to   *cuda.Memory
@@ -238,7 +248,7 @@ func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b bala
 		Rows: p.phi.At(0), Centre: p.centre.At(0), Factor: p.factor.At(0), Out: p.halves.At(0), Scales: p.scales.At(0),
 		Sizes: p.sizes3.At(0), N: int32(p.n), Width: int32(f.Tower.Phi), Stride: int32(p.k), K: int32(p.k),
 	})
-	if err := p.sync(); err != nil { // centre and factors are in the staging memory until now
+	if err := p.sync(); err != nil { // now the staging memory of the factors is free
 		return err
 	}
 	p.stream.copyFrom(p.staging, 0, p.sizes3, 0, int64(24*p.n))

@@ -1,10 +1,8 @@
 package gpu
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"sync"
 
 	"github.com/mquine/mquine/internal/fault"
 	"github.com/mquine/mquine/internal/fmath"
@@ -14,38 +12,37 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// slicing is how the candidates pass through the memory of devices: so many at a time, in one buffer if
-// all fit, else in two, of which one is filled while the other's candidates are screened.
+// slicing says how candidates pass through device memory: size candidates at a time, in one buffer
+// if all fit. Otherwise there are two buffers, and one is filled while the candidates in the other
+// are screened.
 type slicing struct {
 	size, buffers int
-	// constructs: the devices make φ and ψ, with kappa in the slack.
+	// constructs means that the devices make φ and ψ. kappa is κ of the model's slack then.
 	constructs bool
 	kappa      float64
 }
 
-// pad is the length of a row of features on a device.
+// pad returns the length of a row of features on a device.
 func pad(width int) int { return max(64, engine.PairPad(width)) }
 
-// candidateBytes is what a device holds of a candidate: φ in float32 and fp16, and what belongs to it.
+// candidateBytes returns the device memory for a candidate: φ in float32 and fp16, with its norms,
+// sizes and identifiers.
 func candidateBytes(k int) int64 { return int64(6*k) + 64 }
 
-// slice finds the slices for the devices' free memory and for the job's FeatureMemory.
-func (e *Engine) slice(j *engine.Job) (slicing, error) {
+// slicing fits the slices into the devices' free memory and the job's FeatureMemory.
+func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 	var x slicing
 	var err error
 	if x.kappa, x.constructs, err = constructs(j.Model, e.devices); err != nil {
 		return x, err
 	}
 	candidates, k := j.Last-j.First, pad(engine.WidestTower(j.Model))
-	far, held := 0, int64(0)
+	remote, held := 0, int64(0)
 	if x.constructs {
-		far = e.farTargets
-		for _, t := range j.Model.Tensors() {
-			held += 4 * int64(len(t))
-		}
+		remote, held = e.remoteTargets, tensorBytes(j.Model)
 	}
-	held += int64(j.Threads) * e.workerBytes(k, far)
-	// fit is the number of candidates of a buffer.
+	held += int64(j.Threads) * e.workerBytes(k, remote)
+	// fit returns the number of candidates that fit into each of some buffers.
 	fit := func(buffers int64) (int, error) {
 		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
 		for _, d := range e.devices {
@@ -53,9 +50,10 @@ func (e *Engine) slice(j *engine.Job) (slicing, error) {
 			if err != nil {
 				return 0, err
 			}
-			// A sixteenth is left for the driver, and two tiles are filled up. What fits no tile is for Alloc
-			// to tell.
-			most = min(most, max(cuda.CandidateTile, (free-free/16-held)/candidateBytes(k)/buffers-2*cuda.CandidateTile))
+			// A sixteenth stays free for the driver, and two tiles for padding. If less than a tile
+			// fits, Alloc fails.
+			fits := (free-free/16-held)/candidateBytes(k)/buffers - 2*cuda.CandidateTile
+			most = min(most, max(cuda.CandidateTile, fits))
 		}
 		return int(min(max(most, 1)*int64(len(e.devices)), math.MaxInt32)), nil
 	}
@@ -72,17 +70,14 @@ func (e *Engine) slice(j *engine.Job) (slicing, error) {
 	return x, err
 }
 
-// constructs tells whether devices make the model's φ and ψ from its parameters, which then lie in
-// their memory, in at most half of what is free, and κ of the slack.
+// constructs reports whether the devices make the model's φ and ψ from its parameters, and returns
+// κ of the slack. They do if the parameters need at most half of the free memory of each device.
 func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, err error) {
 	kappa, ok = model.MatrixTowers(m)
 	if !ok || m.Config().Dim > cuda.MaxTowerDim {
 		return 0, false, nil
 	}
-	var bytes int64
-	for _, t := range m.Tensors() {
-		bytes += 4 * int64(len(t))
-	}
+	bytes := tensorBytes(m)
 	for _, d := range devices {
 		free, err := d.Free()
 		if err != nil {
@@ -95,24 +90,33 @@ func constructs(m model.Model, devices []*cuda.Device) (kappa float64, ok bool, 
 	return kappa, true, nil
 }
 
-// ranking is a ranking on devices: an engine.Engine.
+// tensorBytes returns the size of the model's parameters.
+func tensorBytes(m model.Model) (bytes int64) {
+	for _, t := range m.Tensors() {
+		bytes += 4 * int64(len(t))
+	}
+	return bytes
+}
+
+// ranking is the engine.Engine of one ranking.
 type ranking struct {
 	*Engine
-	slicing
+	slices  slicing
 	job     *engine.Job
 	loaders *engine.Workers // of Load
 	buffers []*buffer
 	workers [][]*worker // by goroutine, by device
 }
 
-// buffer is room for a slice of the candidates on the devices, and the slice in it: engine.Candidates.
+// buffer is device memory for a slice of the candidates, and the engine.Candidates of the slice in
+// it.
 type buffer struct {
 	ranking *ranking
 	f       *engine.Features
 	parts   []*part // by device
 }
 
-// newRanking reserves memory on the devices, all of it or none.
+// newRanking reserves device memory. If it fails, it frees everything.
 func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	r := &ranking{Engine: e, job: j, loaders: engine.NewWorkers(j), workers: make([][]*worker, j.Threads)}
 	defer func() {
@@ -121,13 +125,14 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 		}
 	}()
 	defer fault.Guard().Catch(&err)
-	if r.slicing, err = e.slice(j); err != nil {
+	if r.slices, err = e.slicing(j); err != nil {
 		return nil, err
 	}
-	room := (r.size + len(e.devices) - 1) / len(e.devices)
+	room := (r.slices.size + len(e.devices) - 1) / len(e.devices)
 	room = (room+cuda.CandidateTile-1)/cuda.CandidateTile*cuda.CandidateTile + cuda.CandidateTile
-	for i := range r.slicing.buffers {
-		b := &buffer{ranking: r, f: engine.NewFeatures(engine.WidestTower(j.Model), r.size, !r.constructs)}
+	for i := range r.slices.buffers {
+		f := engine.NewFeatures(engine.WidestTower(j.Model), r.slices.size, !r.slices.constructs)
+		b := &buffer{ranking: r, f: f}
 		r.buffers = append(r.buffers, b)
 		for k, device := range e.devices {
 			p := &part{ranking: r, device: device, room: room}
@@ -144,7 +149,7 @@ func newRanking(e *Engine, j *engine.Job) (_ *ranking, err error) {
 	return r, nil
 }
 
-// Close waits for the devices and gives everything back.
+// Close waits for the devices and frees their memory.
 func (r *ranking) Close() error {
 	for _, workers := range r.workers {
 		for _, w := range workers {
@@ -159,19 +164,20 @@ func (r *ranking) Close() error {
 	return nil
 }
 
-func (r *ranking) Slices() (size, buffers int) { return r.size, r.slicing.buffers }
+func (r *ranking) Slices() (size, buffers int) { return r.slices.size, r.slices.buffers }
 
 func (r *ranking) Room() (queries, entries int) {
-	if r.constructs {
+	if r.slices.constructs {
 		return blockQueries, 0
 	}
 	return blockQueries, blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
 }
 
-// Load makes the features of a slice, or what the devices need to make them, and brings it to the devices.
+// Load makes the features of a slice and uploads them. If the devices construct φ, it uploads what
+// they need for that.
 func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) (engine.Candidates, error) {
 	b := r.buffers[i]
-	if r.constructs {
+	if r.slices.constructs {
 		if err := r.measureRows(ctx, b.f, p, first, n); err != nil {
 			return nil, err
 		}
@@ -181,81 +187,63 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 	b.f.SortBy(b.f.Norms)
 	b.f.OrderTerms()
 	operands := b.balance(p)
-	var mu sync.Mutex
-	var failed error
-	err := kernel.Parallel(ctx, len(b.parts), len(b.parts), func(_, i int) {
-		if err := b.parts[i].upload(ctx, b.f, operands, i, len(b.parts)); err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			failed = cmp.Or(failed, err)
-		}
+	err := engine.Parallel(ctx, len(b.parts), len(b.parts), func(ctx context.Context, _, i int) error {
+		return b.parts[i].upload(ctx, b.f, operands, i, len(b.parts))
 	})
-	return b, cmp.Or(failed, err)
+	return b, err
 }
 
-// measureRows makes norms of the entities' parameters the ones to order the candidates by, where devices make φ: any
-// order will do.
+// measureRows uses norms of the entities' parameters as the norms of φ, if the devices construct φ.
+// They serve only to order the candidates, for which any key is right.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
 	f.Tower, f.First, f.N = p.Tower, first, n
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)
-	const each = 256
-	return kernel.Parallel(ctx, r.job.Threads, (n+each-1)/each, func(_, item int) {
-		for i := item * each; i < min((item+1)*each, n); i++ {
+	return engine.InChunks(ctx, r.job.Threads, n, 256, func(_, from, to int) {
+		for i := from; i < to; i++ {
 			f.Norms[i] = fmath.Norm(table[(first+i)*width:][:width])
 		}
 	})
 }
 
-// balance is what the tensor cores' operands are made with, by position in the order of terms: μ, and a power of
-// two for each term.
-type balance struct {
+// operands are the factors of the tensor cores' operands, in the order of terms: μ, and the weight
+// of each term with its inverse (engine.Balance).
+type operands struct {
 	mean, factor, inverse []float32
 }
 
-// balance finds the mean of the candidates, and the powers that bring φ's and ψ's entries to one size,
-// from samples of both: the product of the norms, and with it the screen's band, becomes small. Any
-// mean and any powers are right.
-func (b *buffer) balance(p engine.Pass) balance {
-	f, w := b.f, b.ranking.loaders.Get(0)
+// balance returns the operands for the candidates and queries of a pass, from samples of both.
+func (b *buffer) balance(p engine.Pass) operands {
+	const candidates, queries, limit = 256, 64, 30
+	f, j, w := b.f, b.ranking.job, b.ranking.loaders.Get(0)
 	width, k := f.Tower.Phi, pad(f.Tower.Phi)
-	out := balance{make([]float32, k), make([]float32, k), make([]float32, k)}
+	out := operands{make([]float32, k), make([]float32, k), make([]float32, k)}
 	for t := range k {
 		out.factor[t], out.inverse[t] = 1, 1
 	}
 	if f.Tower.Compare != kernel.Dot {
 		return out
 	}
-	spread, mean, query := make([]float64, width), make([]float64, width), make([]float64, width)
-	const sample = 256
-	n := 0.0
-	row := make([]float32, width)
-	vector := model.Rows{Values: row, Width: width, Stride: width}
+	var psi, phi [][]float32
 	sizes, slacks := make([]float64, 1), make([]model.Slack, 1)
-	for i := 0; i < f.N; i += (f.N + sample - 1) / sample {
-		n++
-		w.Features(p.Side, p.Relation, []int32{int32(f.First + i)}, vector, sizes)
-		for t, v := range row {
-			delta := float64(v) - mean[t]
-			mean[t] += delta / n
-			spread[t] += delta * (float64(v) - mean[t])
-		}
+	for i := 0; i < f.N; i += (f.N + candidates - 1) / candidates {
+		row := make([]float32, width)
+		rows := model.Rows{Values: row, Width: width, Stride: width}
+		w.Features(p.Side, p.Relation, []int32{int32(f.First + i)}, rows, sizes)
+		phi = append(phi, row)
 	}
-	count := p.Last - p.First
-	for i := 0; i < count; i += (count + 63) / 64 {
-		q := b.ranking.job.Queries[p.First+i]
-		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, vector, slacks)
-		for t, v := range row {
-			query[t] += float64(v) * float64(v)
-		}
+	for i := p.First; i < p.Last; i += (p.Last - p.First + queries - 1) / queries {
+		row, q := make([]float32, width), j.Queries[i]
+		rows := model.Rows{Values: row, Width: width, Stride: width}
+		w.Queries(q.Side, q.Relation, []int32{q.Anchor}, rows, slacks)
+		psi = append(psi, row)
 	}
-	for at, t := range f.Terms {
-		if m := float32(mean[t]); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
+	balance := engine.NewBalance(psi, phi, width)
+	for at, t := range f.TermOrder {
+		if m := float32(balance.Mean[t]); !math.IsInf(float64(m), 0) && !math.IsNaN(float64(m)) {
 			out.mean[at] = m
 		}
-		// In the square: the quotient of the sizes.
-		if e := math.Round(math.Log2(query[t]/spread[t]) / 4); math.Abs(e) <= 30 {
-			out.factor[at], out.inverse[at] = float32(math.Ldexp(1, int(e))), float32(math.Ldexp(1, -int(e)))
-		}
+		e := min(max(balance.Exponent[t], -limit), limit)
+		out.factor[at], out.inverse[at] = float32(math.Ldexp(1, e)), float32(math.Ldexp(1, -e))
 	}
 	return out
 }
@@ -265,16 +253,13 @@ func (b *buffer) QueryBlock() int            { return blockQueries }
 func (b *buffer) Strip() int                 { return cuda.QueryTile }
 func (b *buffer) MostParts() int             { return 1 }
 
-// Count counts the candidates of all devices, which work at once.
+// Count counts the candidates of all devices, which work at the same time.
 func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) error {
-	workers, err := b.ranking.workersOf(goroutine, b, block)
+	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {
 		return err
 	}
-	if !b.ranking.constructs {
-		if err := block.Compute(ctx, block.Worker, b.f.Tower, block.Queries); err != nil {
-			return err
-		}
+	if !b.ranking.slices.constructs {
 		if err := block.BoundTargets(ctx, b.f); err != nil {
 			return err
 		}
@@ -290,21 +275,18 @@ func (b *buffer) Count(ctx context.Context, goroutine int, block *engine.Block) 
 			return err
 		}
 	}
-	b.ranking.job.Progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
-	b.ranking.job.Progress.Compared.Add(int64(len(block.Targets)) * int64(b.f.N))
+	progress := &b.ranking.job.Progress
+	progress.Done.Add(int64(len(block.Queries)) * int64(b.f.N))
+	progress.Compared.Add(int64(len(block.Targets)) * int64(b.f.N))
 	return nil
 }
 
-// Contend adds the candidates of all devices to the lists.
+// Contend adds the candidates of one device after the other to the lists, because each raises the
+// thresholds.
 func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block, lists *engine.Lists) error {
-	workers, err := b.ranking.workersOf(goroutine, b, block)
+	workers, err := b.begin(ctx, goroutine, block)
 	if err != nil {
 		return err
-	}
-	if !b.ranking.constructs {
-		if err := block.Compute(ctx, block.Worker, b.f.Tower, block.Queries); err != nil {
-			return err
-		}
 	}
 	for _, w := range workers {
 		if err := w.contend(ctx, lists); err != nil {
@@ -315,17 +297,22 @@ func (b *buffer) Contend(ctx context.Context, goroutine int, block *engine.Block
 	return nil
 }
 
-// workersOf returns a goroutine's workers, one for each device, for a block against the candidates of a buffer.
-func (r *ranking) workersOf(goroutine int, b *buffer, block *engine.Block) ([]*worker, error) {
-	for len(r.workers[goroutine]) < len(b.parts) {
-		w, err := newWorker(r, b.parts[len(r.workers[goroutine])])
-		r.workers[goroutine] = append(r.workers[goroutine], w)
+// begin returns a goroutine's workers, one for each device, ready for a block. It computes ψ unless
+// the devices do.
+func (b *buffer) begin(ctx context.Context, goroutine int, block *engine.Block) ([]*worker, error) {
+	workers := &b.ranking.workers[goroutine]
+	for len(*workers) < len(b.parts) {
+		w, err := newWorker(b.ranking, b.parts[len(*workers)])
+		*workers = append(*workers, w)
 		if err != nil {
 			return nil, err
 		}
 	}
-	for i, w := range r.workers[goroutine] {
+	for i, w := range *workers {
 		w.part, w.f, w.block = b.parts[i], b.f, block
 	}
-	return r.workers[goroutine], nil
+	if b.ranking.slices.constructs {
+		return *workers, nil
+	}
+	return *workers, block.ComputeVectors(ctx, b.f)
 }

@@ -14,16 +14,19 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Test ranks and predicts for a small graph, by a checkpoint of m's class and width that is made here, on each GPU and on
-// the backend, and returns an error if anything differs: the GPU then rounds worse than docs/numerics.md, "GPU screens",
-// assumes, and must not rank. A class is tested once. Most candidates lie around a few rows, from half a row to its last
-// bits away from them, so that scores differ by as much as any excess of rounding.
+// Test ranks and predicts for a small graph with random parameters, on each GPU and on the backend.
+// The model has m's kind, dimension and hyper-parameters; each such kind is tested once. Test
+// returns an error if any result differs: the GPU then rounds worse than docs/numerics.md, "GPU
+// screens", assumes, and must not rank.
+//
+// Most candidates lie around a few rows of parameters, from half a row to a few units in the last
+// place away, so that score differences of all sizes down to rounding errors occur.
 func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := m.Config()
-	class := fmt.Sprint(c.Model, c.Dim, c.Hyper)
-	if e.failed != nil || e.untested || e.passed[class] {
+	kind := fmt.Sprint(c.Model, c.Dim, c.Hyper)
+	if e.failed != nil || e.untested || e.passed[kind] {
 		return e.failed
 	}
 	p, err := newProbe(c)
@@ -48,17 +51,17 @@ func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backen
 				"rank on the processor, with --backend %s", one, c.Model, backend.Tier)
 		}
 	}
-	e.passed[class] = true
+	e.passed[kind] = true
 	return nil
 }
 
-// probe is what Test ranks.
+// probe is the graph and the model that Test ranks.
 type probe struct {
 	graph *kg.Graph
 	model model.Model
 }
 
-// results are the ranks of the test split and the best candidates of its queries.
+// results returns the ranks of the test split, and the best candidates of its queries.
 func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]rank.Prediction, error) {
 	index, triples := kg.NewIndex(p.graph), p.graph.Splits[kg.Test]
 	ranking, err := rank.Run(ctx, p.model, index, triples, o)
@@ -75,6 +78,7 @@ func (p *probe) results(ctx context.Context, o rank.Options) ([]rank.Rank, [][]r
 	return ranking.Ranks, best, err
 }
 
+// newProbe returns a probe with the kind of model, the dimension and the hyper-parameters of c.
 func newProbe(c model.Config) (*probe, error) {
 	const (
 		entities, relations = 2*cuda.CandidateTile + 44, 3

@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/kernel/cuda"
 )
 
-// stream is a queue of work for a device whose first error stays: what is asked of it later is not done, and wait
+// stream is a queue of work for a device. After the first error it does nothing more, and wait
 // returns the error.
 type stream struct {
 	queue *cuda.Stream
@@ -28,49 +28,39 @@ func newStream(d *cuda.Device) (*stream, error) {
 	return &stream{queue: queue, event: event}, nil
 }
 
-// do asks something of the queue.
-func (s *stream) do(ask func(*cuda.Stream) error) {
+// do queues work.
+func (s *stream) do(queue func(*cuda.Stream) error) {
 	if s.err == nil {
-		s.err = ask(s.queue)
+		s.err = queue(s.queue)
 	}
 }
 
-// launch starts a kernel of one argument.
+// launch queues a kernel with one argument.
 func launch[T any](s *stream, kernel func(*cuda.Stream, T) error, args T) {
-	if s.err == nil {
-		s.err = kernel(s.queue, args)
-	}
+	s.do(func(q *cuda.Stream) error { return kernel(q, args) })
 }
 
-// zero clears device memory.
+// zero queues the clearing of device memory.
 func (s *stream) zero(m *cuda.Memory, at, bytes int64) {
-	if s.err == nil {
-		s.err = s.queue.Fill(m, at, bytes, 0)
-	}
+	s.do(func(q *cuda.Stream) error { return q.Fill(m, at, bytes, 0) })
 }
 
-// copyTo copies to device memory from p, which must keep it until wait.
+// copyTo queues an upload from p, which must not change before wait.
 func (s *stream) copyTo(dst *cuda.Memory, at int64, p *cuda.Pinned, from, bytes int64) {
-	if s.err == nil {
-		s.err = s.queue.CopyTo(dst, at, p, from, bytes)
-	}
+	s.do(func(q *cuda.Stream) error { return q.CopyTo(dst, at, p, from, bytes) })
 }
 
-// copyFrom copies device memory to p, which has it after wait.
+// copyFrom queues a download to p, which is complete after wait.
 func (s *stream) copyFrom(p *cuda.Pinned, to int64, m *cuda.Memory, at, bytes int64) {
-	if s.err == nil {
-		s.err = s.queue.CopyFrom(p, to, m, at, bytes)
-	}
+	s.do(func(q *cuda.Stream) error { return q.CopyFrom(p, to, m, at, bytes) })
 }
 
-// record puts an event behind all that was asked.
+// record queues an event.
 func (s *stream) record(e *cuda.Event) {
-	if s.err == nil {
-		s.err = s.queue.Record(e)
-	}
+	s.do(func(q *cuda.Stream) error { return q.Record(e) })
 }
 
-// wait returns when all that was asked is done, or the first error. After ctx's error the stream is not used again.
+// wait waits until the queue is empty. It returns the stream's first error, which may be ctx's.
 func (s *stream) wait(ctx context.Context) error {
 	s.record(s.event)
 	if s.err == nil {
@@ -79,7 +69,7 @@ func (s *stream) wait(ctx context.Context) error {
 	return s.err
 }
 
-// close waits for what is under way, even after an error, and gives the stream back.
+// close waits for queued work, even after an error, and closes the stream.
 func (s *stream) close() {
 	if s == nil {
 		return
@@ -91,8 +81,8 @@ func (s *stream) close() {
 	_ = s.queue.Close()
 }
 
-// send copies n values that fill writes to device memory through p, of which it uses the bytes from at on, and returns
-// the first byte behind them.
+// send uploads n values that fill writes, through the bytes of p from at on. It returns the offset
+// behind them.
 func send[T any](s *stream, dst *cuda.Memory, p *cuda.Pinned, at int64, n int, fill func([]T)) int64 {
 	var v T
 	size := int64(unsafe.Sizeof(v)) * int64(n)

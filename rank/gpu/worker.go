@@ -15,42 +15,47 @@ import (
 // worker is one goroutine's work on one device.
 type worker struct {
 	*ranking
-	// What is counted: a block of queries against the device's part of a buffer.
+	// The block of queries to count, and the device's part of a buffer.
 	part  *part
 	f     *engine.Features
 	block *engine.Block
 
 	stream *stream
-	in     *cuda.Pinned // what goes to the device, in parts
-	out    *cuda.Pinned // what comes back
-	used   int64        // bytes of in that copies are still to read
-	span   int          // candidates of a launch whose list did not overflow
-	single bool         // the block goes through the float32 screen
+	in     *cuda.Pinned // staging memory for uploads
+	out    *cuda.Pinned // staging memory for downloads
+	used   int64        // bytes of in that copies may still read
+	span   int          // the most candidates for a launch: more made a list overflow
+	single bool         // screen the block in float32
 
-	psi, halves, scales, sizes, rows, pairRows, first, row        *cuda.Memory
-	thresholds, interval, answer, same, counts, list, rest, known *cuda.Memory
-	// Where the device makes φ and ψ: the block's queries, and targets that are not among its candidates.
-	asked, far, farPhi, farNorms, farSizes *cuda.Memory
-	memory                                 []*cuda.Memory
+	// Device memory of the block: ψ, its operands for the tensor cores, targets with their
+	// intervals, and results.
+	psi, halves, scales, sizes, rows, pairRows, targetStart, targetRow *cuda.Memory
+	thresholds, interval, answer, representative                       *cuda.Memory
+	counts, list, unresolved, known                                    *cuda.Memory
+	// Device memory to construct ψ and φ: the block's queries, and remote targets.
+	queries, remote, remotePhi, remoteNorms, remoteSizes *cuda.Memory
+	memory                                               []*cuda.Memory
 }
 
 const (
-	// knownChunk is the number of known answers that go to a device at a time.
+	// knownChunk is the number of known answers that are uploaded together.
 	knownChunk = 1 << 15
-	// restChunk is the number of pairs that come back at a time.
-	restChunk = 1 << 15
+	// pairChunk is the number of pairs that are downloaded together.
+	pairChunk = 1 << 15
 )
 
-// Where the counters lie in counts, in numbers of 4 bytes.
+// Offsets in worker.counts, in counters of 4 bytes: two counts for each target, and the lengths of
+// the two lists.
 const (
-	betterAt = 0
-	equalAt  = engine.NumFilters * engine.BlockTargets
-	listedAt = 2 * engine.NumFilters * engine.BlockTargets
-	restedAt = listedAt + 1
-	countsN  = restedAt + 1
+	betterAt     = 0
+	equalAt      = engine.NumFilters * engine.BlockTargets
+	listedAt     = 2 * engine.NumFilters * engine.BlockTargets
+	unresolvedAt = listedAt + 1
+	countsN      = unresolvedAt + 1
 )
 
-// newWorker reserves a worker's memory for parts like p; close it also after an error.
+// newWorker reserves a worker's memory for parts like p. The caller closes the worker, after an
+// error too.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
 	w = &worker{ranking: r, span: math.MaxInt32}
 	if w.stream, err = newStream(p.device); err != nil {
@@ -60,20 +65,20 @@ func newWorker(r *ranking, p *part) (w *worker, err error) {
 	rows, targets := int64(blockQueries), int64(engine.BlockTargets)
 	pair := int64(unsafe.Sizeof(cuda.Pair{}))
 	in := rows*4 + targets*12 + 1024
-	far := int64(0)
+	remote := int64(0)
 	if p.towers != nil {
-		far = int64(r.farTargets)
-		in += rows*int64(unsafe.Sizeof(cuda.Query{})) + targets*(pair+4) + targets/far*32
+		remote = int64(r.remoteTargets)
+		in += rows*int64(unsafe.Sizeof(cuda.Query{})) + targets*(pair+4) + targets/remote*32
 	} else {
 		in += rows*(4*int64(k)+int64(unsafe.Sizeof(cuda.PairRow{}))) + targets*16
 	}
 	if w.in, err = p.device.Pin(max(in, knownChunk*int64(unsafe.Sizeof(cuda.Known{})))); err != nil {
 		return w, err
 	}
-	if w.out, err = p.device.Pin(max(4*int64(countsN), restChunk*(pair+16))); err != nil {
+	if w.out, err = p.device.Pin(max(4*int64(countsN), pairChunk*(pair+16))); err != nil {
 		return w, err
 	}
-	for _, m := range w.pieces(k, int(far)) {
+	for _, m := range w.pieces(k, int(remote)) {
 		if *m.to, err = p.device.Alloc(m.bytes); err != nil {
 			return w, err
 		}
@@ -82,38 +87,41 @@ func newWorker(r *ranking, p *part) (w *worker, err error) {
 	return w, nil
 }
 
-// piece is device memory to be reserved.
+// piece is device memory to reserve.
 type piece struct {
 	to    **cuda.Memory
 	bytes int64
 }
 
-// pieces are the memory of a worker, whose device makes φ of so many far targets at a time.
-func (w *worker) pieces(k, farTargets int) []piece {
-	rows, targets, far, width := int64(blockQueries), int64(engine.BlockTargets), int64(farTargets), int64(k)
+// pieces lists the memory of a worker, for vectors of length k. The device makes φ of remoteTargets
+// targets at a time.
+func (w *worker) pieces(k, remoteTargets int) []piece {
+	rows, targets, remote, width := int64(blockQueries), int64(engine.BlockTargets), int64(remoteTargets), int64(k)
 	pair, room := int64(unsafe.Sizeof(cuda.Pair{})), int64(w.listRoom)
 	return []piece{
 		{&w.psi, 4 * rows * width}, {&w.halves, 2 * rows * width}, {&w.scales, 4 * rows}, {&w.sizes, 24 * rows},
 		{&w.rows, rows * int64(unsafe.Sizeof(cuda.Row{}))}, {&w.pairRows, rows * int64(unsafe.Sizeof(cuda.PairRow{}))},
-		{&w.first, 4 * (rows + 1)}, {&w.row, 4 * targets}, {&w.thresholds, 8 * targets}, {&w.interval, 16 * targets},
-		{&w.answer, 4 * targets}, {&w.same, 4 * targets},
-		{&w.counts, 4 * int64(countsN)}, {&w.list, room * pair}, {&w.rest, room * pair},
+		{&w.targetStart, 4 * (rows + 1)}, {&w.targetRow, 4 * targets}, {&w.thresholds, 8 * targets},
+		{&w.interval, 16 * targets},
+		{&w.answer, 4 * targets}, {&w.representative, 4 * targets},
+		{&w.counts, 4 * int64(countsN)}, {&w.list, room * pair}, {&w.unresolved, room * pair},
 		{&w.known, knownChunk * int64(unsafe.Sizeof(cuda.Known{}))},
-		{&w.asked, rows * int64(unsafe.Sizeof(cuda.Query{}))},
-		{&w.far, 4 * far}, {&w.farPhi, 4 * far * width}, {&w.farNorms, 8 * far}, {&w.farSizes, 8 * far},
+		{&w.queries, rows * int64(unsafe.Sizeof(cuda.Query{}))},
+		{&w.remote, 4 * remote}, {&w.remotePhi, 4 * remote * width}, {&w.remoteNorms, 8 * remote},
+		{&w.remoteSizes, 8 * remote},
 	}
 }
 
-// workerBytes is the device memory of a worker.
-func (e *Engine) workerBytes(k, farTargets int) (sum int64) {
+// workerBytes returns the device memory of a worker.
+func (e *Engine) workerBytes(k, remoteTargets int) (sum int64) {
 	w := worker{ranking: &ranking{Engine: e}}
-	for _, p := range w.pieces(k, farTargets) {
+	for _, p := range w.pieces(k, remoteTargets) {
 		sum += p.bytes
 	}
 	return sum
 }
 
-// close waits for what is under way and gives everything back.
+// close waits for the device and frees the memory.
 func (w *worker) close() {
 	w.stream.close()
 	for _, m := range w.memory {
@@ -123,18 +131,18 @@ func (w *worker) close() {
 	_ = w.out.Free()
 }
 
-// wait waits for all that was asked of the stream, or returns its first error.
+// wait waits for the stream. It returns the stream's first error.
 func (w *worker) wait(ctx context.Context) error {
 	w.used = 0
 	return w.stream.wait(ctx)
 }
 
-// put copies n values that fill writes to device memory.
+// put uploads n values that fill writes.
 func put[T any](w *worker, dst *cuda.Memory, n int, fill func([]T)) {
 	w.used = send(w.stream, dst, w.in, w.used, n, fill)
 }
 
-// send brings the block's queries and targets to the device. Errors are those of the next wait.
+// send uploads the block's queries and targets. The next wait returns its error.
 func (w *worker) send() {
 	w.sendQueries()
 	targets := w.block.Targets
@@ -143,12 +151,12 @@ func (w *worker) send() {
 			v[t] = targets[t].Answer
 		}
 	})
-	put(w, w.same, len(targets), func(v []int32) {
+	put(w, w.representative, len(targets), func(v []int32) {
 		for t := range v {
 			v[t] = w.job.Rep(targets[t].Answer)
 		}
 	})
-	if w.constructs {
+	if w.slices.constructs {
 		w.scoreTargets()
 	} else {
 		w.sendIntervals(w.block.Low, w.block.High)
@@ -156,23 +164,23 @@ func (w *worker) send() {
 	w.prepareRows()
 }
 
-// padded is a number of queries in whole tiles.
+// padded returns n, rounded up to whole tiles of queries.
 func padded(n int) int { return (n + cuda.QueryTile - 1) / cuda.QueryTile * cuda.QueryTile }
 
-// sendQueries brings the block's queries, with the numbers of their targets.
+// sendQueries uploads the block's queries, with the numbers of their targets.
 func (w *worker) sendQueries() {
 	b := w.block
 	n, rows, targets, k := len(b.Queries), padded(len(b.Queries)), len(b.Targets), w.part.k
 	w.single = !w.part.half || w.part.useSingle.Load()
-	put(w, w.first, rows+1, func(v []int32) {
+	put(w, w.targetStart, rows+1, func(v []int32) {
 		copy(v, b.TargetStart[:n+1])
 		for i := n; i <= rows; i++ {
 			v[i] = int32(targets)
 		}
 	})
-	put(w, w.row, targets, func(v []int32) { copy(v, b.Rows) })
+	put(w, w.targetRow, targets, func(v []int32) { copy(v, b.Rows) })
 	w.stream.zero(w.psi, int64(4*n*k), int64(4*(rows-n)*k))
-	if w.constructs {
+	if w.slices.constructs {
 		w.constructPsi()
 	} else {
 		w.sendPsi()
@@ -187,12 +195,12 @@ func (w *worker) sendQueries() {
 	})
 }
 
-// sendPsi copies ψ.
+// sendPsi uploads ψ.
 func (w *worker) sendPsi() {
 	b, k := w.block, w.part.k
 	put(w, w.psi, len(b.Queries)*k, func(v []float32) {
 		for i := range b.Queries {
-			permute(v[i*k:(i+1)*k], b.Row(i), w.f.Terms)
+			permute(v[i*k:(i+1)*k], b.Row(i), w.f.TermOrder)
 		}
 	})
 	put(w, w.pairRows, len(b.Queries), func(v []cuda.PairRow) {
@@ -202,7 +210,7 @@ func (w *worker) sendPsi() {
 	})
 }
 
-// sendIntervals copies the targets' intervals.
+// sendIntervals uploads the targets' intervals.
 func (w *worker) sendIntervals(low, high []float64) {
 	put(w, w.interval, 2*len(w.block.Targets), func(v []float64) {
 		for t := range len(v) / 2 {
@@ -214,7 +222,7 @@ func (w *worker) sendIntervals(low, high []float64) {
 // constructPsi makes ψ on the device.
 func (w *worker) constructPsi() {
 	p, queries := w.part, w.block.Queries
-	put(w, w.asked, len(queries), func(v []cuda.Query) {
+	put(w, w.queries, len(queries), func(v []cuda.Query) {
 		for i, q := range queries {
 			v[i] = cuda.Query{Anchor: q.Anchor, Relation: q.Relation}
 			if q.Side == kg.Head {
@@ -224,21 +232,20 @@ func (w *worker) constructPsi() {
 	})
 	launch(w.stream, p.towers.Queries, cuda.ConstructQueries{
 		Entities: p.tensors[0].At(0), Head: p.tensors[1].At(0), Tail: p.tensors[2].At(0), Cross: p.tensors[3].At(0),
-		Queries: w.asked.At(0), Out: w.psi.At(0), Rows: w.pairRows.At(0), Kappa: w.kappa,
+		Queries: w.queries.At(0), Out: w.psi.At(0), Rows: w.pairRows.At(0), Kappa: w.slices.kappa,
 		N: int32(len(queries)), Dim: int32(w.job.Model.Config().Dim), K: int32(p.k),
 	})
 }
 
-// scoreTargets makes the targets' intervals on the device, and φ of those that are not among its
-// candidates.
+// scoreTargets makes the targets' intervals on the device, after φ of remote targets.
 func (w *worker) scoreTargets() {
 	p, targets := w.part, w.block.Targets
-	var near, far []cuda.Pair
+	var local, remote []cuda.Pair
 	for t, target := range targets {
 		if at, ok := w.position(target.Answer); ok {
-			near = append(near, cuda.Pair{Target: uint32(t), Other: uint32(at)})
+			local = append(local, cuda.Pair{Target: uint32(t), Other: uint32(at)})
 		} else {
-			far = append(far, cuda.Pair{Target: uint32(t), Other: uint32(len(far) % w.farTargets)})
+			remote = append(remote, cuda.Pair{Target: uint32(t), Other: uint32(len(remote) % w.remoteTargets)})
 		}
 	}
 	a := w.decide(0)
@@ -248,37 +255,38 @@ func (w *worker) scoreTargets() {
 		put(w, w.list, len(list), func(v []cuda.Pair) { copy(v, list) })
 		launch(w.stream, p.stages.Targets, a)
 	}
-	score(near)
-	a.Phi, a.Norms, a.Sizes = w.farPhi.At(0), w.farNorms.At(0), w.farSizes.At(0)
-	for ; len(far) > 0; far = far[min(w.farTargets, len(far)):] {
-		list := far[:min(w.farTargets, len(far))]
-		put(w, w.far, len(list), func(v []int32) {
+	score(local)
+	a.Phi, a.Norms, a.Sizes = w.remotePhi.At(0), w.remoteNorms.At(0), w.remoteSizes.At(0)
+	for ; len(remote) > 0; remote = remote[min(w.remoteTargets, len(remote)):] {
+		list := remote[:min(w.remoteTargets, len(remote))]
+		put(w, w.remote, len(list), func(v []int32) {
 			for i, pair := range list {
 				v[i] = targets[pair.Target].Answer
 			}
 		})
 		launch(w.stream, p.towers.Features, cuda.Construct{
-			Entities: p.tensors[0].At(0), Entity: w.far.At(0), Out: a.Phi, Norms: a.Norms, Sizes: a.Sizes,
+			Entities: p.tensors[0].At(0), Entity: w.remote.At(0), Out: a.Phi, Norms: a.Norms, Sizes: a.Sizes,
 			N: int32(len(list)), Dim: int32(w.job.Model.Config().Dim), K: int32(p.k),
 		})
 		score(list)
 	}
 }
 
-// position returns the place of an entity among the part's candidates.
+// position returns the position of an entity in the part. ok is false if the entity is not in it.
 func (w *worker) position(entity int32) (at int, ok bool) {
 	position := w.f.Position(entity)
 	at = position - w.part.first
 	return at, position >= 0 && at >= 0 && at < w.part.n
 }
 
-// prepareRows makes what the screen knows about the queries.
+// prepareRows computes the bands and thresholds of the screen on the device.
 func (w *worker) prepareRows() {
 	p, c := w.part, w.f.Tower.Compare
 	a := cuda.Prepare{
-		Psi: w.psi.At(0), Queries: w.pairRows.At(0), TargetStart: w.first.At(0), Interval: w.interval.At(0), Rows: w.rows.At(0),
-		Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)), Padded: int32(padded(len(w.block.Queries))), K: int32(p.k),
-		Compare: int32(c.Kind()), Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
+		Psi: w.psi.At(0), Queries: w.pairRows.At(0), TargetStart: w.targetStart.At(0), Interval: w.interval.At(0),
+		Rows: w.rows.At(0), Ends: w.thresholds.At(0), N: int32(len(w.block.Queries)),
+		Padded: int32(padded(len(w.block.Queries))), K: int32(p.k), Compare: int32(c.Kind()),
+		Centring: 2 * kernel.Gamma(p.k+1, kernel.U64),
 	}
 	a.Rounding, a.Subnormal = c.InputError(w.f.Tower.Phi)
 	if w.single {
@@ -291,17 +299,17 @@ func (w *worker) prepareRows() {
 	launch(w.stream, p.stages.Rows, a)
 }
 
-// decide is the argument of the float64 stage for candidates from a position of the part on.
+// decide returns the argument of the float64 stage for the part's candidates from a position on.
 func (w *worker) decide(from int) cuda.Decide {
 	p, c := w.part, w.f.Tower.Compare
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
 	a := cuda.Decide{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.pairRows.At(0), Norms: at(p.norms, 8), Sizes: at(p.sizes, 8),
-		Entity: at(p.entity, 4), Same: at(p.same, 4), TargetStart: w.first.At(0), TargetRow: w.row.At(0), Interval: w.interval.At(0),
-		Answer: w.answer.At(0), AnswerSame: w.same.At(0),
+		Entity: at(p.entity, 4), Same: at(p.representative, 4), TargetStart: w.targetStart.At(0),
+		TargetRow: w.targetRow.At(0), Interval: w.interval.At(0), Answer: w.answer.At(0), AnswerSame: w.representative.At(0),
 		Better: w.counts.At(4 * int64(betterAt)), Equal: w.counts.At(4 * int64(equalAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Known: w.known.At(0),
-		Rest: w.rest.At(0), Rested: w.counts.At(4 * int64(restedAt)),
+		Rest: w.unresolved.At(0), Rested: w.counts.At(4 * int64(unresolvedAt)),
 		Room: uint32(w.listRoom), Count: uint32(w.listRoom), K: int32(p.k), Compare: int32(c.Kind()),
 		Targets: int32(len(w.block.Targets)), Relative: c.PairError(p.k),
 	}
@@ -309,14 +317,15 @@ func (w *worker) decide(from int) cuda.Decide {
 	return a
 }
 
-// screen begins the screening of n of the part's candidates from a position on.
+// screen starts the screen for n of the part's candidates from a position on. capacity bounds the
+// undecided pairs.
 func (w *worker) screen(from, n, capacity int) {
 	p := w.part
 	at := func(m *cuda.Memory, size int) cuda.Pointer { return m.At(int64(from) * int64(size)) }
 	blocks := int64(from/cuda.BlockCandidates) * int64(unsafe.Sizeof(cuda.CandidateBlock{}))
 	a := cuda.Screen{
 		Psi: w.psi.At(0), Phi: at(p.phi, 4*p.k), Rows: w.rows.At(0), Blocks: p.blocksSingle.At(blocks),
-		TargetStart: w.first.At(0), Ends: w.thresholds.At(0), Better: w.counts.At(4 * int64(betterAt)),
+		TargetStart: w.targetStart.At(0), Ends: w.thresholds.At(0), Better: w.counts.At(4 * int64(betterAt)),
 		List: w.list.At(0), Listed: w.counts.At(4 * int64(listedAt)), Capacity: uint32(capacity),
 		K: int32(p.k), Candidates: int32(n), Limit: float32(w.f.Tower.Compare.Limit()),
 	}
@@ -330,10 +339,11 @@ func (w *worker) screen(from, n, capacity int) {
 	w.stream.do(func(s *cuda.Stream) error { return p.screens.Half(s, p.device.HalfVariant(), a, queries) })
 }
 
-// narrower returns the number of candidates to screen instead of n, whose list overflowed.
+// narrower returns the number of candidates to screen next if the list of n candidates overflowed.
 func narrower(n, queries, listed int) (int, error) {
 	if n <= cuda.CandidateTile {
-		return 0, fmt.Errorf("rank: %d candidates and %d queries left %d undecided pairs, more than there are", n, queries, listed)
+		return 0, fmt.Errorf("rank: a GPU left %d undecided pairs of %d candidates and %d queries, "+
+			"which is impossible: rank on the processor", listed, n, queries)
 	}
 	return max(cuda.CandidateTile, n/2/cuda.CandidateTile*cuda.CandidateTile), nil
 }
@@ -345,20 +355,20 @@ func (w *worker) count(ctx context.Context) error {
 		n := min(w.span, p.n-from)
 		w.screen(from, n, w.listRoom)
 		launch(w.stream, p.stages.Pairs, w.decide(from))
-		counts, listed, rested, err := w.counted(ctx)
+		counts, listed, unresolved, err := w.counted(ctx)
 		if err != nil {
 			return err
 		}
-		if most := max(listed, rested); most > w.listRoom { // nothing of this launch counts
+		if most := max(listed, unresolved); most > w.listRoom { // drop the results of this launch
 			if w.span, err = narrower(n, len(b.Queries), most); err != nil {
 				return err
 			}
 			continue
 		}
-		if !w.single && float64(listed) > tooMany*float64(len(b.Targets))*float64(n) && n > cuda.CandidateTile {
+		if !w.single && float64(listed) > maxUndecided*float64(len(b.Targets))*float64(n) && n > cuda.CandidateTile {
 			p.useSingle.Store(true)
 		}
-		itself := 0
+		itself := 0 // pairs of a target with itself
 		for t, target := range b.Targets {
 			b.Counts[t].Add(counts[betterAt+t], counts[equalAt+t])
 			if at, ok := w.position(target.Answer); ok && at >= from && at < from+n {
@@ -366,8 +376,8 @@ func (w *worker) count(ctx context.Context) error {
 			}
 		}
 		w.job.Progress.Undecided.Add(int64(listed - itself))
-		err = w.rested(ctx, rested, func(pair cuda.Pair) {
-			w.leave(pair.Target, p.first+from+int(pair.Other), [engine.NumFilters]int8{1, 1, 1})
+		err = w.eachUnresolved(ctx, unresolved, func(pair cuda.Pair) {
+			w.addPending(pair.Target, p.first+from+int(pair.Other), [engine.NumFilters]int8{1, 1, 1})
 		})
 		if err != nil {
 			return err
@@ -377,30 +387,32 @@ func (w *worker) count(ctx context.Context) error {
 	return nil
 }
 
-// counted returns the counters that a launch leaves, with the lengths of its two lists.
-func (w *worker) counted(ctx context.Context) (counts []int32, listed, rested int, err error) {
+// counted returns the counters of a launch, and the lengths of its lists: pairs that the screen
+// left undecided, and pairs that the float64 stage left unresolved.
+func (w *worker) counted(ctx context.Context) (counts []int32, listed, unresolved int, err error) {
 	w.stream.copyFrom(w.out, 0, w.counts, 0, w.counts.Bytes())
 	if err := w.wait(ctx); err != nil {
 		return nil, 0, 0, err
 	}
 	counts = cuda.View[int32](w.out, 0, countsN)
-	return counts, int(uint32(counts[listedAt])), int(uint32(counts[restedAt])), nil
+	return counts, int(uint32(counts[listedAt])), int(uint32(counts[unresolvedAt])), nil
 }
 
-// leave leaves a candidate to its reference score: so many of it for each filter.
-func (w *worker) leave(target uint32, position int, left [engine.NumFilters]int8) {
+// addPending leaves a pair to its reference scores. left is the number of candidates under each
+// filter.
+func (w *worker) addPending(target uint32, position int, left [engine.NumFilters]int8) {
 	b := w.block
 	b.Pending = append(b.Pending, engine.Pending{
 		Row: b.Rows[target], Target: int32(target), Entity: w.job.Rep(w.f.Entity(position)), Left: left,
 	})
 }
 
-// rested calls f for each of the n pairs that the float64 stage left.
-func (w *worker) rested(ctx context.Context, n int, f func(cuda.Pair)) error {
+// eachUnresolved calls f for each of the n pairs that the float64 stage left.
+func (w *worker) eachUnresolved(ctx context.Context, n int, f func(cuda.Pair)) error {
 	const size = int64(unsafe.Sizeof(cuda.Pair{}))
-	for at := 0; at < n; at += restChunk {
-		m := min(restChunk, n-at)
-		w.stream.copyFrom(w.out, 0, w.rest, int64(at)*size, int64(m)*size)
+	for at := 0; at < n; at += pairChunk {
+		m := min(pairChunk, n-at)
+		w.stream.copyFrom(w.out, 0, w.unresolved, int64(at)*size, int64(m)*size)
 		if err := w.wait(ctx); err != nil {
 			return err
 		}
@@ -414,8 +426,8 @@ func (w *worker) rested(ctx context.Context, n int, f func(cuda.Pair)) error {
 	return nil
 }
 
-// subtractKnown takes the known answers among the part's candidates out of the counts of every filter that
-// removes them.
+// subtractKnown subtracts the known answers among the part's candidates from the counts, under the
+// filters that remove them.
 func (w *worker) subtractKnown(ctx context.Context) error {
 	p, b := w.part, w.block
 	known := make([]cuda.Known, 0, len(b.Known))
@@ -431,11 +443,11 @@ func (w *worker) subtractKnown(ctx context.Context) error {
 		w.stream.zero(w.counts, 0, w.counts.Bytes())
 		put(w, w.known, n, func(v []cuda.Known) { copy(v, known) })
 		launch(w.stream, p.stages.Known, a)
-		counts, _, rested, err := w.counted(ctx)
+		counts, _, unresolved, err := w.counted(ctx)
 		if err != nil {
 			return err
 		}
-		if rested > w.listRoom {
+		if unresolved > w.listRoom {
 			chunk = max(1, n/2)
 			continue
 		}
@@ -446,13 +458,13 @@ func (w *worker) subtractKnown(ctx context.Context) error {
 				b.Counts[t].Equal[f] -= counts[equalAt+f*targets+t]
 			}
 		}
-		err = w.rested(ctx, rested, func(pair cuda.Pair) {
+		err = w.eachUnresolved(ctx, unresolved, func(pair cuda.Pair) {
 			k := known[pair.Other]
 			var left [engine.NumFilters]int8
 			for f := range left {
 				left[f] = -int8(k.Filters >> f & 1)
 			}
-			w.leave(pair.Target, p.first+int(k.Position), left)
+			w.addPending(pair.Target, p.first+int(k.Position), left)
 		})
 		if err != nil {
 			return err

@@ -12,39 +12,37 @@ import (
 )
 
 const (
-	// MostTargets bounds the targets of a query: one with more becomes several. The kernels cannot be interrupted while
-	// they count them.
+	// MostTargets bounds the targets of a query. A query with more becomes several, because a
+	// kernel cannot be interrupted while it compares a panel with them.
 	MostTargets = 512
-	// blockTargets bounds the targets of a block of queries and with them the scratch memory, but for one query more.
+	// blockTargets bounds the targets of a block up to its last query, and so the scratch memory.
 	blockTargets = 4096
-	// BlockTargets is the most targets of a block.
+	// BlockTargets is the most targets in a block.
 	BlockTargets = blockTargets + MostTargets
-	// mostPending bounds the candidates that wait for their reference scores.
+	// mostPending bounds the pairs that wait for reference scores.
 	mostPending = 1 << 16
 )
 
-// Block is a block of queries against a slice of the candidates: what the stages of a ranking hand on to each other. It
-// is one goroutine's memory, used for block after block.
+// Block is a block of queries against a slice of the candidates. The stages of a ranking read from
+// it and write to it in turn. A goroutine uses one Block again and again.
 type Block struct {
 	Job *Job
 	// Worker makes ψ, single φ and reference scores.
 	Worker model.Worker
 
-	// What is asked, from Begin.
+	// Begin and the ranking set these.
 	Queries     []Query
-	Targets     []Target // of the queries, numbered from the block's first
+	Targets     []Target // of the queries; a target's number counts from the block's first
 	Rows        []int32  // the row of each target
-	TargetStart []int32  // the first target of each row, and the number of all from then on
-	// Part of Parts is the share of the candidates to count.
-	Part, Parts int
-	// Known lists what filters remove among the candidates, by row.
-	Known []Known
+	TargetStart []int32  // the first target of each row; after the last row, the number of targets
+	Part, Parts int      // the engine counts part Part of Parts of the candidates
+	Known       []Known  // known answers among the candidates, by row
 
-	// What an engine that needs them computes first.
+	// An engine that needs them computes these first (Vectors.Compute, BoundTargets).
 	Vectors
 	Low, High []float64 // bounds of the targets' reference scores
 
-	// What an engine finds.
+	// An engine adds to these.
 	Counts  []Counts
 	Pending []Pending
 
@@ -52,19 +50,20 @@ type Block struct {
 	entity    [1]int32
 	size      [1]float64
 	score     [1]float64
-	reference []float64 // of the targets, where scored
+	reference []float64 // of each target, if scored
 	scored    []bool
 }
 
-// Pending is a pair that only reference scores can decide: a target, and a candidate that stands for all those
-// with the same parameters.
+// Pending is a pair of a target and a candidate that only reference scores can order. The candidate
+// stands for all candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
-	// Left is the number of candidates to count for each filter; negative, to take out of the counts.
+	// Left is the number of such candidates under each filter. It is negative to subtract
+	// them.
 	Left [NumFilters]int8
 }
 
-// NewBlock reserves memory for blocks of an engine.
+// NewBlock returns a block with room for the blocks of an engine.
 func NewBlock(j *Job, e Engine) *Block {
 	queries, entries := e.Room()
 	return &Block{
@@ -76,22 +75,9 @@ func NewBlock(j *Job, e Engine) *Block {
 	}
 }
 
-// SplitQueries returns the ends of the blocks of at most n queries that a pass makes.
-func (j *Job) SplitQueries(p Pass, n int) (ends []int) {
-	for at := p.First; at < p.Last; {
-		to := at + 1
-		for to < p.Last && to-at < n && j.Queries[to].Last-j.Queries[at].First <= blockTargets {
-			to++
-		}
-		ends = append(ends, to)
-		at = to
-	}
-	return ends
-}
-
-// Begin takes up the queries first ≤ i < last of the job.
-func (b *Block) Begin(first, last int) {
-	b.Queries = b.Job.Queries[first:last]
+// Begin starts a block of queries, with the counts at 0.
+func (b *Block) Begin(s Span) {
+	b.Queries = b.Job.Queries[s.First:s.Last]
 	base := b.Queries[0].First
 	b.Targets = b.Job.Targets[base:b.Queries[len(b.Queries)-1].Last]
 	for i, q := range b.Queries {
@@ -103,13 +89,20 @@ func (b *Block) Begin(first, last int) {
 	for i := len(b.Queries); i < len(b.TargetStart); i++ {
 		b.TargetStart[i] = int32(len(b.Targets))
 	}
-	b.Part, b.Parts, b.Known = 0, 1, b.Known[:0]
+	b.Part, b.Parts = 0, 1
+	b.Known = b.Known[:0]
 	clear(b.Counts[:len(b.Targets)])
 	clear(b.scored[:len(b.Targets)])
 	b.Pending = b.Pending[:0]
 }
 
-// BoundTargets computes the intervals of the targets, whose φ may be among the candidates. ψ must be computed.
+// ComputeVectors computes ψ of the block's queries.
+func (b *Block) ComputeVectors(ctx context.Context, f *Features) error {
+	return b.Compute(ctx, b.Worker, f.Tower, b.Queries)
+}
+
+// BoundTargets computes the intervals of the targets from ψ. It reads φ from f if the target is in
+// the slice.
 func (b *Block) BoundTargets(ctx context.Context, f *Features) error {
 	for t, target := range b.Targets {
 		if err := ctx.Err(); err != nil {
@@ -137,21 +130,22 @@ func (b *Block) feature(q Query, e int32) (size float64) {
 	return b.size[0]
 }
 
-// pairScore is the float64 score of the query of row and row i of table.
+// pairScore returns the float64 score of the query of row and row i of table.
 func (b *Block) pairScore(row int, table []float32, i int32) float64 {
 	b.entity[0] = i
 	b.Job.Backend.Pair(b.Tower.Compare, b.score[:], b.Row(row), table, b.Stride(), b.entity[:])
 	return b.score[0]
 }
 
-// DecideMany decides the pending pairs if there are many.
+// DecideMany calls Decide if many pairs are pending.
 func (b *Block) DecideMany(ctx context.Context) {
 	if len(b.Pending) > mostPending {
 		b.Decide(ctx)
 	}
 }
 
-// Decide decides the pending pairs by reference scores, each computed once for a query. It stops where ctx ends.
+// Decide orders the pending pairs by reference scores and adds them to the counts. It computes each
+// score once for a query. It returns early if ctx ends.
 func (b *Block) Decide(ctx context.Context) {
 	if len(b.Pending) == 0 {
 		return

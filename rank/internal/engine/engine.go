@@ -1,10 +1,20 @@
-// Package engine is the seam between a ranking and what counts its candidates: the processor (package rank) or GPUs
-// (package rank/gpu). It holds the interface, the types that both sides read and write, and the stages that they share:
-// features, queries, intervals, the decision by reference scores, and lists of the best candidates.
+// Package engine is the seam between a ranking and whatever counts its candidates: the processor
+// (package rank) or GPUs (package rank/gpu).
+//
+// Begin reading with Engine and Candidates. A Job holds the Plan: distinct queries with their
+// targets, in passes of queries whose candidates share features. The ranking loads each pass slice
+// by slice (Engine.Load) and divides its queries into blocks (Job.Blocks). Candidates.Count counts
+// a slice for a Block and leaves undecided pairs pending, Block.Decide orders those by reference
+// scores, and the ranking adds the block's Counts to the ranks.
+//
+// The package holds these types and the stages that all engines share: features (Features), query
+// vectors with their error bands (Vectors), intervals of targets (Block.BoundTargets), the last
+// decision (Block.Decide), and the lists of the best candidates (Lists).
 package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/mquine/mquine/kernel"
@@ -12,96 +22,104 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// NumFilters is the number of filters that candidates are counted under at once (rank.Filter). Filter 0 removes no
-// candidate.
+// NumFilters is the number of filters (rank.Filter). An engine counts under all of them at once;
+// filter 0 removes no candidate.
 const NumFilters = 3
 
 // Provider makes an engine for each ranking.
 type Provider interface {
-	// Test is an error if the engine must not rank models of m's class and size. The backend is what it must agree with.
+	// Test returns an error if the engine must not rank models of m's kind and size, because its
+	// ranks differ from the backend's.
 	Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error
-	// Fallback tells whether the processor is to rank in place of an engine that failed with err, which is then not
-	// used again.
+	// Fallback reports whether the processor should rank in place of an engine that failed with
+	// err. If so, the provider is not used again.
 	Fallback(err error) bool
-	// Memory tells the bytes that a ranking holds of the candidates, and in how many slices these come.
+	// Memory returns the bytes that a ranking holds for candidates, and the number of slices.
 	Memory(j *Job) (bytes int64, slices int, err error)
 	// Start makes the engine of a ranking.
 	Start(j *Job) (Engine, error)
-	// String names what counts.
+	// String names the hardware, for reports.
 	String() string
 }
 
 // Engine counts the candidates of one ranking.
 type Engine interface {
-	// Slices returns the number of candidates to load at a time, and the number of buffers that Load fills in turn.
+	// Slices returns the number of candidates in a slice, and the number of buffers for slices.
 	Slices() (size, buffers int)
-	// Room returns the most queries of a block, and the most entries of their ψ (0 if the engine makes ψ itself).
+	// Room returns the most queries in a block, and the most entries of their ψ. The engine makes ψ
+	// itself if it needs no entries.
 	Room() (queries, entries int)
-	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer whose former candidates are done with.
-	// Other goroutines may be counting candidates of other buffers.
+	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer that is no longer in
+	// use. Meanwhile other goroutines may count the candidates in other buffers.
 	Load(ctx context.Context, buffer int, p Pass, first, n int) (Candidates, error)
-	// Close gives back what the engine holds.
+	// Close releases the engine's resources.
 	Close() error
 }
 
-// Candidates are a slice of the candidates in an engine's memory. Several goroutines, numbered from 0, work on different
-// blocks at once.
+// Candidates are a slice of the candidates in an engine's memory. Several goroutines count
+// different blocks at once; worker numbers them from 0.
 type Candidates interface {
-	// Features tells which candidates they are and in which order.
+	// Features returns the candidates, their order, and their φ unless the engine makes φ itself.
 	Features() *Features
-	// QueryBlock is the best number of queries for a block, Strip a number of queries that takes no longer than one,
-	// and MostParts the number of parts that the candidates of a block can be counted in.
+	// QueryBlock returns the best number of queries in a block.
 	QueryBlock() int
+	// Strip returns the number of queries that are scored together. A smaller block takes as long.
 	Strip() int
+	// MostParts returns the most parts in which a block can be counted.
 	MostParts() int
-	// Count adds to b.Counts, for every target, the candidates of the block's part that are certainly better or equal
-	// under each filter, the target itself and removed ones (b.Known) left out, and to b.Pending those that only
-	// reference scores can tell. Counts over ranges of candidates add up.
+	// Count compares the candidates of the block's part with every target. It adds the candidates
+	// that are certainly better or equal to b.Counts, without the target itself and the answers
+	// that filters remove (b.Known). It appends those that only reference scores can order to
+	// b.Pending. Counts over ranges of candidates add up.
 	Count(ctx context.Context, worker int, b *Block) error
-	// Contend adds to the lists of the block's queries all candidates that may be among their best.
+	// Contend adds to the lists of the block's queries all candidates that may be among the best.
 	Contend(ctx context.Context, worker int, b *Block, lists *Lists) error
 }
 
-// Query is a distinct query with its targets, Targets[First:Last] of the job.
+// Query is a distinct query. Its targets are Targets[First:Last] of the plan.
 type Query struct {
 	kg.Query
 	First, Last int32
 }
 
-// Target is a true answer of a query; Rank is its place in the result.
+// Target is a true answer of a query. Rank is its index in the result.
 type Target struct {
 	Answer, Rank int32
 }
 
-// Pass is a run of queries whose candidates have the same features: all of them, unless the
+// Pass is a run of queries whose candidates have the same features. There is one pass, unless
 // features depend on the side or the relation.
 type Pass struct {
 	Side        kg.Side
 	Relation    int32
 	Tower       model.Tower
-	First, Last int // queries
+	First, Last int // queries of the plan
 }
 
-// Plan is what a ranking or a prediction asks.
+// Plan holds the queries of a ranking or a prediction.
 type Plan struct {
 	Queries []Query
 	Targets []Target
 	Passes  []Pass
-	Unique  int // distinct queries with several targets each, before those with too many were split
+	Unique  int // distinct queries; Queries has more if some have too many targets for one
 }
 
-// Known is a candidate that some filters remove for the query of a row.
+// Span is the queries First ≤ i < Last of a plan.
+type Span struct{ First, Last int }
+
+// Known is an answer that some filters remove from the candidates of a row.
 type Known struct {
-	Row, Position int32 // in the order of the candidates (Features)
-	Filters       uint8 // bit f: filter f removes it
+	Row, Position int32 // the position as in Features
+	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts are the other candidates that are better than a target, or have its score, under each filter.
+// Counts are the numbers of other candidates that are better than a target, and of those with
+// exactly its score, under each filter.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }
 
-// Add counts candidates under all filters.
+// Add adds candidates that no filter removes.
 func (c *Counts) Add(better, equal int32) {
 	for f := range NumFilters {
 		c.Better[f] += better
@@ -109,33 +127,35 @@ func (c *Counts) Add(better, equal int32) {
 	}
 }
 
-// Job is a ranking or a prediction: what its engine is made for.
+// Job is a ranking or a prediction for which an engine is made.
 type Job struct {
 	Model   model.Model
 	Backend *kernel.Backend
 	Threads int
 	// First ≤ e < Last are the candidates.
 	First, Last int
-	// FeatureMemory bounds the memory for their features in bytes.
+	// FeatureMemory bounds the memory for features in bytes.
 	FeatureMemory int64
 
 	Plan
-	// Representatives maps every entity to the first one with identical parameters; nil if all differ.
+	// Representatives maps every entity to the first one with identical parameters. It is nil if
+	// all differ.
 	Representatives []int32
 	Phases          *Phases
 	Progress        Progress
 }
 
-// Progress counts the work done.
+// Progress counts finished work. Goroutines update it concurrently.
 type Progress struct {
-	// Pairs of a query and a candidate, and of a target and a candidate.
+	// Done counts pairs of a query and a candidate, Compared pairs of a target and a candidate.
 	Done, Compared atomic.Int64
-	// Pairs of a target and another candidate that were left to the fine codes of the int8 screen, to float64 scores
-	// and to reference scores.
+	// Coarse, Undecided and Referenced count pairs of a target and another candidate that reached
+	// the fine codes of the int8 screen, the float64 scores and the reference scores.
 	Coarse, Undecided, Referenced atomic.Int64
-	// Chains of terms in all strips, and those that early exit passed over.
+	// Strips counts chains of terms over all strips, Dropped those that early exit skipped.
 	Strips, Dropped atomic.Int64
-	// Deciding is the time that goroutines spent on what the first stage left, in nanoseconds.
+	// Deciding is the time that goroutines spent on pairs that the first stage left undecided, in
+	// nanoseconds.
 	Deciding atomic.Int64
 }
 
@@ -147,13 +167,27 @@ func (j *Job) Rep(e int32) int32 {
 	return j.Representatives[e]
 }
 
+// Blocks divides the queries of a pass into blocks of at most n queries and as many targets as a
+// Block holds.
+func (j *Job) Blocks(p Pass, n int) (blocks []Span) {
+	for first := p.First; first < p.Last; {
+		last := first + 1
+		for last < p.Last && last-first < n && j.Queries[last].Last-j.Queries[first].First <= blockTargets {
+			last++
+		}
+		blocks = append(blocks, Span{first, last})
+		first = last
+	}
+	return blocks
+}
+
 // Workers are a model's workers, one for each goroutine, made when first used.
 type Workers struct {
 	job  *Job
 	list []model.Worker
 }
 
-// NewWorkers returns the workers of as many goroutines as the job has threads.
+// NewWorkers returns the workers of the job's threads.
 func NewWorkers(j *Job) *Workers { return &Workers{j, make([]model.Worker, j.Threads)} }
 
 // Get returns the worker of a goroutine.
@@ -164,5 +198,29 @@ func (w *Workers) Get(i int) model.Worker {
 	return w.list[i]
 }
 
-// WidestTower is the number of entries of the model's longest φ.
+// WidestTower returns the number of entries of the model's longest φ.
 func WidestTower(m model.Model) int { return max(m.Tower(kg.Tail).Phi, m.Tower(kg.Head).Phi) }
+
+// InChunks divides the items 0 ≤ i < n into chunks of the given size and calls work for each, on
+// several goroutines.
+func InChunks(ctx context.Context, threads, n, size int, work func(worker, first, last int)) error {
+	return kernel.Parallel(ctx, threads, (n+size-1)/size, func(worker, chunk int) {
+		work(worker, chunk*size, min((chunk+1)*size, n))
+	})
+}
+
+// Parallel is kernel.Parallel for work that can fail. It returns the first error and starts no more
+// work after it.
+func Parallel(ctx context.Context, threads, n int, do func(ctx context.Context, worker, item int) error) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := kernel.Parallel(inner, threads, n, func(w, i int) {
+		if err := do(inner, w, i); err != nil {
+			cancel(err)
+		}
+	})
+	if cause := context.Cause(inner); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}

@@ -8,25 +8,26 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Lists find the K best candidates of each query of a block: engines add contenders, and the lists narrow their
-// intervals by stages where they need the room.
+// Lists finds the K best candidates of each query of a block. Engines add contenders. A list that
+// is full narrows their intervals, stage by stage, until enough contenders drop out.
 type Lists struct {
 	K int
-	// Index tells which answers are known, and with FilterKnown those are left out.
+	// Index has the known answers. FilterKnown leaves them out.
 	Index       *kg.Index
 	FilterKnown bool
 
 	block    *Block
 	features *Features
 	lists    []shortlist // by row
-	rows     []int32     // of the contenders to rescore
+	rows     []int32     // of contenders to rescore
 	scores   []float64
 }
 
-// Kept is the list of a query between slices of the candidates.
+// Kept is the list of a query between two slices of the candidates.
 type Kept struct{ list shortlist }
 
-// Open begins the lists of a block whose queries have had kept[row] as their lists so far, against the candidates of f.
+// Open starts the lists of a block for the candidates of f. kept[row] is the list of a row after
+// the slices before.
 func (l *Lists) Open(b *Block, f *Features, kept []Kept) {
 	l.block, l.features = b, f
 	for len(l.lists) < len(b.Queries) {
@@ -50,15 +51,15 @@ func (l *Lists) Keep(kept []Kept) {
 	}
 }
 
-// Best returns the best candidates of a row by reference scores, the best first and equal ones by identifier, in memory
-// that the next call of Open uses again.
+// Best returns the best candidates of a row by reference score. The best comes first; equal ones
+// are in the order of their identifiers. The next call of Open reuses the memory.
 func (l *Lists) Best(ctx context.Context, row int) ([]Contender, error) {
 	list := l.narrowed(row)
 	err := l.decide(ctx, row, list)
 	return list.items, err
 }
 
-// narrowed returns a list whose contenders have no wider intervals than those of float64 scores.
+// narrowed returns the list of a row after all contenders have at least float64 scores.
 func (l *Lists) narrowed(row int) *shortlist {
 	list := &l.lists[row]
 	list.prune()
@@ -67,11 +68,11 @@ func (l *Lists) narrowed(row int) *shortlist {
 	return list
 }
 
-// Threshold is a score that at least K candidates of a row reach for certain, or −Inf. A contender below it is not
-// among the best.
+// Threshold returns a score that at least K candidates of a row certainly reach, or −Inf. A
+// contender below it is not among the best.
 func (l *Lists) Threshold(row int) float64 { return l.lists[row].threshold }
 
-// Add adds a candidate of the slice to the list of a row, unless it is known and such are left out.
+// Add adds a candidate of the slice to the list of a row, unless FilterKnown leaves it out.
 func (l *Lists) Add(ctx context.Context, row int, c Contender) error {
 	if l.FilterKnown {
 		known := l.Index.Answers(l.block.Queries[row].Query)
@@ -87,7 +88,7 @@ func (l *Lists) Add(ctx context.Context, row int, c Contender) error {
 	return l.shrink(ctx, row, list)
 }
 
-// shrink makes room in a list, by stages: in the end the reference chooses k.
+// shrink makes room in a list, stage by stage. In the last stage the reference scores choose k.
 func (l *Lists) shrink(ctx context.Context, row int, list *shortlist) error {
 	if list.prune(); list.roomy() {
 		return nil
@@ -101,10 +102,10 @@ func (l *Lists) shrink(ctx context.Context, row int, list *shortlist) error {
 	return err
 }
 
-// rescore gives screened contenders the narrower interval of their float64 score.
+// rescore gives screened contenders the narrower intervals of their float64 scores.
 func (l *Lists) rescore(row int, list *shortlist) {
 	b, f := l.block, l.features
-	l.share(list.items)
+	l.copyToDuplicates(list.items)
 	l.rows = l.rows[:0]
 	for _, c := range list.items {
 		if c.Stage == Screened {
@@ -128,9 +129,9 @@ func (l *Lists) rescore(row int, list *shortlist) {
 	}
 }
 
-// decide orders the contenders of a list by their reference scores and keeps the best k.
+// decide sorts the contenders of a list by reference score and keeps the best k.
 func (l *Lists) decide(ctx context.Context, row int, list *shortlist) error {
-	l.share(list.items)
+	l.copyToDuplicates(list.items)
 	j, q := l.block.Job, l.block.Queries[row].Query
 	for i := range list.items {
 		if i%16 == 0 && ctx.Err() != nil {
@@ -151,9 +152,9 @@ func (l *Lists) decide(ctx context.Context, row int, list *shortlist) error {
 	return nil
 }
 
-// share puts candidates with the same parameters side by side, and gives all of them what is
-// known of one.
-func (l *Lists) share(items []Contender) {
+// copyToDuplicates puts candidates with the same parameters side by side and gives each the latest
+// stage of any.
+func (l *Lists) copyToDuplicates(items []Contender) {
 	j := l.block.Job
 	if j.Representatives == nil {
 		return

@@ -5,26 +5,27 @@ import (
 	"runtime/pprof"
 )
 
-// Phase is what a goroutine of a ranking is doing: in profiles the label "phase" (docs/tuning.md).
+// Phase is the work that a goroutine of a ranking is doing. Profiles show it as the label "phase"
+// (docs/tuning.md).
 type Phase uint8
 
 const (
-	FeaturesPhase Phase = iota // φ of the candidates
-	PackPhase                  // their panels
-	QueryPhase                 // ψ, and the thresholds of the targets
-	KnownPhase                 // known answers, sorted among the panels and subtracted
-	KernelPhase                // the panels
-	DecidePhase                // what float32 left undecided
+	FeaturesPhase Phase = iota // making φ of the candidates
+	PackPhase                  // packing panels
+	QueryPhase                 // making ψ and thresholds
+	KnownPhase                 // finding and subtracting known answers
+	KernelPhase                // scoring panels
+	DecidePhase                // ordering pairs that the first stage left undecided
 	numPhases
 )
 
 var phaseNames = [numPhases]string{"features", "pack", "query", "known", "kernel", "decide"}
 
-// Phases labels goroutines; nil labels none.
+// Phases labels goroutines. A nil *Phases labels none.
 type Phases [numPhases]context.Context
 
-// NewPhases adds the phases to the labels of ctx. Without any there, nobody asks for labels, and there
-// are no phases: a label costs some ten nanoseconds, several times for each panel.
+// NewPhases adds the phases to the labels of ctx. It returns nil if ctx has no labels, because a
+// label costs about ten nanoseconds, several times for each panel.
 func NewPhases(ctx context.Context) *Phases {
 	labelled := false
 	pprof.ForLabels(ctx, func(string, string) bool { labelled = true; return false })
@@ -38,9 +39,9 @@ func NewPhases(ctx context.Context) *Phases {
 	return p
 }
 
-// Enter labels the goroutine that calls.
-func (p *Phases) Enter(now Phase) {
+// Enter labels the calling goroutine.
+func (p *Phases) Enter(phase Phase) {
 	if p != nil {
-		pprof.SetGoroutineLabels(p[now])
+		pprof.SetGoroutineLabels(p[phase])
 	}
 }

@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// Contender is a candidate that may be among a query's best, with an interval for its reference
-// score minus the query's constant.
+// Contender is a candidate that may be among a query's best. Low and High bound its reference score
+// minus the query's constant.
 type Contender struct {
 	Entity    int32
 	Stage     Stage
 	Low, High float64
-	Score     float64 // the reference score, if that is its stage
+	Score     float64 // the reference score, at stage Referenced
 }
 
-// Stage is the arithmetic that gave a contender its interval.
+// Stage says how the interval of a contender was computed.
 type Stage uint8
 
 const (
-	// Screened is float32.
+	// Screened intervals come from float32 scores.
 	Screened Stage = iota
-	// Rescored is float64 from the features.
+	// Rescored intervals come from float64 scores of the features.
 	Rescored
-	// Referenced means that the reference score is known.
+	// Referenced contenders have a reference score.
 	Referenced
 )
 
-// shortlist finds the k best of any number of candidates in memory for 2k: it keeps those that k
-// others do not certainly surpass. threshold is what the k-th best is certain to reach.
+// shortlist finds the k best of any number of candidates in memory for about 2k. It keeps the
+// candidates that fewer than k others certainly surpass. The k-th best certainly reaches threshold.
 type shortlist struct {
 	k         int
 	items     []Contender
@@ -36,19 +36,20 @@ type shortlist struct {
 	threshold float64
 }
 
-// spare is how many contenders a list holds beyond k before it has to shrink.
+// spare returns the number of contenders that a list holds beyond k before it must shrink.
 func (l *shortlist) spare() int { return max(l.k, 64) }
 
 func (l *shortlist) full() bool { return len(l.items) >= l.k+l.spare() }
 
-// roomy tells that a list has so much room again that shrinking it was worth the time.
+// roomy reports whether a list has so much free room that shrinking it further is not worth the
+// time.
 func (l *shortlist) roomy() bool { return len(l.items) <= l.k+l.spare()/2 }
 
 func (l *shortlist) reset(k int) {
 	l.k, l.items, l.lows, l.threshold = k, l.items[:0], l.lows[:0], math.Inf(-1)
 }
 
-// add takes a candidate in, unless it is certainly not among the k best.
+// add adds a candidate, unless it is certainly not among the k best.
 func (l *shortlist) add(c Contender) {
 	if c.High < l.threshold {
 		return
@@ -57,7 +58,7 @@ func (l *shortlist) add(c Contender) {
 	l.count(c.Low)
 }
 
-// count takes a lower end into account for the threshold.
+// count updates the threshold for one more lower end.
 func (l *shortlist) count(low float64) {
 	h := l.lows
 	switch {
@@ -86,8 +87,8 @@ func (l *shortlist) count(low float64) {
 	}
 }
 
-// prune counts the lower ends anew, which may have risen, and drops the contenders below the
-// threshold.
+// prune recomputes the threshold, since lower ends may have risen, and drops the contenders below
+// it.
 func (l *shortlist) prune() {
 	l.lows = l.lows[:0]
 	for _, c := range l.items {
@@ -96,7 +97,7 @@ func (l *shortlist) prune() {
 	l.items = slices.DeleteFunc(l.items, func(c Contender) bool { return c.High < l.threshold })
 }
 
-// truncate sorts contenders with known scores, the best first, and keeps k.
+// truncate sorts contenders that have reference scores, the best first, and keeps k.
 func (l *shortlist) truncate() {
 	slices.SortFunc(l.items, func(a, b Contender) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Entity, b.Entity))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list keeps the k best of any candidates in any order, and no others than may be among them.
+// A list keeps the k best candidates in any order, and only candidates that may be among them.
 func TestShortlist(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	for range 200 {
@@ -24,9 +24,10 @@ func TestShortlist(t *testing.T) {
 			return c
 		}
 		for _, e := range rng.Perm(n) {
-			// Many equal scores; a third of the intervals are points.
+			// Many scores are equal, and a third of the intervals are points.
 			score := float64(rng.IntN(12))
-			c := Contender{Entity: int32(e), Low: score - float64(rng.IntN(3)), High: score + float64(rng.IntN(3)), Score: score}
+			c := Contender{Entity: int32(e), Low: score - float64(rng.IntN(3)), High: score + float64(rng.IntN(3)),
+				Score: score}
 			if rng.IntN(3) == 0 {
 				c.Low, c.High = score, score
 			}

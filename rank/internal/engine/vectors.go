@@ -9,21 +9,22 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Outward covers the rounding errors in computing a band.
+// Outward is a factor that covers the rounding errors in computing a band.
 const Outward = 1 + 1e-9
 
-// Vectors are ψ of the queries of a block, by row, and what their error bands need (docs/numerics.md). Every interval
-// bounds the reference score minus the constant of its query.
+// Vectors holds ψ of the queries of a block, by row, with the norms and slacks for their error
+// bands (docs/numerics.md). Every interval bounds a reference score minus the constant of its
+// query.
 type Vectors struct {
 	Tower  model.Tower
 	Psi    []float32 // rows of Stride() entries, padded with zeros
 	Norms  []float64 // upper bounds of ‖ψ‖
 	Slacks []model.Slack
 
-	anchors []int32 // of some queries of one relation and side
+	anchors []int32 // of a batch of queries with one relation and side
 }
 
-// NewVectors reserves memory for up to n queries, with ψ of so many entries in all.
+// NewVectors reserves memory for up to n queries. entries is the total length of their ψ.
 func NewVectors(n, entries int) Vectors {
 	return Vectors{
 		Psi: kernel.AlignedFloat32(entries), Norms: make([]float64, n), Slacks: make([]model.Slack, n),
@@ -31,13 +32,14 @@ func NewVectors(n, entries int) Vectors {
 	}
 }
 
-// Stride is the length of a row: the width padded to kernel.PairWidth.
+// Stride returns the length of a row: the width of ψ, padded with zeros to a multiple of
+// kernel.PairWidth.
 func (v *Vectors) Stride() int { return PairPad(v.Tower.Phi) }
 
 // Row returns ψ of a row, padded with zeros.
 func (v *Vectors) Row(i int) []float32 { return v.Psi[i*v.Stride() : (i+1)*v.Stride()] }
 
-// Compute makes ψ of queries.
+// Compute computes ψ, the norms and the slacks of queries.
 func (v *Vectors) Compute(ctx context.Context, w model.Worker, tower model.Tower, queries []Query) error {
 	v.Tower = tower
 	clear(v.Psi)
@@ -61,14 +63,14 @@ func (v *Vectors) Compute(ctx context.Context, w model.Worker, tower model.Tower
 	return nil
 }
 
-// Interval bounds a candidate given its float64 score, its ‖φ‖ and its size.
+// Interval bounds the reference score of a candidate with the given float64 score, ‖φ‖ and size.
 func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float64) {
 	relative := v.Tower.Compare.PairError(v.Stride())
 	return v.Around(row, score, relative, 0, norm, size)
 }
 
-// Around bounds candidates of at most the given norm and size whose score was computed with the
-// given error. A score that is infinite or NaN bounds nothing.
+// Around bounds the reference scores of candidates of at most the given norm and size. relative and
+// absolute bound the error of score. The interval is infinite if score is infinite or NaN.
 func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
 	var band float64
 	if v.Tower.Compare.Distance() {
@@ -84,8 +86,8 @@ func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64)
 	return score - band, score + band
 }
 
-// Product is the band of a sum of products: the computation's own error, relative·‖ψ‖‖φ‖ +
-// absolute, and that of the rounding of ψ and φ to float32, unless the slack includes it.
+// Product returns the band of a sum of products: the error of its computation, relative·‖ψ‖‖φ‖ +
+// absolute, and the error from rounding ψ and φ to float32, unless the slack includes it.
 func (v *Vectors) Product(row int, relative, absolute, norm float64) float64 {
 	product := v.Norms[row] * norm
 	if !(product < math.Inf(1)) {
@@ -95,7 +97,8 @@ func (v *Vectors) Product(row int, relative, absolute, norm float64) float64 {
 	return (relative+input)*product + (absolute + tiny*(v.Norms[row]+norm+1))
 }
 
-// Slack is the model's slack for candidates of at most the given size, or +Inf if ψ is not finite.
+// Slack returns the model's slack for candidates of at most the given size, or +Inf if ψ is not
+// finite.
 func (v *Vectors) Slack(row int, size float64) float64 {
 	if slack := v.Slacks[row].At(size); slack < math.Inf(1) && v.Norms[row] < math.Inf(1) {
 		return slack

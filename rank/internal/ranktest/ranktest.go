@@ -15,7 +15,7 @@ import (
 	"github.com/mquine/mquine/model/modeltest"
 )
 
-// Graph has n entities, r relations and skewed degrees.
+// Graph returns a random graph with n entities, r relations and skewed degrees.
 func Graph(rng *rand.Rand, n, r, train, valid, test int) *kg.Graph {
 	g := &kg.Graph{Name: "random", Entities: kg.NewVocabulary(), Relations: kg.NewVocabulary()}
 	for i := range n {
@@ -27,19 +27,20 @@ func Graph(rng *rand.Rand, n, r, train, valid, test int) *kg.Graph {
 	skewed := func() int32 { return int32(float64(n) * rng.Float64() * rng.Float64()) }
 	for split, count := range []int{train, valid, test} {
 		for range count {
-			g.Splits[split] = append(g.Splits[split], kg.Triple{Head: skewed(), Relation: int32(rng.IntN(r)), Tail: skewed()})
+			t := kg.Triple{Head: skewed(), Relation: int32(rng.IntN(r)), Tail: skewed()}
+			g.Splits[split] = append(g.Splits[split], t)
 		}
 	}
 	return g
 }
 
-// Kind fills the tensors of a model.
+// Kind is a way to fill the tensors of a model.
 type Kind struct {
 	Name string
 	Fill func(rng *rand.Rand, m model.Config, tensors [][]float32)
 }
 
-// Normal draws normally distributed numbers.
+// Normal fills x with normally distributed numbers of mean 0 and standard deviation scale.
 func Normal(rng *rand.Rand, x []float32, scale float64) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64() * scale)
@@ -99,7 +100,8 @@ var MatrixKinds = []Kind{
 		}
 	}},
 	{"constant score", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// With H = 3I for every other entity and Rᵗ = 3Rᶜ, s does not depend on T but in its last bits.
+		// With H = 3I for every other entity and Rᵗ = 3Rᶜ, s does not depend on T except in its
+		// last bits.
 		for _, x := range ts {
 			Normal(rng, x, 0.3)
 		}
@@ -141,7 +143,7 @@ var MatrixKinds = []Kind{
 		}
 	}},
 	{"aligned", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// Every term of a dot product has one sign and nearly one size: rounding errors add up.
+		// All terms of a dot product have one sign and nearly one size, so rounding errors add up.
 		for i, x := range ts {
 			for j := range x {
 				x[j] = 0.3 * float32(1+1e-6*rng.NormFloat64())
@@ -173,7 +175,7 @@ var MatrixKinds = []Kind{
 	}},
 }
 
-// Model returns a model of dimension d, or the largest that it has.
+// Model returns a model of dimension d, or of the largest dimension that it supports.
 func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind) model.Model {
 	spec, err := model.Lookup(name)
 	require.NoError(t, err)
@@ -185,7 +187,7 @@ func Model(t testing.TB, name string, d int, g *kg.Graph, seed uint64, kind Kind
 	return ModelOf(t, c, seed, kind)
 }
 
-// ModelOf is Model for a model with hyper-parameters.
+// ModelOf is Model for a configuration with hyper-parameters.
 func ModelOf(t testing.TB, c model.Config, seed uint64, kind Kind) model.Model {
 	parameters, err := model.Parameters(c)
 	require.NoError(t, err)
@@ -282,7 +284,7 @@ var VectorKinds = []Kind{
 		}
 	}},
 	{"dimensions of all sizes", func(rng *rand.Rand, c model.Config, ts [][]float32) {
-		// The products reach from subnormal numbers to the largest that the int8 screen takes.
+		// The products range from subnormal numbers to the largest that the int8 screen accepts.
 		Normal(rng, ts[0], 0x1p-66)
 		width := len(ts[1]) / c.Relations
 		for i := range width {
@@ -299,7 +301,7 @@ func init() {
 	model.Register(modeltest.TuckER)
 }
 
-// VectorConfigs returns the configurations of the models without matrices, at a dimension that they have.
+// VectorConfigs returns configurations of all models without matrices that support dimension d.
 func VectorConfigs(d int, g *kg.Graph) (list []model.Config) {
 	for _, spec := range model.Specs()[2:] {
 		if d > spec.MaxDim {
