@@ -53,7 +53,7 @@ func TestOneMakesTheFolder(t *testing.T) {
 						won++
 						continue
 					}
-					require.Regexp(t, `already exists|exists already|another process is using `, o.stderr)
+					require.Regexp(t, `already exists|another process is using `, o.stderr)
 					o.requireSentence(t, exitFailed, out)
 					assert.NotContains(t, o.stderr, "mquine-tmp")
 				}

@@ -294,7 +294,7 @@ func TestHostileTraining(t *testing.T) {
 	o = harmless("train", "--resume", run, "--epochs", "2")
 	require.Zero(t, o.status, o.stderr)
 	o = harmless("train", "--data", w.data, "--out", run)
-	o.requireSentence(t, exitFailed, "exists already")
+	o.requireSentence(t, exitFailed, "already exists")
 
 	state := filepath.Join(run, "state.safetensors")
 	rewriteSafetensors(t, state, state, func(metadata map[string]string) {

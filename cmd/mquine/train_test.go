@@ -45,7 +45,7 @@ func TestTrain(t *testing.T) {
 	again := succeed(t, "train", "--resume", dir)
 	assert.Contains(t, again.stdout, "is finished: all 4 epochs are done; best epoch 4")
 	assert.Equal(t, before, modified(t, dir))
-	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "exists already")
+	mquine(t, "train", "--data", data, "--out", dir).requireSentence(t, exitFailed, "already exists")
 
 	more := succeed(t, "train", "--resume", dir, "--epochs", "6")
 	assert.Contains(t, more.stderr, "resuming at epoch 5 of 6")

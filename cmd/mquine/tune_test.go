@@ -53,7 +53,7 @@ func TestTune(t *testing.T) {
 	again = succeed(t, "tune", "--resume", dir, "--budget", "1h")
 	assert.Contains(t, again.stdout, "Its checkpoint "+filepath.Join(dir, best, "best")+" was removed.\n")
 	mquine(t, "tune", "--data", data, "--space", spaceFile(t, smallSpace), "--trials", "3", "--out",
-		dir).requireSentence(t, exitFailed, "exists already")
+		dir).requireSentence(t, exitFailed, "already exists")
 }
 
 // Options that a space leaves out have the default of the model, or the value of the preset.

@@ -172,7 +172,7 @@ func TestDiverged(t *testing.T) {
 
 func TestCreateRefuses(t *testing.T) {
 	dir, g := t.TempDir(), traintest.RandomGraph(5, 1, 20, 1)
-	require.ErrorContains(t, Create(dir, "x", g, recipe.Default()), "exists already")
+	require.ErrorContains(t, Create(dir, "x", g, recipe.Default()), "already exists")
 	c := recipe.Default()
 	c.ZSamples, c.Negatives = 3, recipe.IndependentNegatives
 	require.ErrorContains(t, Create(filepath.Join(dir, "a"), "x", g, c), "z_samples")

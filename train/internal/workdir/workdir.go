@@ -21,7 +21,7 @@ func Create(dir string, files map[string][]byte) error {
 		return nil
 	})
 	if exists := (*atomicfile.ExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%s exists already: resume it with --resume, delete it, or choose another folder",
+		return fmt.Errorf("%s already exists: resume it with --resume, delete it, or choose another folder",
 			exists.Path)
 	}
 	return err
