@@ -69,7 +69,7 @@ func L1Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -89,7 +89,7 @@ func L1Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -155,7 +155,7 @@ func L1Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -174,7 +174,7 @@ func L1Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -260,7 +260,7 @@ func L2Scores8x48AVX512(a *float32, b *float32, k int, strips int, c *float32, c
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -278,7 +278,7 @@ func L2Gradient8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -351,7 +351,7 @@ func L2Scores6x16AVX2(a *float32, b *float32, k int, strips int, c *float32, cSt
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -368,7 +368,7 @@ func L2Gradient6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -423,7 +423,7 @@ func NormScores8x16AVX512(a *float32, b *float32, k int, strips int, c *float32,
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -482,7 +482,7 @@ func NormScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, cS
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -561,7 +561,7 @@ func PhaseScores8x32AVX512(a *float32, b *float32, k int, strips int, c *float32
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+//	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 //	y = b[t][u] of b [k][32], the vectors on the other side
 //	x = at[i*atStride+u]
 //
@@ -611,7 +611,7 @@ func PhaseScores6x8AVX2(a *float32, b *float32, k int, strips int, c *float32, c
 // in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 // the sum is added to the entry of c.
 //
-//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+//	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 //	y = b[t][u] of b [k][16], the vectors on the other side
 //	x = at[i*atStride+u]
 //

@@ -2074,7 +2074,7 @@ TEXT ·L1Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -2223,7 +2223,7 @@ TEXT ·L1Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -3344,7 +3344,7 @@ TEXT ·L1Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -3469,7 +3469,7 @@ TEXT ·L1Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -5301,7 +5301,7 @@ TEXT ·L2Gradient8x16AVX512(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -5433,7 +5433,7 @@ TEXT ·L2Gradient8x32AVX512(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -6445,7 +6445,7 @@ TEXT ·L2Gradient6x8AVX2(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -6562,7 +6562,7 @@ TEXT ·L2Gradient6x16AVX2(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -7663,7 +7663,7 @@ TEXT ·NormGradient8x32AVX512(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -8749,7 +8749,7 @@ TEXT ·NormGradient6x16AVX2(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -10069,7 +10069,7 @@ TEXT ·PhaseGradient8x32AVX512(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients by the scores
+	// 	g = a[i/8][t][i mod 8] of a [strips][k][8], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][32], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//
@@ -10626,7 +10626,7 @@ TEXT ·PhaseGradient6x16AVX2(SB), NOSPLIT, $0-72
 	// in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0,
 	// the sum is added to the entry of c.
 	//
-	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients by the scores
+	// 	g = a[i/6][t][i mod 6] of a [strips][k][6], the gradients with respect to the scores
 	// 	y = b[t][u] of b [k][16], the vectors on the other side
 	// 	x = at[i*atStride+u]
 	//

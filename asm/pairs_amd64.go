@@ -60,7 +60,7 @@ func PairL1AVX2(x *float32, n int, table *float32, stride int, ids *int32, count
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-//	entries of a pair contribute it, so that out is twice the sum over pairs.
+//	entries of a pair contribute it, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -74,7 +74,7 @@ func PairNormAVX512(x *float32, n int, table *float32, stride int, ids *int32, c
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-//	entries of a pair contribute it, so that out is twice the sum over pairs.
+//	entries of a pair contribute it, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -89,7 +89,7 @@ func PairNormAVX2(x *float32, n int, table *float32, stride int, ids *int32, cou
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-//	contribute it, so that out is twice the sum over pairs.
+//	contribute it, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -103,7 +103,7 @@ func PairPhaseAVX512(x *float32, n int, table *float32, stride int, ids *int32, 
 //
 //	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 //	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-//	contribute it, so that out is twice the sum over pairs.
+//	contribute it, so out is twice the sum over pairs.
 //
 // Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 // a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].

@@ -401,7 +401,7 @@ TEXT ·PairNormAVX512(SB), NOSPLIT, $0-56
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-	// 	entries of a pair contribute it, so that out is twice the sum over pairs.
+	// 	entries of a pair contribute it, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -503,7 +503,7 @@ TEXT ·PairNormAVX2(SB), NOSPLIT, $0-56
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both
-	// 	entries of a pair contribute it, so that out is twice the sum over pairs.
+	// 	entries of a pair contribute it, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -644,7 +644,7 @@ TEXT ·PairPhaseAVX512(SB), NOSPLIT, $0-56
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-	// 	contribute it, so that out is twice the sum over pairs.
+	// 	contribute it, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].
@@ -745,7 +745,7 @@ TEXT ·PairPhaseAVX2(SB), NOSPLIT, $0-56
 	//
 	// 	out[i] = Σ_t f(x[t], table[ids[i]*stride+t]),   t < n, i < count
 	// 	f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair
-	// 	contribute it, so that out is twice the sum over pairs.
+	// 	contribute it, so out is twice the sum over pairs.
 	//
 	// Term t goes to lane t mod 32. With lane sums a[0..31], and i < 8, then < 4, < 2: s[i] = (a[i] +
 	// a[8+i]) + (a[16+i] + a[24+i]), s[i] += s[i+4], s[i] += s[i+2], out = s[0] + s[1].

@@ -6,56 +6,56 @@ package asm
 
 // DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
 // candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func DotPeakAVX512(n int, x *float32)
 
 // DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
 // candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func DotPeakAVX2(n int, x *float32)
 
 // L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
 // candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func L1PeakAVX512(n int, x *float32)
 
 // L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
 // candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func L1PeakAVX2(n int, x *float32)
 
 // NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
 // candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func NormPeakAVX512(n int, x *float32)
 
 // NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
 // candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func NormPeakAVX2(n int, x *float32)
 
 // PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
 // 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
-// multiplying zeros draws less power, so that the processor runs faster.
+// multiplying zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func PhasePeakAVX512(n int, x *float32)
 
 // PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
 // candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-// zeros draws less power, so that the processor runs faster.
+// zeros draws less power, so the processor runs faster.
 //
 // Requires n > 0.
 func PhasePeakAVX2(n int, x *float32)

@@ -19,7 +19,7 @@ GLOBL tiny<>(SB), RODATA|NOPTR, $32
 TEXT ·DotPeakAVX512(SB), NOSPLIT, $0-16
 	// DotPeakAVX512 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 16
 	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -69,7 +69,7 @@ round:
 TEXT ·DotPeakAVX2(SB), NOSPLIT, $0-16
 	// DotPeakAVX2 runs n rounds of the arithmetic of 12 terms of the Dot panel kernel, each for 8
 	// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -119,7 +119,7 @@ round:
 TEXT ·L1PeakAVX512(SB), NOSPLIT, $0-16
 	// L1PeakAVX512 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 16
 	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -196,7 +196,7 @@ round:
 TEXT ·L1PeakAVX2(SB), NOSPLIT, $0-16
 	// L1PeakAVX2 runs n rounds of the arithmetic of 12 terms of the L1 panel kernel, each for 8
 	// candidates. It works on registers alone, which begin as x[0..15]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -273,7 +273,7 @@ round:
 TEXT ·NormPeakAVX512(SB), NOSPLIT, $0-16
 	// NormPeakAVX512 runs n rounds of the arithmetic of 24 terms of the Norm panel kernel, each for 16
 	// candidates. It works on registers alone, which begin as x[0..63]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -389,7 +389,7 @@ round:
 TEXT ·NormPeakAVX2(SB), NOSPLIT, $0-16
 	// NormPeakAVX2 runs n rounds of the arithmetic of 16 terms of the Norm panel kernel, each for 8
 	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -473,7 +473,7 @@ round:
 TEXT ·PhasePeakAVX512(SB), NOSPLIT, $0-16
 	// PhasePeakAVX512 runs n rounds of the arithmetic of 24 terms of the Phase panel kernel, each for
 	// 16 candidates. It works on registers alone, which begin as x[0..63]. The values matter:
-	// multiplying zeros draws less power, so that the processor runs faster.
+	// multiplying zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//
@@ -564,7 +564,7 @@ round:
 TEXT ·PhasePeakAVX2(SB), NOSPLIT, $0-16
 	// PhasePeakAVX2 runs n rounds of the arithmetic of 16 terms of the Phase panel kernel, each for 8
 	// candidates. It works on registers alone, which begin as x[0..31]. The values matter: multiplying
-	// zeros draws less power, so that the processor runs faster.
+	// zeros draws less power, so the processor runs faster.
 	//
 	// Requires n > 0.
 	//

@@ -155,7 +155,7 @@ func packing(s *suite) []Benchmark {
 						bytes: float64(2 * 4 * size),
 					}
 					for range panels {
-						o.call() // the first write to a page makes the system allocate it
+						o.call() // the system allocates a page on the first write to it
 					}
 					if l := s.read(ceiling.Memory); l != nil {
 						o.limits = append(o.limits, share{"pct-bandwidth", o.bytes, l})

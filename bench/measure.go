@@ -50,7 +50,7 @@ func (l *limit) sample() float64 {
 	}
 }
 
-// slice is the time that the operation runs between two samples of its limits. It is short, so that
+// slice is the time that the operation runs between two samples of its limits. It is short, so
 // both run at the same frequency and beside the same other programs.
 const slice = 4 * time.Millisecond
 

@@ -22,7 +22,7 @@ import (
 // trainingSteps measures training steps on a graph of FB15k-237's size: 14,541 entities, 237
 // relations, 1,024 positives from both sides, 1,024 shared negatives for each side. With Z-samples
 // the graph is FB15k-237 itself, because a random graph has no Z-patterns. MQuinE has d = 38; the
-// models of vectors have 400 values for an entity.
+// vector models have 400 values for an entity.
 //
 // cpu-ms/step is the median processor time of a step on all threads. pct-peak is the share of it
 // that the step's terms would need at the rates of their operations on all threads, measured

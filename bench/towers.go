@@ -46,7 +46,7 @@ func entityWidth(name string, d int) int {
 }
 
 // towers measures a model's work for one entity, one query and one reference score. GFLOP/s counts
-// matrix products and norms, and is not reported for models of vectors. GB/s counts the entity's
+// matrix products and norms, and is not reported for vector models. GB/s counts the entity's
 // parameters and the vector that is written; the relation's parameters stay in the caches.
 func towers(s *suite) []Benchmark {
 	const entities, relations = 4096, 16

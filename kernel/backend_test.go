@@ -47,7 +47,7 @@ func numbers(words []uint32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// newComparisonCase makes a case of float32 values. value draws a term.
+// newComparisonCase returns a case of float32 values. value draws a term.
 func newComparisonCase(
 	t testing.TB, rng *rand.Rand, b *Backend, c Comparison, k, queries, candidates int, value func(t int) float32,
 ) *panelCase {
@@ -103,7 +103,7 @@ func (p *panelCase) draw(rng *rand.Rand, k, queries, candidates int, value func(
 	starts[len(p.q)] = int32(targets)
 	p.call.TargetStart, p.call.Thresholds = starts, kerneltest.Guarded[float32](p.t, 2*targets)
 	p.pack()
-	// Thresholds are near scores, so that ties and both orders occur.
+	// Thresholds are near scores, so ties and both orders occur.
 	for i := range p.q {
 		for t := starts[i]; t < starts[i+1]; t++ {
 			at := p.twin(p.q[i], p.e[rng.IntN(candidates)])

@@ -176,7 +176,7 @@ func TestCodeInt8Bounds(t *testing.T) {
 	fine.fineResidual.Check(t, 0.55)
 }
 
-// TestRoundOutward checks that RoundUp32 and RoundDown32 return the next float32 values, also at
+// TestRoundOutward checks that RoundUp32 and RoundDown32 return the next float32 values, including at
 // the ends of their range.
 func TestRoundOutward(t *testing.T) {
 	infinity := float32(math.Inf(1))

@@ -36,7 +36,7 @@ type spec struct {
 	group, psi, phi int
 	// falling says that a score never rises as coordinates are added.
 	falling bool
-	// distance says that the score is a sum of terms of one sign, so that its computed value has a
+	// distance says that the score is a sum of terms of one sign, so its computed value has a
 	// small relative error. The errors of other scores are relative to ‖ψ‖‖φ‖.
 	distance bool
 	// rounding says that bounds must cover the rounding of ψ and φ to float32. Otherwise a model's
@@ -98,7 +98,7 @@ func (c Comparison) String() string { return c.name }
 // and φ.
 func (c Comparison) Group() int { return c.group }
 
-// Distance reports whether the score is a sum of terms of one sign, so that its computed value has
+// Distance reports whether the score is a sum of terms of one sign, so its computed value has
 // a small relative error. That holds for L1 and GroupNorm.
 func (c Comparison) Distance() bool { return c.distance }
 

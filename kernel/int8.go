@@ -30,8 +30,8 @@ func (b *Backend) Int8Panels() Panels {
 type Int8Code struct {
 	// Sum and FineSum are the sums of c and of f.
 	Sum, FineSum int32
-	// Norm and FineNorm are upper bounds of ‖c·quantum‖ and ‖f·quantum/Fine‖. Residual and
-	// FineResidual are upper bounds of ‖x − c·quantum‖ and ‖x − c·quantum − f·quantum/Fine‖.
+	// Norm and FineNorm are upper bounds on ‖c·quantum‖ and ‖f·quantum/Fine‖. Residual and
+	// FineResidual are upper bounds on ‖x − c·quantum‖ and ‖x − c·quantum − f·quantum/Fine‖.
 	Norm, FineNorm, Residual, FineResidual float64
 }
 

@@ -38,7 +38,7 @@ func (b *Backend) Panels(c Comparison) Panels {
 // which reuses it.
 type PanelScratch struct {
 	// Scores[i*NR+j] is the float32 score of query i and candidate j. In a strip that Score left
-	// early it is an upper bound of the score that lies below the query's ExitBelow.
+	// early it is an upper bound on the score that lies below the query's ExitBelow.
 	Scores []float32
 	// Undecided holds Pairs pairs (target, mask) in the order of the targets. Bit j of a mask is
 	// set if candidate j is undecided: neither certainly better than the target nor certainly

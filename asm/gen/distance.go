@@ -53,7 +53,7 @@ const gradientDoc = `adds up gradients for strips of %[1]d vectors x and %[2]d c
 in float32. A sum is one chain of fused multiply-adds from 0 with t ascending. If add is not 0, the sum is added to the
 entry of c.
 
-	g = a[i/%[1]d][t][i mod %[1]d] of a [strips][k][%[1]d], the gradients by the scores
+	g = a[i/%[1]d][t][i mod %[1]d] of a [strips][k][%[1]d], the gradients with respect to the scores
 	y = b[t][u] of b [k][%[3]d], the vectors on the other side
 	x = at[i*atStride+u]%[5]s
 

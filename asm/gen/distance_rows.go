@@ -24,7 +24,7 @@ The first n mod %[4]d words of masks are −1; the others, up to %[4]d, are 0.
 
 Requires n > 0%[5]s, and count > 0.`
 
-const rowGradientDoc = `adds to dx the gradient by one row of its scores against listed rows of a table:
+const rowGradientDoc = `adds to dx the gradient with respect to one row of its scores against listed rows of a table:
 
 	dx[u] += Σ_i %s,  u < n, i < count
 

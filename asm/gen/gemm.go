@@ -63,7 +63,8 @@ type microKernel struct {
 // vectors of columns.
 type addTerm func(x, y []reg.VecVirtual, sum reg.VecVirtual)
 
-// gemm emits a microkernel for mr rows and some vectors of columns of a panel of width vectors.
+// gemm emits a microkernel for mr rows and the given number of vectors of columns, in a panel that
+// is width vectors wide.
 func (c vectors) gemm(mr, columns, width int) {
 	c.micro(microKernel{name: "Gemm", doc: gemmDoc, mr: mr, columns: columns, width: width, group: 1,
 		begin: func(c vectors) addTerm {

@@ -154,7 +154,7 @@ func (c matMul) at(addresses []reg.GPVirtual, i, disp int) operand.Mem {
 	return operand.Mem{Base: base, Index: c.ld, Scale: uint8(i % 4), Disp: disp}
 }
 
-// multiplyAdd adds the products of a value in memory and some vectors to acc.
+// multiplyAdd adds the products of a value in memory and each of vectors to acc.
 func (c matMul) multiplyAdd(value operand.Mem, vectors, acc []reg.VecVirtual) {
 	if c.lanes == 8 {
 		if c.fused {

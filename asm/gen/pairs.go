@@ -46,7 +46,7 @@ func pairs(c *build.Context) {
 				c.VSUBPD(a, acc, acc)
 			}},
 		{"Norm", "f = −√(d₀² + d₁²) of the differences d of a pair of entries, every operation rounded. Both\n" +
-			"\tentries of a pair contribute it, so that out is twice the sum over pairs.", false,
+			"\tentries of a pair contribute it, so out is twice the sum over pairs.", false,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VSUBPD(b, a, a)
 				c.VMULPD(a, a, a)
@@ -56,7 +56,7 @@ func pairs(c *build.Context) {
 				c.VSUBPD(a, acc, acc)
 			}},
 		{"Phase", "f = −|x₀y₀ + x₁y₁| of a pair of entries, every operation rounded. Both entries of a pair\n" +
-			"\tcontribute it, so that out is twice the sum over pairs.", true,
+			"\tcontribute it, so out is twice the sum over pairs.", true,
 			func(c *build.Context, k pairKernel, a, b, acc reg.VecVirtual) {
 				c.VMULPD(b, a, a)
 				c.VPERMILPD(operand.Imm(0x55), a, b)

@@ -37,7 +37,7 @@ type comparison struct {
 	// group is the number of coordinates that are compared together. psi and phi are the numbers of
 	// words that ψ and φ have per coordinate.
 	group, psi, phi int
-	// falling says that more coordinates never raise a score, so that the kernel may leave strips
+	// falling says that more coordinates never raise a score, so the kernel may leave strips
 	// early.
 	falling bool
 	// integer says that the accumulators hold int32. The kernel converts them to float32 before it

@@ -39,7 +39,7 @@ func (k comparison) emitPeak(c vectors) {
 	function(c.Context, name, "func(n int, x *float32)")
 	doc(c.Context, fmt.Sprintf(`%s runs n rounds of the arithmetic of %d terms of the %s panel kernel, each for
 %d candidates. It works on registers alone, which begin as x[0..%d]. The values matter: multiplying zeros draws less
-power, so that the processor runs faster.
+power, so the processor runs faster.
 
 Requires n > 0.`,
 		name, chains*k.group, k.name, c.lanes, 2*k.group*c.lanes-1))

@@ -7,7 +7,7 @@ import (
 )
 
 // This file generates the kernels for rows of parameters, for AVX512 and AVX2: Axpy, Scale, Dot,
-// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so that all tiers agree
+// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so all tiers agree
 // bit for bit.
 
 const (
@@ -36,7 +36,7 @@ const (
 	requires32 = "\n\nRequires n > 0, a multiple of 32."
 )
 
-// entries emits a loop over some rows, rowLanes entries at a time.
+// entries emits a loop over the n entries of each of rows, rowLanes at a time.
 func (c vectors) entries(rows []reg.GPVirtual, n reg.GPVirtual, body func(i int)) {
 	c.loop("entries", n, rowLanes, func() {
 		for i := 0; i < rowLanes; i += c.lanes {

@@ -47,7 +47,7 @@ type columns struct {
 }
 
 // emit emits the kernel. widths lists the widths of its microtiles, in eights of columns, widest
-// first. The last eight of an odd width uses half of a vector in AVX-512.
+// first. In AVX-512, the last eight columns of an odd width use half a vector.
 func (c strip32) emit(widths []int) {
 	c.begin(fmt.Sprintf("MatMulStrip%d%s", c.n, c.set),
 		"func(c, a *float32, aRow, aTerm int, b *float32, k, ld, eights int, plus *float32)",
@@ -55,7 +55,7 @@ func (c strip32) emit(widths []int) {
 	c.dst, c.b = c.param("c"), c.param("b")
 	c.ld, c.left = c.bytes("ld"), c.param("eights")
 	c.row = c.bytes("aRow")
-	// avo believes that clearing a 512-bit register reads it, so that the accumulators of all
+	// avo believes that clearing a 512-bit register reads it, so the accumulators of all
 	// widths would be live from the beginning. Copy zeros into them instead.
 	if c.lanes == 16 {
 		c.blank = c.zero()
@@ -87,7 +87,7 @@ func (c strip32) emit(widths []int) {
 
 func numberedLabel(name string, n int) string { return fmt.Sprintf("%s%d", name, n) }
 
-// microtile emits the computation of a microtile that is some eights of columns wide.
+// microtile emits the computation of a microtile that is the given number of eights of columns wide.
 func (c strip32) microtile(eights int, mapped bool) {
 	var parts []columns
 	for at := 0; at < 8*eights; at += c.lanes {

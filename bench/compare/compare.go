@@ -18,7 +18,7 @@ type Row struct {
 }
 
 // metricOf returns the metric that disturbances of the machine change least: for kernels on one
-// thread, which report processor time, the share of the ceiling or else that time; for others
+// thread, which report processor time, the share of the ceiling, otherwise that time; for others
 // wall-clock time.
 func metricOf(base, head []bench.Result) string {
 	both := func(unit string) bool { return len(points(base, unit)) > 0 && len(points(head, unit)) > 0 }

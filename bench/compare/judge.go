@@ -1,5 +1,5 @@
 // Package compare decides whether one revision is faster than another. Build compiles a revision's
-// benchmarks, Interleave runs the benchmarks of two revisions in turn, and Compare judges the
+// benchmarks, Interleave runs the benchmarks of two revisions alternately, and Compare judges the
 // results. docs/benchmarks.md, "Compare", explains the method.
 package compare
 
@@ -57,7 +57,7 @@ type Judgement struct {
 // so that "faster", "slower" and "same" all hold for the whole interval.
 //
 // If the points have rounds, the ratio is the median over the rounds of head over base within a
-// round, so that drift between rounds cancels; base is the geometric mean of base and control. Its
+// round, so drift between rounds cancels; base is the geometric mean of base and control. Its
 // interval comes from order statistics, without assumptions about the distribution. Without rounds,
 // the ratio is between the medians, and its interval follows from their 97.5% intervals.
 func Judge(base, head, control []Point, minEffect float64) Judgement {

@@ -81,7 +81,7 @@ func TestVerdicts(t *testing.T) {
 	assert.Greater(t, tally(busy, trials, rounds, 1.05)[Slower], 0.8)
 	assert.Greater(t, tally(busy, trials, 2*rounds, 1.05)[Slower], 0.95, "more rounds help")
 	edge := tally(quiet, trials, rounds, 1+DefaultMinEffect)
-	assert.Less(t, edge[Same]+edge[Slower], 0.1, "a change of the minimum effect is inconclusive")
+	assert.Less(t, edge[Same]+edge[Slower], 0.1, "a change as large as the minimum effect is inconclusive")
 }
 
 // TestPairingCancelsDrift checks that the same points are inconclusive without rounds.

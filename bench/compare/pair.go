@@ -38,10 +38,10 @@ type Runs struct {
 	BaseText, HeadText, ControlText bytes.Buffer
 }
 
-// Interleave runs the common benchmarks of two binaries in turn. The base runs as two series, and
+// Interleave alternates between the common benchmarks of two binaries. The base runs as two series, and
 // the second is the control: the two differ by noise only. A round of a benchmark has several
-// passes. Each pass runs every series in a new process, so that the placement of memory is part of
-// the noise. The order changes from pass to pass, so that every series runs first, second and last
+// passes. Each pass runs every series in a new process, so the placement of memory is part of
+// the noise. The order changes from pass to pass, so every series runs first, second and last
 // equally often.
 func Interleave(ctx context.Context, base, head Binary, o PairOptions) (*Runs, error) {
 	list, err := o.list(ctx, base)

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/bench"
 )
 
-// newRepository makes a repository with two commits and changes into it. The second commit doubles
+// newRepository creates a repository with two commits and changes into it. The second commit doubles
 // the time that one benchmark reports, and adds another benchmark.
 func newRepository(t *testing.T) {
 	t.Helper()

@@ -2,7 +2,7 @@ package report
 
 import "fmt"
 
-// picture is an SVG. The page's template writes it, so that html/template escapes all text.
+// picture is an SVG. The page's template writes it, so html/template escapes all text.
 type picture struct {
 	Width, Height, Label string
 	Shapes               []shape

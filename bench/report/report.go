@@ -76,7 +76,7 @@ func read(ctx context.Context, dir string) ([]class, error) {
 		}
 	}
 	if len(classes) == 0 {
-		return nil, fmt.Errorf("there are no results in %s: mquine bench run --results %s makes them", dir, dir)
+		return nil, fmt.Errorf("there are no results in %s: run mquine bench run --results %s", dir, dir)
 	}
 	return classes, nil
 }
@@ -159,7 +159,7 @@ type line struct {
 // cell is a tier's result.
 type cell struct {
 	Known bool
-	Main  string  // the rate, or else the time
+	Main  string  // the rate, or the time if there is none
 	Share float64 // percent of the limit, or 0
 	Of    string  // the limit
 	Times string  // speed relative to the slowest tier

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write makes the results of a commit.
+// write writes the results of a commit.
 func write(t *testing.T, dir, commit, time string, panel float64) {
 	t.Helper()
 	folder := filepath.Join(dir, "some-cpu-2-threads")

@@ -120,7 +120,7 @@ func (c *checker) check(q query, t target, got count) error {
 }
 
 // size returns the norm that bounds the rounding errors of a comparison: the L2 norm for a dot
-// product, else the sum of the groups' norms.
+// product, otherwise the sum of the groups' norms.
 func (c *checker) size(x []float32) float64 {
 	var sum float64
 	switch group := c.tower.Compare.Group(); {
@@ -143,7 +143,8 @@ func (c *checker) size(x []float32) float64 {
 
 // band bounds the rounding error of a float32 score, for any order of summation.
 func (c *checker) band(query, candidate float64, slack model.Slack, e int32) float64 {
-	// A chain of Phi products or differences, and some operations for each entry of ψ and φ.
+	// The bound covers a chain of Phi products or differences, plus a few operations for each entry of
+	// ψ and φ.
 	// Rotations with float32 sines of float32 phases need the most.
 	terms := kernel.Gamma(c.tower.Phi+32, kernel.U32)
 	if c.tower.Compare != kernel.Dot {

@@ -58,7 +58,7 @@ type query struct {
 // queries of all triples, then the head queries.
 type target struct{ answer, place int32 }
 
-// openJob opens the data set and the checkpoint. It makes them in o.work if they are missing.
+// openJob opens the data set and the checkpoint. It creates them in o.work if they are missing.
 func (o *options) openJob(ctx context.Context) (*job, error) {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -103,7 +103,7 @@ func (o *options) makeZipf(ctx context.Context, folder string) error {
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	fmt.Fprintf(o.log, "making %s\n", folder)
+	fmt.Fprintf(o.log, "creating %s\n", folder)
 	g, _, err := synth.Zipf(ctx, synth.Config{Seed: 1})
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (o *options) makeCheckpoint(ctx context.Context, folder string, g *kg.Graph
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	fmt.Fprintf(o.log, "making %s\n", folder)
+	fmt.Fprintf(o.log, "creating %s\n", folder)
 	cfg := model.Config{Model: o.model, Dim: o.dim, Entities: g.Entities.Len(), Relations: g.Relations.Len()}
 	m, err := clustered.New(ctx, cfg, g, 1, train.Machine{Backend: b, Threads: o.threads})
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command rivals times the same evaluation in mquine and in its rivals: gonum's BLAS, a plain Go
-// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, so that the rivals' dependencies
+// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, so the rivals' dependencies
 // stay out of mquine's.
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
@@ -7,7 +7,7 @@
 //	go run . --steps --data fb15k-237 --dim 38
 //
 // Each rival's ranks are first compared with mquine's exact ones. They may differ only where
-// float32 rounding explains it. Then all are timed in turn.
+// float32 rounding explains it. Then interleaved rounds time them all.
 package main
 
 import (

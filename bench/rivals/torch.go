@@ -107,8 +107,8 @@ func (t *torch) ask(request, answer any) error {
 	return t.read(answer)
 }
 
-// findTorch returns an interpreter that has torch: the given one, or else python3 in the path, or
-// Debian's.
+// findTorch returns an interpreter that has torch: the given one if there is one, otherwise
+// python3 in the path or Debian's.
 func findTorch(ctx context.Context, python string) (string, error) {
 	tries := []string{python}
 	if python == "" {

@@ -50,7 +50,7 @@ func stepConfig(dim, batch, negatives int) recipe.Recipe {
 // stepTime is the wall-clock time and the processor time of a step, in seconds.
 type stepTime struct{ wall, cpu float64 }
 
-// measureSteps times training steps in mquine and in PyTorch in turn.
+// measureSteps times training steps in mquine and in PyTorch, alternating between the two.
 func (o *options) measureSteps(ctx context.Context, out io.Writer) error {
 	backends, err := kernel.Available()
 	if err != nil {
@@ -180,7 +180,7 @@ func (o *options) checkStep(ctx context.Context, m train.Machine) error {
 		}
 		for i := range after {
 			if d := math.Abs(float64(after[i] - theirs[i])); !(d <= 2e-5*most+1e-6) {
-				return fmt.Errorf("torch_step.py, %s: the derivative by parameter %d is %v instead of %v",
+				return fmt.Errorf("torch_step.py, %s: the derivative with respect to parameter %d is %v instead of %v",
 					form, i, before[i]-theirs[i], before[i]-after[i])
 			}
 		}

@@ -29,9 +29,9 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
-// Reading returns the number of bytes that each of the given number of threads reads repeatedly to
-// measure level l: half of its share of a cache, or far more than all caches for Memory. It is 0 if
-// the processor does not report the cache.
+// Reading returns how many bytes each thread reads repeatedly to measure level l on the given number
+// of threads: half of its share of a cache, or far more than all caches for Memory. It is 0 if the
+// processor does not report the cache.
 func (l Level) Reading(threads int) int {
 	c := cpuid.CPU.Cache
 	var size int
@@ -60,7 +60,7 @@ const (
 )
 
 // Read returns the ceiling of code that reads the given number of bytes, a multiple of 4096, over
-// and over. Its rate, in bytes per second, is the bandwidth of the level of memory that holds this
+// and over. Its rate, in bytes per second, is the bandwidth of the level of memory that holds that
 // many bytes. A round is 4096 bytes.
 func Read(b *kernel.Backend, bytes int) Ceiling {
 	if bytes < readingRound || bytes%readingRound != 0 {

@@ -74,7 +74,7 @@ func (c Ceiling) Runner(threads int) func(d time.Duration) float64 {
 }
 
 // Terms returns the ceiling of the panels of c in terms of scores: their arithmetic on registers
-// alone. A term of Dot is a multiply-add, so that twice its rate is the FMA ceiling in operations
+// alone. A term of Dot is a multiply-add, so twice its rate is the FMA ceiling in operations
 // per second.
 func Terms(b *kernel.Backend, c kernel.Comparison) Ceiling {
 	loop, terms := b.Peak(c)
@@ -142,7 +142,7 @@ func onRegisters[T any](loop func(int, *T), operands []T) func() func(int) {
 }
 
 // The operands have ordinary magnitudes, differ between lanes and, except for unsigned bytes, have
-// both signs. Their values matter: multiplying zeros draws less power, so that the processor runs
+// both signs. Their values matter: multiplying zeros draws less power, so the processor runs
 // faster.
 var (
 	operands32    = fill(make([]float32, 80), func(i int) float32 { return float32(i%7-3)*0.37 + float32(i)*0.01 })

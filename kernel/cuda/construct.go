@@ -7,7 +7,7 @@ type Construct struct {
 	// Entities has rows of Dim (Dim+1)/2 float32 parameters. Entity (int32) is the entity of each
 	// row of Out.
 	Entities, Entity Pointer
-	// Out receives N rows of K float32 entries, Norms and Sizes (float64) upper bounds of ‖φ‖ and
+	// Out receives N rows of K float32 entries, Norms and Sizes (float64) upper bounds on ‖φ‖ and
 	// ‖E‖.
 	Out, Norms, Sizes Pointer
 	N, Dim, K         int32

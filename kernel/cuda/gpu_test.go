@@ -170,7 +170,7 @@ func BenchmarkGPUScreen(b *testing.B) {
 
 func devicePadding(width int) int { return max(64, (width+31)/32*32) }
 
-// benchScreen makes random operands with one target per query and few candidates near it, so that
+// benchScreen returns random operands with one target per query and few candidates near it, so that
 // scoring and counting take all the time. Distances do not leave tiles early, because no candidate
 // is certainly worse.
 func (r *rig) benchScreen(queries, candidates, k int, half bool) Screen {

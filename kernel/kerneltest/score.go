@@ -69,7 +69,7 @@ func PlainScore(c kernel.Comparison, x, y []float32) (sum float64) {
 	return sum
 }
 
-// PlainNorm returns a tight upper bound of ‖x‖.
+// PlainNorm returns a tight upper bound on ‖x‖.
 func PlainNorm(x []float32) float64 {
 	sum := 0.0
 	for _, v := range x {

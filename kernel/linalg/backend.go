@@ -1,7 +1,7 @@
 // Package linalg has the float32 linear algebra of training. New returns a Backend for a tier of
 // package kernel, which offers:
 //
-//   - GEMM on several threads, also in split bfloat16 (Product);
+//   - GEMM on several threads, including in split bfloat16 (Product);
 //   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient);
 //   - products of small matrices, and software prefetch between them (NewSmall, MatMul32,
 //     Prefetcher);

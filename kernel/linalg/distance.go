@@ -160,8 +160,8 @@ func (d *Distance) Scores(ctx context.Context, s, psi, phi Matrix) error {
 	return d.scores.pool.Run(ctx, s.Rows, d.rootWork)
 }
 
-// Gradients computes the gradients of a loss L by ψ and φ, given its gradients by the scores, G_ij
-// = ∂L/∂S_ij:
+// Gradients computes the gradients of a loss L with respect to ψ and φ, given its gradients with
+// respect to the scores, G_ij = ∂L/∂S_ij:
 //
 //	dPsi_i = Σ_j G_ij ∂S_ij/∂ψ_i    dPhi_j = Σ_i G_ij ∂S_ij/∂φ_j
 //

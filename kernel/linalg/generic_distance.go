@@ -76,7 +76,7 @@ const rootMagic = 0x5f3759df
 var rootTerms = [...]float32{0.274069258730864, 0.31393923552813763, 0.375000587363715, 0.4999983204717482, 1}
 
 // inverseRoot returns t, y and p such that √x ≈ t·p and 1/√x ≈ y·p, for x ≥ 0. It uses integer and
-// correctly rounded operations only, so that every processor computes the same bits. The relative
+// correctly rounded operations only, so every processor computes the same bits. The relative
 // error is below 2⁻²² for normal x (TestInverseRoot). For x = 0, t is 0 and y·p is finite;
 // subnormal x come close to that. Both products are infinite for x = +Inf and NaN for NaN.
 func inverseRoot(x float32) (t, y, p float32) {
@@ -162,8 +162,8 @@ func scoresGeneric(chain scoreChain, group int) distanceKernel {
 	return distanceKernel{g, peakGeneric(g)}
 }
 
-// gradientChain adds up the terms of the gradient by two coordinates x of a vector. g has the
-// gradients by the scores in every fourth entry, from a strip. y has the coordinates of the vectors
+// gradientChain adds up the terms of the gradient with respect to two coordinates x of a vector. g has
+// the gradients with respect to the scores in every fourth entry, from a strip. y has the coordinates of the vectors
 // on the other side, from a panel: entries t and t+1 for every fourth t.
 type gradientChain func(g, y []float32, x [2]float32) (sum [2]float32)
 

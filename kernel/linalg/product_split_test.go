@@ -69,7 +69,7 @@ func TestSplitProduct(t *testing.T) {
 	})
 }
 
-// TestSplitProductAgainstFloat64 checks the bound that NewSplitProduct states, also for the values
+// TestSplitProductAgainstFloat64 checks the bound that NewSplitProduct states, including for the values
 // that lose most: their low part is half a unit of the high part, and the remainder half a unit of
 // the low part.
 func TestSplitProductAgainstFloat64(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The kernels of this file round every product, sum, quotient and root separately, so that all
+// The kernels of this file round every product, sum, quotient and root separately, so all
 // tiers agree bit for bit. They work on one row each; callers distribute rows over goroutines.
 
 // rowKernels are the kernels for vectors of n entries. n is a multiple of rowLanes, or of sumLanes
@@ -96,7 +96,7 @@ func (b *Backend) Sum(x []float32) float64 {
 }
 
 // scratch holds the arguments that kernels receive by address. Kernels are called through function
-// values, so that local variables would escape to the heap in every call.
+// values, so local variables would escape to the heap in every call.
 type scratch struct {
 	lanes   [sumLanes]float32
 	adam    AdamStep

@@ -14,7 +14,7 @@ func NewSmall(rows, cols int) Matrix {
 	return m
 }
 
-// smallKernels are the kernels of small matrices. multiply computes some rows of a product:
+// smallKernels are the kernels of small matrices. multiply computes the given number of rows of a product:
 //
 //	c[i*ld+j] = Σ_t a[i*aRow+t*aTerm]·b[t*ld+j] + plus[i*ld+j],   i < rows, j < 8·eights, t < k
 //

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// The kernels of this file round every operation separately, so that all tiers agree bit for bit.
+// The kernels of this file round every operation separately, so all tiers agree bit for bit.
 // They share one float32 exponential whose error is below 2 units in the last place, even for
 // subnormal results (TestExp). It is 2ⁿ times a polynomial in r = x − n·ln 2, where n is the
 // integer nearest to x/ln 2. exp(−∞) is 0, exp(+∞) and results beyond float32 are +∞, and exp(NaN)

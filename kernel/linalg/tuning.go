@@ -23,7 +23,7 @@ const (
 	productBlock = 4096
 
 	// blockEntries is the number of entries of a factor that several threads pack at a time: 8 MiB,
-	// or at least one chunk. The threads synchronise before and after each block, so that short
+	// or at least one chunk. The threads synchronise before and after each block, so short
 	// blocks would be slow.
 	blockEntries = 2 << 20
 

@@ -7,7 +7,7 @@ struct Construct {
 	const float* entities; // rows of d (d + 1) / 2 packed entries
 	const int* entity;     // entity of each row of out
 	float* out;            // receives rows of k entries, filled up with zeros
-	double *norms, *sizes; // receive upper bounds of ‖φ‖ and of ‖E‖ for each row
+	double *norms, *sizes; // receive upper bounds on ‖φ‖ and ‖E‖ for each row
 	int n, d, k, unused;
 };
 
@@ -57,7 +57,7 @@ template <typename F> __device__ __forceinline__ void each_packed(int d, F f) {
 	}
 }
 
-// Writes the symmetric matrix of an entity to shared memory. Returns an upper bound of its norm.
+// Writes the symmetric matrix of an entity to shared memory. Returns an upper bound on its norm.
 __device__ double unpack(const float* row, double* to, int d) {
 	double sum = 0;
 	each_packed(d, [&](int at, int i, int j) {
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(threads) construct_features(const C
 }
 
 // Writes a matrix of the relation to shared memory, transposed or negated for the inverse relation.
-// Returns an upper bound of its norm.
+// Returns an upper bound on its norm.
 __device__ double load_relation(const float* from, float* to, int d, bool transposed, bool negative) {
 	double sum = 0;
 	for (int at = threadIdx.x; at < d * d; at += threads) {
