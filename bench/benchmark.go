@@ -19,7 +19,7 @@ import (
 type Benchmark struct {
 	// Name is a family followed by key=value pairs, such as Panel/tier=avx2/compare=dot/k=1482.
 	Name string
-	// Quick marks the subset that runs in less than a minute.
+	// Quick marks the subset that runs in about a minute.
 	Quick bool
 
 	run func(ctx context.Context, b *testing.B) error
