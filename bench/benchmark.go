@@ -1,4 +1,4 @@
-// Package bench measures kernels and whole jobs, as a share of the machine's limits.
+// Package bench measures kernels and whole jobs, as shares of the machine's limits.
 // `go test -bench . ./bench` and `mquine bench run` run the same benchmarks, which All lists; Run
 // runs them and writes the results. Package compare compares results, and package report draws
 // them. docs/benchmarks.md explains the names and metrics.
@@ -58,7 +58,7 @@ type suite struct {
 }
 
 // All lists the benchmarks of this machine, for the tiers that kernel.TierEnv allows. They share
-// data and are not safe for concurrent use. Graphs and checkpoints are made on first use.
+// data and are not safe for concurrent use. Graphs and checkpoints are created on first use.
 // Checkpoints stay in the user's cache folder.
 func All() ([]Benchmark, error) {
 	backends, err := kernel.Available()

@@ -114,7 +114,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	}
 	if g, err = g.Relabel(c.Entities, c.Relations); err != nil {
 		c.Close()
-		return nil, fmt.Errorf("%w; remove %s, and the next run makes it again", err, dir)
+		return nil, fmt.Errorf("%w; remove %s and run again", err, dir)
 	}
 	triples, err := g.Triples(kg.Test)
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *fixtures) with(ctx context.Context, s shape, m string, dim int) (*subje
 	return f.subject, nil
 }
 
-// cachedCheckpoint returns the folder of a checkpoint in the user's cache, and makes it if it is
+// cachedCheckpoint returns the folder of a checkpoint in the user's cache, and creates it if it is
 // missing. Fitting takes seconds, and two compared revisions should use the same checkpoint. The
 // name has the tier and clustered.Version, because the bytes depend on them.
 func cachedCheckpoint(ctx context.Context, g *kg.Graph, key string, cfg model.Config) (string, error) {

@@ -122,8 +122,8 @@ func opens(s *suite) []Benchmark {
 // before the first query: the features and panels of all candidates.
 //
 // pct-peak is the rate of the terms of all distinct queries' scores, as a share of the comparison's
-// ceiling on all threads, measured before and after. A distance that stops early, because the
-// candidate is certainly worse, counts in full, so the share may exceed 100.
+// ceiling on all threads, measured before and after. Terms that early exit skips count too, so the
+// share may exceed 100.
 func evaluations(s *suite) []Benchmark {
 	var list []Benchmark
 	for _, backend := range s.backends {

@@ -17,7 +17,7 @@ type Backend struct {
 	// NR is the number of candidates in a panel.
 	NR int
 
-	int8      comparer // panels of codes: in assembly with FeatureVNNI, else portable and slow
+	int8      comparer // panels of codes: in assembly with FeatureVNNI, otherwise portable and slow
 	int16     comparer // the same with FeatureAMX
 	matMul    func(c, a, b *float64, k, ld, eights int)
 	matMulFMA func(c, a, b *float64, k, ld, eights int)
@@ -25,9 +25,8 @@ type Backend struct {
 	pairInt8  func(x *uint32, n int, table *uint32, stride int, ids *int32, count int, out *int32)
 }
 
-// Peak returns a loop of nothing but the arithmetic of c's panels, which works on 64 operands in
-// registers, and the number of terms of scores that one round of it computes. Package ceiling
-// measures its rate.
+// Peak returns a loop that does only the arithmetic of c's panels, on 64 operands in registers, and
+// the number of score terms that one round of it computes. Package ceiling measures its rate.
 func (b *Backend) Peak(c Comparison) (loop func(rounds int, operands *float32), terms int) {
 	k := b.comparer(c)
 	return k.peak, k.peakTerms

@@ -126,8 +126,8 @@ func (c Comparison) MayOverflow(psi, phi float64) bool {
 }
 
 // InputError bounds the change of a score when vectors of the given width are rounded to float32,
-// by relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons but Dot; elsewhere the
-// slack of the model includes that rounding.
+// by relative·‖ψ‖‖φ‖ + absolute·(‖ψ‖ + ‖φ‖ + 1). It is 0 for all comparisons except
+// Dot, because the slack of the model includes that rounding.
 func (c Comparison) InputError(width int) (relative, absolute float64) {
 	if !c.rounding {
 		return 0, 0

@@ -30,5 +30,5 @@ var Dot = define(spec{
 	},
 })
 
-// productLimit is the product of norms from which on a sum of products may overflow in a panel.
+// productLimit is the smallest product of norms for which a sum of products may overflow in a panel.
 const productLimit = 0x1p124

@@ -22,8 +22,8 @@ const (
 	FeatureBF16
 )
 
-// features lists every feature by its bit, from the lowest, with its name and the features that it
-// needs.
+// features lists the features in the order of their bits, each with its name and the features that
+// it needs.
 var features = [...]struct {
 	name  string
 	needs Features

@@ -30,7 +30,7 @@ type Pool struct {
 	others []func()
 }
 
-// NewPool returns a pool of workers. The first worker is the goroutine that calls Run.
+// NewPool returns a pool of workers. The goroutine that calls Run is the first worker.
 func NewPool(workers int) *Pool {
 	p := &Pool{}
 	for w := 1; w < workers; w++ {

@@ -14,7 +14,7 @@ const (
 	CPUEnv = "MQUINE_CPU"
 )
 
-// Options restrict New beyond the environment. The zero value restricts nothing.
+// Options restricts New further than the environment does. The zero value restricts nothing.
 type Options struct {
 	// Without lists features that the backend does not use.
 	Without Features

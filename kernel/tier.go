@@ -2,14 +2,13 @@
 // candidates and count the candidates that are certainly better than each target. docs/kernels.md
 // is the contract of the kernels.
 //
-// New chooses the kernels of the machine: a Backend, which stands for a tier of instruction sets
-// and its features. From there, Backend.Panels scores and counts in float32, Backend.Int8Panels and
-// Backend.Int16Panels do so with codes of one and of two bytes, and Backend.Pair scores single
-// candidates in float64. Comparison lists the ways to compare two vectors and bounds the rounding
+// Begin with New, which chooses the best Backend for the machine: the kernels of a tier with its
+// features. Backend.Panels scores and counts in float32, Backend.Int8Panels and Backend.Int16Panels
+// do so with one-byte and two-byte codes, and Backend.Pair scores single candidates in float64. Comparison lists the ways to compare two vectors and bounds the rounding
 // errors of each.
 //
-// Package linalg has the kernels of training, package ceiling measures what the machine can do at
-// most, and package kerneltest checks kernels against their portable twins. No other package
+// Package linalg has the training kernels, package ceiling measures the limits of the machine, and
+// package kerneltest checks kernels against their portable twins. No other package
 // imports asm.
 package kernel
 

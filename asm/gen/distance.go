@@ -13,8 +13,7 @@ import (
 // This file generates the float32 kernels of distances for training, for AVX512 and AVX2: L1Scores,
 // L2Scores, NormScores and PhaseScores with microtiles of 8×16 to 8×48 and 6×8 or 6×16, their
 // gradients with strips of 8 and 6 vectors, the ceilings of both, and Roots and Quotients for L2.
-// kernel/linalg/generic_distance.go has the same constants and operations, and the reasons for
-// them.
+// kernel/linalg/generic_distance.go has the same constants and operations, and explains them.
 
 const (
 	rootMagic   = 0x5f3759df
@@ -76,8 +75,8 @@ type distance struct {
 	// score and gradient are the terms of the sums, for the documentation.
 	score, scoreChain      string
 	gradient, gradientNote string
-	// scoreTile has the rows and the vectors of columns of a microtile of scores, gradientTile of a
-	// microtile of gradients. The strips of gradients have gradientStrip rows.
+	// scoreTile is the number of rows, and of vectors of columns, of a microtile of scores.
+	// gradientTile is the same for gradients, whose strips have gradientStrip rows.
 	scoreTile, gradientTile [2][2]int
 	// scoreChains and gradientChains are the chains of the ceilings, enough to hide the latency of
 	// an addition. If scoreChains is 0, the scores share the ceiling of a panel kernel.
@@ -275,8 +274,8 @@ func (c vectors) peak(
 	c.end()
 }
 
-// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and some
-// groups of vectors of columns in a panel of width groups. The vectors x and their sums stay in
+// gradients emits a gradient kernel for strips of mr vectors, rows of them at a time, and the
+// given number of groups of vectors of columns in a panel of width groups. The vectors x and their sums stay in
 // registers while the vectors y of the other side stream past. If coordinates come in pairs, the
 // even and the odd ones are in separate registers.
 func (c vectors) gradients(d distance, k constants, mr, rows, columns, width int) {

@@ -21,7 +21,7 @@ import (
 // bytes.
 const mapMark = "\x00"
 
-// holds adds a line to the register map that says what some registers hold.
+// holds adds a line to the register map that describes the contents of the given registers.
 func holds[R reg.Register](c *build.Context, what string, registers ...R) {
 	line := mapMark + what
 	for _, r := range registers {

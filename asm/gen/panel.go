@@ -35,7 +35,7 @@ type comparison struct {
 	// equation documents the score of query i and candidate j.
 	equation string
 	// group is the number of coordinates that are compared together. psi and phi are the numbers of
-	// words that ψ and φ have per coordinate.
+	// words per coordinate in ψ and in φ.
 	group, psi, phi int
 	// falling says that more coordinates never raise a score, so the kernel may leave strips
 	// early.

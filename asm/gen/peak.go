@@ -8,9 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// This file generates the ceilings: loops of nothing but arithmetic on registers. DotPeak, L1Peak,
+// This file generates the ceilings: loops that do only arithmetic on registers. DotPeak, L1Peak,
 // NormPeak and PhasePeak have the arithmetic of the panel kernels, and FMA64Peak, MulAdd64Peak and
-// Int8Peak the arithmetic of other kernels, for AVX512 and AVX2 (Int8Peak also for AVX512VNNI).
+// Int8Peak have the arithmetic of other kernels, for AVX512 and AVX2 (and Int8Peak for AVX512VNNI).
 
 // peakChains is the number of independent chains: enough to hide the latency of the operations on
 // every port.
@@ -91,7 +91,7 @@ var (
 			c.VMULPD(x[0], x[1], scratch)
 			c.VADDPD(scratch, acc, acc)
 		}}
-	// int8Pairs does without VNNI. It adds two products in 16 bits, multiplies by the ones in a
+	// int8Pairs is for processors without VNNI. It adds two products in 16 bits, multiplies by the ones in a
 	// third operand, and adds two of the results in 32 bits.
 	int8Pairs = arithmetic{"Int8", "byte", 1,
 		int8Doc + ",\n\twith intermediate sums of 16 bits; the third operand has ones of 16 bits", 3,

@@ -7,8 +7,8 @@ import (
 )
 
 // This file generates the kernels for rows of parameters, for AVX512 and AVX2: Axpy, Scale, Dot,
-// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so all tiers agree
-// bit for bit.
+// Sum, Adam, AdamCatchUp, Adagrad and Prefetch. They fuse no operations, so all tiers agree bit
+// for bit.
 
 const (
 	rowLanes = 16 // entries of a round: n is a multiple of it

@@ -12,8 +12,7 @@ import (
 
 // This file generates Maximum, Exp and Logistic for AVX512 and AVX2: the kernels of softmax and
 // logistic losses over rows of scores. They fuse no operations, so all tiers agree bit for
-// bit. kernel/linalg/generic_softmax.go has the same constants and operations, and the reasons for
-// them.
+// bit. kernel/linalg/generic_softmax.go has the same constants and operations, and explains them.
 
 // softmaxes emits the kernels of both instruction sets.
 func softmaxes(c *build.Context) {

@@ -237,19 +237,19 @@ var abouts = []struct {
 }{
 	{"Panel", true, "scores a query block against panels of candidates from memory, and counts"},
 	{"Pair", true, "scores a query against single rows of a table in memory, in float64"},
-	{"MatMulFMA", true, "d × d matrix product in float64, fused"},
-	{"MatMul", true, "d × d matrix product in float64, product and sum rounded separately"},
-	{"Frobenius", true, "norm of a combination of three d × d matrices in float64"},
+	{"MatMulFMA", true, "multiplies d × d matrices in float64, with fused multiply-adds"},
+	{"MatMul", true, "multiplies d × d matrices in float64, rounding products and sums separately"},
+	{"Frobenius", true, "computes the norm of a combination of three d × d matrices in float64"},
 	{"PackRows", true, "interleaves rows of a table into panels"},
-	{"Features", true, "the feature vector φ of one entity"},
-	{"Query", true, "the query vector ψ of one query"},
-	{"Reference", true, "one reference score"},
+	{"Features", true, "computes the feature vector φ of one entity"},
+	{"Query", true, "computes the query vector ψ of one query"},
+	{"Reference", true, "computes one reference score"},
 	{"Load", false, "reads a data set"},
 	{"Index", false, "indexes the known answers"},
 	{"Open", false, "opens and checks a checkpoint"},
-	{"Pack", false, "features and panels of all candidates"},
-	{"Evaluate", false, "ranks 500 test triples, both sides, every filter, all threads"},
-	{"Predict", false, "the ten best answers of 32 queries, all threads"},
+	{"Pack", false, "computes and packs the features of all candidates"},
+	{"Evaluate", false, "ranks 500 test triples on both sides under every filter, on all threads"},
+	{"Predict", false, "finds the ten best answers to 32 queries, on all threads"},
 }
 
 var tierOrder = []string{"avx512", "avx2", "generic", ""}
@@ -321,7 +321,7 @@ func (c class) time(name string) float64 {
 	return cmp.Or(c.best(name, "cpu-sec/op"), c.best(name, "sec/op"))
 }
 
-// mainRates are the units to show, the most telling first.
+// mainRates are the units to show, the most informative first.
 var mainRates = []string{"queries/s", "scores/s", "entities/s", "GFLOP/s", "triples/s", "GB/s"}
 
 // cell returns a benchmark's cell. slowest is the longest time of any tier.

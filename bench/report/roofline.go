@@ -20,7 +20,7 @@ func (f frame) y(v float64) float64 {
 	return f.bottom - (f.bottom-f.top)*math.Log(v/f.y0)/math.Log(f.y1/f.y0)
 }
 
-// hues numbers the colours of the page's style sheet by family.
+// hues maps each family to the number of its colour in the page's style sheet.
 var hues = map[string]int{
 	"Panel": 1, "Pair": 2, "MatMulFMA": 3, "MatMul": 3, "Frobenius": 4, "Features": 5, "Query": 5, "Reference": 5,
 }
@@ -100,7 +100,7 @@ func (c class) kernelPoints(names []string, tier string) (points []kernelPoint) 
 	return points
 }
 
-// int8Roof is the level that is dashed: its operations are not floating-point operations.
+// int8Roof is the name of the dashed level, whose operations are not floating-point operations.
 const int8Roof = "int8"
 
 // roofs returns a tier's ceilings on one thread.

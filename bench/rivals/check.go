@@ -11,9 +11,9 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// check compares a rival's counts with mquine's exact ones, and returns how many targets differ. A
-// difference must be explained by the rounding of float32 sums, in any order: the counts must lie
-// between the number of candidates that are certainly better and the number that may be.
+// check compares a rival's counts with mquine's exact ones, and returns how many targets differ. The
+// rounding of float32 sums, in any order, must explain each difference: the counts must lie between
+// the number of candidates that are certainly better and the number that may be.
 func (j *job) check(ctx context.Context, counts []count) (differ int, err error) {
 	queryOf := make([]int32, len(j.targets)) // by place
 	targetOf := make([]int32, len(j.targets))

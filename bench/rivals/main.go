@@ -1,6 +1,6 @@
 // Command rivals times the same evaluation in mquine and in its rivals: gonum's BLAS, a plain Go
-// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, so the rivals' dependencies
-// stay out of mquine's.
+// loop, OpenBLAS, oneDNN and PyTorch. It is a separate module, which keeps the rivals' dependencies
+// out of mquine's.
 //
 //	go run . --data fb15k-237 --model mquine --dim 38
 //	go run . --all
@@ -96,8 +96,8 @@ are compared with mquine's first.
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.data, "data", "", "`name` or folder of the data set, or "+zipfName+" (made if it is missing)")
-	f.StringVar(&o.model, "model", "", "`model` of a clustered checkpoint, which is made if it is missing")
+	f.StringVar(&o.data, "data", "", "`name` or folder of the data set, or "+zipfName+" (created if it is missing)")
+	f.StringVar(&o.model, "model", "", "`model` of a clustered checkpoint, which is created if it is missing")
 	f.IntVar(&o.dim, "dim", 0, "`dimension` of the clustered checkpoint")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "`folder` of a checkpoint to use instead")
 	f.BoolVar(&o.all, "all", false, "all jobs of the comparison")

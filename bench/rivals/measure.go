@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// contestant is a rival with its measurements.
+// contestant is a rival and its measurements.
 type contestant struct {
 	name   string
 	rival  rival

@@ -1,5 +1,5 @@
-// Package ceiling measures what a machine can do at most: arithmetic on registers, and reads from
-// each level of memory. Reports show the rates of kernels as shares of these ceilings. Start with
+// Package ceiling measures the limits of a machine: arithmetic on registers, and reads from each
+// level of memory. Reports show the rates of kernels as shares of these ceilings. Start with
 // Ceiling.Rate and the functions that return a Ceiling.
 package ceiling
 
@@ -14,8 +14,8 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// Ceiling is a loop that does one thing as fast as a tier can. Its rate bounds the rate of kernels
-// that do the same.
+// Ceiling is a loop that does one kind of work as fast as a tier can. Its rate bounds the rate of
+// kernels that do the same work.
 type Ceiling struct {
 	// PerRound is the number of operations, terms or bytes in one round.
 	PerRound float64

@@ -1,5 +1,5 @@
-// Package linalg has the float32 linear algebra of training. New returns a Backend for a tier of
-// package kernel, which offers:
+// Package linalg provides the float32 linear algebra of training. Begin with New, which returns a
+// Backend for a tier of package kernel. It offers:
 //
 //   - GEMM on several threads, including in split bfloat16 (Product);
 //   - scores and gradients of distances (Distance, DistanceScores, AddDistanceGradient);

@@ -46,7 +46,7 @@ func (d DistanceKind) Group() int {
 }
 
 // Distance computes the scores of queries and features, S_ij = −dist(ψ_i, φ_j), and their
-// gradients. It has the blocking of Product, with other operations instead of multiply-adds.
+// gradients. It uses the blocking of Product, with different operations in place of multiply-adds.
 //
 // A score is a sum over chunks of ProductChunk coordinates in ascending order. An entry of a
 // gradient is a sum over chunks of ProductChunk features or queries. A chunk is one chain from 0
@@ -56,13 +56,13 @@ func (d DistanceKind) Group() int {
 // division by it are rounded once. Hence the results do not depend on threads or on blocking, and
 // all tiers agree bit for bit.
 //
-// At a kink, the gradient is the subgradient 0. That is where coordinates are equal for DistanceL1,
-// pairs for DistanceGroupNorm and vectors for DistanceL2, and where a product is 0 for
+// At a kink, the gradient is the subgradient 0. Kinks occur where coordinates are equal in
+// DistanceL1, pairs in DistanceGroupNorm and vectors in DistanceL2, and where a product is 0 in
 // DistancePhase. If a coordinate is NaN or infinite, its scores are NaN or −Inf and its gradients
 // are NaN or infinite.
 //
-// A Distance is scratch memory for one call at a time. It allocates only if the matrices are larger
-// than all before.
+// A Distance holds scratch memory for one call at a time. It allocates only if the matrices are
+// larger than in all earlier calls.
 type Distance struct {
 	kind              DistanceKind
 	kernels           *distanceKernels
@@ -81,7 +81,7 @@ type distanceKernels struct {
 	scores, gradients [numDistances]distanceKernel
 	rows              [numDistances]rowDistance
 	gradientRound     int // coordinates in a round of the gradients of rows
-	// roots replaces x by −√x.
+	// roots replaces x with −√x.
 	roots func(x *float32, n int)
 	// quotients sets q to g/s, or to 0 if s is 0.
 	quotients func(q, g, s *float32, n int)
@@ -96,7 +96,7 @@ func (k *distanceKernels) entriesFor(n int) *distanceKernels {
 	return k
 }
 
-// takeRoots replaces sums of squares by scores.
+// takeRoots replaces sums of squares with scores.
 func (k *distanceKernels) takeRoots(x []float32) {
 	for i, n := 0, 0; i < len(x); i += n {
 		n = chunk(len(x)-i, rowLanes)
@@ -104,7 +104,7 @@ func (k *distanceKernels) takeRoots(x []float32) {
 	}
 }
 
-// divide sets q to g/s. It is for the gradient of S = −√Σ(ψ−φ)² by ψ, which is (ψ−φ)/S.
+// divide sets q to g/s, for the gradient of S = −√Σ(ψ−φ)² with respect to ψ, which is (ψ−φ)/S.
 func (k *distanceKernels) divide(q, g, s []float32) {
 	for i, n := 0, 0; i < len(q); i += n {
 		n = chunk(len(q)-i, rowLanes)

@@ -10,7 +10,7 @@ type rowDistance struct {
 	// 32 groups.
 	scores func(x *float32, n int, table *float32, stride int, ids *int32, count int, out *float32, masks *int32)
 	// gradient adds the gradients of count ≤ ProductChunk pairs to dx. weights are the derivatives
-	// by the scores; for DistanceL2 they are divided by the scores. A round has
+	// with respect to the scores; for DistanceL2 they are divided by the scores. A round has
 	// distanceKernels.gradientRound coordinates.
 	gradient func(
 		dx, x *float32, n int, table *float32, stride int, ids *int32, weights *float32, count int, masks *int32,
@@ -41,8 +41,8 @@ func masksOf(n, round int) *int32 { return &masks[maxRound-n%round] }
 // lists.
 //
 // Group p, a coordinate or a pair of them, goes to lane p mod 32. A lane adds up its terms in
-// float32 with p ascending. Then lanes l and l + 16 are added, then l and l + 8, l + 4, l + 2 and
-// the last two. All tiers agree bit for bit. The terms are the same as in Distance, but its chains
+// float32 with p ascending. Then it adds lanes l and l + 16, then l and l + 8, l + 4, l + 2 and the
+// last two. All tiers agree bit for bit. The terms are the same as in Distance, but its chains
 // are longer: scores of the same vectors differ by rounding errors.
 func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi Matrix, rows []int32) {
 	checkPairs(kind, psi, phi, rows, scores)
@@ -57,10 +57,10 @@ func (b *Backend) DistanceScores(kind DistanceKind, scores, psi []float32, phi M
 	}
 }
 
-// AddDistanceGradient adds to dX the gradient of a loss by x, given the derivatives g_i of the loss
-// by the scores −dist(x, y_i) of x and the rows y_i of y that rows lists. x may be a query and y
-// features or vice versa, because all distances are symmetric. For DistanceL2 it recomputes the
-// scores.
+// AddDistanceGradient adds to dX the gradient of a loss with respect to x. g_i is the derivative of
+// the loss with respect to the score −dist(x, y_i), where rows lists the rows y_i of y. x may be a
+// query and y features or vice versa, because all distances are symmetric. For DistanceL2 it
+// recomputes the scores.
 //
 // The gradients of ProductChunk rows form one chain from 0 in the order of rows, which is then
 // added to dX. Hence, if dX is 0, Distance.Gradients gives the same result for the same scores.

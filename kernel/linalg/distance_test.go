@@ -81,8 +81,8 @@ func twinDistance(kind DistanceKind, q, e []float32) float32 {
 	return sum
 }
 
-// twinGradient returns coordinate u of the gradient with respect to x as every tier computes it, given n vectors
-// y on the other side and the gradients g by their scores.
+// twinGradient returns coordinate u of the gradient with respect to x as every tier computes it,
+// given n vectors y on the other side and the gradients g with respect to their scores.
 func twinGradient(
 	kind DistanceKind, u int, x []float32, n int, g, scores func(t int) float32, y func(t int) []float32,
 ) float32 {
@@ -360,7 +360,8 @@ func TestDistanceKinks(t *testing.T) {
 }
 
 // TestDistanceNotFinite checks that a coordinate that is not finite makes the scores of its vector
-// NaN or −Inf and the gradients with respect to it NaN or infinite, and does not affect other queries.
+// NaN or −Inf and the gradients with respect to it NaN or infinite, and does not affect other
+// queries.
 func TestDistanceNotFinite(t *testing.T) {
 	eachDistance(t, func(t *testing.T, b *Backend, kind DistanceKind) {
 		rng := rand.New(rand.NewPCG(4, uint64(kind)))

@@ -162,9 +162,9 @@ func scoresGeneric(chain scoreChain, group int) distanceKernel {
 	return distanceKernel{g, peakGeneric(g)}
 }
 
-// gradientChain adds up the terms of the gradient with respect to two coordinates x of a vector. g has
-// the gradients with respect to the scores in every fourth entry, from a strip. y has the coordinates of the vectors
-// on the other side, from a panel: entries t and t+1 for every fourth t.
+// gradientChain adds up the terms of the gradient with respect to two coordinates x of a vector. g
+// is part of a strip: every fourth entry is the gradient with respect to a score. y is part of a
+// panel: entries t and t+1 for every fourth t are coordinates of a vector on the other side.
 type gradientChain func(g, y []float32, x [2]float32) (sum [2]float32)
 
 func l1Gradient(g, y []float32, x [2]float32) (sum [2]float32) {

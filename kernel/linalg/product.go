@@ -14,10 +14,10 @@ import (
 // Every entry of a product is a sum over chunks of ProductChunk terms in ascending order. A chunk
 // is one chain of fused multiply-adds from 0 over ascending terms; the generic tier rounds products
 // and sums separately. Hence the result does not depend on the number of threads or on the
-// blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct adds in another order.
+// blocking, and AVX2 and AVX-512 agree bit for bit. NewSplitProduct adds in a different order.
 //
-// A Product is scratch memory for one product at a time. It allocates only if a product is larger
-// than all before.
+// A Product holds scratch memory for one product at a time. It allocates only if a product is larger
+// than all earlier ones.
 type Product struct {
 	gemm    *gemm
 	pool    *kernel.Pool
@@ -46,7 +46,7 @@ type operand struct {
 // gemm holds the kernels of products.
 type gemm struct {
 	mr, nr   int
-	multiple int // terms are packed in multiples of it
+	multiple int // divides the number of packed terms
 	strips   int // strips in a work item
 	// microkernels compute microtiles. Microkernel i computes the first (i+1)/len(microkernels) of
 	// the columns of a panel.
@@ -298,7 +298,7 @@ func (p *Product) multiply(worker, item int) {
 	}
 }
 
-// edge computes microtiles that extend beyond c, in scratch memory.
+// edge computes microtiles that extend beyond c, using scratch memory.
 func (p *Product) edge(worker int, left, right *float32, row, strips, col, cols, packed, add int) {
 	g := p.gemm
 	microtiles := p.scratch[worker][:strips*g.mr*g.nr]

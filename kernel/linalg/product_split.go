@@ -10,7 +10,7 @@ import "fmt"
 // The error of an entry with k terms is at most (2⁻¹⁴ + k·2⁻²⁷) Σ|x·y| and mostly much smaller; for
 // TF32 the factor is 2⁻¹⁰ (docs/numerics.md, "Reproducible bits"). asm.GemmSplit32x32AMXBF16
 // documents the order of additions, which does not depend on threads or blocking. Infinite factors
-// and factors from (2 − 2⁻⁸)·2¹²⁷ on result in NaN. Factors below 2⁻¹¹⁷ lose bits. The backend must
+// and factors of at least (2 − 2⁻⁸)·2¹²⁷ result in NaN. Factors below 2⁻¹¹⁷ lose bits. The backend must
 // have kernel.FeatureBF16.
 func (b *Backend) NewSplitProduct(threads int) *Product {
 	if b.split.microkernels == nil {

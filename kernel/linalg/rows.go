@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// The kernels of this file round every product, sum, quotient and root separately, so all
-// tiers agree bit for bit. They work on one row each; callers distribute rows over goroutines.
+// The kernels of this file round every product, sum, quotient and root separately, so all tiers
+// agree bit for bit. Each call works on one row; callers distribute rows over goroutines.
 
 // rowKernels are the kernels for vectors of n entries. n is a multiple of rowLanes, or of sumLanes
 // for sums; the portable kernels accept any n > 0.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Regenerates the PTX and fails if it differs. Compiles every kernel for every architecture and fails if
-# one spills. Installs NVRTC 11.8 from Debian's section non-free if it is missing.
+# one spills. Installs NVRTC 11.8 from Debian's non-free section if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
