@@ -63,8 +63,8 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rivals (--data NAME --model MODEL --dim D | --data NAME --checkpoint DIR | --all | " +
 			"--steps --data NAME --dim D)",
-		Short: "Time the same evaluation in mquine and in its rivals",
-		Long: `Time the same evaluation in mquine and in its rivals: a test split, both sides, three filters.
+		Short: "Time one evaluation in mquine and in its rivals",
+		Long: `Time one evaluation in mquine and in its rivals: a test split, both sides, three filters.
 
   gonum         C = Q·Eᵀ with gonum's BLAS, block by block, then a counting pass over C
   openblas      the same with Debian's libopenblas0
@@ -77,11 +77,11 @@ The matrix products support models that compare by a dot product. A rival whose 
 left out, with a note on what to install. Candidate features are ready before the clock starts, for
 mquine too. The time covers queries, scores, counts and filters.
 
-A rival that needs longer than --budget for all queries is timed on evenly spaced blocks and
-extrapolated. The table marks it.
+A rival that needs longer than --budget for all queries is timed on evenly spaced blocks, and its time
+is extrapolated. The table marks such times.
 
---steps times training steps of MQuinE in mquine and in PyTorch instead. PyTorch's loss and gradients
-are compared with mquine's first.
+--steps times training steps of MQuinE in mquine and in PyTorch instead. It first checks that both have
+the same loss and gradients.
 
 --all keeps the results of each job in --work, and does not measure a job twice for the same commit.`,
 		Args:          cobra.NoArgs,

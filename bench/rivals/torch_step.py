@@ -2,12 +2,12 @@
 
 The rival of `mquine train`: both sides of a batch of positives, negatives that the queries of a side
 share, softmax cross-entropy over the target and the negatives, gradients by autograd, Adam. Scores use
-the matrix form. With A = H Rh and B = H Rc - Rt a tail query scores -|A + B T|^2. Up to a constant, which
-the softmax ignores, that is the dot product of [-2 sym(B'A), -B'B] and [T, T^2]. A plain d^3 evaluation of
+the matrix form. With A = H Rh and B = H Rc - Rt, a tail query scores -|A + B T|^2. Up to a constant, which
+the softmax ignores, this is the dot product of [-2 sym(B'A), -B'B] and [T, T^2]. A plain d^3 evaluation of
 every pair would be some 30 times slower. Every distinct entity of a batch is looked up and squared once.
 
---form packed uses the lower triangles of symmetric matrices, as mquine does, and has to gather them;
-full uses all d^2 entries, with twice the operations in the products. --adam dense is torch.optim.Adam on
+--form packed uses the lower triangles of symmetric matrices, as mquine does, but has to gather them;
+full uses all d^2 entries, which doubles the operations of the products. --adam dense is torch.optim.Adam on
 all parameters, sparse is torch.optim.SparseAdam on the rows of the batch. "auto" tries all four
 combinations and uses the fastest.
 
