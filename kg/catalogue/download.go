@@ -261,7 +261,7 @@ func discardPart(part string) error {
 	return nil
 }
 
-// validatorOf returns a validator for If-Range: the entity tag unless it is weak, or else the date.
+// validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the date.
 // It returns "" if the server gives neither; downloads from that server start again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {

@@ -160,8 +160,8 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 	}
 }
 
-// uncompressed decompresses r. It detects the compression by the first bytes, because servers may
-// deliver another compression than the extension of the name says.
+// uncompressed decompresses r. It detects the compression from the first bytes, because the
+// compression that a server delivers may not match the file extension.
 func uncompressed(r io.Reader) (io.ReadCloser, error) {
 	const maxWindow = 128 << 20 // bytes; the zstd tool asks for no more at its highest level
 	in := bufio.NewReader(r)
