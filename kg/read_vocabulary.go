@@ -62,7 +62,8 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 				e.id, text.Count(len(entries), "label", "labels"), len(entries)-1)
 		}
 		if at[e.id] != 0 {
-			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label", e.id, at[e.id])
+			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
+				e.id, at[e.id])
 		}
 		labels[e.id], at[e.id] = e.label, l.n
 	}

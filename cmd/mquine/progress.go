@@ -135,7 +135,7 @@ func fit(line string, width int) string {
 	return line
 }
 
-// clear removes the bar, so that other lines can be printed.
+// clear removes the bar before other lines are printed.
 func (m *meter) clear() {
 	if m.bar != nil {
 		_ = m.bar.Clear()
