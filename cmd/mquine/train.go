@@ -107,7 +107,7 @@ func addPreset(cmd *cobra.Command, preset *string, use string) {
 // epochsFlag is the only option that can be combined with --resume.
 const epochsFlag = "epochs"
 
-// training starts or continues a run, as the flags of train say.
+// training starts or continues a run. It holds the flags of train.
 type training struct {
 	compute
 	data, out, resume, preset, configFile string

@@ -70,7 +70,7 @@ type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
 
-// resumption describes the file of which a download has a part. It is a JSON file next to the part.
+// resumption describes the file that a download has a part of. It is a JSON file next to the part.
 type resumption struct {
 	URL string `json:"url"`
 	// Validator identifies the version of the file: a strong entity tag or a date for If-Range
