@@ -22,7 +22,7 @@ race: ## run the tests of concurrent code under the race detector
 	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' $$($(GO) list ./... | grep -v -e /asm -e /bench -e /cmd/ -e /internal/lint -e /internal/mutants)
 	$(GO) test -race -short -timeout 40m -run '$(RACE_COMMANDS)' ./cmd/mquine
 
-mutants: ## make small wrong changes to the code, which the tests must notice; write docs/mutants.md
+mutants: ## mutate the code, check that the tests notice, and write docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md
 
 # Use a count: with a time, go test sometimes fails on its own deadline.

@@ -46,7 +46,7 @@ func Example() {
 
 	// Output:
 	// entities: [anna bert clara dora]
-	// note: there is no valid split
+	// note: there is no split "valid"
 	// note: 1 entity occurs in no training triple
 	// bert is in train: true
 	// clara is in train: true

@@ -61,7 +61,7 @@ func (g *Graph) describeDefects() []string {
 	distinct := newAdjacency(g, Tail).tally()
 	for s := range NumSplits {
 		if !g.Has(s) {
-			note("there is no %v split", s)
+			note("there is no split %q", s.String())
 			continue
 		}
 		if repeats := len(g.Splits[s]) - distinct.in(s); repeats > 0 {

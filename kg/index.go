@@ -125,7 +125,7 @@ func newAdjacency(g *Graph, side Side) adjacency {
 // bucketByAnchor returns the keys of all triples, grouped by anchor but not sorted otherwise. The
 // keys of anchor a are at bounds[a] to bounds[a+1] − 1.
 func bucketByAnchor(g *Graph, side Side) (keys []uint64, bounds []uint32) {
-	// This is a counting sort. The counts are two places higher, so that after the prefix sums
+	// This is a counting sort. The counts are two places higher, so after the prefix sums
 	// bounds[a+1] is the start of bucket a. Filling the bucket advances it to the end.
 	bounds = make([]uint32, g.Entities.Len()+2)
 	total := 0

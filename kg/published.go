@@ -26,7 +26,8 @@ var published = map[string][NumSplits]int{
 }
 
 // comparePublished compares g with the public data set of the same name, if there is one. If a
-// split of g has a different number of triples, it says which file; otherwise it returns "".
+// split of g has a different number of triples, it returns a sentence that names the file; otherwise
+// it returns "".
 func (g *Graph) comparePublished(paths [NumSplits]string) (difference string) {
 	want, public := published[g.Name]
 	if !public {

@@ -62,13 +62,13 @@ func Installed() ([]string, error) {
 //	entities.tsv                     id<TAB>label
 //	entities.txt                     one label per line, numbered from 0
 //
-// The same holds for relations. Vocabulary files may be compressed, too. In N-Triples, the label of
+// The same holds for relations. Vocabulary files may be compressed. In N-Triples, the label of
 // an IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name
 // means the same node in all files. The label of a literal is its canonical form, such as
 // "chat"@fr. Errors in a file name the file and the line.
 //
-// An empty split is an error. A public data set in DataDir is an error, too, if a split does not
-// have the published number of triples, because filters would miss known answers.
+// An empty split is an error. So is a split of a public data set in DataDir that does not have the
+// published number of triples, because filters would miss known answers.
 func Open(ctx context.Context, dataset string, options ...OpenOption) (*Graph, error) {
 	o := newOpening(options...)
 	files, err := input.Await(ctx, func() (datasetFiles, error) { return findFiles(dataset) })
@@ -136,8 +136,8 @@ func (o opening) vocabulary(ctx context.Context, path string) (v *Vocabulary, er
 }
 
 // readSplits reads the splits in parallel. The path of a missing split is empty. Without a given
-// vocabulary, every split is first numbered separately, and readSplits then renumbers the labels in
-// the order that a sequential reading would give.
+// vocabulary, every split is first numbered separately. readSplits then renumbers the labels in the
+// order in which a sequential read would number them.
 func (g *Graph) readSplits(ctx context.Context, paths [NumSplits]string, o opening) error {
 	var (
 		tables [NumSplits]tripleTable

@@ -30,14 +30,14 @@ const maxLine = 1 << 18
 // same limit.
 const maxWindow = 1 << 27
 
-// lines reads a text file line by line. Lines end with LF or CRLF, and the last one may have no
-// end. lines skips a UTF-8 byte order mark at the start.
+// lines reads a text file line by line. Lines end with LF or CRLF; after the last line, it is
+// optional. lines skips a UTF-8 byte order mark at the start.
 type lines struct {
 	ctx  context.Context
 	path string // for messages
 	text *bufio.Reader
 	n    int // number of the current line, from 1
-	// advance is called now and then with the number of lines since the previous call.
+	// advance is called occasionally, with the number of lines since the previous call.
 	advance func(lines int64)
 }
 

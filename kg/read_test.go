@@ -71,7 +71,7 @@ func TestOpenDistinguishesMissingAndEmptySplits(t *testing.T) {
 	assert.True(t, g.Has(Train))
 	assert.False(t, g.Has(Valid))
 	assert.Nil(t, g.Splits[Valid])
-	assert.Contains(t, g.Notes, "there is no valid split")
+	assert.Contains(t, g.Notes, `there is no split "valid"`)
 	_, err = g.Triples(Valid)
 	assert.ErrorContains(t, err, "has no valid split: put valid.txt")
 

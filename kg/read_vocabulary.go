@@ -62,7 +62,8 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 				e.id, text.Count(len(entries), "label", "labels"), len(entries)-1)
 		}
 		if at[e.id] != 0 {
-			return nil, l.errorf("identifier %d again, first in line %d: an identifier has one label", e.id, at[e.id])
+			return nil, l.errorf("duplicate identifier %d, first on line %d: an identifier has one label",
+				e.id, at[e.id])
 		}
 		labels[e.id], at[e.id] = e.label, l.n
 	}
@@ -70,7 +71,7 @@ func readNumbered(l *lines) (*Vocabulary, error) {
 	for id, label := range labels {
 		if first, known := v.ID(label); known {
 			l.n = max(at[id], at[first])
-			return nil, l.errorf("label %.200q again, first in line %d: a label has one identifier",
+			return nil, l.errorf("duplicate label %.200q, first on line %d: a label has one identifier",
 				label, min(at[id], at[first]))
 		}
 		v.Add(label)
@@ -90,7 +91,7 @@ func readListed(l *lines) (*Vocabulary, error) {
 			return nil, err
 		}
 		if first, known := v.lookup(line); known {
-			return nil, l.errorf("label %.200q again, first in line %d: remove one of the lines", line, first+1)
+			return nil, l.errorf("duplicate label %.200q, first on line %d: remove one of the lines", line, first+1)
 		}
 		if err := checkLabel(line); err != nil {
 			return nil, l.errorf("%w", err)

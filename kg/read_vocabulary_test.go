@@ -53,8 +53,8 @@ func TestOpenHonoursVocabularyFiles(t *testing.T) {
 func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"0\ta\n2\tb\n":                 "v.tsv:2: identifier 2 in a file of 2 labels: the identifiers must be 0 to 1",
-		"0\ta\n1\tb\n0\tc\n":           "v.tsv:3: identifier 0 again, first in line 1",
-		"1\ta\n0\tb\n2\ta\n":           `v.tsv:3: label "a" again, first in line 1`,
+		"0\ta\n1\tb\n0\tc\n":           "v.tsv:3: duplicate identifier 0, first on line 1",
+		"1\ta\n0\tb\n2\ta\n":           `v.tsv:3: duplicate label "a", first on line 1`,
 		"0\ta\n1\n":                    "v.tsv:2: 1 field instead of 2: a line is identifier and label",
 		"0\ta\tb\n":                    "v.tsv:1: 3 fields instead of 2",
 		"a\t0\n":                       `v.tsv:1: identifier "a" is not a number`,
@@ -70,7 +70,7 @@ func TestReadVocabularyRejectsMalformedFiles(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	for text, want := range map[string]string{
-		"a\nb\na\n": `entities.txt:3: label "a" again, first in line 1`,
+		"a\nb\na\n": `entities.txt:3: duplicate label "a", first on line 1`,
 		"a\n\nb\n":  "entities.txt:2: blank line",
 		"a\nb\tc\n": "entities.txt:2: label contains a NUL, tab",
 	} {

@@ -96,7 +96,7 @@ func TestIncompleteRealDatasetsOpen(t *testing.T) {
 			}
 			assert.Equal(t, want.entities, g.Entities.Len())
 			assert.Len(t, g.Splits[Test], want.test)
-			assert.Equal(t, []string{"there is no train split"}, g.Notes)
+			assert.Equal(t, []string{`there is no split "train"`}, g.Notes)
 		})
 	}
 }

@@ -22,7 +22,7 @@ type Statistics struct {
 type SplitStatistics struct {
 	Split   Split `json:"split"`
 	Triples int   `json:"triples"`
-	// Repeats counts the triples that are earlier in the split, too.
+	// Repeats counts the triples that repeat an earlier triple of the split.
 	Repeats int `json:"repeats"`
 	// Loops counts the triples with the same head and tail.
 	Loops int `json:"loops"`

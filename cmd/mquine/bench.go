@@ -117,7 +117,7 @@ func newBenchProgress(w io.Writer) *benchProgress {
 	return &benchProgress{newMeter(w), time.Now()}
 }
 
-// show shows that done of total benchmarks are finished, and that the one with the given name is
+// show reports that done of total benchmarks are finished and that the one with the given name is
 // running.
 func (p *benchProgress) show(done, total int, name string) {
 	t := time.Since(p.start)

@@ -17,7 +17,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// comparing holds the flags that say how to compare two sets of results.
+// comparing holds the flags that control the comparison of two sets of results.
 type comparing struct {
 	metric    string
 	minEffect float64
@@ -120,7 +120,7 @@ func (c comparing) print(cmd *cobra.Command, base, head, control []bench.Result)
 	}
 	fmt.Fprintln(&out, table.Render())
 	for _, name := range missing {
-		printLine(&out, "%s has results on one side only", name)
+		printLine(&out, "%s has results in only one of the two sets", name)
 	}
 	first := rows[0]
 	how := "medians of unpaired results"

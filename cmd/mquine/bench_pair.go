@@ -50,7 +50,7 @@ and the base again (the control), in short passes and in changing order.
 				return err
 			}
 			// Do not lose results that took long to measure: write them even if the table cannot be
-			// printed, and the other way round.
+			// printed, and vice versa.
 			if out != "" {
 				err = keepRuns(cmd, out, runs)
 			}
@@ -76,7 +76,7 @@ and the base again (the control), in short passes and in changing order.
 // minRounds is the minimum number of rounds for a useful interval.
 const minRounds = 10
 
-// pairRevisions builds the benchmarks of base and head and runs them in turn.
+// pairRevisions builds the benchmarks of base and head and runs them alternately.
 func pairRevisions(cmd *cobra.Command, base, head, pkg string, o compare.PairOptions) (runs *compare.Runs, err error) {
 	ctx, log := cmd.Context(), cmd.ErrOrStderr()
 	temporary, err := atomicfile.TemporaryFolder(os.TempDir(), "mquine-bench")

@@ -21,7 +21,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// comparison ranks several checkpoints and compares them, as the flags of compare say.
+// comparison ranks several checkpoints and compares them. It holds the flags of compare.
 type comparison struct {
 	compute
 	setup
@@ -43,11 +43,11 @@ func newCompareCommand() *cobra.Command {
 first one, the base, query by query.
 
 Differences are other − base, with 95% bootstrap intervals and p-values of a
-two-sided permutation test. The bootstrap resamples whole clusters of triples,
-as --ci-by says. The test randomly swaps the ranks of the two checkpoints,
-cluster by cluster. The p-values are not corrected for multiple testing. An
-interval needs an effective number of at least 10 clusters. "[too few: 4.0]"
-means that the clusters count like 4 of equal size.
+two-sided permutation test. The bootstrap resamples whole clusters of triples;
+--ci-by chooses the clusters. The test randomly swaps the ranks of the two
+checkpoints, cluster by cluster. The p-values are not corrected for multiple
+testing. An interval needs at least 10 effective clusters. "[too few: 4.0]"
+means that the clusters are worth only 4 clusters of equal size.
 
 Wins are the queries that the other checkpoint ranks better than the base,
 losses the queries that it ranks worse. --changed lists the queries whose 1/rank
@@ -87,7 +87,7 @@ to standard error.`,
 				return err
 			}
 			// Do not lose results that took long to compute: write the file even if the tables
-			// cannot be printed, and the other way round.
+			// cannot be printed, and vice versa.
 			if c.jsonFile != "" {
 				err = writeJSON(cmd, c.jsonFile, report)
 			}

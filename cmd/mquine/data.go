@@ -44,10 +44,10 @@ against the checksum in the catalogue. A copy with CRLF line ends also passes.
 The data set is installed only once it is complete. Run the command again to
 resume an interrupted download, which is kept in the hidden folder .NAME.part.
 
---from reads the files from another place: a folder, or a .tar.gz or .tgz
-archive, with train.txt, valid.txt and test.txt. Each file may be compressed, as
-.gz. If only one file is missing, --from may name that file. The place is a path
-or an http or https address. The checksums must match here too.`,
+--from reads the files from a different source: a folder, or a .tar.gz or .tgz
+archive, with train.txt, valid.txt and test.txt. Each file may be compressed
+(.gz). If only one file is missing, --from may name that file. The source is a
+path or an http or https address. The checksums must match here, too.`,
 		Example: `  mquine data get fb15k-237
   mquine data get wn18rr --from ~/Downloads/WN18RR.tar.gz
   mquine data get yago3-10 --from https://example.org/mirror/yago3-10/`,
@@ -173,7 +173,7 @@ type transferBar struct {
 	bar     *progressbar.ProgressBar
 }
 
-// show shows that done of total bytes have been downloaded from an address. total is −1 if it is
+// show reports that done of total bytes have been downloaded from an address. total is −1 if it is
 // unknown.
 func (b *transferBar) show(address string, done, total int64) {
 	if b.bar == nil || b.address != address {
@@ -193,7 +193,7 @@ func (b *transferBar) show(address string, done, total int64) {
 	_ = b.bar.Set64(done) // an error here must not end the download
 }
 
-// clear removes the bar, so that other lines can be printed.
+// clear removes the bar before other lines are printed.
 func (b *transferBar) clear() {
 	if b.bar != nil {
 		_ = b.bar.Clear()

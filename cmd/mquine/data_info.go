@@ -104,8 +104,8 @@ func completeDatasets(_ *cobra.Command, args []string, _ string) ([]string, cobr
 	return slices.Compact(names), cobra.ShellCompDirectiveFilterDirs
 }
 
-// describeData describes a data set. It returns no error for an installed public data set that
-// cannot be read, but sets Problem.
+// describeData describes a data set. If an installed public data set cannot be read, it sets Problem
+// instead of returning an error.
 func describeData(ctx context.Context, name string, log io.Writer) (dataInfo, error) {
 	info := dataInfo{Schema: "mquine.data-info/1", Name: name}
 	if set, public := catalogue.Find(name); public {

@@ -41,9 +41,9 @@ func newMakeFamiliesCommand() *cobra.Command {
 learn.
 
 It has relations of all categories (1-1, 1-N, N-1, N-N). Symmetric, inverse and
-composed relations hold without exception. Z-patterns have the facts
-(e1, r, e2), (e3, r, e2) and (e3, r, e4), while (e1, r, e4) is false. The
-command prints how many of each there are, and how many test triples follow from
+composed relations hold without exception. In a Z-pattern, (e1, r, e2),
+(e3, r, e2) and (e3, r, e4) are facts, but (e1, r, e4) is false. The command
+counts the regularities of each kind, and the test triples that follow from
 training triples.`,
 		Example: `  mquine data make families --out ./families
   mquine data make families --out ./large --entities 5000 --seed 2`,
@@ -74,9 +74,9 @@ func newMakeZipfCommand() *cobra.Command {
 
 As in YAGO3-10, the top 5% of the entities account for 42% of all heads and
 tails, and two relations have most of the triples. The number of entity groups
-is about the square root of the number of entities. Each relation leads from a
-group to one other group and to the few most frequent entities. A label names
-the group: g012_e000345 is entity 345 in group 12.`,
+is about the square root of the number of entities. Each relation connects the
+entities of a group to one other group and to the few most frequent entities.
+A label names the group: g012_e000345 is entity 345 in group 12.`,
 		Example: `  mquine data make zipf --out ./yago-shape
   mquine data make zipf --out ./small --entities 10000 --relations 20`,
 		Args: noArgs,

@@ -69,7 +69,7 @@ func TestDataImportListInfo(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^train +2 +1 +0 +1 +1 +0 +2 +0 +0 +0$`, stdout)
 	require.Regexp(t, `(?m)^test +1 +0 +0 +1 +1 +1 +1 +0 +0 +0$`, stdout)
-	require.Contains(t, stdout, "note: there is no valid split")
+	require.Contains(t, stdout, `note: there is no split "valid"`)
 
 	byName, _, err := data(t, "info", "mine", "--json", "-")
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestDataInfoOfAnotherContent(t *testing.T) {
 	require.ErrorContains(t, err, path+" has the sha256 checksum ")
 	require.ErrorContains(t, err,
 		`it is damaged or another version; to download a file again, remove it and run "mquine data get umls"`)
-	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are there all the same")
+	require.Regexp(t, `(?m)^valid +652 +651 +`, stdout, "the statistics are shown nevertheless")
 	require.Regexp(t, `(?m)^valid +652 +differs: `, stdout)
 	var info struct {
 		Public  *publicInfo

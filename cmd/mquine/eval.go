@@ -23,11 +23,12 @@ The table shows, over all queries:
   MRR        mean reciprocal rank: the mean of 1/rank
   MR         mean rank
   GMR        geometric mean rank
-  AMR, AMRI  mean rank and its index, adjusted for chance
+  AMR        mean rank divided by the mean rank of chance: lower is better
+  AMRI       its index: 0 is chance, 1 is perfect
   Hits@k     share of ranks up to k
 
 --filters: which known answers to leave out of the candidates. The true answer
-itself always stays.
+itself is always a candidate.
   none   no answers ("raw")
   train  answers in the train split
   all    answers in the train, valid and test splits ("filtered")
@@ -38,7 +39,7 @@ itself always stays.
   realistic    mean of the two
 
 --protocol: how to evaluate.
-  full    as --sides, --filters and --ties say
+  full    with --sides, --filters and --ties
   rotate  like the RotatE repository: the mean over both sides, filter all,
           optimistic ties. Do not combine it with the three flags.
 
@@ -51,16 +52,16 @@ itself always stays.
   degree    by the number of training triples of the answer: 0, 1, 2-3, 4-7, …
 
 --ci-by: what the 95% intervals resample. Triples with a common query or entity
-have similar ranks. To generalise to other queries or entities, resample whole
-clusters of triples.
-  triple    each triple alone: for other triples of the same graph
+have similar ranks. For intervals that hold for other queries or entities,
+resample whole clusters of triples.
+  triple    each triple alone, for other triples of the same graph
   query     the triples of a query. Each triple belongs to the larger of its
             two queries
   entity    the triples of an entity. Each triple belongs to the more frequent
             of its two entities
   relation  the triples of a relation
-An interval needs an effective number of at least 10 clusters. "[too few: 4.0]"
-means that the clusters count like 4 of equal size.
+An interval needs at least 10 effective clusters. "[too few: 4.0]" means that
+the clusters are worth only 4 clusters of equal size.
 
 --ranks writes a line for each query: side, head, relation, tail, and for each
 filter the number of other candidates with a better and with an equal score.

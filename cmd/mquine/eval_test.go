@@ -73,7 +73,7 @@ func TestEvalFixture(t *testing.T) {
 	fixtures, datasets := os.Getenv("MQUINE_FIXTURES"), os.Getenv("MQUINE_DATA")
 	if fixtures == "" || datasets == "" {
 		t.Skip(
-			"MQUINE_FIXTURES and MQUINE_DATA do not name the folders of the reference checkpoints and of the data sets")
+			"set MQUINE_FIXTURES and MQUINE_DATA to the folders of the reference checkpoints and the data sets")
 	}
 	dir := filepath.Join(fixtures, "mquine-umls")
 	for _, path := range []string{dir, filepath.Join(datasets, "umls")} {

@@ -19,7 +19,7 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// evaluation ranks a checkpoint and reports the metrics, as the flags of eval say.
+// evaluation ranks a checkpoint and reports the metrics. It holds the flags of eval.
 type evaluation struct {
 	inputs
 	compute
@@ -83,8 +83,8 @@ func (e *evaluation) run(ctx context.Context, stdout, log io.Writer) error {
 	}
 	report.Timing.Load = loaded.Seconds()
 
-	// Results that took long to compute must not get lost: write the files even if the tables
-	// cannot be printed, and print the tables even if a file cannot be written.
+	// Do not lose results that took long to compute: write the files even if the tables cannot be
+	// printed, and vice versa.
 	err = e.writeFiles(ctx, stdout, t.graph, r.Ranks, report)
 	out := stdout
 	if e.jsonFile == "-" || e.ranksFile == "-" {

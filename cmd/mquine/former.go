@@ -9,8 +9,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// formerNames accepts the names that options of training had in earlier versions, on the command
-// line, and collects a note about each that is used.
+// formerNames accepts the names that training options had in earlier versions as flags, and collects
+// a note about each one that is used.
 type formerNames struct {
 	current map[string]string // flag by its former name
 	notes   []string

@@ -224,7 +224,7 @@ func TestHostileText(t *testing.T) {
 		{exitFailed, "mquine eval refuses the checkpoint", []string{"info", w.odd}},
 		{exitFailed, `\nINJECTED\r\t\x1b[2J`, []string{"info", tensors}},
 		{exitFailed, "refuses", []string{"info", tensors, "--json", "-"}},
-		{exitOK, "has results on one side only", []string{"bench", "compare", results, more}},
+		{exitOK, "has results in only one of the two sets", []string{"bench", "compare", results, more}},
 		{exitOK, "\\x1b]52", []string{"bench", "report", "--results", measured, "--out", "-"}},
 		{exitFailed, "there are no results", []string{"bench", "report", "--results", w.path("none" + hostileName)}},
 		{exitFailed, "cannot read results", []string{"bench", "compare", results, w.path("none" + hostileName)}},
@@ -271,7 +271,7 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// TestHostileTraining trains on hostile data and resumes the run, also from a state with a hostile
+// TestHostileTraining trains on hostile data and resumes the run, including from a state with a hostile
 // reason for its end.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)

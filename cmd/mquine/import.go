@@ -61,7 +61,7 @@ anything in the folder and does not read pickles.`,
 	return cmd
 }
 
-// importing converts a checkpoint, as the flags of import say.
+// importing converts a checkpoint. It holds the flags of import.
 type importing struct {
 	from, vocabulary string
 }

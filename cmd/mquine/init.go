@@ -69,7 +69,7 @@ median rank and the number of pairs that float32 and float64 left undecided.`,
 	return cmd
 }
 
-// initialisation makes a checkpoint, as the flags of init say.
+// initialisation makes a checkpoint. It holds the flags of init.
 type initialisation struct {
 	compute
 	model, data, out, kind string

@@ -62,8 +62,8 @@ func TestTooLittleMemory(t *testing.T) {
 		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
 		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
 		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
-		{"data make zipf --out NEW --entities 1000000", "making a graph like YAGO3-10 of 1,000,000 entities "},
-		{"data make families --out NEW --entities 100000", "making families and films of 100,000 entities "},
+		{"data make zipf --out NEW --entities 1000000", "generating a graph like YAGO3-10 with 1,000,000 entities "},
+		{"data make families --out NEW --entities 100000", "generating a families graph with 100,000 entities "},
 	} {
 		o := mquine(t, args(c.line)...)
 		o.requireSentence(t, exitFailed, c.want)

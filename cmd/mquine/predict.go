@@ -74,7 +74,7 @@ and invisible characters as escapes, such as \x1b.`,
 	return cmd
 }
 
-// prediction predicts the best answers of queries, as the flags of predict say.
+// prediction predicts the best answers of queries. It holds the flags of predict.
 type prediction struct {
 	inputs
 	compute

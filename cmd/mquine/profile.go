@@ -65,7 +65,7 @@ func profiled(cmd *cobra.Command, work func() error) (err error) {
 
 	session := profile.Start(kind.mode, profile.ProfilePath(aside.Path), profile.Quiet, profile.NoShutdownHook)
 	before := cmd.Context()
-	// If the context has labels, package rank labels its phases too.
+	// If the context has labels, package rank also labels its phases.
 	pprof.Do(before, pprof.Labels("command", cmd.CommandPath()), func(ctx context.Context) {
 		cmd.SetContext(ctx)
 		err = work()

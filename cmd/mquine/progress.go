@@ -97,7 +97,7 @@ func (m *meter) reading(data string) func(kg.OpenProgress) {
 	}
 }
 
-// show shows that done of total items took the time t. line describes the work.
+// show reports that done of total items are complete after time t. line describes the work.
 func (m *meter) show(done, total int64, t time.Duration, line string) {
 	switch {
 	case m.terminal:
@@ -135,7 +135,7 @@ func fit(line string, width int) string {
 	return line
 }
 
-// clear removes the bar, so that other lines can be printed.
+// clear removes the bar before other lines are printed.
 func (m *meter) clear() {
 	if m.bar != nil {
 		_ = m.bar.Clear()

@@ -38,7 +38,7 @@ in one folder:
   state.safetensors   the state that --resume needs
 
 --resume DIR continues a run after an interruption. It repeats at most one
-epoch, and the result is bit-identical to an uninterrupted run. It refuses to
+epoch, and the result equals an uninterrupted run bit for bit. It refuses to
 continue if the data set or an option has changed, or if a file of the run is
 missing, damaged or out of date. The parameters do not depend on the number of
 threads.
@@ -56,7 +56,7 @@ model, add --print-config, as in "mquine train --model rotate --print-config".
 Presets:
   paper  hyper-parameters from the paper's table for the data set
   best   the best measured recipe for the data set (docs/results.md)
-Append the name of another data set to use its preset: paper:yago3-10.`,
+To use the preset of a different data set, append its name: paper:yago3-10.`,
 		Example: `  mquine train --data codex-s --out ./codex-s
   mquine train --data wn18rr --preset paper --epochs 20 --out ./wn18rr
   mquine train --data umls --model rotate
@@ -107,7 +107,7 @@ func addPreset(cmd *cobra.Command, preset *string, use string) {
 // epochsFlag is the only option that can be combined with --resume.
 const epochsFlag = "epochs"
 
-// training starts or continues a run, as the flags of train say.
+// training starts or continues a run. It holds the flags of train.
 type training struct {
 	compute
 	data, out, resume, preset, configFile string

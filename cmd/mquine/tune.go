@@ -51,7 +51,7 @@ The option valid_metric compares trials. The search is kept in one folder:
   trial-001, …              the runs, which mquine train --resume can finish
 
 The end of the budget and Ctrl-C lose only the current epoch. --resume DIR
-continues the search with a further budget of the same length. It refuses to
+continues the search with another budget of the same length. It refuses to
 continue if the data set or the space has changed. The seed fixes the sequence
 of trials; the budget only decides how many are run. To give a trial more
 epochs, copy its folder and extend the copy.`,

@@ -21,7 +21,7 @@ var commandGroups = []*cobra.Group{
 	{ID: "other", Title: "Other:"},
 }
 
-// addInGroup adds commands to the group of root with the given ID.
+// addInGroup adds commands to root, in the group with the given ID.
 func addInGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = group

@@ -83,7 +83,7 @@ func sources(t *testing.T, patterns ...string) []file {
 	return files
 }
 
-// failures collects what a test finds, so that one run reports everything.
+// failures collects the findings of a test, so one run reports all of them.
 type failures struct {
 	list []failure
 }

@@ -69,7 +69,7 @@ next:
 	return kept
 }
 
-// passage is running text whose lines are joined, so that phrases are found across their ends.
+// passage is running text whose lines are joined, so phrases are found across line breaks.
 type passage struct {
 	text  strings.Builder
 	marks []mark

@@ -66,7 +66,7 @@ func (w *Writer) Flush() error {
 
 // Exact returns a writer for text that programs read, such as tab-separated lines. It removes the
 // escaping if w is a Writer, so every byte reaches the destination unchanged. If w leads to a
-// terminal, the text is escaped all the same.
+// terminal, the text is escaped nevertheless.
 func Exact(w io.Writer) io.Writer {
 	w = Unescaped(w)
 	if OnTerminal(w) {

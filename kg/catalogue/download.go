@@ -70,7 +70,7 @@ type transientError struct{ error }
 
 func (e transientError) Unwrap() error { return e.error }
 
-// resumption describes the file of which a download has a part. It is a JSON file next to the part.
+// resumption describes the file that a download has a part of. It is a JSON file next to the part.
 type resumption struct {
 	URL string `json:"url"`
 	// Validator identifies the version of the file: a strong entity tag or a date for If-Range
@@ -261,7 +261,7 @@ func discardPart(part string) error {
 	return nil
 }
 
-// validatorOf returns a validator for If-Range: the entity tag unless it is weak, or else the date.
+// validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the date.
 // It returns "" if the server gives neither; downloads from that server start again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {

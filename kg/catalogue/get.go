@@ -180,14 +180,14 @@ func (f *Fetcher) openStaging(d Dataset) (*staging, error) {
 	const attempts = 100 // far more than processes that finish at the same moment
 	for range attempts {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
+			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)
 		}
 		lock, err := os.Open(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // another process has just removed or renamed it
 		}
 		if err != nil {
-			return nil, fmt.Errorf("making a folder for %s: %w", d.Name, err)
+			return nil, fmt.Errorf("cannot create a folder for %s: %w", d.Name, err)
 		}
 		f.opened()
 		// The lock ends with the process or when the folder is closed.

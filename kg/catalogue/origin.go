@@ -218,7 +218,7 @@ func (s *staging) store(ctx context.Context, file File, r io.Reader, origin stri
 	if err := z.Close(); err != nil {
 		return fmt.Errorf("storing %s: %w", file.Name, err)
 	}
-	// Verify the stored file, not the source, so that later readers see the verified bytes.
+	// Verify the stored file, not the source: later readers then see the verified bytes.
 	if err := file.verify(ctx, pending.Name(), origin); err != nil {
 		return err
 	}

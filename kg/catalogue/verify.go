@@ -121,8 +121,8 @@ func mismatch(format string, args ...any) error {
 func (e *mismatchError) Error() string { return e.what + ": it is damaged or another version" }
 
 // copyText decompresses the text from r and writes it with LF line ends, including one after the
-// last line. It returns the number of lines. It fails at the first line too many, so that a hostile
-// archive cannot fill the disk. The name is for messages.
+// last line. It returns the number of lines. It fails at the first excess line, so a hostile archive
+// cannot fill the disk. The name is for messages.
 func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name string) (lines int, err error) {
 	const maxLine = 1 << 16 // far above the longest line of a benchmark
 	plain, err := uncompressed(r)
@@ -160,8 +160,8 @@ func (f File) copyText(ctx context.Context, w io.Writer, r io.Reader, name strin
 	}
 }
 
-// uncompressed decompresses r. It detects the compression by the first bytes, because servers may
-// deliver another compression than the extension of the name says.
+// uncompressed decompresses r. It detects the compression from the first bytes, because the
+// compression that a server delivers may not match the file extension.
 func uncompressed(r io.Reader) (io.ReadCloser, error) {
 	const maxWindow = 128 << 20 // bytes; the zstd tool asks for no more at its highest level
 	in := bufio.NewReader(r)

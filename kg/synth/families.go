@@ -81,7 +81,7 @@ func Families(ctx context.Context, cfg Config) (*kg.Graph, *Planted, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkMemory("families and films", cfg, familiesMemory(cfg)); err != nil {
+	if err := checkMemory("a families graph", cfg, familiesMemory(cfg)); err != nil {
 		return nil, nil, err
 	}
 	w := newWorld(cfg)

@@ -33,6 +33,6 @@ func familiesMemory(c Config) []proc.Need {
 }
 
 func checkMemory(kind string, c Config, needs []proc.Need) error {
-	work := fmt.Sprintf("making %s of %s entities", kind, text.Comma(c.Entities))
-	return proc.CheckMemory(work, "ask for a smaller data set, or give it more memory", needs...)
+	work := fmt.Sprintf("generating %s with %s entities", kind, text.Comma(c.Entities))
+	return proc.CheckMemory(work, "ask for a smaller data set, or make more memory available", needs...)
 }

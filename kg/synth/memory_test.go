@@ -35,12 +35,12 @@ func TestMemory(t *testing.T) {
 func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 100<<20)
 	_, _, err := Zipf(t.Context(), Config{Entities: 3_000_000})
-	assert.EqualError(t, err, "making a graph like YAGO3-10 of 3,000,000 entities needs about 1.3 GiB of memory "+
+	assert.EqualError(t, err, "generating a graph like YAGO3-10 with 3,000,000 entities needs about 1.3 GiB of memory "+
 		"(triples 949 MiB, entities 352 MiB), and 100 MiB are available (a limit of the test): "+
-		"ask for a smaller data set, or give it more memory")
+		"ask for a smaller data set, or make more memory available")
 	_, _, err = Families(t.Context(), Config{Entities: 200_000})
 	assert.ErrorContains(t, err,
-		"making families and films of 200,000 entities needs about 526 MiB of memory (facts 526 MiB), ")
+		"generating a families graph with 200,000 entities needs about 526 MiB of memory (facts 526 MiB), ")
 	_, _, err = Families(t.Context(), Config{})
 	assert.NoError(t, err)
 }

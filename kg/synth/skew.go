@@ -14,9 +14,9 @@ type skew struct {
 // The two distributions are fitted to the training split of YAGO3-10: to the degrees of its 123,182
 // entities (2,158,080 heads and tails) and to the sizes of its 37 relations (1,079,040 triples).
 //
-// The shares in top are YAGO3-10's. The constants of a curve minimise the root mean square
-// difference of the logarithms. For entities, the ranks are evenly spaced in log(rank), without the
-// last 3%, and the objective adds ten times the root mean square difference of the cumulative
+// The shares in top are taken from YAGO3-10. The constants of a curve minimise the root mean square
+// difference of the logarithms. For entities, the fit samples ranks evenly in log(rank), except
+// the last 3%, and its objective adds ten times the root mean square difference of the cumulative
 // shares. Logarithms differ by 0.11 (entities) and 0.25 (relations), cumulative shares by at most
 // 0.011 and 0.014.
 //

@@ -72,7 +72,7 @@ func digest(g *kg.Graph) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// A change of these checksums invalidates all results measured on generated graphs.
+// A change in these checksums invalidates all results measured on generated graphs.
 func TestGolden(t *testing.T) {
 	zipf, _, err := Zipf(context.Background(), Config{Entities: 1000, Seed: 7})
 	require.NoError(t, err)

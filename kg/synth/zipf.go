@@ -22,15 +22,15 @@ const (
 )
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
-// relations have most of the triples. It also returns the planted group of each entity, which is in
-// the label of the entity, too ([Group] parses it).
+// relations have most of the triples. It also returns the planted group of each entity, which is
+// also in the label of the entity ([Group] parses it).
 //
 // There are about √N groups. Group 0 has the hubs, the largest 0.1% of the entities. Hubs are tails
 // of every relation and never heads, except in very sparse or dense graphs. The other groups form a
 // ring, and each relation leads from a group to the group a fixed number of places further along
 // the ring. Rotations, and hence matrix embeddings, can represent this structure. Within a group,
 // Zipf draws entities by their weights alone. If the graph already has most of the possible
-// triples, as in dense graphs, it draws from neighbouring groups, too, and finally from all
+// triples, as in dense graphs, it also draws from neighbouring groups, and finally from all
 // entities.
 //
 // The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000

@@ -17,8 +17,8 @@ import (
 // Values returns n_Z and rank_Z of every triple among the candidates of one side, in the order of
 // the triples. It uses at most threads goroutines, or GOMAXPROCS if threads is 0; the values do not
 // depend on their number. Values returns ctx's error soon after ctx ends. If progress is not nil,
-// Values calls it from one goroutine, about five times a second, with the amount of work that is
-// done.
+// Values calls it from one goroutine, about five times a second, with the amount of work done so
+// far.
 //
 // A distinct query reads the training triples of its relation at most twice, because a row of
 // A·Aᵀ·A is two products of a sparse vector with a sparse matrix.

@@ -68,8 +68,7 @@ func (c Case) String() string { return text.Name(caseNames, c, "Case") }
 // MarshalText returns the text of String, for JSON.
 func (c Case) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Limits of the cases. Easy triples have one candidate less in the published table than in the
-// text.
+// Limits of the cases. The published table limits rank_Z of easy triples to one less than the text.
 const (
 	hardFrom           = 10
 	easyUpToPaper      = 8
