@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// TuckER (Balažević et al., 2019), reduced, with reciprocal relations: score Σ_k (Σ_ij a_i r_j
+// A reduced TuckER (Balažević et al., 2019) with reciprocal relations: score Σ_k (Σ_ij a_i r_j
 // W_ijk − μ_k) b_k. All triples share the core tensor W and the mean μ of batch normalisation.
 //
 // Reference, in float64, every product and sum rounded: M_ik is the chain over j from 0 of r_j
@@ -51,7 +51,8 @@ func (m *tuckER) NewWorker(*kernel.Backend) model.Worker {
 	return &tuckERWorker{tuckER: m, projection: make([]float64, d*d), query: make([]float64, d)}
 }
 
-// tuckERWorker makes queries in batches, because all queries of a relation share its projection M.
+// tuckERWorker computes queries in batches, because all queries of a relation share its projection
+// M.
 type tuckERWorker struct {
 	*tuckER
 	projection, query []float64 // M and q
@@ -102,7 +103,7 @@ func (w *tuckERWorker) project(side kg.Side, relation int32) {
 	}
 }
 
-// ask sets query to q of an anchor, given M.
+// ask sets query to the q of an anchor, given M.
 func (w *tuckERWorker) ask(anchor int32) {
 	clear(w.query)
 	for i, a := range w.Row(tuckEntity, anchor) {
