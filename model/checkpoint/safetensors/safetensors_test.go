@@ -180,7 +180,7 @@ func TestHostileLengths(t *testing.T) {
 	good := encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  `, 1, 2)
 	for length, message := range map[uint64]string{
 		16<<20 + 1:            "header of 16777217 bytes, but at most 16777216 are allowed",
-		16 << 20:              fmt.Sprintf("header of 16777216 bytes, and has %d after the length", len(good)-8),
+		16 << 20:              fmt.Sprintf("header of 16777216 bytes, but only %d follow the length", len(good)-8),
 		math.MaxUint64:        "are allowed",
 		math.MaxInt64 + 1:     "are allowed",
 		uint64(len(good)) - 7: "follow the length",
