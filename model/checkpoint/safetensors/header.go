@@ -92,7 +92,7 @@ func (f *File) checkLayout() error {
 	for i, t := range f.tensors {
 		switch {
 		case t.end > size:
-			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, but there are only %d bytes",
+			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has only %d",
 				t.Name, t.end, size)
 		case t.begin < last:
 			return fmt.Errorf("tensors %.80q and %.80q overlap", f.tensors[i-1].Name, t.Name)

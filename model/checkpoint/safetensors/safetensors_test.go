@@ -147,7 +147,7 @@ func TestHostileHeaders(t *testing.T) {
 		{"three offsets", tensor(`"F32"`, `[2]`, `[0,8,8]`), "they must be its beginning and its end"},
 		{"offsets reversed", tensor(`"F32"`, `[2]`, `[8,0]`), "they must be its beginning and its end"},
 		{"negative offset", tensor(`"F32"`, `[2]`, `[-8,0]`), "not -8"},
-		{"end beyond the file", tensor(`"F32"`, `[3]`, `[0,12]`), "ends at byte 12 of the data, but there are only 8 bytes"},
+		{"end beyond the file", tensor(`"F32"`, `[3]`, `[0,12]`), "ends at byte 12 of the data, which has only 8"},
 		{"far beyond the file", tensor(`"U8"`, `[9223372036854775807]`, `[0,9223372036854775807]`), "impossible"},
 		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`),
 			"not 9223372036854775808"},
