@@ -8,7 +8,7 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// A reduced TuckER (Balažević et al., 2019) with reciprocal relations: score Σ_k (Σ_ij a_i r_j
+// TuckER (Balažević et al., 2019), reduced, with reciprocal relations: score Σ_k (Σ_ij a_i r_j
 // W_ijk − μ_k) b_k. All triples share the core tensor W and the mean μ of batch normalisation.
 //
 // Reference, in float64, every product and sum rounded: M_ik is the chain over j from 0 of r_j
