@@ -48,7 +48,7 @@ func (i *intervals) of(p Protocol) ([2]Number, ClusterCount) {
 // cluster.
 type weights [][batch]float64
 
-// bootstrap returns the intervals of each group. They are the same bits for any number of threads.
+// bootstrap returns the intervals of each group. They have the same bits for any number of threads.
 func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o SummaryOptions) ([]intervals, error) {
 	out := make([]intervals, len(groups))
 	clusters, count := o.CIBy.number(ranks)
@@ -73,9 +73,9 @@ func bootstrap(ctx context.Context, ranks []rank.Rank, groups []members, o Summa
 	return out, nil
 }
 
-// numberTriples numbers the test triples. It returns the number of each rank's triple, and the
-// count of triples. A triple that occurs several times in the split counts each time: its first
-// tail rank belongs to its first head rank, and so on.
+// numberTriples numbers the test triples. It returns the triple of each rank and the number of
+// triples. A triple that occurs several times in the split counts each time: its first tail rank
+// belongs to its first head rank, and so on.
 func numberTriples(ranks []rank.Rank) (numbers []int32, count int) {
 	type occurrence struct {
 		triple kg.Triple
@@ -218,8 +218,8 @@ func (d *drawnMeans) add(w weights, first int, cached *[cachedRanks][batch]float
 // resampledGroup holds the resampled MRRs of one group.
 type resampledGroup struct {
 	drawnMeans
-	// rules are the series. Usually a group has no ties under a filter; then one tie rule stands
-	// for all.
+	// rules are the series. Usually a group has no ties under a filter; then one tie rule
+	// represents all.
 	rules []rule
 	out   *intervals
 }
@@ -227,7 +227,7 @@ type resampledGroup struct {
 type rule struct {
 	filter rank.Filter
 	ties   rank.Ties
-	only   bool // stands for all tie rules
+	only   bool // represents all tie rules
 }
 
 func newResampledGroup(

@@ -18,12 +18,11 @@ type Clustering uint8
 const (
 	// ByTriple makes each test triple a cluster, with the ranks of both sides.
 	ByTriple Clustering = iota
-	// ByQuery makes the triples of a query a cluster. A triple belongs to the one of its queries
-	// (h, r, ?) and (?, r, t) that has more test triples, or to (h, r, ?) if both have the same
-	// number.
+	// ByQuery makes the triples of a query a cluster. A triple belongs to its query (h, r, ?) or
+	// (?, r, t), whichever has more test triples, or to (h, r, ?) if both have the same number.
 	ByQuery
-	// ByEntity makes the triples of an entity a cluster. A triple belongs to the one of its
-	// entities that has more test triples, or to the head if both have the same number.
+	// ByEntity makes the triples of an entity a cluster. A triple belongs to its head or its tail,
+	// whichever has more test triples, or to the head if both have the same number.
 	ByEntity
 	// ByRelation makes the triples of a relation a cluster.
 	ByRelation
@@ -73,8 +72,7 @@ func (c Clustering) of(t kg.Triple) [2]cluster {
 	}
 }
 
-// number numbers the clusters. It returns the number of each rank's cluster, and the count of
-// clusters.
+// number numbers the clusters. It returns the cluster of each rank and the number of clusters.
 func (c Clustering) number(ranks []rank.Rank) (numbers []int32, count int) {
 	if c == ByTriple {
 		return numberTriples(ranks)

@@ -32,8 +32,7 @@ type CompareOptions struct {
 	Threads int
 }
 
-// Comparison compares the ranks of a checkpoint with the ranks of another, the base, for the same
-// queries.
+// Comparison compares the ranks of a checkpoint with the ranks of a base for the same queries.
 type Comparison struct {
 	// Whole has a contrast for each selection of sides, Groups one for each group and selection.
 	Whole  []Contrast
@@ -50,8 +49,8 @@ type Contrast struct {
 	Side  rank.Sides `json:"side"`
 	N     int        `json:"n"`
 	ClusterCount
-	// Wins counts the queries with a better rank than the base's, Losses those with a worse one,
-	// Equal the others.
+	// Wins counts the queries with a better rank than the base's, Losses the queries with a worse
+	// rank, and Equal the others.
 	Wins    int                `json:"wins"`
 	Losses  int                `json:"losses"`
 	Equal   int                `json:"equal"`

@@ -37,7 +37,7 @@ var keys = []struct {
 	{"degree", degreeKey},
 }
 
-// KeyOptions holds what some keys need besides the graph.
+// KeyOptions holds the inputs of keys besides the graph.
 type KeyOptions struct {
 	// Triples and Sides are the queries that are ranked. The key z-case knows only these.
 	Triples []kg.Triple

@@ -8,18 +8,18 @@ import (
 // HyperParameter declares a number that a model has besides its parameters, such as a margin. A
 // switch is 0 or 1.
 type HyperParameter struct {
-	// Key is the name in a checkpoint's metadata and, with dashes, on the command line.
+	// Key is the name in a checkpoint's metadata. The command line uses it with dashes for
+	// underscores.
 	Key string
 	// Help describes the hyper-parameter in one line, with the kind of value in backquotes.
 	Help string
-	// Default is the value if neither a configuration nor a checkpoint has one. Checkpoints leave
-	// it out, so it must never change.
+	// Default is the value if neither a configuration nor a checkpoint has one. Checkpoints omit a
+	// value that equals Default, so Default must never change.
 	Default float64
-	// Initial returns the value of a new model that gives none. The configuration already has the
-	// hyper-parameters declared before this one. Nil means Default.
+	// Initial returns the value for a new model whose configuration has none. The configuration
+	// already has the hyper-parameters declared before this one. Nil means Default.
 	Initial func(Config) float64
-	// Missing is a note about the scores of a checkpoint without this hyper-parameter; empty for
-	// none.
+	// Missing is a note about the scores of a checkpoint without this hyper-parameter, or empty.
 	Missing string
 	// Least and Most bound the value.
 	Least, Most float64

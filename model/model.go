@@ -10,7 +10,7 @@
 // docs/adding-a-model.md shows how to write one. Begin with [Lookup] and [New], or with package
 // checkpoint for trained models, and compute with [Model.NewWorker].
 //
-// All scores are plausibilities: larger is better.
+// A larger score means a more plausible triple.
 package model
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Comparison says how ψ and φ become a score. Larger is better.
+// Comparison says how ψ and φ are combined into a score. Larger is better.
 type Comparison = kernel.Comparison
 
 // The comparisons of package kernel.
@@ -32,8 +32,8 @@ var (
 // Tower describes the vectors for the queries of one side.
 type Tower struct {
 	Compare Comparison
-	// Psi and Phi are the numbers of entries of ψ and φ. They are even if the comparison takes
-	// pairs.
+	// Psi and Phi are the numbers of entries of ψ and φ. They are even if the comparison uses pairs
+	// of entries.
 	Psi, Phi int
 	// Features says what φ depends on besides the entity.
 	Features Dependence
@@ -43,7 +43,7 @@ type Tower struct {
 // candidates once for each side, relation or pair of both that their features depend on.
 type Dependence uint8
 
-// The dependences. OnEntity, the zero value, means on nothing else.
+// The dependences. OnEntity, the zero value, means that features depend on nothing else.
 const (
 	OnEntity       Dependence = 0
 	OnSide         Dependence = 1 << 0
@@ -57,8 +57,8 @@ func (d Dependence) Shares(sameSide, sameRelation bool) bool {
 	return (sameSide || d&OnSide == 0) && (sameRelation || d&OnRelation == 0)
 }
 
-// Model is a score function with its parameters. It is safe for concurrent use. Workers do the
-// computing, one for each goroutine.
+// Model is a score function with its parameters. It is safe for concurrent use. Each goroutine
+// computes with a Worker of its own.
 type Model interface {
 	Config() Config
 	// Tensors returns the parameters, in the order of Parameters.
@@ -100,7 +100,7 @@ type Rows struct {
 // Row returns row i.
 func (r Rows) Row(i int) []float32 { return r.Values[i*r.Stride:][:r.Width] }
 
-// SingleWorker is a worker that makes one vector at a time. OneByOne turns it into a Worker.
+// SingleWorker is a worker that computes one vector at a time. OneByOne turns it into a Worker.
 type SingleWorker interface {
 	// Feature writes φ of entity e to phi and returns its size.
 	Feature(side kg.Side, relation, e int32, phi []float32) (size float64)
@@ -110,13 +110,14 @@ type SingleWorker interface {
 	Reference(q kg.Query, e int32) float64
 }
 
-// lastQuery remembers the query whose data a worker's scratch memory holds. The zero value is none.
+// lastQuery remembers the query whose data a worker's scratch memory holds. The zero value means
+// none.
 type lastQuery struct {
 	kept  bool
 	query kg.Query
 }
 
-// keep reports whether q is the query that was kept last, and keeps q.
+// keep reports whether q is the remembered query, and remembers q.
 func (l *lastQuery) keep(q kg.Query) bool {
 	same := l.kept && l.query == q
 	l.kept, l.query = true, q

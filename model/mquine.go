@@ -46,11 +46,11 @@ var (
 	}
 )
 
-// matrixStart serves both models, so that MQuadE accepts MQuinE's recipes. It has no cross matrix
-// to initialise.
+// matrixStart is the Starting of both models, which lets MQuadE use MQuinE's recipes. MQuadE
+// ignores the option for the cross matrix.
 var matrixStart = Starting{Scaled: matrixEntity, Cross: crossMatrix}
 
-// maxMatrixDim keeps a call of a d × d kernel short.
+// maxMatrixDim bounds the duration of a call of a d × d kernel.
 const maxMatrixDim = 512
 
 // The names of the entity parameter and of Rᶜ.
@@ -89,7 +89,7 @@ func (m *matrixModel) Tower(kg.Side) Tower {
 	return Tower{Compare: Dot, Psi: width, Phi: width}
 }
 
-// MatrixTowers reports whether m is MQuinE or MQuadE. A GPU can then make their towers from the
+// MatrixTowers reports whether m is MQuinE or MQuadE. If so, a GPU can compute the towers from the
 // tensors entity, Rʰ, Rᵗ and, for MQuinE, Rᶜ. kappa is the κ of the slack κ(a₀ + a₁n)²
 // (docs/models/mquine.md, "Slack").
 func MatrixTowers(m Model) (kappa float64, ok bool) {
@@ -129,8 +129,8 @@ type matrixWorker struct {
 	anchor, p, q, s, x []float64
 	columns            []float64
 	last               lastQuery
-	// relations holds, by side, the matrices of the last relation of tail queries and of the
-	// inverse of the last relation of head queries.
+	// relations holds, by side, the matrices of the last relation of tail queries and the inverse
+	// of the last relation of head queries.
 	relations [2]relationMatrices
 }
 
@@ -171,7 +171,7 @@ func (w *matrixWorker) relation(side kg.Side, r int32) *relationMatrices {
 	return m
 }
 
-// unpack writes the symmetric matrix of entity e to dst and returns an upper bound of its norm.
+// unpack writes the symmetric matrix of entity e to dst and returns an upper bound on its norm.
 func (w *matrixWorker) unpack(dst []float64, e int32) (norm float64) {
 	row := w.model.Row(entityTable, e)
 	var sum float64

@@ -134,12 +134,12 @@ func (w *matrixTraining) RelationPenalty(dRelation []float32, r int32, weight fl
 	return sum
 }
 
-// featureTower computes φ of entities and propagates its gradients back. It belongs to one
-// goroutine.
+// featureTower computes φ of entities and propagates its gradients back. It is not safe for
+// concurrent use.
 //
-// A stored row a holds d(d+1)/2 entries, the packed lower triangle of A, and stands for E = A + Aᵀ:
+// A stored row a holds d(d+1)/2 entries, the packed lower triangle of A, and represents E = A + Aᵀ:
 // E_ii = 2a_ii and E_ij = a_ij for i > j. Its features are φ = [pack(E), pack(E²)], where pack
-// takes the lower triangle, row by row.
+// lists the lower triangle, row by row.
 type featureTower struct {
 	backend *linalg.Backend
 	d       int
@@ -163,7 +163,7 @@ func (w *featureTower) features(phi, a []float32) {
 }
 
 // gradient writes ∂L/∂a to da, given the stored row a and dphi = ∂L/∂φ. An entry of dphi is the
-// derivative with respect to a stored entry of φ, which stands for both E_ij and E_ji. da and dphi
+// derivative with respect to a stored entry of φ, which represents both E_ij and E_ji. da and dphi
 // must not overlap.
 //
 // Let γ₁ and γ₂ be the halves of dphi and G the symmetric matrix with G_ij = γ₂_ij off the diagonal
@@ -183,8 +183,8 @@ func (w *featureTower) gradient(da, dphi, a []float32) {
 	}
 }
 
-// queryTower computes ψ of queries, for one side and relation at a time. It belongs to one
-// goroutine.
+// queryTower computes ψ of queries, for one side and relation at a time. It is not safe for
+// concurrent use.
 type queryTower struct {
 	backend *linalg.Backend
 	d       int
@@ -225,12 +225,12 @@ func (w *queryTower) query(psi, anchor []float32) (c float64) {
 }
 
 // gradientTower propagates the gradients of ψ and c back to the parameters, for one side and
-// relation at a time. It belongs to one goroutine.
+// relation at a time. It is not safe for concurrent use.
 //
-// Products that share a factor run as one product, with the other factors side by side, so that
-// columns are padded once. For d = 38, [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] needs five AVX-512 vectors a
-// row, and separate products need six. queryTower keeps A and B apart, because its c sums over A's
-// memory, padding included.
+// Products that share a factor run as one product, with the other factors side by side, so columns
+// are padded only once. For d = 38, [A, B] = H [Rʰ, Rᶜ] − [0, Rᵗ] needs five AVX-512 vectors per
+// row, but separate products need six. queryTower keeps A and B apart, because its c sums over the
+// memory of A, including the padding.
 type gradientTower struct {
 	backend *linalg.Backend
 	d       int
@@ -308,8 +308,8 @@ func (w *gradientTower) gradient(out, anchor, dpsi []float32, dc float64) {
 	b.PackLower32(out[:p], w.x, 1, 1)
 }
 
-// end writes the sums of the relation's gradients since begin, one matrix after another. There must
-// have been at least one query.
+// end writes the sums of the relation's gradients since begin, one matrix after another. At least
+// one query must have come before.
 func (w *gradientTower) end(out []float32) {
 	sums := [3]linalg.Matrix{rh: w.left(w.sum), rt: w.right(w.sumAB), rc: w.right(w.sum)}
 	n := w.d * w.d
@@ -330,8 +330,8 @@ func (w *gradientTower) end(out []float32) {
 	}
 }
 
-// readRelation writes matrix i of relation r to dst: of the inverse relation for head queries, and
-// negated if negative is set. Nothing else may write to temp, because a transpose turns the zero
+// readRelation writes matrix i of relation r to dst, or of its inverse for head queries. It negates
+// the matrix if negative is set. Nothing else may write to temp, because a transpose turns the zero
 // padding of its rows into the padding of dst.
 func readRelation(b *linalg.Backend, dst, temp linalg.Matrix, tensors [][]float32, i int, r int32, side kg.Side,
 	negative bool) {

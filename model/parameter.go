@@ -20,7 +20,7 @@ type Parameter struct {
 	Axis Axis
 	// Row holds the extents of a row.
 	Row []int
-	// Initial draws the values of a new model; nil means zeros.
+	// Initial draws the values of a new model. Nil means zeros.
 	Initial initial.Distribution
 	// Scatter places the entities of a cluster around its centre (package train/clustered); nil
 	// means initial.Nearby. Only PerEntity parameters use it.

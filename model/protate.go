@@ -15,10 +15,10 @@ import (
 // embedding range stands for π.
 //
 // Reference, in float64, every operation rounded: the phase is value · (π / range), with π as the
-// authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems
-// x = s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t; the score is minus the chain
-// over i from 0 of |v_i|. The modulus is not part of it, because it would only round all scores
-// once more.
+// authors' code types it; c and s are its cosine and sine by sinCos. By the addition theorems x =
+// s_h c_r + c_h s_r, y = c_h c_r − s_h s_r and v = x c_t − y s_t. The score is minus the chain over
+// i from 0 of |v_i|. It does not include the modulus, which would only add another rounding to
+// every score.
 //
 // Towers: φ = (cos θ_e, sin θ_e), next to each other. For tails ψ = (sin α, −cos α) with
 // α = θ_h + θ_r; for heads ψ = (sin α, cos α) with α = θ_r − θ_t.
@@ -31,8 +31,8 @@ var pRotatE = &Spec{
 		list[entityTable].Scatter = initial.NearbyPhases(phaseRange.Of(c))
 		return list
 	},
-	// Training does not move the modulus. A larger γ makes it larger, so that scores differ enough
-	// for a softmax.
+	// Training does not change the modulus. A larger γ gives a larger modulus, which makes scores
+	// differ enough for a softmax.
 	Recipe: vectorRecipe(map[string]string{"dim": "128", "gamma": "40"}),
 	Build:  func(t Tables) Model { return &pRotatEModel{phaseTable{t, mistypedPi / phaseRange.Of(t.config)}} },
 	Start:  marginStart,
@@ -76,13 +76,14 @@ type pRotatEWorker struct {
 	*pRotatEModel
 	rotation rotation
 	entity   phases // scratch
-	// anchor belongs to the last query. sum is x and y of a head and a relation: after a tail
-	// query, of its head.
+	// anchor belongs to the last query. sum holds x and y of a head and a relation. After a tail
+	// query, the head is the query's.
 	last        lastQuery
 	anchor, sum phases
 }
 
-// Feature writes cosines and sines. The size is the change of φ by the rounding to float32.
+// Feature writes cosines and sines. The size is the sum of the changes to φ when it is rounded to
+// float32.
 func (w *pRotatEWorker) Feature(_ kg.Side, _, e int32, phi []float32) (size float64) {
 	w.entity.set(w.Row(entityTable, e), w.unit)
 	var changes float64
@@ -148,8 +149,8 @@ func (p phases) add(a, b phases) {
 	}
 }
 
-// Training has the same φ as ranking, and ψ multiplied by the modulus m, so the score
-// is −m Σ|sin(θ_h + θ_r − θ_t)|. The modulus stays fixed. Phases have no penalty.
+// Training uses the φ of ranking, and its ψ multiplied by the modulus m, so the score is −m
+// Σ|sin(θ_h + θ_r − θ_t)|. The modulus stays fixed. Phases have no penalty.
 
 func (m *pRotatEModel) Training() Training {
 	return distanceTraining(linalg.DistancePhase, 2*m.config.Dim, NoPenalty)

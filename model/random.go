@@ -21,7 +21,7 @@ func Random(ctx context.Context, c Config, seed uint64) (Model, error) {
 		return nil, err
 	}
 	if c.Entities == 0 || c.Relations == 0 {
-		return nil, fmt.Errorf("a model needs entities and relations, and there are %d entities and %d relations: "+
+		return nil, fmt.Errorf("a model needs entities and relations, but there are %d entities and %d relations: "+
 			"use a data set with triples", c.Entities, c.Relations)
 	}
 	source := initial.NewSource(seed, 0)

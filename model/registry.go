@@ -65,7 +65,7 @@ func ScoreNotes(c Config) []string {
 	return notes
 }
 
-// Parameters calls Spec.Parameters of the model that c names.
+// Parameters calls Spec.Parameters for the model that c names.
 func Parameters(c Config) ([]Parameter, error) {
 	s, err := Lookup(c.Model)
 	if err != nil {
@@ -74,7 +74,7 @@ func Parameters(c Config) ([]Parameter, error) {
 	return s.Parameters(c)
 }
 
-// New calls Spec.New of the model that c names.
+// New calls Spec.New for the model that c names.
 func New(c Config, tensors [][]float32) (Model, error) {
 	s, err := Lookup(c.Model)
 	if err != nil {
@@ -83,7 +83,7 @@ func New(c Config, tensors [][]float32) (Model, error) {
 	return s.New(c, tensors)
 }
 
-// InitialConfig calls Spec.Initial of the model that c names and checks the result.
+// InitialConfig calls Spec.Initial for the model that c names and checks the result.
 func InitialConfig(c Config) (Config, error) {
 	s, err := Lookup(c.Model)
 	if err != nil {

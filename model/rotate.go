@@ -114,8 +114,8 @@ func (w *rotatEWorker) distance(t []float32) float64 {
 	return -sum
 }
 
-// Training has the same ψ and φ as ranking. The penalties of a triple are sums over its entities,
-// because |r_i| = 1: frobenius ‖h‖² + ‖t‖², and n3 Σ|h_i|³ + Σ|t_i|³.
+// Training uses the ψ and φ of ranking. The penalties of a triple are sums over its entities only,
+// because |r_i| = 1: frobenius is ‖h‖² + ‖t‖², and n3 is Σ|h_i|³ + Σ|t_i|³.
 
 func (m *rotatEModel) Training() Training {
 	return distanceTraining(linalg.DistanceGroupNorm, 2*m.config.Dim, NoPenalty, Frobenius, N3)
@@ -169,7 +169,7 @@ func rotate(a, b, c, s float32) (re, im float32) {
 	return float32(a*c) - float32(b*s), float32(a*s) + float32(b*c)
 }
 
-// QueryGradient rotates ∂ψ back by the phase θ. Moving θ moves ψ along the tangent iψ.
+// QueryGradient rotates ∂ψ back by the phase θ. A change in θ moves ψ along the tangent iψ.
 func (w *rotatETraining) QueryGradient(dAnchor, dPsi, anchor []float32, _, _ float64) {
 	re, im := halves(anchor)
 	dRe, dIm := halves(w.dAnchor)

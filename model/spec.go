@@ -32,10 +32,10 @@ type Spec struct {
 	// Tensors lists the parameters of a model with a checked configuration. It leaves
 	// Parameter.Rows unset.
 	Tensors func(Config) []Parameter
-	// Build makes the model from checked tensors.
+	// Build returns the model with the given tensors, which have been checked.
 	Build func(Tables) Model
-	// Sided reports whether the score of a triple depends on the side of the query, as it does with
-	// reciprocal relations. If Sided is nil, it does not, and Reference returns the same bits for
+	// Sided reports whether the score of a triple depends on the side of the query, as with
+	// reciprocal relations. If it does not, or if Sided is nil, Reference returns the same bits for
 	// both sides.
 	Sided func(Config) bool
 	// Start says what a training run can choose about its initial parameters.
@@ -78,7 +78,7 @@ func (s *Spec) hyperKeys() string {
 	return strings.Join(keys, ", ")
 }
 
-// Initial returns c with the values of new models for the hyper-parameters that c lacks.
+// Initial returns c with the initial values of new models for the hyper-parameters that c lacks.
 func (s *Spec) Initial(c Config) Config {
 	hyper := map[string]float64{}
 	maps.Copy(hyper, c.Hyper)

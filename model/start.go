@@ -7,29 +7,29 @@ import (
 	"math"
 )
 
-// Start holds the options of a training run that concern the initial parameters. The model's
+// Start holds the options of a training run that affect the initial parameters. The model's
 // Starting says what each option means for it.
 type Start struct {
 	// Gamma is the margin γ.
 	Gamma float64
 	// Deviation is the standard deviation of the initial parameters.
 	Deviation float64
-	// Cross makes a cross matrix begin as the identity instead of zeros.
+	// Cross makes cross matrices begin as identity matrices instead of zeros.
 	Cross bool
 }
 
 // Starting declares what the options of a Start mean for a model. The zero value ignores them:
 // training begins with the Initial distributions of the parameters.
 type Starting struct {
-	// Hyper returns the hyper-parameters that a Start determines; nil for none.
+	// Hyper returns the hyper-parameters that a Start determines. Nil means none.
 	Hyper func(Start) map[string]float64
 	// SpreadByHyper reports whether Hyper gives all parameters the deviation of the Start.
 	SpreadByHyper bool
 	// Scaled names the parameter that is drawn with EntityDeviation and scaled to the deviation of
-	// the Start; empty for none. A model with such a parameter can begin at deviation 0, because
-	// its other parameters do not begin at zero.
+	// the Start, or is empty. A model with such a parameter can begin at deviation 0, because its
+	// other parameters do not begin at zero.
 	Scaled string
-	// Cross names the cross matrix; empty for models without one.
+	// Cross names the cross matrix. It is empty for models without one.
 	Cross string
 }
 
@@ -131,7 +131,7 @@ func Unfilled(c Config) (Trainable, error) {
 	return unfilled{t, c}, err
 }
 
-// unfilled is an empty model that reports the sizes of another configuration.
+// unfilled is an empty model that reports the sizes of a different configuration.
 type unfilled struct {
 	Trainable
 	config Config

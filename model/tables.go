@@ -35,7 +35,7 @@ func (t *Tables) Row(parameter int, i int32) []float32 {
 	return t.tensors[parameter][int(i)*w:][:w]
 }
 
-// Score returns the reference score unchanged. Models that print another score override it.
+// Score returns the reference score unchanged. Models that print a different score override it.
 func (t *Tables) Score(reference float64) float64 { return reference }
 
 // SameEntity compares the rows of two entities in all PerEntity tensors.

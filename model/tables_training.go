@@ -5,9 +5,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// tableTraining is the part of a TrainingWorker that models with one row for each entity and each
-// relation share. φ is the entity's row, and penalties are sums over rows. A model adds Query and
-// QueryGradient.
+// tableTraining is the common part of the TrainingWorkers of models with one row for each entity
+// and each relation. φ is the entity's row, and penalties are sums over rows. A model adds Query
+// and QueryGradient.
 type tableTraining struct {
 	*Tables
 	backend *linalg.Backend

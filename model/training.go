@@ -11,7 +11,7 @@ import (
 type Trainable interface {
 	Model
 	Training() Training
-	// NewTrainingWorker returns a worker with penalty p, which must be one of Training().Penalties.
+	// NewTrainingWorker returns a worker for penalty p, which must be one of Training().Penalties.
 	// The worker reads the parameters on every call, so they may change between calls.
 	NewTrainingWorker(b *linalg.Backend, p Penalty) TrainingWorker
 }
@@ -28,14 +28,14 @@ type Training struct {
 	// Scratch is a lower bound on the number of float32 entries that a worker allocates.
 	Scratch int
 	// Features is the number of products of small matrices in a call of TrainingWorker.Features or
-	// FeatureGradient. Query and QueryGradient are those numbers for the methods of these names.
-	// Rows is the number of rows of each product. The trainer spreads its software prefetch over
-	// them.
+	// FeatureGradient. Query and QueryGradient are the numbers of products in a call of
+	// TrainingWorker.Query and QueryGradient. Rows is the number of rows of each product. The
+	// trainer spreads its software prefetch over the rows.
 	Features, Query, QueryGradient, Rows int
 }
 
 // TrainingWorker computes ψ and φ in float32 and propagates the gradients of a loss L back to the
-// parameters. It belongs to one goroutine and does not allocate.
+// parameters. It is not safe for concurrent use, and does not allocate.
 //
 // dX stands for ∂L/∂X. The gradient of an entity has the layout of the entity's row. The gradient
 // of a relation has the layout of the relation's rows of all tensors, one after another. Methods
@@ -56,8 +56,8 @@ type TrainingWorker interface {
 	// query's penalty, and adds to the sum of the relation's gradients. It may modify dPsi, and
 	// dAnchor may overlap the beginning of dPsi.
 	QueryGradient(dAnchor, dPsi, anchor []float32, dc, dPenalty float64)
-	// End writes the sum of the relation's gradients since Begin. There must have been at least one
-	// query.
+	// End writes the sum of the relation's gradients since Begin. At least one query must have come
+	// before.
 	End(dRelation []float32)
 
 	// EntityPenalty returns weight times the penalty of entity e, and adds its gradient to dEntity.

@@ -15,10 +15,10 @@ import (
 // Reference, in float64, every sum and product rounded: v_i = (h_i + r_i) − t_i; for L1 minus the
 // chain over i from 0 of |v_i|; for L2 minus the chain of v_i², without the root.
 //
-// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2:
-// −‖q − e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same
-// score. A power of two near the reciprocal of a typical ‖e‖ makes the two parts of φ about equally
-// long, which keeps ‖ψ‖‖φ‖, and with it the error bound, near the score.
+// Towers: q = h + r for tails, t − r for heads. L1: ψ = q and φ = e, the entity's row. L2: −‖q −
+// e‖² = −‖q‖² + 2q·e − ‖e‖², so ψ = [2q, −1/b] and φ = [e, b‖e‖²]. Any b gives the same score. b is
+// a power of two near the reciprocal of a typical ‖e‖, which makes the two parts of φ about equally
+// long. ‖ψ‖‖φ‖, on which the error bounds depend, is then not much larger than the score.
 
 var (
 	transeL1 = transE("transe-l1", "γ − ‖h + r − t‖₁", func(t Tables) Model {
@@ -48,8 +48,8 @@ type translation struct {
 	distance linalg.DistanceKind // of training
 }
 
-// translate calls out with every q_i of a query. It returns an upper bound of the norm of the
-// anchor plus the norm of the relation, by the given norm.
+// translate calls out with every q_i of a query. It returns an upper bound on norm(anchor) +
+// norm(relation).
 func (t *translation) translate(q kg.Query, out func(i int, q float64), norm func([]float32) float64) float64 {
 	anchor, r := t.Row(entityTable, q.Anchor), t.Row(relationTable, q.Relation)
 	for i, a := range anchor {
@@ -169,7 +169,7 @@ func (m *transEL2) Reference(q kg.Query, e int32) float64 {
 	return -sum
 }
 
-// Training compares ψ = q and φ = e by the distance of the model's norm. The penalties of a triple
+// Training compares ψ = q and φ = e by the distance in the model's norm. The penalties of a triple
 // are frobenius ‖h‖² + ‖r‖² + ‖t‖², and n3, the same with Σ|x|³.
 
 func (t *translation) Training() Training {

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model/initial"
 )
 
-// This file has what the models of the RotatE code (Sun et al., 2019) share. They have one row of
-// numbers for each entity and one for each relation.
+// This file has the common parts of the models of the RotatE code (Sun et al., 2019), the vector
+// models. They have one row of numbers for each entity and one for each relation.
 
 // vectors returns a Spec.Tensors function for rows of entity·d and relation·d entries. As in the
 // RotatE code, initial entries are uniform up to the embedding range.
@@ -23,9 +23,9 @@ func vectors(entity, relation int) func(Config) []Parameter {
 	}
 }
 
-// vectorRecipe returns default training options for models of vectors: a softmax over all entities
-// with all answers of a query at once, and an average over epochs. changes adds or replaces
-// options.
+// vectorRecipe returns default training options for vector models: a softmax over all entities with
+// all answers of a query at once, and an average of the parameters over epochs. changes adds or
+// replaces options.
 func vectorRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{
 		"negatives": "kvsall", "answer_weights": "true", "batch": "128", "dropout": "0", "learning_rate": "2e-3",

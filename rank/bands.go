@@ -7,19 +7,19 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The bands of the panels' scores, and the thresholds that follow from them (docs/numerics.md,
-// "Panel scores").
+// This file has the bands of panel scores and the thresholds that follow from them
+// (docs/numerics.md, "Panel scores").
 
-// panelInterval bounds the reference score of a candidate in a panel group that has the given
-// float32 score for a row. The norms need not be checked: sums that overflow stay infinite or
-// become NaN, so that a finite score is within the panels' error.
+// panelInterval bounds the reference score of a candidate, given its float32 score for row and its
+// panel group. The norms need not be checked: sums that overflow stay infinite or become NaN, so a
+// finite score is within the error of the panels.
 func (f *features) panelInterval(b *engine.Block, row, group int, score float32) (low, high float64) {
 	relative, absolute := b.Job.Backend.PanelError(f.Tower.Compare, f.Tower.Phi)
 	return b.Around(row, float64(score), relative, absolute, f.groupNorms[group], f.groupSizes[group])
 }
 
-// margins are the distances by which the scores of a panel group may miss the exact comparisons
-// with a query, and the units of these scores.
+// margins bounds the differences between the scores of a panel group and the exact comparisons with
+// a query. It also has the units of these scores.
 type margins struct {
 	relative, absolute float64 // to widen an interval by
 	rounding           float64 // the largest intermediate result beside the ends of the interval
@@ -27,8 +27,9 @@ type margins struct {
 	fine               float64 // the same as absolute for scores of fine codes, if the screen has them
 }
 
-// scores returns the panel scores that an interval of exact comparisons allows. A score below them
-// proves that the comparison is below the interval, and a score above them that it is above.
+// scores returns the interval of panel scores for an interval of exact comparisons. A score below
+// it proves that the comparison is below the interval, and a score above it that the comparison is
+// above.
 func (m *margins) scores(low, high float64) (lo, hi float64) {
 	// Distances: D̂ < X(1 − relative) − absolute proves D < X, and D̂ > X(1 + relative) + absolute
 	// proves D > X. Scores are negative distances.
@@ -41,7 +42,7 @@ func (m *margins) scores(low, high float64) (lo, hi float64) {
 	return m.units.sums(lo, hi)
 }
 
-// thresholds are the intervals of a block's targets in the units of the panels' scores, for one
+// thresholds holds the intervals of a block's targets in the units of the panel scores, for one
 // panel group.
 type thresholds struct {
 	ends      []float32 // low and high of each target

@@ -8,9 +8,9 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The screens of codes share this file (docs/numerics.md, "Int8 and int16 screens"). They
-// turn the coordinates of ψ and φ into coarse and fine codes. int8.go and int16.go have the panels
-// and the bands.
+// This file has the common parts of the int8 and int16 screens (docs/numerics.md, "Int8 and int16
+// screens"). They turn the coordinates of ψ and φ into coarse and fine codes. int8.go and int16.go
+// have the panels and the bands.
 
 // codeFormat describes a screen of codes.
 type codeFormat struct {
@@ -21,8 +21,8 @@ type codeFormat struct {
 	fits   func(width int) bool
 	panels func(*kernel.Backend) kernel.Panels
 	layout func(width int) codeLayout
-	// strips returns the number of words for the codes of queries, both in strips of mr and by
-	// rows.
+	// strips returns the number of words for the codes of queries, in strips of mr and by rows
+	// together.
 	strips func(l codeLayout, queries, mr int) int
 	// sampleBand bounds the error of the score of two vectors. norm belongs to the candidate.
 	sampleBand func(query, candidate kernel.Int8Code, norm float64) float64
@@ -35,14 +35,15 @@ type codeFormat struct {
 // codeFormats lists the formats, the best first.
 var codeFormats = []*codeFormat{&int16Format, &int8Format}
 
-// codeLayout describes a row of codes: stride words, of which the coarse codes are the first len
-// and the fine codes len from fine on. Panels hold the first terms words.
+// codeLayout describes a row of codes. It has stride words: the first len are the coarse codes, and
+// len words from fine on are the fine codes. Panels hold the first terms words.
 type codeLayout struct {
 	len, fine, stride, terms int
 	offset                   uint8 // of the candidates' bytes
 }
 
-// codes is what the screens of codes share: all but their bands and memory layouts.
+// codes is the common part of the int8 and int16 screens: everything except their bands and memory
+// layouts.
 type codes struct {
 	f           *features
 	backend     *kernel.Backend
@@ -50,25 +51,25 @@ type codes struct {
 	layout      codeLayout
 	coordinates *coordinates
 	groups      []codeGroup
-	// Between sortKey and packPanels, by row: upper bounds of ‖b‖, and the largest entry of b.
+	// Between sortKey and packPanels, by row: upper bounds on ‖b‖, and the largest entry of b.
 	sizes, peaks []float64
 }
 
 func (x *codes) panels() kernel.Panels { return x.kernels }
 func (x *codes) terms() int            { return x.layout.terms }
 
-// codeGroup belongs to a panel group: the step of its codes, and upper bounds of ‖b‖, ‖b − coarse‖,
+// codeGroup describes a panel group: the step of its codes, and upper bounds on ‖b‖, ‖b − coarse‖,
 // ‖fine‖ and ‖b − coarse − fine‖ for all its candidates.
 type codeGroup struct {
 	step, norm, residual, fineNorm, fineResidual float64
 }
 
-// codedQuery belongs to the codes of a row: their step, and upper bounds of ‖a‖, ‖coarse‖, ‖a −
+// codedQuery describes the codes of a row: their step, and upper bounds on ‖a‖, ‖coarse‖, ‖a −
 // coarse‖, ‖fine‖ and ‖a − coarse − fine‖.
 type codedQuery struct {
 	step, size, norm, residual, fineNorm, fineResidual float64
-	// offset and fineOffset are what the offset of the candidates' bytes adds to a coarse and to a
-	// fine sum.
+	// offset and fineOffset are the amounts that the offset of the candidates' bytes adds to a
+	// coarse and to a fine sum.
 	offset, fineOffset float64
 	// center is ψ·μ, and centerError bounds its rounding errors.
 	center, centerError float64
@@ -109,7 +110,7 @@ func (x *codes) buffers(j *engine.Job) [][]float64 {
 	return buffers
 }
 
-// packPanels makes the panels. table returns goroutine w's memory for the codes, by rows, of the
+// packPanels packs the panels. table returns goroutine w's memory for the codes, by rows, of the
 // panel that begins at a position.
 func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, position int) []uint32) error {
 	f, l := x.f, x.layout
@@ -144,7 +145,7 @@ func (x *codes) packPanels(ctx context.Context, j *engine.Job, table func(w, pos
 	})
 }
 
-// codedQueries are the codes of a block of queries, and memory to make and compare them.
+// codedQueries holds the codes of a block of queries, and memory to compute and compare them.
 type codedQueries struct {
 	coded     []codedQuery
 	rows      []uint32 // fine and coarse codes, by rows of the layout's stride; behind the strips

@@ -7,28 +7,29 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// The screens of codes compare ψ and φ in coordinates in which bytes represent both well
+// The int8 and int16 screens compare ψ and φ in coordinates in which bytes represent both well
 // (docs/numerics.md, "Int8 and int16 screens"):
 //
 //	a = R(ψ ∘ 1/w),   b = R((φ − μ) ∘ w),   ψ·φ = ψ·μ + a·b
 //
-// μ is the mean of the candidates. The weights w balance the entries' sizes in queries and
+// μ is the mean of the candidates. The weights w balance the sizes of the entries in queries and
 // candidates. The rotation R spreads large entries.
 
 // spread is the number of dimensions that the rotation mixes, with a Hadamard matrix.
 const spread = 16
 
-// coordinates belong to one slice of candidates. Entry t of a vector goes to entry at[t].
+// coordinates describes the coordinates for one slice of candidates. Entry t of a vector moves to
+// entry at[t].
 type coordinates struct {
 	at      []int32
 	center  []float64 // μ
 	forward []float64 // ±w/√spread: with random signs, and the norm of R's rows divided out
 	inverse []float64 // ±1/(w·√spread)
-	norm    float64   // upper bound of ‖μ‖
+	norm    float64   // upper bound on ‖μ‖
 }
 
-// candidate writes R((x − μ) ∘ w) to out, padded with zeros to int8Width. The result is within
-// 8·2⁻⁵³ of its size.
+// candidate writes R((x − μ) ∘ w) to out, padded with zeros to int8Width. The relative error of the
+// result is at most 8·2⁻⁵³.
 func (c *coordinates) candidate(out []float64, x []float32) {
 	clear(out)
 	for t, v := range x {
@@ -75,7 +76,7 @@ func newCoordinates(psi, phi [][]float32, width int) *coordinates {
 	}
 	runs := int8Width(width) / spread
 	for t := range width {
-		// Neighbours, which often are of one kind, go to different runs.
+		// Neighbours, which are often similar, go to different runs.
 		c.at[t] = int32(t%runs*spread + t/runs)
 		w := signOf(t) * math.Ldexp(1, balance.Exponent[t])
 		c.forward[t], c.inverse[t] = w/4, 1/(4*w) // √spread = 4
@@ -114,7 +115,7 @@ func largest(x []float64) (m float64) {
 // rotation bounds the relative error of the coordinates: a difference and log₂ spread sums.
 const rotation = 8 * kernel.U64
 
-// norm64 returns an upper bound of ‖x‖. len(x) is a multiple of 4.
+// norm64 returns an upper bound on ‖x‖. len(x) must be a multiple of 4.
 func norm64(x []float64) float64 {
 	var a, b, c, d float64
 	for ; len(x) >= 4; x = x[4:] {

@@ -10,8 +10,8 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// cpuEngine counts on the processor. It holds one slice of the candidates at a time, so it is both
-// the engine.Engine and the engine.Candidates.
+// cpuEngine counts on the processor. It holds one slice of the candidates at a time, so it
+// implements both engine.Engine and engine.Candidates.
 type cpuEngine struct {
 	job      *engine.Job
 	asked    Screen // from Options
@@ -63,7 +63,7 @@ func blockSizes(m model.Model, b *kernel.Backend, asked Screen) (queries, entrie
 	return queries, entries, strips
 }
 
-// Load makes φ of the candidates, chooses a screen for them and packs their panels.
+// Load computes φ of the candidates, chooses a screen for them and packs their panels.
 func (e *cpuEngine) Load(ctx context.Context, _ int, p engine.Pass, first, n int) (engine.Candidates, error) {
 	f := e.features
 	if err := f.Fill(ctx, e.job, e.workers, p, first, n); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// screened is a panel after the kernel, for a block of queries.
+// screened holds the results of the kernel for one panel and a block of queries.
 type screened struct {
 	panel  int
 	scores []float32 // [row][NR]
@@ -17,21 +17,21 @@ type screened struct {
 	known     []knownAnswer // in this panel
 }
 
-// duplicates are candidates of a panel with the same parameters, and so with one score in [low,
-// high].
+// duplicates describes candidates of a panel with the same parameters. Their common score is in
+// [low, high].
 type duplicates struct {
 	entity    int32 // the first entity with these parameters
 	lanes     uint64
 	low, high float64
 }
 
-// decider orders the pairs that panels leave undecided, by ever finer scores.
+// decider orders the pairs that panels leave undecided, by increasingly precise scores.
 type decider struct {
 	// The undecided candidates of a row. rows[i] is the row of features of open[i].
 	open   []duplicates
 	rows   []int32
 	scores []float64
-	// Pairs of the panel that reached fine codes and float64 scores.
+	// The numbers of pairs of the panel that reached fine codes and float64 scores.
 	coarse, rescored int64
 }
 
@@ -40,7 +40,7 @@ func newDecider(nr int) decider {
 }
 
 // decide orders the undecided pairs of a panel, by fine codes if the screen has them and then by
-// float64 scores. It adds what it finds to b.Counts and appends the other pairs to b.Pending.
+// float64 scores. It adds the decided pairs to b.Counts and appends the others to b.Pending.
 func (d *decider) decide(b *engine.Block, f *features, q *packedQueries, fineBands []float64, s screened) {
 	if len(s.undecided) == 0 {
 		return
@@ -143,8 +143,8 @@ func (d *decider) decideRow(
 }
 
 // settle counts the open candidates whose interval decides a pair, and clears their lanes in the
-// pair. It keeps the candidates open that are undecided for some target. It returns the number of
-// pairs that it was asked to decide.
+// pair. Candidates that are undecided for any target stay open. It returns the number of pairs that
+// were undecided before.
 func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 	open := 0
 	for i, c := range d.open {
@@ -176,7 +176,7 @@ func (d *decider) settle(b *engine.Block, p rowPairs) (asked int64) {
 	return asked
 }
 
-// lanesByFilter is the lanes of a panel that each filter removes.
+// lanesByFilter holds the lanes of a panel that each filter removes.
 type lanesByFilter [NumFilters]uint64
 
 // remaining returns how many of the lanes each filter leaves.
@@ -187,7 +187,7 @@ func (r *lanesByFilter) remaining(lanes uint64) (left [NumFilters]int8) {
 	return left
 }
 
-// count adds to each filter's count the lanes that it leaves.
+// count adds the number of remaining lanes to each filter's count.
 func (r *lanesByFilter) count(to *[NumFilters]int32, lanes uint64) {
 	for f, n := range r.remaining(lanes) {
 		to[f] += int32(n)

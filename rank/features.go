@@ -6,8 +6,8 @@ import (
 )
 
 // features holds φ of a slice of the candidates twice: by rows for single scores, and in panels for
-// the screen. Panels hold the candidates in ascending order of a size, so that a few large
-// candidates do not widen the bands of all.
+// the screen. Panels hold the candidates in ascending order of the screen's sort key, so that a few
+// large candidates do not widen the bands of all others.
 type features struct {
 	engine.Features
 	nr     int
@@ -27,7 +27,8 @@ func featureBytes(width int) int64 {
 	return int64(4*engine.PairPad(width) + 4*mostTerms(width) + perRow)
 }
 
-// mostTerms returns the most words that a candidate needs in the panels and behind them.
+// mostTerms returns the largest number of words that a candidate needs in the panels and behind
+// them.
 func mostTerms(width int) int {
 	return max(width, int8Words(width)+int8Stride(width), int16Terms(width))
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // int8Format puts coarse codes into the panels. They leave many times more pairs undecided than
-// float32, so fine codes beside the panels decide those. The format pays if few candidates score
-// close to a target.
+// float32, and fine codes, stored beside the panels, decide those pairs. The format pays if few
+// candidates score close to a target.
 var int8Format = codeFormat{
 	screen:  Int8Screen,
 	feature: kernel.FeatureVNNI,
@@ -27,9 +27,9 @@ var int8Format = codeFormat{
 	sampleBand: func(q, e kernel.Int8Code, norm float64) float64 {
 		return q.Residual*norm + q.Norm*e.Residual
 	},
-	// A pair that the panels leave costs the next stage about three times as much as its float32
-	// score in a panel, of which bytes save three quarters. Panels leave more pairs than the
-	// sample, because a panel group shares one step.
+	// For a pair that the panels leave, the next stage takes about three times as long as a float32
+	// score in a panel, of which bytes save three quarters. Panels leave more pairs than the sample
+	// does, because a panel group shares one step.
 	mostUndecided: 0.15,
 	new:           func(c codes) screen { return &int8Screen{c} },
 }
@@ -51,7 +51,7 @@ type int8Screen struct{ codes }
 func (*int8Screen) name() Screen { return Int8Screen }
 
 // rows returns the rows of coarse and fine codes, [coarse, fine], by position. They lie behind the
-// panels, which take a quarter of the memory of float32 panels.
+// panels, which need a quarter of the memory of float32 panels.
 func (x *int8Screen) rows() []uint32 {
 	return x.f.panels[(x.f.N+x.f.nr-1)/x.f.nr*x.f.nr*x.layout.terms:]
 }
@@ -97,13 +97,13 @@ func (x *int8Screen) fineBand(q *codedQuery, g *codeGroup) float64 {
 		q.step*g.step*kernel.U32*127*255*width + kernel.U64*math.Abs(q.center)) * engine.Outward
 }
 
-// fineScore joins the panel's sum with the one of [fine, coarse] and [coarse, fine].
+// fineScore combines the panel's sum with the dot product of [fine, coarse] and [coarse, fine].
 func (x *int8Screen) fineScore(q *codedQuery, g *codeGroup, coarse float32, fine int32) float64 {
 	sum := (float64(coarse) - q.offset) + (float64(fine)-q.fineOffset)/kernel.Fine
 	return q.center + q.step*g.step*sum
 }
 
-// refine bounds candidates by fine codes.
+// refine sets the intervals of candidates by fine codes.
 func (x *int8Screen) refine(q *packedQueries, row, panel int, scores []float32, band float64, open []duplicates) {
 	stride, c, g := x.layout.stride, &q.coded[row], &x.groups[panel/groupPanels]
 	q.positions = q.positions[:0]

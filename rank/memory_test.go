@@ -124,7 +124,7 @@ func TestTooLittleMemory(t *testing.T) {
 	_, err = Run(t.Context(), m, x, asked, o)
 	assert.ErrorContains(t, err, "ranking with mquine, d = 20, among 40,000 candidates needs about 6")
 	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): "+
-		"use fewer threads, or give it more memory")
+		"use fewer threads, or make more memory available")
 	o.FeatureMemory = 33 << 20
 	proctest.Leave(t, 33<<20)
 	_, err = Run(t.Context(), m, x, asked, o)

@@ -60,7 +60,7 @@ func newPredictionPlan(m model.Model, queries []kg.Query) engine.Plan {
 func checkTowers(m model.Model) error {
 	for _, side := range []kg.Side{kg.Tail, kg.Head} {
 		if t := m.Tower(side); t.Psi != t.Phi {
-			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: %v needs the same number",
+			return fmt.Errorf("rank: model %s has ψ of %d entries and φ of %d on the %s side: %v needs equal lengths",
 				m.Config().Model, t.Psi, t.Phi, side, t.Compare)
 		}
 	}

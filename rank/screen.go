@@ -14,9 +14,9 @@ import (
 type Screen uint8
 
 const (
-	// AutoScreen chooses Int16Screen or else Int8Screen, if the machine has fast kernels and a
-	// sample of queries suggests that the screen decides nearly all candidates. Otherwise it
-	// chooses Float32Screen.
+	// AutoScreen chooses Int16Screen, otherwise Int8Screen, if the machine has fast kernels for the
+	// screen and a sample suggests that the screen decides enough pairs. Otherwise it chooses
+	// Float32Screen.
 	AutoScreen Screen = iota
 	// Float32Screen compares in float32.
 	Float32Screen
@@ -76,7 +76,8 @@ func (s Screen) codeFormats(t model.Tower, b *kernel.Backend) (list []*codeForma
 	return list
 }
 
-// chooseScreen returns the screen for the candidates of f in a pass. w makes the sample of queries.
+// chooseScreen returns the screen for the candidates of f in a pass. w computes the ψ of a sample
+// of queries.
 func chooseScreen(j *engine.Job, w model.Worker, f *features, asked Screen, p engine.Pass) screen {
 	const fewest = 64 // queries that are worth the preparation
 	width, inFloat32 := f.Tower.Phi, &float32Screen{f, j.Backend}
@@ -140,8 +141,8 @@ func samplePairs(j *engine.Job, w model.Worker, f *features, p engine.Pass) (pai
 	return pairs, true
 }
 
-// decidesMost returns the first format that decides nearly all pairs of a sample, or nil. It
-// decides a pair if the score is far enough from the target's.
+// decidesMost returns the first format that leaves less than its mostUndecided share of a sample's
+// pairs undecided, or nil. A format decides a pair if the score is far enough from the target's.
 func decidesMost(
 	formats []*codeFormat, b *kernel.Backend, f *features, coordinates *coordinates, pairs sample,
 ) *codeFormat {

@@ -76,9 +76,9 @@ func (s *sweeper) count(ctx context.Context, b *engine.Block) error {
 	return nil
 }
 
-// contend adds the candidates that may be among the best to the lists. A list's threshold takes the
-// place of a target with an infinite upper end: the kernel counts no candidate as better and leaves
-// those undecided that may reach the threshold.
+// contend adds the candidates that may be among the best to the lists. It passes the threshold of a
+// list as a target whose upper end is infinite: the kernel counts no candidate as better and leaves
+// the candidates undecided that may reach the threshold.
 func (s *sweeper) contend(ctx context.Context, b *engine.Block, lists *engine.Lists) error {
 	f, phases := s.f, b.Job.Phases
 	phases.Enter(engine.QueryPhase)

@@ -90,7 +90,7 @@ func TestEvalBadInput(t *testing.T) {
 		"another vocabulary": {model: copyFolder(t, w.model, replacing("entities.tsv", longer)),
 			sentence: "is not the file that model.safetensors was saved with"},
 		"wrong shapes": {model: longerVocabulary,
-			sentence: `tensor "entity" has shape [60 21], and mquine with d = 6, 61 entities`},
+			sentence: `tensor "entity" has shape [60 21], but mquine with d = 6, 61 entities`},
 		"unknown data set": {data: "no-such-set", sentence: `no data set "no-such-set" in`},
 		"no such folder":   {data: w.path("none/"), sentence: "no such file"},
 		"not a data set":   {data: w.model, sentence: "is not a data set"},

@@ -9,7 +9,7 @@
 // docs/checkpoint.md describes the metadata of model.safetensors. Package checkpoint also reads the
 // folders that the RotatE repository's training code writes (format rotate).
 //
-// Begin with [Open] and [Save]. [Inspect] looks into damaged checkpoints.
+// Begin with [Open] and [Save]. [Inspect] describes checkpoints that may be damaged.
 package checkpoint
 
 import (
@@ -47,7 +47,7 @@ type Checkpoint struct {
 	VocabularyDir string
 	// Dataset names the data set that the model was trained on.
 	Dataset string
-	// Metadata holds the metadata of the files, as text. Do not modify it.
+	// Metadata holds the metadata of the checkpoint, as text. Do not modify it.
 	Metadata map[string]string
 
 	source *source
@@ -60,9 +60,9 @@ type options struct {
 	vocabulary string
 }
 
-// VocabularyFolder names the folder with the vocabularies of a checkpoint that has none:
-// entities.dict and relations.dict, or entities.tsv and relations.tsv. If the checkpoint has
-// vocabularies, they must be the same.
+// VocabularyFolder names the folder with the vocabularies for a checkpoint that has none:
+// entities.dict and relations.dict, or entities.tsv and relations.tsv. If the checkpoint has its
+// own vocabularies, they must equal the ones in the folder.
 func VocabularyFolder(dir string) Option { return func(o *options) { o.vocabulary = dir } }
 
 // Open opens the checkpoint in the folder dir and checks it: the parameters have the model's names
@@ -89,10 +89,10 @@ func Open(ctx context.Context, dir string, with ...Option) (*Checkpoint, error) 
 	return c, nil
 }
 
-// format is a checkpoint format.
+// format describes a checkpoint format.
 type format struct {
 	name string
-	// marker is the file by which a folder of this format is recognised.
+	// marker is the file that identifies a folder of this format.
 	marker string
 	// open opens and marks the files with parameters. It checks only that they can be read.
 	open func(ctx context.Context, dir string) (*source, error)
@@ -111,8 +111,8 @@ type source struct {
 	path     string
 	metadata map[string]string
 	tensors  []tensor
-	// files are in the order of hashing, and marked before their first use. Close sets files to
-	// nil.
+	// files holds the files in the order of hashing. They are marked before their first use. Close
+	// sets files to nil.
 	files []mappedFile
 }
 
@@ -219,8 +219,8 @@ func (s *source) Close() error {
 	return errors.Join(errs...)
 }
 
-// build makes the model of c from its files, after the vocabularies are known. named describes the
-// expected sizes for errors.
+// build makes the model of c from its files. The vocabularies must be known. named describes the
+// expected sizes in error messages.
 func (c *Checkpoint) build(ctx context.Context, config model.Config, named string) error {
 	config.Entities, config.Relations = c.Entities.Len(), c.Relations.Len()
 	parameters, err := model.Parameters(config)
@@ -229,7 +229,7 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 	}
 	for _, t := range c.source.tensors {
 		if !slices.ContainsFunc(parameters, func(p model.Parameter) bool { return p.Name == t.name }) {
-			return fmt.Errorf("%s: tensor %.80q is not one of model %s", t.path, t.name, config.Model)
+			return fmt.Errorf("%s: model %[3]s has no tensor %.80[2]q", t.path, t.name, config.Model)
 		}
 	}
 	values := make([][]float32, len(parameters))
@@ -240,11 +240,11 @@ func (c *Checkpoint) build(ctx context.Context, config model.Config, named strin
 		}
 		t := c.source.tensors[at]
 		if dims := p.Dims(); !slices.Equal(t.shape, dims) {
-			return fmt.Errorf("%s: tensor %q has shape %v, and %s with %s needs %v",
+			return fmt.Errorf("%s: tensor %q has shape %v, but %s with %s needs %v",
 				t.path, p.Name, t.shape, config.Model, named, dims)
 		}
 		if t.values == nil {
-			return fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: "+
+			return fmt.Errorf("%s: tensor %.80q is %s, but only F32 can be read: "+
 				"convert it to float32 and save it again", t.path, t.name, t.dtype)
 		}
 		if err := checkFinite(ctx, t.path+": ", p, t.values); err != nil {
@@ -266,8 +266,7 @@ func (c *Checkpoint) SHA256(ctx context.Context) (string, error) { return c.sour
 // Verify returns an error that names the file if another program changed a file with parameters
 // since Open. Results from changing files belong to no checkpoint. Call Verify after the last use
 // of Model, and show or keep results only if it returns nil. It reads all parameters once more.
-// Replacing a file by another file of the same name, as Replace does, is not a change: Model still
-// has the old file.
+// Replacing a file, as Replace does, is not a change: Model still uses the old file.
 func (c *Checkpoint) Verify(ctx context.Context) error { return c.source.verify(ctx) }
 
 // Close releases the memory of the parameters.

@@ -68,31 +68,31 @@ func TestOpenRefuses(t *testing.T) {
 		message string
 	}{
 		"no metadata": {func(f *folder) { f.metadata = map[string]string{} }, parametersName,
-			`the metadata lack "format", which format mquine/1 requires`},
+			`the metadata lacks "format", which format mquine/1 requires`},
 		"no model": {func(f *folder) { delete(f.metadata, "model") }, parametersName,
-			`the metadata lack "model"`},
+			`the metadata lacks "model"`},
 		"no dim": {func(f *folder) { delete(f.metadata, "dim") }, parametersName,
-			`the metadata lack "dim"`},
+			`the metadata lacks "dim"`},
 		"γ not a number": {set("model", "transe-l1", "gamma", "twelve"), parametersName,
-			`metadata "gamma" is "twelve", which is not a number`},
+			`metadata "gamma" is "twelve", not a number`},
 		"modulus negative": {set("model", "protate", "embedding_range", "1", "modulus", "-0.5"), parametersName,
 			"modulus is -0.5: it must be from 0"},
 		"γ infinite": {set("model", "transe-l1", "gamma", "Inf"), parametersName,
 			"gamma is +Inf: it must be from"},
 		"no data set": {func(f *folder) { f.metadata["dataset"] = "" }, parametersName,
-			`the metadata lack "dataset"`},
+			`the metadata lacks "dataset"`},
 		"later format": {func(f *folder) { f.metadata = map[string]string{"format": "mquine/2"} },
 			parametersName, `format "mquine/2" is unknown: this version of mquine reads mquine/1`},
 		"unknown model": {func(f *folder) { f.metadata["model"] = "mqueen" }, parametersName,
 			`unknown model "mqueen"`},
 		"dim not a number": {func(f *folder) { f.metadata["dim"] = "two" }, parametersName,
-			`metadata "dim" is "two", which is not a dimension`},
+			`metadata "dim" is "two", not a dimension`},
 		"dim 0":    {func(f *folder) { f.metadata["dim"] = "0" }, parametersName, "out of range"},
 		"dim huge": {func(f *folder) { f.metadata["dim"] = "3037000500" }, parametersName, "out of range"},
 		"dim of another size": {func(f *folder) { f.metadata["dim"] = "3" }, parametersName,
-			`tensor "entity" has shape [3 3], and mquine with d = 3, 3 entities (entities.tsv) and 2 relations (relations.tsv) needs [3 6]`},
+			`tensor "entity" has shape [3 3], but mquine with d = 3, 3 entities (entities.tsv) and 2 relations (relations.tsv) needs [3 6]`},
 		"model without cross": {func(f *folder) { f.metadata["model"] = "mquade" }, parametersName,
-			`tensor "relation.cross" is not one of model mquade`},
+			`model mquade has no tensor "relation.cross"`},
 		"tensor missing": {func(f *folder) { f.names = f.names[1:] }, parametersName,
 			`tensor "relation.cross" of model mquine is missing`},
 		"tensor transposed": {func(f *folder) { f.shapes["relation.head"] = []int{2, 4} }, parametersName,
@@ -102,7 +102,7 @@ func TestOpenRefuses(t *testing.T) {
 		"infinity": {func(f *folder) { f.values["relation.tail"][6] = inf }, parametersName,
 			`tensor "relation.tail" has -Inf in row 1, column 2 (counted from 0)`},
 		"entity too few": {func(f *folder) { f.entities = "0\ta\n1\tb\n" }, parametersName,
-			`tensor "entity" has shape [3 3], and mquine with d = 2, 2 entities (entities.tsv)`},
+			`tensor "entity" has shape [3 3], but mquine with d = 2, 2 entities (entities.tsv)`},
 		"relation too many": {func(f *folder) { f.relations += "2\thates\n" }, parametersName,
 			"3 relations (relations.tsv) needs [3 2 2]"},
 		"no entities": {func(f *folder) { f.entities = "" }, parametersName, "0 entities (entities.tsv)"},
@@ -128,7 +128,7 @@ func TestOpenRefuses(t *testing.T) {
 			assert.NotContains(t, err.Error(), "\n")
 
 			_, err = Inspect(t.Context(), dir)
-			assert.NoError(t, err, "the file can be looked into all the same")
+			assert.NoError(t, err, "the file can nevertheless be inspected")
 		})
 	}
 }

@@ -61,7 +61,7 @@ func TestOpenRefusesDamage(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 		require.Nil(t, c)
 		_, err = Inspect(t.Context(), dir)
-		require.NoError(t, err, "the file can be looked into all the same")
+		require.NoError(t, err, "the file can nevertheless be inspected")
 		file[at] ^= 1
 	}
 	require.NoError(t, os.WriteFile(path, file, 0o644))

@@ -12,8 +12,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// checkFinite returns an error for the first value of a tensor that is NaN or infinite. where is
-// put before the message. A column is an index into the elements of a row.
+// checkFinite returns an error for the first value of a tensor that is NaN or infinite. The message
+// begins with where. Its column is an index into the elements of a row.
 func checkFinite(ctx context.Context, where string, p model.Parameter, values []float32) (err error) {
 	defer fault.Guard().Catch(&err)
 	at, err := firstNonFinite(ctx, values)
@@ -22,7 +22,7 @@ func checkFinite(ctx context.Context, where string, p model.Parameter, values []
 	}
 	width := p.Width()
 	return fmt.Errorf("%stensor %q has %v in row %d, column %d (counted from 0), "+
-		"and a checkpoint must not hold NaN or Inf: train it again or use an earlier one",
+		"but a checkpoint must not contain NaN or Inf: train it again or use an earlier one",
 		where, p.Name, values[at], at/width, at%width)
 }
 
@@ -42,7 +42,7 @@ func firstNonFinite(ctx context.Context, values []float32) (int, error) {
 		return -1, nil
 	}
 	at := slices.IndexFunc(values[i*chunk:], func(v float32) bool { return !finite(v) })
-	if at < 0 { // another program writes to the file; Verify will detect it
+	if at < 0 { // another program wrote to the file; Verify will detect it
 		return -1, nil
 	}
 	return i*chunk + at, nil
@@ -54,7 +54,7 @@ func finite(v float32) bool {
 	return math.Float32bits(v)&exponent != exponent
 }
 
-// allFinite reports whether every value is finite. Its loop has no branches: adding 1 to the lowest
+// allFinite reports whether every value is finite. Its loop has no branches: adding 1 at the lowest
 // bit of the exponent carries into the sign bit if and only if all bits of the exponent are set.
 func allFinite(values []float32) bool {
 	const sign, one = 1 << 31, 1 << 23

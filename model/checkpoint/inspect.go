@@ -54,8 +54,8 @@ type NormQuantiles struct {
 	Max    float64 `json:"max"`
 }
 
-// Inspect describes the parameters of the checkpoint in the folder dir, as far as they can be read.
-// The vocabularies and metadata may be missing or wrong, and values need not be finite.
+// Inspect describes the readable parameters of the checkpoint in the folder dir. The vocabularies
+// and metadata may be missing or wrong, and values need not be finite.
 func Inspect(ctx context.Context, dir string) (*Inspection, error) {
 	_, src, err := openSource(ctx, dir)
 	if err != nil {
@@ -92,8 +92,8 @@ func inspectTensor(ctx context.Context, shape []int, values []float32) (*ValueSt
 	norms := make([]float64, rows(shape))
 	width := len(values) / len(norms)
 
-	// The parts do not depend on the number of threads, and are merged in order, so the result does
-	// not either.
+	// The division into parts does not depend on the number of threads, and the parts are merged in
+	// order, so neither does the result.
 	perPart := max(1, 1<<18/width)
 	parts := make([]tally, (len(norms)+perPart-1)/perPart)
 	err := kernel.Parallel(ctx, runtime.GOMAXPROCS(0), len(parts), func(_, i int) {

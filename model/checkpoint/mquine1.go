@@ -94,7 +94,7 @@ func (c *Checkpoint) checkParameters(ctx context.Context) error {
 	}
 	got, err := checksum(ctx, c.Model.Tensors())
 	if err == nil && got != want {
-		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, and its metadata have %.80q: "+
+		err = fmt.Errorf("%s is damaged: the checksum of its parameters is %s, but its metadata has %.80q: "+
 			"restore it from a copy, or remove %s from the metadata if the parameters were changed on purpose",
 			c.source.path, got, want, checksumKey)
 	}
@@ -110,12 +110,12 @@ func configOf(metadata map[string]string) (model.Config, error) {
 	}
 	for _, key := range []string{formatKey, modelKey, dimKey, datasetKey} {
 		if metadata[key] == "" {
-			return model.Config{}, fmt.Errorf("the metadata lack %q, which format %s requires", key, formatName)
+			return model.Config{}, fmt.Errorf("the metadata lacks %q, which format %s requires", key, formatName)
 		}
 	}
 	dim, err := strconv.Atoi(metadata[dimKey])
 	if err != nil {
-		return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a dimension", dimKey, metadata[dimKey])
+		return model.Config{}, fmt.Errorf("metadata %q is %.80q, not a dimension", dimKey, metadata[dimKey])
 	}
 	spec, err := model.Lookup(metadata[modelKey])
 	if err != nil {
@@ -129,7 +129,7 @@ func configOf(metadata map[string]string) (model.Config, error) {
 		}
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return model.Config{}, fmt.Errorf("metadata %q is %.80q, which is not a number", h.Key, text)
+			return model.Config{}, fmt.Errorf("metadata %q is %.80q, not a number", h.Key, text)
 		}
 		if config.Hyper == nil {
 			config.Hyper = map[string]float64{}
@@ -139,7 +139,7 @@ func configOf(metadata map[string]string) (model.Config, error) {
 	return config, nil
 }
 
-// readVocabulary reads a vocabulary of c and compares its hash with the metadata.
+// readVocabulary reads a vocabulary of c and compares its hash with the hash in the metadata.
 func (c *Checkpoint) readVocabulary(ctx context.Context, name, key string) (*kg.Vocabulary, error) {
 	path := filepath.Join(c.Path, name)
 	if err := checkRegular(ctx, path); err != nil {

@@ -52,7 +52,7 @@ var rotateModels = map[string]struct {
 	"pRotatE":  {"protate", 0, 0},
 }
 
-// openRotate opens the two tables, and reads config.json if it can.
+// openRotate opens the two tables and, if possible, reads config.json.
 func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 	f := &source{path: dir, metadata: map[string]string{}}
 	defer f.closeAfter(&err)
@@ -72,7 +72,7 @@ func openRotate(ctx context.Context, dir string) (_ *source, err error) {
 		}
 		f.tensors = append(f.tensors, tensor{path, t[0], "F32", file.Shape(), file.Float32()})
 	}
-	// readRotate reports a configuration that cannot be read. Inspect needs the tables only.
+	// readRotate reports an unreadable configuration. Inspect needs only the tables.
 	if config, err := readRotateConfig(filepath.Join(dir, rotateConfig)); err == nil {
 		f.metadata = config.text()
 	}
@@ -133,7 +133,7 @@ func (c *Checkpoint) findVocabularies(ctx context.Context, o options, dataPath s
 			return dataPath, err
 		}
 	}
-	return "", fmt.Errorf("%s has no entities.dict and relations.dict, and neither has the data_path of its %s "+
+	return "", fmt.Errorf("%s has no entities.dict and relations.dict, and neither does the data_path in its %s "+
 		"(%.200q): copy them into it, or name their folder with --vocab", c.Path, rotateConfig, dataPath)
 }
 
@@ -147,7 +147,7 @@ type rotateOptions struct {
 func readRotateConfig(path string) (_ *rotateOptions, err error) {
 	file, err := mapped.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is missing: without the training options the tables cannot be scored", path)
+		return nil, fmt.Errorf("%s is missing: without the training options, no scores can be computed", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
@@ -156,7 +156,7 @@ func readRotateConfig(path string) (_ *rotateOptions, err error) {
 	defer fault.Guard().Catch(&err)
 	contents := file.Contents()
 	if len(contents) > maxConfig {
-		return nil, fmt.Errorf("%s has %d bytes, which is too large for training options", path, len(contents))
+		return nil, fmt.Errorf("%s has %d bytes, which is too many for training options", path, len(contents))
 	}
 	d := json.NewDecoder(bytes.NewReader(contents))
 	d.UseNumber()
@@ -194,10 +194,10 @@ func (o *rotateOptions) model() (config model.Config, widths [2]int) {
 		model.Gamma: gamma, model.EmbeddingRange: model.DefaultRange(gamma, hidden),
 	}}
 	if m.entity == 0 {
-		// Doubling only adds dimensions here. The embedding range still follows from hidden_dim.
+		// Here doubling only adds dimensions. The embedding range still follows from hidden_dim.
 		config.Dim = widths[0]
 		if widths[0] != widths[1] {
-			o.fail("%s needs %s and %s to be the same", name, double[0], double[1])
+			o.fail("%s needs %s and %s to be equal", name, double[0], double[1])
 		}
 		return config, widths
 	}
@@ -219,7 +219,7 @@ func (o *rotateOptions) fail(format string, args ...any) {
 // wrong records that an option does not have the wanted kind of value.
 func (o *rotateOptions) wrong(key, want string) {
 	if v, given := o.values[key]; given {
-		o.fail("option %q is %.40q, which is not %s", key, fmt.Sprint(v), want)
+		o.fail("option %q is %.40q, not %s", key, fmt.Sprint(v), want)
 	} else {
 		o.fail("option %q is missing", key)
 	}
@@ -261,7 +261,7 @@ func (o *rotateOptions) number(key string) float64 {
 	return x
 }
 
-// text returns the options as metadata. It leaves out nulls, lists and objects.
+// text returns the options as metadata. It omits nulls, lists and objects.
 func (o *rotateOptions) text() map[string]string {
 	text := map[string]string{}
 	for key, value := range o.values {

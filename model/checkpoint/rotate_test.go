@@ -170,15 +170,15 @@ func TestOpenRotateRefuses(t *testing.T) {
 			`model "" is unknown`},
 		"other model": {set("model", "HAKE"), rotateConfig,
 			`model "HAKE" is unknown: the RotatE repository has TransE, DistMult, ComplEx, RotatE and pRotatE`},
-		"model a number": {set("model", 7), rotateConfig, `option "model" is "7", which is not a text`},
+		"model a number": {set("model", 7), rotateConfig, `option "model" is "7", not a text`},
 		"no γ": {func(f *rotateFolder) { delete(f.options, "gamma") }, rotateConfig,
 			`option "gamma" is missing`},
-		"γ a text":         {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", which is not a number`},
+		"γ a text":         {set("gamma", "6\n"), rotateConfig, `option "gamma" is "6\n", not a number`},
 		"γ makes no range": {set("gamma", -2), rotateConfig, "embedding_range is 0: it must be from"},
 		"no dimension": {set("hidden_dim", nil), rotateConfig,
-			`option "hidden_dim" is "<nil>", which is not a positive integer`},
-		"dimension 0":   {set("hidden_dim", 0), rotateConfig, "which is not a positive integer"},
-		"dimension 1.5": {set("hidden_dim", 1.5), rotateConfig, "which is not a positive integer"},
+			`option "hidden_dim" is "<nil>", not a positive integer`},
+		"dimension 0":   {set("hidden_dim", 0), rotateConfig, "not a positive integer"},
+		"dimension 1.5": {set("hidden_dim", 1.5), rotateConfig, "not a positive integer"},
 		"another dimension": {set("hidden_dim", 3), rotateEntities,
 			`tensor "entity" has shape [3 4], but the options in config.json (nentity, hidden_dim, doubled embeddings) need [3 6]`},
 		"entities":  {set("nentity", 4), rotateEntities, "need [4 4]"},
@@ -187,16 +187,16 @@ func TestOpenRotateRefuses(t *testing.T) {
 			"RotatE needs double_entity_embedding to be true"},
 		"doubled": {set("double_relation_embedding", true), rotateConfig,
 			"RotatE needs double_relation_embedding to be false"},
-		"no flag": {set("double_relation_embedding", nil), rotateConfig, "which is not true or false"},
+		"no flag": {set("double_relation_embedding", nil), rotateConfig, "not true or false"},
 		"unequal": {set("model", "TransE"), rotateConfig,
-			"TransE needs double_entity_embedding and double_relation_embedding to be the same"},
-		"data_path": {set("data_path", 3), rotateConfig, `option "data_path" is "3", which is not a text`},
+			"TransE needs double_entity_embedding and double_relation_embedding to be equal"},
+		"data_path": {set("data_path", 3), rotateConfig, `option "data_path" is "3", not a text`},
 		"NaN": {func(f *rotateFolder) { f.relation = npyFile(1, 2, 0, float32(math.NaN())) },
 			rotateRelations, `tensor "relation" has NaN in row 0, column 1`},
 		"infinity": {func(f *rotateFolder) { copy(f.entity[len(f.entity)-4:], []byte{0, 0, 0x80, 0xff}) },
 			rotateEntities, `tensor "entity" has -Inf in row 2, column 3`},
 		"truncated": {func(f *rotateFolder) { f.entity = f.entity[:len(f.entity)-1] }, rotateEntities,
-			"needs 48 bytes, and 47 follow the header"},
+			"needs 48 bytes, but 47 follow the header"},
 		"float64": {func(f *rotateFolder) {
 			f.entity = bytes.Replace(f.entity, []byte("<f4"), []byte("<f8"),
 				1)
@@ -206,7 +206,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"one vocabulary": {func(f *rotateFolder) { f.relations = "" }, "relations.dict",
 			"is missing: the vocabularies are the files entities.dict and relations.dict"},
 		"no vocabulary": {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "",
-			`has no entities.dict and relations.dict, and neither has the data_path of its config.json ("data/toy"): copy them into it`},
+			`has no entities.dict and relations.dict, and neither does the data_path in its config.json ("data/toy"): copy them into it`},
 		"label twice": {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2",
 			`label "a" again`},
 	} {
@@ -255,7 +255,7 @@ func TestRotateVocabularies(t *testing.T) {
 	assert.Equal(t, "annielikes", first(f))
 	_, err := Open(t.Context(), f.write(t), VocabularyFolder(given))
 	assert.ErrorContains(t, err,
-		"has vocabularies, and the vocabularies in "+given+" differ from them: leave out --vocab")
+		"has its own vocabularies, and the vocabularies in "+given+" differ from them: omit --vocab")
 	same := with(f.entities, f.relations)
 	assert.Equal(t, "annielikes", first(f, VocabularyFolder(same)))
 
@@ -282,7 +282,7 @@ func TestRotateVocabularies(t *testing.T) {
 	require.NoError(t, err, "the same again")
 	require.NoError(t, c.Close())
 	_, err = Open(t.Context(), dir, VocabularyFolder(given))
-	assert.ErrorContains(t, err, "differ from them: leave out --vocab")
+	assert.ErrorContains(t, err, "differ from them: omit --vocab")
 }
 
 // Saving a folder as mquine/1 keeps the model.

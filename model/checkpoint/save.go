@@ -16,7 +16,7 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// Save writes a checkpoint to the folder dir, which must not exist. It makes parent folders. The
+// Save writes a checkpoint to the folder dir, which must not exist. It creates parent folders. The
 // folder appears only once it is complete and synced to disk; after an error or a cancelled context
 // it does not exist.
 //
@@ -30,7 +30,7 @@ func Save(ctx context.Context, dir string, m model.Model, entities, relations *k
 }
 
 // Save writes c to the folder dir in the format mquine/1, as the function Save does. It returns an
-// error if the files of c change meanwhile.
+// error if the files of c change while it runs.
 func (c *Checkpoint) Save(ctx context.Context, dir string, metadata map[string]string) error {
 	return saveVerified(ctx, dir, c.Model, c.Entities, c.Relations, metadata, c.Verify)
 }
@@ -61,7 +61,7 @@ func saveVerified(ctx context.Context, dir string, m model.Model, entities, rela
 	return fmt.Errorf("saving checkpoint %s: %w", dir, err)
 }
 
-// Replace replaces the model of the checkpoint in the folder dir. It writes model.safetensors only,
+// Replace replaces the model of the checkpoint in the folder dir. It writes only model.safetensors,
 // atomically: after an error or a cancelled context, the old file is still there. The vocabularies
 // must equal the checkpoint's. Programs that have the checkpoint open keep the old model. For
 // metadata see Save.
@@ -95,7 +95,7 @@ func sameLabels(ctx context.Context, path string, v *kg.Vocabulary) error {
 		return err
 	}
 	if !slices.Equal(there.Labels(), v.Labels()) {
-		return fmt.Errorf("%s has other labels than the model, or another order: choose another folder", path)
+		return fmt.Errorf("the labels in %s or their order differ from the model's: choose another folder", path)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func sameLabels(ctx context.Context, path string, v *kg.Vocabulary) error {
 func parameters(ctx context.Context, m model.Model, entities, relations *kg.Vocabulary) ([]safetensors.Float32, error) {
 	config := m.Config()
 	if entities.Len() != config.Entities || relations.Len() != config.Relations {
-		return nil, fmt.Errorf("the model has %d entities and %d relations, and its vocabularies have %d and %d labels",
+		return nil, fmt.Errorf("the model has %d entities and %d relations, but its vocabularies have %d and %d labels",
 			config.Entities, config.Relations, entities.Len(), relations.Len())
 	}
 	list, err := model.Parameters(config)

@@ -93,11 +93,11 @@ func TestSaveRefuses(t *testing.T) {
 		change  func(*trained)
 		message string
 	}{
-		"no data set": {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
+		"no data set": {func(m *trained) { m.metadata = nil }, `the metadata lacks "dataset"`},
 		"NaN": {func(m *trained) { m.model.Tensors()[2][5] = float32(math.NaN()) },
 			`tensor "relation.tail" has NaN in row 1, column 1`},
 		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") },
-			"the model has 3 entities and 2 relations, and its vocabularies have 1 and 2 labels"},
+			"the model has 3 entities and 2 relations, but its vocabularies have 1 and 2 labels"},
 		"too many labels":    {func(m *trained) { m.relations.Add("another") }, "have 3 and 3 labels"},
 		"tab in a label":     {func(m *trained) { m.entities = kg.NewVocabulary("a", "b\tc", "d") }, "entities.tsv"},
 		"metadata not UTF-8": {func(m *trained) { m.metadata["x"] = "\xff" }, `metadata entry "x" is not valid UTF-8`},
@@ -208,12 +208,12 @@ func TestReplaceRefuses(t *testing.T) {
 		message string
 	}{
 		"other labels": {func(m *trained) { m.entities = kg.NewVocabulary("a", "b", "c") },
-			"entities.tsv has other labels"},
+			"entities.tsv or their order differ from the model's"},
 		"another order": {func(m *trained) { m.relations = kg.NewVocabulary("relation 1", "relation 0") },
-			"relations.tsv has other labels than the model, or another order"},
+			"relations.tsv or their order differ from the model's: choose another folder"},
 		"infinity": {func(m *trained) { m.model.Tensors()[0][0] = float32(math.Inf(1)) },
 			`tensor "entity" has +Inf in row 0, column 0`},
-		"no data set": {func(m *trained) { m.metadata = nil }, `the metadata lack "dataset"`},
+		"no data set": {func(m *trained) { m.metadata = nil }, `the metadata lacks "dataset"`},
 		"too few labels": {func(m *trained) { m.entities = kg.NewVocabulary("a") },
 			"its vocabularies have 1 and 2 labels"},
 	} {

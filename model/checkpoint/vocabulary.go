@@ -13,8 +13,8 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Their lines are
-// id<TAB>label.
+// vocabularyFiles lists the possible pairs of vocabulary files, entities first. Each of their lines
+// is id<TAB>label.
 var vocabularyFiles = [][2]string{{"entities.dict", "relations.dict"}, {entitiesName, relationsName}}
 
 // errNoVocabulary means that a folder holds none of these files.
@@ -48,12 +48,12 @@ func readVocabularies(ctx context.Context, dir string) (entities, relations *kg.
 	return nil, nil, errNoVocabulary
 }
 
-// checkRegular returns an error if path exists and is not a regular file, such as a named pipe,
-// which might never end. A checkpoint from elsewhere may name any folder.
+// checkRegular returns an error if path exists and is not a regular file. Reading a named pipe, for
+// example, might never end, and a checkpoint from elsewhere may name any folder.
 func checkRegular(ctx context.Context, path string) error {
 	info, err := input.Await(ctx, func() (fs.FileInfo, error) { return os.Stat(path) })
 	if err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file: a vocabulary must be one", path)
+		return fmt.Errorf("%s is not a regular file, which a vocabulary must be", path)
 	}
 	return ctx.Err() // reading the file will report other errors
 }
@@ -79,7 +79,7 @@ func (c *Checkpoint) checkVocabularies(ctx context.Context, o options) error {
 	}
 	if !slices.Equal(entities.Labels(), c.Entities.Labels()) ||
 		!slices.Equal(relations.Labels(), c.Relations.Labels()) {
-		return fmt.Errorf("%s has vocabularies, and the vocabularies in %s differ from them: leave out --vocab",
+		return fmt.Errorf("%s has its own vocabularies, and the vocabularies in %s differ from them: omit --vocab",
 			c.Path, o.vocabulary)
 	}
 	return nil

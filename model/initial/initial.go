@@ -8,7 +8,7 @@ import (
 )
 
 // Distribution fills values, a tensor of zeros whose rows have the extents row, with draws from s.
-// It returns no error except the error of ctx. Where a Distribution is optional, nil means zeros.
+// Its only possible error is the error of ctx. Where a Distribution is optional, nil means zeros.
 type Distribution func(ctx context.Context, s *Source, row []int, values []float32) error
 
 // Normal returns the distribution of independent normal entries with mean 0 and the given standard
@@ -33,7 +33,7 @@ func Constant(v float32) Distribution {
 	}
 }
 
-// Identity is the Distribution that makes every row an identity matrix. Rows must be square
+// Identity is the Distribution that sets every row to the identity matrix. Rows must be square
 // matrices.
 func Identity(ctx context.Context, _ *Source, row []int, values []float32) error {
 	d := row[0]

@@ -32,7 +32,7 @@ func NearbySymmetric(s *Source, row, centre []float32) {
 }
 
 // NearbyPhases returns the Scatter that adds independent normal deviations of 5% of the circle to
-// phases. The value half stands for the phase π.
+// phases. The value half represents the phase π.
 func NearbyPhases(half float64) Scatter {
 	return func(s *Source, row, centre []float32) {
 		for i, x := range centre {

@@ -1,6 +1,6 @@
-// Package modeltest checks that a model keeps the promises of package model. Begin with [Conform].
-// The package also has two small models with properties that the models of package model lack:
-// features that depend on the side, reciprocal relations, and global tensors.
+// Package modeltest checks that a model satisfies the contract of package model. Begin with
+// [Conform]. The package also has two small models with features that the models of package model
+// lack: φ that depends on the side, reciprocal relations, and global tensors.
 package modeltest
 
 import (
@@ -136,7 +136,7 @@ func (s Subject) each(t *testing.T, check func(m model.Model, f filling, name st
 	}
 }
 
-// reference compares reference scores with the definition, bit for bit, also after the worker has
+// reference compares reference scores with the definition, bit for bit, even after the worker has
 // done other work. A model that is not sided has one definition for both sides.
 func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 	s.each(t, func(m model.Model, f filling, name string) {
@@ -169,7 +169,7 @@ func (s Subject) reference(t *testing.T, b *kernel.Backend) {
 			different = different || scores[kg.Tail] != scores[kg.Head]
 		}
 		if sided && f.size == 1 {
-			assert.True(t, different, "%s: the model is declared as sided, and its sides have equal scores", name)
+			assert.True(t, different, "%s: the model is declared as sided, but its sides have equal scores", name)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func same(t *testing.T, want, got float64, message string) {
 	require.Equal(t, math.Float64bits(want), math.Float64bits(got), "%s: %v is not %v", message, got, want)
 }
 
-// vectors makes single vectors with a worker.
+// vectors computes single vectors with a worker.
 type vectors struct {
 	worker model.Worker
 	model  model.Model
@@ -246,7 +246,7 @@ func (s Subject) slack(t *testing.T, b *kernel.Backend) {
 func (s Subject) dependence(t *testing.T, b *kernel.Backend) {
 	m, _ := s.model(t, s.dims()[len(s.dims())-1], fillings[0])
 	if m.Tower(kg.Tail) != m.Tower(kg.Head) {
-		return // rankings prepare candidates for each side in any case
+		return // rankings always prepare candidates for each side
 	}
 	v := newVectors(m, b)
 	type shared struct{ side, relation bool }
@@ -364,7 +364,7 @@ func (s Subject) allocations(t *testing.T, b *kernel.Backend) {
 	}
 }
 
-// sizes checks which tensors and configurations New refuses.
+// sizes checks which tensors and configurations New rejects.
 func (s Subject) sizes(t *testing.T) {
 	m, _ := s.model(t, 3, fillings[0])
 	c := m.Config()
@@ -413,8 +413,8 @@ func (s Subject) initial(t *testing.T) {
 	}
 }
 
-// checkpoint checks that a checkpoint keeps parameters and hyper-parameters, and that saving
-// refuses NaN in any tensor.
+// checkpoint checks that a checkpoint keeps parameters and hyper-parameters, and that Save rejects
+// NaN in any tensor.
 func (s Subject) checkpoint(t *testing.T) {
 	m, parameters := s.model(t, 4, fillings[0])
 	v := vocabularies(m.Config())

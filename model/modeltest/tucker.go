@@ -51,7 +51,8 @@ func (m *tuckER) NewWorker(*kernel.Backend) model.Worker {
 	return &tuckERWorker{tuckER: m, projection: make([]float64, d*d), query: make([]float64, d)}
 }
 
-// tuckERWorker makes queries in batches, because all queries of a relation share its projection M.
+// tuckERWorker computes queries in batches, because all queries of a relation share its projection
+// M.
 type tuckERWorker struct {
 	*tuckER
 	projection, query []float64 // M and q
@@ -102,7 +103,7 @@ func (w *tuckERWorker) project(side kg.Side, relation int32) {
 	}
 }
 
-// ask sets query to q of an anchor, given M.
+// ask sets query to the q of an anchor, given M.
 func (w *tuckERWorker) ask(anchor int32) {
 	clear(w.query)
 	for i, a := range w.Row(tuckEntity, anchor) {

@@ -9,10 +9,10 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// contend adds the candidates of the worker's part to the lists of the block's queries. A list's
-// threshold takes the place of a target with an infinite upper end: the screen counts no candidate
-// as better and lists those that may reach the threshold. The device then computes their float64
-// scores.
+// contend adds the candidates of the worker's part to the lists of the block's queries. It passes
+// the threshold of a list as a target whose upper end is infinite: the screen counts no candidate
+// as better and lists the candidates that may reach the threshold. The device then computes their
+// float64 scores.
 //
 // The first launch screens one tile. Each later launch screens as many candidates as all before it,
 // so that about k of them reach the threshold.
@@ -45,7 +45,7 @@ func (w *worker) contend(ctx context.Context, lists *engine.Lists) error {
 			span, most = fewer, fewer
 			continue
 		}
-		// About k candidates of each query reach the threshold whatever the screen.
+		// About k candidates of each query reach the threshold with any screen.
 		if float64(listed) > float64(len(b.Queries))*(maxUndecided*float64(n)+float64(lists.K)) && from > 0 {
 			p.useSingle.Store(true)
 		}

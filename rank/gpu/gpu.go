@@ -1,7 +1,7 @@
 // Package gpu ranks and predicts on NVIDIA GPUs (docs/decisions/0006-gpus-rank-in-three-stages.md).
-// Open the devices and set rank.Options.Engine to the Engine. It tests each GPU on a small graph
-// before it ranks with a new kind of model, and with OrProcessor leaves the ranking to the
-// processor if a GPU fails. Only programs that import this package load the CUDA driver.
+// Open the devices and set rank.Options.Engine to the Engine. The Engine tests each GPU on a small
+// graph before it ranks with a new kind of model. With OrProcessor, the processor ranks if a GPU
+// fails. Only programs that import this package load the CUDA driver.
 //
 // Begin reading with Engine.Start and the type ranking, which is the engine of one ranking. Package
 // engine has the plan and its blocks. Load divides a slice of the candidates among the devices
@@ -12,8 +12,8 @@
 // are each exact, whichever stage decided. The ranking then decides what is pending and adds the
 // counts, as it does on the processor.
 //
-// The processor makes ψ and φ, except for models with square towers, whose vectors the devices
-// construct from the parameters.
+// The processor computes ψ and φ, except for MQuinE and MQuadE, whose vectors the devices may
+// compute from the parameters.
 package gpu
 
 import (

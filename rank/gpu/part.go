@@ -19,7 +19,7 @@ type part struct {
 	stream   *stream
 	screens  *cuda.Screens
 	stages   *cuda.Stages
-	towers   *cuda.Towers // nil if the processor makes φ and ψ
+	towers   *cuda.Towers // nil if the processor computes φ and ψ
 	room     int          // for candidates
 	first, n int
 	k        int  // length of a row of features
@@ -42,7 +42,7 @@ type part struct {
 const stagingBytes = 8 << 20
 
 // reserve reserves the part's memory. It also loads the kernels and the model's parameters, unless
-// the part uses the ones of another buffer.
+// the part shares them with another buffer.
 func (p *part) reserve() (err error) {
 	if p.stream, err = newStream(p.device); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (p *part) sendFeatures(ctx context.Context, f *engine.Features) (norms, siz
 	return norms, sizes, p.sync()
 }
 
-// construct makes φ on the device, and returns ‖φ‖ and the sizes by position.
+// construct computes φ on the device, and returns ‖φ‖ and the sizes by position.
 func (p *part) construct(context.Context, *engine.Features) (norms, sizes []float64, err error) {
 	bytes := int64(8 * p.n)
 	launch(p.stream, p.towers.Features, cuda.Construct{
@@ -232,8 +232,8 @@ func permute(dst, row []float32, terms []int32) {
 	clear(dst[len(terms):])
 }
 
-// quantise makes the operands of the tensor cores from φ, centred and balanced, and the blocks'
-// bounds for them.
+// quantise computes the operands of the tensor cores from φ, centred and balanced, and their bounds
+// for each block.
 func (p *part) quantise(f *engine.Features, blocks []cuda.CandidateBlock, b operands) error {
 	at := int64(0)
 	for _, v := range []struct {

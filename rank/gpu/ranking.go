@@ -17,7 +17,7 @@ import (
 // are screened.
 type slicing struct {
 	size, buffers int
-	// constructs means that the devices make φ and ψ. kappa is κ of the model's slack then.
+	// constructs means that the devices compute φ and ψ. kappa is then the κ of the model's slack.
 	constructs bool
 	kappa      float64
 }
@@ -42,7 +42,7 @@ func (e *Engine) slicing(j *engine.Job) (slicing, error) {
 		remote, held = e.remoteTargets, tensorBytes(j.Model)
 	}
 	held += int64(j.Threads) * e.workerBytes(k, remote)
-	// fit returns the number of candidates that fit into each of some buffers.
+	// fit returns the number of candidates that fit into each of the given number of buffers.
 	fit := func(buffers int64) (int, error) {
 		most := j.FeatureMemory / int64(len(e.devices)) / candidateBytes(k) / buffers
 		for _, d := range e.devices {
@@ -173,8 +173,8 @@ func (r *ranking) Room() (queries, entries int) {
 	return blockQueries, blockQueries * engine.PairPad(engine.WidestTower(r.job.Model))
 }
 
-// Load makes the features of a slice and uploads them. If the devices construct φ, it uploads what
-// they need for that.
+// Load computes the features of a slice and uploads them. If the devices construct φ, it uploads
+// their inputs instead.
 func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) (engine.Candidates, error) {
 	b := r.buffers[i]
 	if r.slices.constructs {
@@ -194,7 +194,7 @@ func (r *ranking) Load(ctx context.Context, i int, p engine.Pass, first, n int) 
 }
 
 // measureRows uses norms of the entities' parameters as the norms of φ, if the devices construct φ.
-// They serve only to order the candidates, for which any key is right.
+// They only determine the order of the candidates, so any key is correct.
 func (r *ranking) measureRows(ctx context.Context, f *engine.Features, p engine.Pass, first, n int) error {
 	f.Tower, f.First, f.N = p.Tower, first, n
 	table, width := r.job.Model.Tensors()[0], model.Triangle(r.job.Model.Config().Dim)

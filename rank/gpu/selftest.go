@@ -19,8 +19,9 @@ import (
 // returns an error if any result differs: the GPU then rounds worse than docs/numerics.md, "GPU
 // screens", assumes, and must not rank.
 //
-// Most candidates lie around a few rows of parameters, from half a row to a few units in the last
-// place away, so that score differences of all sizes down to rounding errors occur.
+// Most candidates lie near one of a few rows of parameters, at distances from half a row to a few
+// units in the last place. Score differences of all sizes, down to rounding errors, therefore
+// occur.
 func (e *Engine) Test(ctx context.Context, m model.Model, backend *kernel.Backend, threads int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -23,7 +23,7 @@ type worker struct {
 	stream *stream
 	in     *cuda.Pinned // staging memory for uploads
 	out    *cuda.Pinned // staging memory for downloads
-	used   int64        // bytes of in that copies may still read
+	used   int64        // length of the prefix of in that pending copies may still read
 	span   int          // the most candidates for a launch: more made a list overflow
 	single bool         // screen the block in float32
 
@@ -54,8 +54,8 @@ const (
 	countsN      = unresolvedAt + 1
 )
 
-// newWorker reserves a worker's memory for parts like p. The caller closes the worker, after an
-// error too.
+// newWorker reserves a worker's memory for parts like p. The caller must close the worker, even
+// after an error.
 func newWorker(r *ranking, p *part) (w *worker, err error) {
 	w = &worker{ranking: r, span: math.MaxInt32}
 	if w.stream, err = newStream(p.device); err != nil {
@@ -219,7 +219,7 @@ func (w *worker) sendIntervals(low, high []float64) {
 	})
 }
 
-// constructPsi makes ψ on the device.
+// constructPsi computes ψ on the device.
 func (w *worker) constructPsi() {
 	p, queries := w.part, w.block.Queries
 	put(w, w.queries, len(queries), func(v []cuda.Query) {
@@ -237,7 +237,7 @@ func (w *worker) constructPsi() {
 	})
 }
 
-// scoreTargets makes the targets' intervals on the device, after φ of remote targets.
+// scoreTargets computes φ of remote targets and then the targets' intervals, on the device.
 func (w *worker) scoreTargets() {
 	p, targets := w.part, w.block.Targets
 	var local, remote []cuda.Pair

@@ -46,7 +46,7 @@ func parseHeader(text []byte) (h header, err error) {
 		switch key {
 		case "descr":
 			if p.accept("[") {
-				return h, errors.New("its elements are records, and only float32 (<f4) can be read")
+				return h, errors.New("its elements are records, but only float32 (<f4) can be read")
 			}
 			h.descr, err = p.text()
 		case "fortran_order":
@@ -102,7 +102,7 @@ func (p *parser) unexpected(want string) error {
 	return fmt.Errorf("damaged: its header has %.20q where %s should be", p.rest, want)
 }
 
-// text reads a quoted string without escapes.
+// text reads a quoted string without escape sequences.
 func (p *parser) text() (string, error) {
 	p.space()
 	if len(p.rest) > 0 && strings.IndexByte(`'"`, p.rest[0]) >= 0 {
@@ -144,7 +144,7 @@ func (p *parser) tuple() ([]int, error) {
 		}
 		extent, err := strconv.ParseUint(string(p.rest[:n]), 10, 64)
 		if err != nil || extent > math.MaxInt {
-			return nil, fmt.Errorf("its shape has an extent of %.40s, which is impossible", p.rest[:n])
+			return nil, fmt.Errorf("its shape has the impossible extent %.40s", p.rest[:n])
 		}
 		p.rest = p.rest[n:]
 		p.accept("L") // a long integer of Python 2

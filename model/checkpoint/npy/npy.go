@@ -58,7 +58,7 @@ func (f *File) Close() error { return f.mapped.Close() }
 
 const (
 	magic = "\x93NUMPY"
-	// maxHeader limits the length of the header, in bytes. A float32 array needs far less.
+	// maxHeader limits the length of the header, in bytes. The header of a float32 array is much shorter.
 	maxHeader = 1 << 16
 )
 
@@ -83,7 +83,7 @@ func parse(file []byte) (*File, error) {
 		return nil, fmt.Errorf("damaged, or not an array of numbers: its header has more than %d bytes", maxHeader)
 	}
 	if size > len(rest) {
-		return nil, fmt.Errorf("truncated: its header has %d bytes, and %d are left", size, len(rest))
+		return nil, fmt.Errorf("truncated: its header has %d bytes, but only %d follow", size, len(rest))
 	}
 	h, err := parseHeader(rest[:size])
 	if err != nil {
@@ -94,7 +94,7 @@ func parse(file []byte) (*File, error) {
 	case h.descr == ">f4":
 		return nil, errors.New("its numbers are big-endian float32 (>f4): save it again after astype('<f4')")
 	default:
-		return nil, fmt.Errorf("its elements have type %.40q, and only float32 (<f4) can be read: "+
+		return nil, fmt.Errorf("its elements have type %.40q, but only float32 (<f4) can be read: "+
 			"save it again after astype('<f4')", h.descr)
 	}
 	if h.fortran {
@@ -110,7 +110,7 @@ func parse(file []byte) (*File, error) {
 		want = product
 	}
 	if got := uint64(len(f.data)); got != want {
-		return nil, fmt.Errorf("truncated or damaged: float32 of shape %v needs %d bytes, and %d follow the header",
+		return nil, fmt.Errorf("truncated or damaged: float32 of shape %v needs %d bytes, but %d follow the header",
 			h.shape, want, got)
 	}
 	return f, nil

@@ -82,7 +82,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, header, message string }{
 		{"float64", head("'<f8'", "False", "(2, 3)"),
-			`its elements have type "<f8", and only float32 (<f4) can be read: save it again after astype('<f4')`},
+			`its elements have type "<f8", but only float32 (<f4) can be read: save it again after astype('<f4')`},
 		{"float16", head("'<f2'", "False", "(2, 3)"), `type "<f2"`},
 		{"integers", head("'<i4'", "False", "(2, 3)"), `type "<i4"`},
 		{"native", head("'=f4'", "False", "(2, 3)"), `type "=f4"`},
@@ -91,11 +91,11 @@ func TestOpenRefuses(t *testing.T) {
 		{"records", head("[('x', '<f4')]", "False", "(2, 3)"), "records"},
 		{"Fortran", head("'<f4'", "True", "(2, 3)"), "Fortran order"},
 		{"too large", head("'<f4'", "False", "(2, 4)"),
-			"float32 of shape [2 4] needs 32 bytes, and 24 follow the header"},
-		{"too small", head("'<f4'", "False", "(2, 2)"), "float32 of shape [2 2] needs 16 bytes, and 24 follow"},
+			"float32 of shape [2 4] needs 32 bytes, but 24 follow the header"},
+		{"too small", head("'<f4'", "False", "(2, 2)"), "float32 of shape [2 2] needs 16 bytes, but 24 follow"},
 		{"overflow", head("'<f4'", "False", "(4294967296, 4294967296)"), "impossible"},
 		{"extent beyond int", head("'<f4'", "False", "(9223372036854775808,)"),
-			"an extent of 9223372036854775808, which is impossible"},
+			"the impossible extent 9223372036854775808"},
 		{"negative extent", head("'<f4'", "False", "(-2, 3)"), "where an extent should be"},
 		{"not a tuple", head("'<f4'", "False", "6"), `where "(" should be`},
 		{"a number in parentheses", head("'<f4'", "False", "(6)"), `where "," should be`},

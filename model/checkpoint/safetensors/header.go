@@ -18,11 +18,10 @@ const (
 	// prefixSize is the size of the header's length, in bytes.
 	prefixSize = 8
 	// maxHeaderSize limits the header, in bytes, and with it the memory for reading and showing it.
-	// The format allows six times as much, far more than a model needs.
+	// The format allows six times as many, far more than a model needs.
 	maxHeaderSize = 16 << 20
 	// maxEntries limits the number of tensors and of metadata entries, and maxRank the number of
-	// extents of a tensor. They exceed the needs of any model and keep a hostile header from
-	// filling the memory.
+	// extents of a tensor. No model needs as many, and a hostile header cannot fill the memory.
 	maxEntries = 1 << 16
 	maxRank    = 32
 
@@ -41,17 +40,17 @@ var elementBits = map[string]uint64{
 // parse reads and checks the header of a file, given all its bytes.
 func parse(file []byte) (*File, error) {
 	if len(file) < prefixSize {
-		return nil, fmt.Errorf("not a safetensors file: it has %d bytes, and the length of the header alone needs %d",
+		return nil, fmt.Errorf("not a safetensors file: it has %d bytes, but the length of the header alone needs %d",
 			len(file), prefixSize)
 	}
 	size, rest := binary.LittleEndian.Uint64(file), file[prefixSize:]
 	if size > maxHeaderSize {
 		return nil, fmt.Errorf("not a safetensors file, or one with too much metadata: "+
-			"it claims a header of %d bytes, and at most %d are allowed", size, maxHeaderSize)
+			"it claims a header of %d bytes, but at most %d are allowed", size, maxHeaderSize)
 	}
 	if size > uint64(len(rest)) {
 		return nil, fmt.Errorf("truncated or not a safetensors file: "+
-			"it claims a header of %d bytes, and has %d after the length", size, len(rest))
+			"it claims a header of %d bytes, but only %d follow the length", size, len(rest))
 	}
 	header := rest[:size]
 	if size == 0 || header[0] != '{' {
@@ -93,7 +92,7 @@ func (f *File) checkLayout() error {
 	for i, t := range f.tensors {
 		switch {
 		case t.end > size:
-			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has %d",
+			return fmt.Errorf("truncated or damaged: tensor %.80q ends at byte %d of the data, which has only %d",
 				t.Name, t.end, size)
 		case t.begin < last:
 			return fmt.Errorf("tensors %.80q and %.80q overlap", f.tensors[i-1].Name, t.Name)
@@ -186,7 +185,7 @@ func (d decoder) tensor(name string) (Tensor, error) {
 		return t, fmt.Errorf("%s has the unknown dtype %.80q", what, t.DType)
 	}
 	if len(offsets) != 2 || offsets[0] > offsets[1] {
-		return t, fmt.Errorf("%s has data_offsets %v: they must be its begin and its end", what, offsets)
+		return t, fmt.Errorf("%s has data_offsets %v: they must be its beginning and its end", what, offsets)
 	}
 	t.begin, t.end = offsets[0], offsets[1]
 	size, ok := byteSize(shape, perElement)
@@ -194,7 +193,7 @@ func (d decoder) tensor(name string) (Tensor, error) {
 		return t, fmt.Errorf("%s is impossible: %s of shape %v", what, t.DType, shape)
 	}
 	if size != t.end-t.begin {
-		return t, fmt.Errorf("%s has %d bytes, and %s of shape %v needs %d", what, t.end-t.begin, t.DType, shape, size)
+		return t, fmt.Errorf("%s has %d bytes, but %s of shape %v needs %d", what, t.end-t.begin, t.DType, shape, size)
 	}
 	t.Shape = make([]int, len(shape))
 	for i, extent := range shape {
@@ -217,8 +216,8 @@ func byteSize(shape []int64, perElement uint64) (size int64, ok bool) {
 	return int64(total / 8), total%8 == 0
 }
 
-// integers reads a list of at most maxRank integers from 0 to math.MaxInt. It never returns a nil
-// list without an error.
+// integers reads a list of at most maxRank integers from 0 to math.MaxInt. If it returns no error,
+// the list is not nil.
 func (d decoder) integers(what string) ([]int64, error) {
 	const want = "a list of integers"
 	if err := d.delim('[', what, want); err != nil {

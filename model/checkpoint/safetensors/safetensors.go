@@ -28,9 +28,9 @@ type Tensor struct {
 // memory elsewhere. It is safe for concurrent use, except for Mark and Close.
 //
 // A program that writes to the open file changes its tensors: call Mark before and Verify after
-// using them. A program that truncates the file makes the next access crash this process with a bus
-// error, as with every mapped file. WriteFile replaces the file instead, which does not affect
-// programs that have the old one open.
+// using them. If a program truncates the file, the next access crashes this process with a bus
+// error, as with every mapped file. WriteFile replaces the file, which does not affect programs
+// that have the old one open.
 type File struct {
 	path     string
 	mapped   *mapped.File
@@ -75,7 +75,7 @@ func (f *File) Float32(name string) ([]float32, error) {
 	}
 	t := f.tensors[i]
 	if t.DType != "F32" {
-		return nil, fmt.Errorf("%s: tensor %.80q is %s, and only F32 can be read: "+
+		return nil, fmt.Errorf("%s: tensor %.80q is %s, but only F32 can be read: "+
 			"convert it to float32 and save it again", f.path, name, t.DType)
 	}
 	return mapped.Float32s(f.data[t.begin:t.end]), nil

@@ -61,7 +61,7 @@ func TestOpenReadsWhatIsThere(t *testing.T) {
 			assert.Equal(t, want, got, name)
 		}
 		_, err = f.Float32("half")
-		assert.ErrorContains(t, err, `tensor "half" is BF16, and only F32 can be read: convert it to float32`)
+		assert.ErrorContains(t, err, `tensor "half" is BF16, but only F32 can be read: convert it to float32`)
 		_, err = f.Float32("c")
 		assert.ErrorContains(t, err, `has no tensor "c"`)
 		require.NoError(t, f.Close())
@@ -124,7 +124,7 @@ func TestHostileHeaders(t *testing.T) {
 		{"unknown dtype", tensor(`"F33"`, `[2]`, `[0,8]`), `tensor "a" has the unknown dtype "F33"`},
 		{"dtype in lower case", tensor(`"f32"`, `[2]`, `[0,8]`), "unknown dtype"},
 		{"dtype a number", tensor(`32`, `[2]`, `[0,8]`), `dtype of tensor "a" must be a string`},
-		{"wrong dtype", tensor(`"F64"`, `[2]`, `[0,8]`), `has 8 bytes, and F64 of shape [2] needs 16`},
+		{"wrong dtype", tensor(`"F64"`, `[2]`, `[0,8]`), `has 8 bytes, but F64 of shape [2] needs 16`},
 		{"shape a number", tensor(`"F32"`, `2`, `[0,8]`), `shape of tensor "a" must be a list of integers, not 2`},
 		{"shape null", tensor(`"F32"`, `null`, `[0,8]`), "must be a list of integers, not null"},
 		{"shape of text", tensor(`"F32"`, `["2"]`, `[0,8]`), "must be a list of integers, not 2"},
@@ -141,13 +141,13 @@ func TestHostileHeaders(t *testing.T) {
 			"is impossible"},
 		{"half a byte", tensor(`"F4"`, `[3]`, `[0,1]`), "is impossible"},
 		{"many extents", tensor(`"F32"`, `[`+strings.Repeat("1,", 32)+`2]`, `[0,8]`), "more than 32 numbers"},
-		{"shape too small", tensor(`"F32"`, `[1]`, `[0,8]`), "has 8 bytes, and F32 of shape [1] needs 4"},
-		{"shape too large", tensor(`"F32"`, `[3]`, `[0,8]`), "has 8 bytes, and F32 of shape [3] needs 12"},
-		{"one offset", tensor(`"F32"`, `[2]`, `[8]`), "they must be its begin and its end"},
-		{"three offsets", tensor(`"F32"`, `[2]`, `[0,8,8]`), "they must be its begin and its end"},
-		{"offsets reversed", tensor(`"F32"`, `[2]`, `[8,0]`), "they must be its begin and its end"},
+		{"shape too small", tensor(`"F32"`, `[1]`, `[0,8]`), "has 8 bytes, but F32 of shape [1] needs 4"},
+		{"shape too large", tensor(`"F32"`, `[3]`, `[0,8]`), "has 8 bytes, but F32 of shape [3] needs 12"},
+		{"one offset", tensor(`"F32"`, `[2]`, `[8]`), "they must be its beginning and its end"},
+		{"three offsets", tensor(`"F32"`, `[2]`, `[0,8,8]`), "they must be its beginning and its end"},
+		{"offsets reversed", tensor(`"F32"`, `[2]`, `[8,0]`), "they must be its beginning and its end"},
 		{"negative offset", tensor(`"F32"`, `[2]`, `[-8,0]`), "not -8"},
-		{"end beyond the file", tensor(`"F32"`, `[3]`, `[0,12]`), "ends at byte 12 of the data, which has 8"},
+		{"end beyond the file", tensor(`"F32"`, `[3]`, `[0,12]`), "ends at byte 12 of the data, which has only 8"},
 		{"far beyond the file", tensor(`"U8"`, `[9223372036854775807]`, `[0,9223372036854775807]`), "impossible"},
 		{"wrapping end", tensor(`"F32"`, `[2]`, `[9223372036854775800,9223372036854775808]`),
 			"not 9223372036854775808"},
@@ -179,11 +179,11 @@ func TestHostileHeaders(t *testing.T) {
 func TestHostileLengths(t *testing.T) {
 	good := encode(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  `, 1, 2)
 	for length, message := range map[uint64]string{
-		16<<20 + 1:            "header of 16777217 bytes, and at most 16777216 are allowed",
-		16 << 20:              fmt.Sprintf("header of 16777216 bytes, and has %d after the length", len(good)-8),
+		16<<20 + 1:            "header of 16777217 bytes, but at most 16777216 are allowed",
+		16 << 20:              fmt.Sprintf("header of 16777216 bytes, but only %d follow the length", len(good)-8),
 		math.MaxUint64:        "are allowed",
 		math.MaxInt64 + 1:     "are allowed",
-		uint64(len(good)) - 7: "after the length",
+		uint64(len(good)) - 7: "follow the length",
 		uint64(len(good)) - 8: "not valid",
 		0:                     "does not begin with {",
 		1:                     "not valid JSON",
@@ -343,9 +343,9 @@ func TestWriteRefuses(t *testing.T) {
 		message  string
 	}{
 		"too few values": {nil, []Float32{{"a", []int{2}, one}},
-			`tensor "a" has 1 values, which do not fit the shape [2]`},
-		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not fit the shape"},
-		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not fit the shape"},
+			`tensor "a" has 1 values, which do not match the shape [2]`},
+		"negative extents": {nil, []Float32{{"a", []int{-1, -1}, one}}, "do not match the shape"},
+		"overflow":         {nil, []Float32{{"a", []int{1 << 31, 1 << 31, 1 << 2}, nil}}, "do not match the shape"},
 		"name twice":       {nil, []Float32{{"a", nil, one}, {"a", nil, one}}, `no tensor can be named "a"`},
 		"reserved name":    {nil, []Float32{{"__metadata__", nil, one}}, "no tensor can be named"},
 		"name not UTF-8":   {nil, []Float32{{"\xff", nil, one}}, "not valid UTF-8"},

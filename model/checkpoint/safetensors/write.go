@@ -95,7 +95,7 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 		}
 		names[t.Name] = true
 		if !fits(t) {
-			return nil, fmt.Errorf("tensor %.80q has %d values, which do not fit the shape %v",
+			return nil, fmt.Errorf("tensor %.80q has %d values, which do not match the shape %v",
 				t.Name, len(t.Values), t.Shape)
 		}
 		end := begin + 4*int64(len(t.Values))
@@ -112,7 +112,7 @@ func encodeHeader(metadata map[string]string, tensors []Float32) ([]byte, error)
 	}
 	size := b.Len() - prefixSize
 	if size > maxHeaderSize {
-		return nil, fmt.Errorf("names and metadata make a header of %d bytes, and at most %d are allowed",
+		return nil, fmt.Errorf("names and metadata need a header of %d bytes, but at most %d are allowed",
 			size, maxHeaderSize)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(size))
@@ -131,7 +131,7 @@ func writeMember(b *bytes.Buffer, key string, value any) {
 	b.Write(object[1 : len(object)-1])
 }
 
-// fits reports whether the number of values fits the shape.
+// fits reports whether the number of values matches the shape.
 func fits(t Float32) bool {
 	if len(t.Shape) > maxRank {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/mquine/mquine/kernel"
 )
 
-// Compare returns the exact score of a comparison, from its definition. For a dot product,
+// Compare returns the exact score of a comparison, computed from its definition. For a dot product,
 // magnitude is the sum of the absolute values of its terms.
 func Compare(c kernel.Comparison, psi, phi []float32) (score *big.Float, magnitude float64) {
 	sum := exactly.Of(0)

@@ -23,11 +23,11 @@ const (
 	mostPending = 1 << 16
 )
 
-// Block is a block of queries against a slice of the candidates. The stages of a ranking read from
-// it and write to it in turn. A goroutine uses one Block again and again.
+// Block is a block of queries and their results for a slice of the candidates. Each stage of a
+// ranking reads from it and writes to it. A goroutine reuses one Block.
 type Block struct {
 	Job *Job
-	// Worker makes ψ, single φ and reference scores.
+	// Worker computes ψ, single φ and reference scores.
 	Worker model.Worker
 
 	// Begin and the ranking set these.
@@ -55,7 +55,7 @@ type Block struct {
 }
 
 // Pending is a pair of a target and a candidate that only reference scores can order. The candidate
-// stands for all candidates with the same parameters.
+// represents all candidates with the same parameters.
 type Pending struct {
 	Row, Target, Entity int32
 	// Left is the number of such candidates under each filter. It is negative to subtract

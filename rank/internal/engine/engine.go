@@ -1,5 +1,5 @@
-// Package engine is the seam between a ranking and whatever counts its candidates: the processor
-// (package rank) or GPUs (package rank/gpu).
+// Package engine defines the interface between a ranking and the hardware that counts its
+// candidates: the processor (package rank) or GPUs (package rank/gpu).
 //
 // Begin reading with Engine and Candidates. A Job holds the Plan: distinct queries with their
 // targets, in passes of queries whose candidates share features. The ranking loads each pass slice
@@ -46,8 +46,8 @@ type Provider interface {
 type Engine interface {
 	// Slices returns the number of candidates in a slice, and the number of buffers for slices.
 	Slices() (size, buffers int)
-	// Room returns the most queries in a block, and the most entries of their ψ. The engine makes ψ
-	// itself if it needs no entries.
+	// Room returns the largest number of queries in a block, and of entries of their ψ. The number
+	// of entries is 0 if the engine computes ψ itself.
 	Room() (queries, entries int)
 	// Load prepares the candidates first ≤ e < first+n of a pass in a buffer that is no longer in
 	// use. Meanwhile other goroutines may count the candidates in other buffers.
@@ -59,18 +59,20 @@ type Engine interface {
 // Candidates are a slice of the candidates in an engine's memory. Several goroutines count
 // different blocks at once; worker numbers them from 0.
 type Candidates interface {
-	// Features returns the candidates, their order, and their φ unless the engine makes φ itself.
+	// Features returns the candidates, their order, and their φ unless the engine computes φ
+	// itself.
 	Features() *Features
 	// QueryBlock returns the best number of queries in a block.
 	QueryBlock() int
-	// Strip returns the number of queries that are scored together. A smaller block takes as long.
+	// Strip returns the number of queries that are scored together. A smaller block takes the same
+	// time.
 	Strip() int
-	// MostParts returns the most parts in which a block can be counted.
+	// MostParts returns the largest number of parts into which Count can divide a slice.
 	MostParts() int
 	// Count compares the candidates of the block's part with every target. It adds the candidates
 	// that are certainly better or equal to b.Counts, without the target itself and the answers
-	// that filters remove (b.Known). It appends those that only reference scores can order to
-	// b.Pending. Counts over ranges of candidates add up.
+	// that filters remove (b.Known). It appends the candidates that only reference scores can order
+	// to b.Pending. Counts over ranges of candidates add up.
 	Count(ctx context.Context, worker int, b *Block) error
 	// Contend adds to the lists of the block's queries all candidates that may be among the best.
 	Contend(ctx context.Context, worker int, b *Block, lists *Lists) error
@@ -101,7 +103,7 @@ type Plan struct {
 	Queries []Query
 	Targets []Target
 	Passes  []Pass
-	Unique  int // distinct queries; Queries has more if some have too many targets for one
+	Unique  int // number of distinct queries; Queries is longer if a query has too many targets for one entry
 }
 
 // Span is the queries First ≤ i < Last of a plan.
@@ -113,8 +115,8 @@ type Known struct {
 	Filters       uint8 // bit f is set if filter f removes the answer
 }
 
-// Counts are the numbers of other candidates that are better than a target, and of those with
-// exactly its score, under each filter.
+// Counts holds, under each filter, the numbers of other candidates that are better than a target
+// and that have exactly its score.
 type Counts struct {
 	Better, Equal [NumFilters]int32
 }

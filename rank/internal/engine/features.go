@@ -15,15 +15,15 @@ import (
 type Features struct {
 	Tower      model.Tower
 	First, N   int
-	Rows       []float32 // φ, Stride() entries each; nil if the engine makes φ itself
-	Norms      []float64 // upper bounds of ‖φ‖, by row
+	Rows       []float32 // φ, Stride() entries each; nil if the engine computes φ itself
+	Norms      []float64 // upper bounds on ‖φ‖, by row
 	Sizes      []float64 // the model's sizes (model.Slack), by row
 	RowAt      []int32   // the row at each position
 	PositionOf []int32   // the position of each row
 	TermOrder  []int32   // φ's entries in the order in which the engine adds their terms
 }
 
-// vectorBatch is the most vectors that a worker makes before it checks the context.
+// vectorBatch is the largest number of vectors that a worker computes before it checks the context.
 const vectorBatch = 16
 
 // PairPad returns width, rounded up to a multiple of kernel.PairWidth.

@@ -88,7 +88,8 @@ func (l *Lists) Add(ctx context.Context, row int, c Contender) error {
 	return l.shrink(ctx, row, list)
 }
 
-// shrink makes room in a list, stage by stage. In the last stage the reference scores choose k.
+// shrink makes room in a list, stage by stage. In the last stage it keeps the k candidates with the
+// highest reference scores.
 func (l *Lists) shrink(ctx context.Context, row int, list *shortlist) error {
 	if list.prune(); list.roomy() {
 		return nil

@@ -28,7 +28,8 @@ const (
 )
 
 // shortlist finds the k best of any number of candidates in memory for about 2k. It keeps the
-// candidates that fewer than k others certainly surpass. The k-th best certainly reaches threshold.
+// candidates that fewer than k others certainly surpass. At least k candidates certainly reach
+// threshold.
 type shortlist struct {
 	k         int
 	items     []Contender

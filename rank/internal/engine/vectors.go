@@ -18,7 +18,7 @@ const Outward = 1 + 1e-9
 type Vectors struct {
 	Tower  model.Tower
 	Psi    []float32 // rows of Stride() entries, padded with zeros
-	Norms  []float64 // upper bounds of ‖ψ‖
+	Norms  []float64 // upper bounds on ‖ψ‖
 	Slacks []model.Slack
 
 	anchors []int32 // of a batch of queries with one relation and side
@@ -69,8 +69,9 @@ func (v *Vectors) Interval(row int, score, norm, size float64) (low, high float6
 	return v.Around(row, score, relative, 0, norm, size)
 }
 
-// Around bounds the reference scores of candidates of at most the given norm and size. relative and
-// absolute bound the error of score. The interval is infinite if score is infinite or NaN.
+// Around bounds the reference scores of candidates whose norm and size are at most the given ones.
+// relative and absolute bound the error of score. The interval is infinite if score is infinite or
+// NaN.
 func (v *Vectors) Around(row int, score, relative, absolute, norm, size float64) (low, high float64) {
 	var band float64
 	if v.Tower.Compare.Distance() {

@@ -1,4 +1,4 @@
-// Package ranktest makes graphs and checkpoints for tests of rankings.
+// Package ranktest creates graphs and checkpoints for tests of rankings.
 package ranktest
 
 import (
@@ -201,7 +201,7 @@ func ModelOf(t testing.TB, c model.Config, seed uint64, kind Kind) model.Model {
 	return m
 }
 
-// VectorKinds fill the tables of the models of vectors.
+// VectorKinds fill the tables of vector models.
 var VectorKinds = []Kind{
 	{"random", func(rng *rand.Rand, c model.Config, ts [][]float32) {
 		for _, x := range ts {

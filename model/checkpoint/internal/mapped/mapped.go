@@ -1,5 +1,5 @@
-// Package mapped provides the contents of files as memory: mapped where the system supports it,
-// read into memory elsewhere.
+// Package mapped provides the contents of files in memory. It maps files where the system supports
+// it and reads them elsewhere.
 package mapped
 
 import (
@@ -15,8 +15,8 @@ import (
 )
 
 // File holds the contents of an open file. If they are mapped, a program that writes to the file
-// changes them; Verify detects that. A program that truncates the file makes reads fault, which
-// package fault turns into errors. Replacing the file by another of the same name changes nothing.
+// changes them; Verify detects that. If a program truncates the file, reads fault, which package
+// fault turns into errors. Replacing the file with a new one of the same name has no effect.
 type File struct {
 	path     string
 	contents []byte
@@ -76,7 +76,7 @@ func Parse[T any](path string, parse func(contents []byte) (T, error)) (_ *File,
 	return f, parsed, nil
 }
 
-// load makes the first size bytes of the file the contents.
+// load sets the contents to the first size bytes of the file.
 func (f *File) load(size int64) error {
 	switch {
 	case size > math.MaxInt:
@@ -116,8 +116,8 @@ func Reason(err error) error {
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// Float32s returns little-endian data as float32 numbers: the same memory on a little-endian
-// machine if the data is aligned, otherwise a converted copy.
+// Float32s returns little-endian data as float32 numbers. On a little-endian machine with aligned
+// data, the result shares the memory of the data. Otherwise it is a converted copy.
 func Float32s(data []byte) []float32 {
 	n := len(data) / 4
 	if n == 0 {

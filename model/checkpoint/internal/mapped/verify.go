@@ -34,7 +34,7 @@ func (f *File) Verify(ctx context.Context) error {
 }
 
 // modified reports whether the file's size or modification time has changed since Open. The inode's
-// change time proves nothing: it also changes when another file takes the name.
+// change time cannot be used: it also changes when a new file takes the name.
 func (f *File) modified() bool {
 	now, err := f.file.Stat()
 	return err != nil || now.Size() != f.opened.Size() || !now.ModTime().Equal(f.opened.ModTime())
