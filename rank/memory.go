@@ -73,7 +73,7 @@ func Fit(ctx context.Context, m model.Model, triples int, o Options) (Options, e
 		return o, err
 	}
 	needs := []proc.Need{rankNeed(triples, o)}
-	return fit(m, o, o.Threads, "ranking", needs, "use fewer threads, or give it more memory")
+	return fit(m, o, o.Threads, "ranking", needs, "use fewer threads, or make more memory available")
 }
 
 // fit is Fit for any work on the given number of threads. outcome is the memory of its results.
@@ -102,7 +102,7 @@ func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKn
 	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, len(distinct), o.Threads)
 	threads := min(o.Threads, (len(distinct)+block-1)/block)
 	return fit(m, o, threads, "predicting", answersNeeds(m, x, distinct, k, block*threads, filterKnown),
-		"ask for fewer answers or fewer queries, or give it more memory")
+		"ask for fewer answers or fewer queries, or make more memory available")
 }
 
 // answersNeeds lists the memory of Predict's results, and of the lists of the queries that the

@@ -52,7 +52,7 @@ func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 		advice = "lower dim, batch or negative_count"
 	}
 	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim, g.Name)
-	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
+	return proc.CheckMemory(work, advice+", or make more memory available", needs...)
 }
 
 // census has the sizes of a data set that the memory of a run depends on.
@@ -217,6 +217,6 @@ func CheckParameters(c model.Config) error {
 	}
 	work := fmt.Sprintf("making %s, d = %d, for %s entities and %s relations", c.Model, c.Dim,
 		humanize.Comma(int64(c.Entities)), humanize.Comma(int64(c.Relations)))
-	return proc.CheckMemory(work, "lower its dimension, or give it more memory",
+	return proc.CheckMemory(work, "lower its dimension, or make more memory available",
 		proc.Need{For: "parameters", Bytes: parameterBytes(list)})
 }

@@ -68,7 +68,7 @@ func TestTooLittleMemory(t *testing.T) {
 		o := mquine(t, args(c.line)...)
 		o.requireSentence(t, exitFailed, c.want)
 		o.requireSentence(t, exitFailed, " needs about ")
-		o.requireSentence(t, exitFailed, " and 40 MiB are available (a limit of the test): ")
+		o.requireSentence(t, exitFailed, " but only 40 MiB is available (a limit of the test): ")
 		require.Empty(t, o.stdout, c.line)
 		unchanged()
 	}

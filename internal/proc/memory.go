@@ -77,7 +77,7 @@ func CheckMemory(work, advice string, needs ...Need) error {
 			parts = append(parts, n.For+" "+size(n.Bytes))
 		}
 	}
-	return fmt.Errorf("%s needs about %s of memory (%s), and %s are available (%s): %s",
+	return fmt.Errorf("%s needs about %s of memory (%s), but only %s is available (%s): %s",
 		work, size(need), strings.Join(parts, ", "), size(room.Bytes), room.Limit, advice)
 }
 

@@ -34,5 +34,5 @@ func familiesMemory(c Config) []proc.Need {
 
 func checkMemory(kind string, c Config, needs []proc.Need) error {
 	work := fmt.Sprintf("making %s of %s entities", kind, text.Comma(c.Entities))
-	return proc.CheckMemory(work, "ask for a smaller data set, or give it more memory", needs...)
+	return proc.CheckMemory(work, "ask for a smaller data set, or make more memory available", needs...)
 }

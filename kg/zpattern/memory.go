@@ -12,7 +12,7 @@ import (
 // of the given number of triples on the given number of sides.
 func CheckMemory(g *kg.Graph, triples, sides int) error {
 	work := fmt.Sprintf("counting the Z-patterns of %s", g.Name)
-	return proc.CheckMemory(work, "give it more memory", memory(g, triples, sides)...)
+	return proc.CheckMemory(work, "make more memory available", memory(g, triples, sides)...)
 }
 
 func memory(g *kg.Graph, triples, sides int) []proc.Need {

@@ -148,7 +148,7 @@ func trainRound(
 		return err
 	}
 	work := fmt.Sprintf("fitting %s, d = %d, to %d clusters of entities", c.Model, c.Dim, g.Entities.Len())
-	if err := proc.CheckMemory(work, "lower its dimension, or give it more memory", needs...); err != nil {
+	if err := proc.CheckMemory(work, "lower its dimension, or make more memory available", needs...); err != nil {
 		return err
 	}
 	if report := m.Progress; report != nil {
