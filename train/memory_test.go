@@ -153,7 +153,7 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
 	_, err = Random(t.Context(), big, 1)
-	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of "+
+	assert.EqualError(t, err, "creating mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of "+
 		"memory (parameters 7.8 GiB), but only 4.0 GiB is available (a limit of the test): "+
 		"lower its dimension, or make more memory available")
 }

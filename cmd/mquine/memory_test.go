@@ -50,8 +50,8 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 40<<20)
 	ok("train --resume RUN") // a finished run needs no memory
 	for _, c := range []struct{ line, want string }{
-		{"init --model mquine --dim 64 --data DATA --out NEW", "making mquine, d = 64, "},
-		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "making mquine, d = 64, "},
+		{"init --model mquine --dim 64 --data DATA --out NEW", "creating mquine, d = 64, "},
+		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "creating mquine, d = 64, "},
 		{"init --model distmult --dim 256 --data DATA --out NEW --kind clustered", "ranking with distmult, d = 256, "},
 		{"train --data DATA --dim 64 --out NEW", "training mquine, d = 64, on data "},
 		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW",

@@ -1,6 +1,5 @@
-// Package proc measures the resources of the process: its peak memory, its processor time, and the
-// memory that the machine and the limits of the process leave it. CheckMemory refuses work that
-// does not fit.
+// Package proc measures the resources of the process: its peak memory, its processor time and the
+// memory that is still available. CheckMemory refuses work that does not fit.
 package proc
 
 import (
@@ -51,7 +50,7 @@ func Total(needs []Need) (bytes int64) {
 }
 
 // Negligible is the number of bytes below which CheckMemory never refuses and does not read the
-// limits. The Go runtime itself uses as much.
+// limits. The Go runtime itself may need this much.
 const Negligible = 32 << 20
 
 // CheckMemory returns an error if work needs more memory than is available. Call it before the

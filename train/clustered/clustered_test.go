@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	_, err := New(t.Context(), config(g, "mquine", 512), g, 1, machine(t, 2))
 	assert.ErrorContains(t, err,
-		"making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
+		"creating mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
 
 	g = sparse(64, 2003, 1024)
 	proctest.Leave(t, 100<<20)

@@ -78,11 +78,11 @@ func TestReadSpace(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"negatives: {choice: [all, 1vsall]}":         "x.yaml:1: negatives: choice 1vsall is given twice",
-		"average: {min: 0, max: 0.5}\nema: 0.5":      "x.yaml:2: ema is set a second time, after line 1",
+		"average: {min: 0, max: 0.5}\nema: 0.5":      "x.yaml:2: duplicate key ema, first on line 1",
 		"dim: 7\nlerning_rate: {min: 1, max: 2}":     `x.yaml:2: unknown option "lerning_rate": the nearest is`,
-		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: dim is set a second time, after line 1",
+		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: duplicate key dim, first on line 1",
 		"dropout:\n  min: 0\n  mx: 1":                `x.yaml:3: dropout: unknown key "mx": the nearest is max`,
-		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: min is set a second time, after line 2",
+		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: duplicate key min, first on line 2",
 		"dropout: {min: 0, max: 2}":                  `x.yaml:1: dropout "2": must be a number from 0 to 0.99`,
 		"dim: {min: 3, max: 5.5}":                    `x.yaml:1: dim "5.5": must be a whole number`,
 		"dropout: {min: 0.5, max: 0.5}":              "x.yaml:1: dropout: min 0.5 must be less than max 0.5",
@@ -103,7 +103,7 @@ func TestReadSpace(t *testing.T) {
 		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: valid_metric needs a single value",
 		"dim: 7":                                     "x.yaml: every option has a single value, so there is",
 		"":                                           "x.yaml: every option has a single value",
-		"- dim":                                      "x.yaml:1: a configuration is a list of lines",
+		"- dim":                                      "x.yaml:1: this file must be a list of keys and values",
 	} {
 		_, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
 		assert.ErrorContains(t, err, want, text)
