@@ -58,7 +58,7 @@ func TestTooLittleMemory(t *testing.T) {
 			"negatives of a step 640 GiB"},
 		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
 		{"tune --data DATA --space SPACE --trials 2 --out NEW",
-			"recipes that do not fit into the memory: training mquine, d = 128, "},
+			"recipes that do not fit into memory: training mquine, d = 128, "},
 		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
 		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
 		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},

@@ -129,7 +129,7 @@ func TestWrongCalls(t *testing.T) {
 	c := config(g, "mquine", 3)
 	c.Entities++
 	_, err := New(t.Context(), c, g, 1, machine(t, 1))
-	assert.ErrorContains(t, err, "a model of 301 entities and 37 relations cannot be fitted to data set ")
+	assert.ErrorContains(t, err, "a model with 301 entities and 37 relations cannot be fitted to data set ")
 	assert.ErrorContains(t, err, ", which has 300 and 37")
 	_, err = New(t.Context(), config(g, "transd", 3), g, 1, machine(t, 1))
 	assert.ErrorContains(t, err, "unknown model")
