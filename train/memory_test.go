@@ -143,7 +143,7 @@ func TestTrainingRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
 	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, "+
 		"features, queries and gradients of a step 165 MiB, validation ")
-	assert.ErrorContains(t, err, " is available (a limit of the test): lower dim or batch, or make more memory available")
+	assert.ErrorContains(t, err, " is available (a limit of the test): lower dim or batch, or make more memory ")
 
 	proctest.Leave(t, 24<<30)
 	c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 1<<24

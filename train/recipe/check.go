@@ -31,7 +31,7 @@ func (r *Recipe) Check() error {
 		return fmt.Errorf("anchor_negatives needs shared negatives, but negatives is %s: change one of them",
 			r.Negatives)
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
-		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses only one: " +
+		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses one: " +
 			"change one of them")
 	}
 	return r.checkKvsAll()

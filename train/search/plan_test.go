@@ -31,7 +31,7 @@ seed: 1
 rungs: 3
 # largest number of trials; 0 for no limit
 trials: 0
-# time after which the search stops, each time it is run; 0s for no limit
+# time limit of each run of the search; 0s for no limit
 budget: 1h0m0s
 `, string(text))
 }
@@ -52,7 +52,7 @@ func TestPlanErrors(t *testing.T) {
 		"budget: 3600\n":                        `x.yaml:1: budget "3600": must be a time such as 90m or 2h, or 0s`,
 		"budget: -1h\n":                         "x.yaml:1: budget \"-1h\": must be a time",
 		"budget: {hours: 1}\n":                  "x.yaml:1: budget needs a single value",
-		"- data\n":                              "x.yaml:1: this file must be a list of keys and values, with lines such as",
+		"- data\n":                              "x.yaml:1: this file must be a list of keys and values",
 		"data: umls\nseed: [\n":                 "x.yaml:2: this is not YAML: did not find expected node content",
 		strings.ReplaceAll(whole, "\n", "\n\t"): "x.yaml:2: this is not YAML: ",
 	} {

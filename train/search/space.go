@@ -46,7 +46,8 @@ func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 		return nil, err
 	}
 	if len(s.open) == 0 {
-		return nil, fmt.Errorf("%s: every option has a single value, so there is nothing to search: leave an option open, "+
+		return nil, fmt.Errorf("%s: every option has a single value, so there is nothing to search: "+
+			"leave an option open, "+
 			"as in \"dropout: {min: 0, max: 0.5}\"", name)
 	}
 	position := map[string]int{}

@@ -25,7 +25,8 @@ func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) 
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: this file must be a list of keys and values, with lines such as \"dim: 20\"", name, root.Line)
+		return nil, fmt.Errorf("%s:%d: this file must be a list of keys and values, "+
+			"with lines such as \"dim: 20\"", name, root.Line)
 	}
 	for i := 0; i < len(root.Content); i += 2 {
 		key := root.Content[i]
