@@ -47,7 +47,7 @@ const halving = 3
 // Every other rung has a third of the epochs of the next one, rounded up to a validated epoch.
 func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
-		return nil, errors.New("valid_every is 0, but the search compares trials on the validation split: "+
+		return nil, errors.New("valid_every is 0, but the search compares trials on the validation split: " +
 			"set it to 1 or more")
 	}
 	rungs := []int{c.Epochs}
