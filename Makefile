@@ -14,13 +14,17 @@ demo: build ## train and rank a toy graph
 test: ## run all tests, on every tier of this machine
 	$(GO) test -timeout 30m ./...
 
-# The race detector checks concurrent code. It skips long tests of arithmetic, tests of processes, measurements of
-# memory, which its own overhead would distort, and benchmarks.
-RACE_SKIP = Large|^TestExact$$|Gradient|KilledAtSystemCalls|MutatedInputs|LimitsOfChild|PeakRSS
-RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Resume|Golden
+# The detector makes code five to twenty times slower, so it watches the tests of concurrent code on small inputs.
+RACE_KERNEL = Parallel|Panel$$|PackRows|Cancelled
+RACE_RANK = ExactDecisions|Predict$$|PredictMany|Shard|Slices|Relational|DefaultOptions|Fallback|Stream|Threads|Cancel|Deterministic
+RACE_TRAIN = SameB|Average|KvsAll|Resume$$|Search$$|Cancel|Drop
+RACE_COMMANDS = Interrupt|HangUp|OneMakes|OneFile|Progress|Golden
 race: ## run the tests of concurrent code under the race detector
-	$(GO) test -race -short -timeout 40m -skip '$(RACE_SKIP)' $$($(GO) list ./... | grep -v -e /asm -e /bench -e /cmd/ -e /internal/lint -e /internal/mutants)
-	$(GO) test -race -short -timeout 40m -run '$(RACE_COMMANDS)' ./cmd/mquine
+	$(GO) test -race -short -timeout 20m ./internal/fault ./internal/input ./internal/text ./kg/... ./model/checkpoint/...
+	$(GO) test -race -short -timeout 20m -run '$(RACE_KERNEL)' ./kernel ./kernel/linalg ./kernel/ceiling
+	$(GO) test -race -short -timeout 20m -run '$(RACE_RANK)' ./rank/... ./metrics
+	$(GO) test -race -short -timeout 20m -run '$(RACE_TRAIN)' ./train/...
+	$(GO) test -race -short -timeout 20m -run '$(RACE_COMMANDS)' ./cmd/mquine
 
 mutants: ## mutate the code, check that the tests notice, and write docs/mutants.md
 	$(GO) run ./internal/mutants -doc docs/mutants.md

@@ -123,7 +123,7 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 40<<20)
 	_, err = Run(t.Context(), m, x, asked, o)
 	assert.ErrorContains(t, err, "ranking with mquine, d = 20, among 40,000 candidates needs about 6")
-	assert.ErrorContains(t, err, " and 40 MiB are available (a limit of the test): "+
+	assert.ErrorContains(t, err, " but only 40 MiB is available (a limit of the test): "+
 		"use fewer threads, or make more memory available")
 	o.FeatureMemory = 33 << 20
 	proctest.Leave(t, 33<<20)
@@ -138,7 +138,7 @@ func TestTooLittleMemory(t *testing.T) {
 	_, err = Predict(t.Context(), m, x, queries, 1<<30, false, memoryOptions(t))
 	assert.ErrorContains(t, err, "predicting with mquine, d = 20, among 40,000 candidates "+
 		"needs about 18 GiB of memory "+
-		"(answers 18 GiB), and 8.0 GiB are available (a limit of the test): ask for fewer answers or fewer queries, ")
+		"(answers 18 GiB), but only 8.0 GiB is available (a limit of the test): ask for fewer answers or fewer queries")
 }
 
 // The rankings of the usual data sets fit into one GiB in one slice.

@@ -9,26 +9,26 @@ import (
 )
 
 // comparer computes scores from query vectors and feature vectors, and the gradients of both. It
-// belongs to a pool. The methods for matrices use all goroutines of the pool, and each goroutine
-// may call the methods for pairs.
+// belongs to a pool. The methods for matrices use all goroutines of the pool. Every goroutine of
+// the pool may call the methods for pairs.
 //
-// Scores are without the constants of the queries.
+// Scores do not include the constants of the queries.
 type comparer interface {
 	// scores writes the score of every row of psi and every row of phi: [queries][features].
 	scores(ctx context.Context, scores, psi, phi linalg.Matrix) error
-	// gradients writes the gradients of psi and phi, given the derivatives of the loss by the
-	// scores. The call of scores before it must have had the same matrices.
+	// gradients writes the gradients of psi and phi, given the derivatives of the loss with respect
+	// to the scores. The previous call of scores must have used the same matrices.
 	gradients(ctx context.Context, dPsi, dPhi, dScores, psi, phi linalg.Matrix) error
 
 	// pairScores writes the scores of psi and the given rows of phi.
 	pairScores(scores, psi []float32, phi linalg.Matrix, rows []int32)
-	// addGradient adds the gradient of x to dX, given the derivatives of the loss by the scores of
-	// x and the given rows of y. Either x is a query vector and y has feature vectors, or the other
-	// way round.
+	// addGradient adds the gradient of x to dX, given the derivatives of the loss with respect to
+	// the scores of x and the given rows of y. Either x is a query vector and the rows of y are
+	// feature vectors, or the other way round.
 	addGradient(dX, dScores, x []float32, y linalg.Matrix, rows []int32)
 }
 
-// newComparer returns the comparer of a model for a number of threads.
+// newComparer returns the comparer of a model for the given number of threads.
 func newComparer(c *recipe.Recipe, b *linalg.Backend, t model.Training, threads int) comparer {
 	switch {
 	case t.Distance != nil:

@@ -6,7 +6,7 @@ type csr struct{ starts, items []int32 }
 
 func (c *csr) of(key int) []int32 { return c.items[c.starts[key]:c.starts[key+1]] }
 
-// build lists the items 0 ≤ i < len(keys) by keys[i]. Keys are less than n.
+// build lists the items 0 ≤ i < len(keys) by keys[i]. Keys must be less than n.
 func (c *csr) build(n int, keys []int32) {
 	c.starts = resize(c.starts, n+2)
 	clear(c.starts)
@@ -24,7 +24,7 @@ func (c *csr) build(n int, keys []int32) {
 	}
 }
 
-// distinct is build, and also appends the distinct keys to dst, in ascending order.
+// distinct is like build, and also appends the distinct keys to dst, in ascending order.
 func (c *csr) distinct(dst []int32, n int, keys []int32) []int32 {
 	c.build(n, keys)
 	for k := range n {

@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/kernel/linalg"
 )
 
-// distances is the comparer of scores that are the negative of a distance of ψ and φ.
+// distances is the comparer for scores that are negated distances between ψ and φ.
 type distances struct {
 	kind     linalg.DistanceKind
 	backend  *linalg.Backend
@@ -14,7 +14,7 @@ type distances struct {
 	kept     linalg.Matrix // a copy of the scores, for DistanceL2 only
 }
 
-// newDistances returns the comparer of a distance for a number of threads.
+// newDistances returns the comparer for the given distance and number of threads.
 func newDistances(kind linalg.DistanceKind, b *linalg.Backend, threads int) *distances {
 	return &distances{kind: kind, backend: b, distance: b.NewDistance(kind, threads)}
 }

@@ -11,9 +11,9 @@ import (
 // usedRows lists the entities and the relations whose parameters a step uses, in ascending order.
 type usedRows struct{ entities, relations []int32 }
 
-// gradientSink accepts the gradients of a step, each while it is in a near cache. Several
-// goroutines call its methods, once for each of the usedRows. A method may overwrite the gradient,
-// and may change the parameters of the row, which the step no longer needs.
+// gradientSink accepts the gradients of a step, each while it is still in a near cache. Several
+// goroutines call its methods, once for each row in usedRows. A method may overwrite the gradient.
+// It may also change the parameters of the row, because the step no longer needs them.
 type gradientSink interface {
 	// entity accepts the gradient of entity usedRows.entities[k].
 	entity(k int, gradient []float32)
@@ -28,7 +28,7 @@ type gradients struct {
 	squares             []float64 // scratch memory of norm
 }
 
-// begin sizes the memory for the gradients of a step.
+// begin allocates memory for the gradients of a step.
 func (g *gradients) begin(rows usedRows, tables []parameterTable) {
 	size(&g.entities, len(rows.entities), tables[0].width)
 	size(&g.relations, len(rows.relations), relationWidth(tables))

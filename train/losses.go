@@ -9,9 +9,11 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// objective computes the loss of a query (docs/training.md, "Losses"). It belongs to one goroutine.
+// objective computes the loss of a query (docs/training.md, "Losses"). It is not safe for
+// concurrent use.
 //
-// Scores are given without the constant c of their query: the score of a candidate is f + c.
+// Its methods expect scores f without the constant c of the query. The full score of a candidate is
+// f + c.
 type objective struct {
 	config  *recipe.Recipe
 	backend *linalg.Backend
@@ -20,13 +22,13 @@ type objective struct {
 	scores  []float32 // of the answers
 }
 
-// excluded masks the score of an entity that is not a negative. It is so low that its weight is
-// zero, and not so low that a product with it overflows.
+// excluded replaces the score of an entity that is not a negative. It is low enough to give the
+// entity zero weight, but not so low that products with it overflow.
 const excluded = -1e30
 
-// oneTarget returns weight times the loss of a query with one target, and its derivative by the
-// target's score. It replaces the scores of the negatives by their derivatives, which are 0 for
-// excluded entities.
+// oneTarget returns weight times the loss of a query with one target, and its derivative with
+// respect to the score of the target. It replaces the scores of the negatives by the derivatives,
+// which are 0 for excluded entities.
 func (o *objective) oneTarget(target float32, negatives []float32, c, weight float64) (loss, dTarget float64) {
 	switch f := o.config; f.Loss {
 	case recipe.Softmax:
@@ -45,8 +47,8 @@ func (o *objective) oneTarget(target float32, negatives []float32, c, weight flo
 }
 
 // manyTargets returns weight times the loss of a query whose targets are all its training answers.
-// It replaces scores, which has all entities, by the derivatives of the loss. Where oneTarget has
-// the target, manyTargets has the mean over the targets.
+// scores holds the scores of all entities, and manyTargets replaces them by the derivatives of the
+// loss. Where oneTarget uses the target, manyTargets uses the mean over the targets.
 func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight float64) (loss float64) {
 	o.answers, o.scores = trainAnswers(o.answers[:0], known), o.scores[:0]
 	o.p = resize(o.p, len(scores))
@@ -64,8 +66,8 @@ func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight fl
 	return o.crossEntropyOfMany(scores, negatives, weight)
 }
 
-// logisticOfMany is logistic for the targets o.answers. o.p is 1 for the negatives and 0 for the
-// targets.
+// logisticOfMany is like logistic, for the targets o.answers. o.p is 1 for the negatives and 0 for
+// the targets.
 func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weight float64) (loss float64) {
 	f := o.config
 	o.backend.Scale(o.p, float32(weight*f.LambdaNeg/float64(max(negatives, 1))))
@@ -79,8 +81,8 @@ func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weigh
 	return loss
 }
 
-// crossEntropyOfMany is smoothedCrossEntropy for the targets o.answers. o.p is 1 for the negatives
-// and 0 for the targets.
+// crossEntropyOfMany is like smoothedCrossEntropy, for the targets o.answers. o.p is 1 for the
+// negatives and 0 for the targets.
 func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight float64) (loss float64) {
 	smoothing := o.config.Smoothing
 	if negatives == 0 {

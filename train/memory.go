@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// The estimates here are lower bounds of what a run allocates, so that no run is refused that would
-// fit. Memory whose size depends on random draws is counted as far as it is certain. Z-samples are
-// not counted.
+// These estimates are lower bounds on the memory of a run, so that no run is refused that would
+// fit. Where the size depends on random draws, they count only what is certain. They do not count
+// Z-samples.
 
 const (
 	floatBytes = 4
@@ -52,10 +52,10 @@ func CheckMemory(g *kg.Graph, m Machine, recipes ...recipe.Recipe) error {
 		advice = "lower dim, batch or negative_count"
 	}
 	work := fmt.Sprintf("training %s, d = %d, on %s", largest.Model, largest.Dim, g.Name)
-	return proc.CheckMemory(work, advice+", or give it more memory", needs...)
+	return proc.CheckMemory(work, advice+", or make more memory available", needs...)
 }
 
-// census has the sizes of a data set that the memory of a run depends on.
+// census holds the sizes of a data set that determine the memory of a run.
 type census struct {
 	entities, relations int
 	triples, valid      int   // of the training and the validation split
@@ -84,7 +84,7 @@ func newCensus(g *kg.Graph) *census {
 	return s
 }
 
-// memoryOf is Memory for the census of a data set.
+// memoryOf is like Memory, for the census of a data set.
 func memoryOf(c *recipe.Recipe, s *census, m Machine) ([]proc.Need, error) {
 	config, err := model.StartConfig(c.ModelConfig(s.entities, s.relations), c.Start())
 	if err != nil {
@@ -125,7 +125,7 @@ func parameterBytes(list []model.Parameter) (bytes int64) {
 	return bytes
 }
 
-// stepMemory returns the memory of the largest step, which stepper and preparer allocate.
+// stepMemory returns the memory that stepper and preparer allocate for the largest step.
 func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []proc.Need {
 	n, towers, tables := stepSizeOf(c, s, threads), m.Training(), tablesOf(m)
 	width, relation := float64(tables[0].width), float64(relationWidth(tables))
@@ -144,7 +144,7 @@ func stepMemory(c *recipe.Recipe, s *census, m model.Trainable, threads int) []p
 	}
 }
 
-// stepSize has the expected sizes of a full step, or lower bounds of them.
+// stepSize holds the expected sizes of a full step, or lower bounds on them.
 type stepSize struct {
 	queries, segments, relations float64
 	rows, denseRows, entities    float64 // feature rows, and their distinct entities
@@ -166,7 +166,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 		n.segments += 2 * max(queries/2/segmentSize, 1-math.Exp(-queries/2))
 		n.relations += 1 - math.Exp(-queries)
 	}
-	if c.Negatives == recipe.KvsAll { // a step has queries of any relations
+	if c.Negatives == recipe.KvsAll { // a step may contain queries of any relation
 		n.segments, n.relations = n.queries/segmentSize, 1
 	}
 
@@ -193,7 +193,7 @@ func stepSizeOf(c *recipe.Recipe, s *census, threads int) (n stepSize) {
 	return n
 }
 
-// distinct returns the expected number of distinct entities in a number of draws.
+// distinct returns the expected number of distinct entities in the given number of draws.
 func (s *census) distinct(distribution recipe.Distribution, draws float64) (n float64) {
 	weights, sum := make([]float64, s.entities), 0.0
 	for e, degree := range s.degrees {
@@ -215,8 +215,8 @@ func CheckParameters(c model.Config) error {
 	if err != nil {
 		return err
 	}
-	work := fmt.Sprintf("making %s, d = %d, for %s entities and %s relations", c.Model, c.Dim,
+	work := fmt.Sprintf("creating %s, d = %d, for %s entities and %s relations", c.Model, c.Dim,
 		humanize.Comma(int64(c.Entities)), humanize.Comma(int64(c.Relations)))
-	return proc.CheckMemory(work, "lower its dimension, or give it more memory",
+	return proc.CheckMemory(work, "lower its dimension, or make more memory available",
 		proc.Need{For: "parameters", Bytes: parameterBytes(list)})
 }

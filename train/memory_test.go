@@ -143,7 +143,7 @@ func TestTrainingRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "training mquine, d = 64, on scattered needs about ")
 	assert.ErrorContains(t, err, " (parameters 40 MiB, optimiser 80 MiB, "+
 		"features, queries and gradients of a step 165 MiB, validation ")
-	assert.ErrorContains(t, err, " are available (a limit of the test): lower dim or batch, or give it more memory")
+	assert.ErrorContains(t, err, " is available (a limit of the test): lower dim or batch, or make more memory ")
 
 	proctest.Leave(t, 24<<30)
 	c.Negatives, c.NegativeCount = recipe.IndependentNegatives, 1<<24
@@ -153,9 +153,9 @@ func TestTrainingRefused(t *testing.T) {
 	proctest.Leave(t, 4<<30)
 	big := model.Config{Model: "mquine", Dim: 512, Entities: 14_541, Relations: 237}
 	_, err = Random(t.Context(), big, 1)
-	assert.EqualError(t, err, "making mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of "+
-		"memory (parameters 7.8 GiB), and 4.0 GiB are available (a limit of the test): "+
-		"lower its dimension, or give it more memory")
+	assert.EqualError(t, err, "creating mquine, d = 512, for 14,541 entities and 237 relations needs about 7.8 GiB of "+
+		"memory (parameters 7.8 GiB), but only 4.0 GiB is available (a limit of the test): "+
+		"lower its dimension, or make more memory available")
 }
 
 // The documented recipes are not refused on the machines where they ran.

@@ -10,14 +10,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// degreePower is the power of the degree in the distribution degree.
+// degreePower is the exponent in the distribution degree.
 const degreePower = 0.75
 
 // sampler draws negative samples. It is safe for concurrent use.
 type sampler struct {
 	entities int
 	known    *kg.Index
-	// cumulative has the cumulative weights of the entities. It is nil if all weights are equal.
+	// cumulative holds the cumulative weights of the entities. It is nil if all weights are equal.
 	cumulative []float64
 }
 
@@ -48,13 +48,13 @@ func (s *sampler) draw(rng *rand.Rand) int32 {
 	return int32(min(sort.Search(s.entities, func(i int) bool { return s.cumulative[i] > x }), s.entities-1))
 }
 
-// tries is the number of draws for each negative. A sampler returns fewer negatives than asked if
-// almost all entities are known answers or have negligible weights.
+// tries limits the number of draws to tries for each requested negative. A sampler returns fewer
+// negatives than requested if almost all entities are known answers or have negligible weights.
 const tries = 50
 
-// shared appends up to n distinct entities to dst, in ascending order, or all entities if n is not
-// less than their number. taken has one value for each entity; all are false before and after the
-// call.
+// shared appends up to n distinct entities to dst, in ascending order, or all entities if n is at
+// least their number. taken has one value for each entity; all values are false before and after
+// the call.
 func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int32 {
 	first := len(dst)
 	if n >= s.entities {
@@ -79,7 +79,7 @@ func (s *sampler) shared(dst []int32, n int, taken []bool, rng *rand.Rand) []int
 	return dst
 }
 
-// independent appends up to n negatives of a query to dst, which may repeat. It leaves out the
+// independent appends up to n negatives of a query to dst, possibly with repeats. It leaves out the
 // target and, with filter, all training answers.
 func (s *sampler) independent(dst []int32, q kg.Query, target int32, n int, filter bool, rng *rand.Rand) []int32 {
 	known := s.known.Answers(q)

@@ -13,8 +13,8 @@ import (
 // and its gradient are in a near cache.
 //
 // Adam (Kingma and Ba, 2014) updates every row in every step, including rows without a gradient.
-// This is lazy Adam with a catch-up: before a row is next used, and at the end of an epoch, it gets
-// all updates that it missed (docs/training.md, "Optimisers").
+// optimiser implements it as lazy Adam with a catch-up: before a row is next used, and at the end
+// of an epoch, the row gets all updates that it missed (docs/training.md, "Optimisers").
 type optimiser struct {
 	config  *recipe.Recipe
 	backend *linalg.Backend
@@ -23,11 +23,11 @@ type optimiser struct {
 	rate    float64 // learning rate of the step
 	tables  []optimiserTable
 	used    usedRows // of the step
-	// sizes has the factor of m/√v in Adam's update, for every step since the last flush.
+	// sizes holds the factor of m/√v in Adam's update for every step since the last flush.
 	sizes []float64
 }
 
-// optimiserTable is a tensor with the state of each row. Moments that the optimiser does not have
+// optimiserTable is a tensor with the state of each row. Moments that the optimiser does not use
 // are nil.
 type optimiserTable struct {
 	parameterTable
@@ -84,8 +84,8 @@ func (o *optimiser) begin(stepsPerEpoch int) {
 	o.sizes = append(o.sizes, o.rate*math.Sqrt(1-math.Pow(c.Beta2, t))/(1-math.Pow(c.Beta1, t)))
 }
 
-// catchUp applies missed steps to the parameters of all rows that the step uses. Their moments
-// follow in update.
+// catchUp applies missed steps to the parameters of all rows that the step uses. update then
+// applies them to the moments.
 func (o *optimiser) catchUp(ctx context.Context, used usedRows) error {
 	o.used = used
 	if o.config.Optimiser != recipe.Adam {
@@ -109,8 +109,8 @@ func (o *optimiser) nextEntity(k int) int {
 	return int(o.used.entities[min(k+o.threads, len(o.used.entities)-1)])
 }
 
-// fused reports whether a row is updated as soon as its gradient is complete. With clip, all rows
-// wait for the norm of the gradients, and applyClipped updates them.
+// fused reports whether a row is updated as soon as its gradient is complete. With clip,
+// applyClipped updates all rows once the norm of the gradients is known.
 func (o *optimiser) fused() bool { return o.config.Clip == 0 }
 
 // applyClipped clips the gradients of a step and updates all rows.
@@ -164,12 +164,12 @@ func (o *optimiser) update(t *optimiserTable, row, next int, gradient []float32)
 	}
 }
 
-// applyMissed updates the parameters of a row by all steps that it missed up to the given one, and
+// applyMissed applies all steps that a row missed, up to the step until, to its parameters. It
 // prefetches row next.
 //
 // After i steps without a gradient the moments are β₁ⁱm and β₂ⁱv. All these steps move along m/√v,
-// and their lengths add up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way; the ε
-// of the first missed step is used for all.
+// and their lengths add up to the sum of sizes times (β₁/√β₂)ⁱ. ε does not scale in this way, so
+// applyMissed uses the ε of the first missed step for all of them.
 func (o *optimiser) applyMissed(t *optimiserTable, row, next, until int) {
 	missed := until - t.last[row]
 	if missed <= 0 {
@@ -211,7 +211,7 @@ func (o *optimiser) flush(ctx context.Context) error {
 	return nil
 }
 
-// resume sets the number of steps done of an optimiser without missed steps.
+// resume sets the number of steps done. No row may have missed steps.
 func (o *optimiser) resume(step int) {
 	o.step = step
 	for _, t := range o.tables {

@@ -2,7 +2,7 @@ package train
 
 import "github.com/mquine/mquine/model"
 
-// parameterTable is a tensor with one row for each entity, or one for each relation.
+// parameterTable is a tensor with one row for each entity or each relation.
 type parameterTable struct {
 	name   string
 	width  int // length of a row

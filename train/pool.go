@@ -11,8 +11,8 @@ import (
 )
 
 // pool is a set of goroutines that share the items of a job. A step with two dense parts uses two
-// pools with half of the threads each. A pool takes its part forward and backward, and the two only
-// wait for each other at the end.
+// pools with half of the threads each. Each pool computes the scores and gradients of its part, and
+// the pools wait for each other only at the end.
 type pool struct {
 	scratch  []stepScratch // of each goroutine
 	comparer comparer
@@ -25,12 +25,12 @@ func newPool(c *recipe.Recipe, b *linalg.Backend, m model.Trainable, s []stepScr
 
 func (p *pool) threads() int { return len(p.scratch) }
 
-// parallel calls work for every item, with the memory of the calling goroutine.
+// parallel calls work for every item, with the scratch memory of the goroutine.
 func (p *pool) parallel(ctx context.Context, items int, work func(c *stepScratch, item int)) error {
 	return kernel.Parallel(ctx, len(p.scratch), items, func(worker, item int) { work(&p.scratch[worker], item) })
 }
 
-// stepScratch is the memory of a goroutine.
+// stepScratch is the scratch memory of a goroutine.
 type stepScratch struct {
 	worker     model.TrainingWorker
 	prefetcher *linalg.Prefetcher // runs during the worker's products of small matrices

@@ -4,9 +4,9 @@ import "math"
 
 // Software prefetch: while a goroutine computes an item, it fetches the operands of its next item
 // into L2. The fetches are spread over the item's products of small matrices, because a burst of
-// them would stall. They affect time only.
+// fetches would stall. They affect only the time.
 
-// prefetchFeatures fetches for the goroutine's feature row after row i.
+// prefetchFeatures fetches the operands of the goroutine's feature row after row i.
 func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
 	c.prefetcher.Reset()
 	if next := i + s.pool.threads(); next < len(w.rows) {
@@ -16,8 +16,8 @@ func (s *stepper) prefetchFeatures(c *stepScratch, w *workload, i int) {
 	}
 }
 
-// prefetchQuery fetches for the query after query q of segment i, and the features of q's first
-// pair.
+// prefetchQuery fetches the operands of the query after query q of segment i, and the features of
+// q's first pair.
 func (s *stepper) prefetchQuery(c *stepScratch, w *workload, p *pool, i, q int) {
 	c.prefetcher.Reset()
 	if next := s.nextQuery(c, w, p, i, q); next < len(w.queries) {
@@ -28,7 +28,8 @@ func (s *stepper) prefetchQuery(c *stepScratch, w *workload, p *pool, i, q int) 
 	c.spread(s.towers.Query, s.towers.Rows)
 }
 
-// prefetchQueryGradient fetches for the query after query q of segment i.
+// prefetchQueryGradient fetches the operands for the gradient of the query after query q of segment
+// i.
 func (s *stepper) prefetchQueryGradient(c *stepScratch, w *workload, p *pool, i, q int) {
 	c.prefetcher.Reset()
 	if next := s.nextQuery(c, w, p, i, q); next < len(w.queries) {
@@ -39,8 +40,8 @@ func (s *stepper) prefetchQueryGradient(c *stepScratch, w *workload, p *pool, i,
 	c.spread(s.towers.QueryGradient, s.towers.Rows)
 }
 
-// prefetchEntity fetches for the goroutine's entity after entity k of the step. Of the pairs of a
-// feature row it only fetches the first.
+// prefetchEntity fetches the operands of the goroutine's entity after entity k of the step. For a
+// feature row with pairs, it fetches only the first pair.
 func (s *stepper) prefetchEntity(c *stepScratch, w *workload, k int) {
 	c.prefetcher.Reset()
 	next := k + s.pool.threads()
@@ -88,7 +89,8 @@ func (s *stepper) addFirstPair(c *stepScratch, w *workload, q int) {
 	}
 }
 
-// spread spreads the fetches over products of small matrices, if there are any.
+// spread spreads the fetches over the given number of products of small matrices, if it is
+// positive.
 func (c *stepScratch) spread(products, rows int) {
 	if products > 0 {
 		c.prefetcher.SpreadOver(products, rows)

@@ -6,8 +6,7 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// Random returns a model with initial parameters, as model.Random. It is an error if they do not
-// fit into the memory.
+// Random is like model.Random, but returns an error if the parameters do not fit into memory.
 func Random(ctx context.Context, cfg model.Config, seed uint64) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {

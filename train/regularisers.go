@@ -6,13 +6,13 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// regulariser has the weights of the model's penalties. The regulariser of a step is λ_reg/B times
-// the sum of the penalties over the B positives of the batch.
+// regulariser computes the weights of the model's penalties. The regulariser of a step is λ_reg/B
+// times the sum of the penalties over the B positives of the batch.
 type regulariser struct {
 	lambda float64
 	warmup int     // epochs of linear warm-up of lambda
 	factor float64 // λ_reg/B of the step; 0 without a regulariser
-	// The number of times that each entity and relation occurs in the positives.
+	// How often each entity and relation occurs in the positives.
 	entities, relations []int32
 }
 
@@ -40,7 +40,7 @@ func (r *regulariser) begin(epoch int, positives []kg.Triple) {
 	}
 }
 
-// end resets the weights. It must be given the same positives as begin.
+// end resets the weights. Its argument must be the same as in the call of begin.
 func (r *regulariser) end(positives []kg.Triple) {
 	for _, t := range positives {
 		r.entities[t.Head], r.entities[t.Tail], r.relations[t.Relation] = 0, 0, 0

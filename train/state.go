@@ -32,8 +32,8 @@ func (t *Trainer) State() []safetensors.Float32 {
 	return tensors
 }
 
-// Resume sets the number of epochs done, after a state of that epoch was copied into the tensors of
-// State.
+// Resume sets the number of epochs done. The caller must first copy a state of that epoch into the
+// tensors of State.
 func (t *Trainer) Resume(epochs int) {
 	t.epoch = epochs
 	t.optimiser.resume(epochs * t.StepsPerEpoch())

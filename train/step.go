@@ -15,8 +15,8 @@ import (
 // stepper computes the loss of a workload and its gradients (docs/training.md, "Gradients"). It
 // does not change the parameters.
 //
-// dX stands for ∂L/∂X. An array that a loss or a gradient overwrites has a second name for its new
-// meaning.
+// dX stands for ∂L/∂X. An array that a loss or a gradient overwrites gets a second name for its new
+// contents.
 type stepper struct {
 	config  *recipe.Recipe
 	known   *kg.Index
@@ -25,16 +25,17 @@ type stepper struct {
 	tables  []parameterTable
 	backend *linalg.Backend
 	pool    *pool   // of all threads
-	halves  []*pool // each of half of the threads; nil unless a step may have two dense parts of the same size
+	halves  []*pool // each with half of the threads; nil unless a step may have two dense parts of the same size
 
 	queryDropout, anchorDropout dropout
 	regulariser                 *regulariser
 
 	phi, psi   linalg.Matrix // feature vectors and query vectors
-	dPhi, dPsi linalg.Matrix // dPhi only has the rows of dense parts
+	dPhi, dPsi linalg.Matrix // dPhi has only the rows of dense parts
 	constants  []float64     // the constant c of each query
 	dConstants []float64
-	// dPairScores shares its memory with pairScores, and is valid once a loss has read the scores.
+	// dPairScores shares its memory with pairScores, and is valid once the loss has replaced the
+	// scores.
 	pairScores, dPairScores []float32
 	pairQuery               []int32   // the query of each pair
 	losses                  []float64 // of each query
@@ -52,7 +53,8 @@ type stepper struct {
 }
 
 // segment is a range of at most segmentSize queries with one side and relation. The gradients of a
-// relation are added up segment by segment, so that their order does not depend on the threads.
+// relation are added segment by segment, so the order of the additions does not depend on the
+// threads.
 type segment struct{ first, last int }
 
 const segmentSize = 16
@@ -77,7 +79,7 @@ func newStepper(
 	return s
 }
 
-// begin sizes the memory for a step, and returns the rows of the parameters that the step uses.
+// begin allocates the memory for a step and returns the parameter rows that the step uses.
 func (s *stepper) begin(w *workload) usedRows {
 	size(&s.phi, len(w.rows), s.towers.Width)
 	size(&s.dPhi, w.denseRows(), s.towers.Width)
@@ -135,8 +137,8 @@ func (s *stepper) findUsed(w *workload) {
 	s.used.relations = s.byRelation.distinct(s.used.relations[:0], s.tables[1].rows(), s.keys)
 }
 
-// run computes the loss and the gradients of w, for which begin was called, and hands the gradients
-// to sink. If the loss is NaN or infinite, run returns it without gradients.
+// run computes the loss and the gradients of w and hands the gradients to sink. The caller must
+// call begin with w first. If the loss is NaN or infinite, run returns it and does not call sink.
 func (s *stepper) run(ctx context.Context, w *workload, sink gradientSink) (Loss, error) {
 	s.regulariser.begin(w.epoch, w.positives)
 	defer s.regulariser.end(w.positives)
@@ -181,7 +183,8 @@ func (s *stepper) fit(w *workload) (loss Loss) {
 	return loss
 }
 
-// segmentsBefore returns the number of segments before a query, which must begin a segment.
+// segmentsBefore returns the number of segments before the given query, which must be the first of
+// its segment.
 func (s *stepper) segmentsBefore(query int) int {
 	n, _ := slices.BinarySearchFunc(s.segments, query, func(g segment, q int) int { return cmp.Compare(g.first, q) })
 	return n
@@ -195,9 +198,9 @@ func (s *stepper) features(ctx context.Context, w *workload) error {
 	})
 }
 
-// denseParts takes the dense parts from queries to gradients, one after the other, so that the data
-// of a part stay in a near cache. Two parts of the same size run at once, each on half of the
-// threads.
+// denseParts computes the queries, losses and gradients of the dense parts, one part after the
+// other, so the data of a part stays in a near cache. Two parts of the same size run at once, each
+// on half of the threads.
 func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	pools := []*pool{s.pool}
 	if len(w.parts) == 2 && s.halves != nil {
@@ -206,7 +209,7 @@ func (s *stepper) denseParts(ctx context.Context, w *workload) error {
 	return kernel.Parallel(ctx, len(pools), len(w.parts), func(worker, i int) {
 		part, p := w.parts[i], pools[worker]
 		first, last := s.segmentsBefore(part.query), s.segmentsBefore(part.lastQuery)
-		// All errors come from ctx, and Parallel returns them.
+		// Errors come only from ctx, and Parallel returns them.
 		if s.queries(ctx, p, w, first, last) == nil && s.densePart(ctx, p, w, part) == nil {
 			s.queryGradients(ctx, p, w, first, last)
 		}
@@ -230,8 +233,8 @@ func (s *stepper) queries(ctx context.Context, p *pool, w *workload, first, last
 	})
 }
 
-// anchor returns the embedding of a query's anchor, with dropout applied. It is valid until the
-// next call for c.
+// anchor returns the embedding of a query's anchor after dropout. It is valid until the next call
+// with c.
 func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 	row := s.tables[0].row(int(w.queries[query].Anchor))
 	if s.anchorDropout.probability == 0 {
@@ -242,7 +245,7 @@ func (s *stepper) anchor(c *stepScratch, w *workload, query int) []float32 {
 	return c.anchor
 }
 
-// densePart scores the queries of a part, and computes their losses and the gradients of Ψ and Φ.
+// densePart computes the scores and losses of a part, and the gradients with respect to Ψ and Φ.
 func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part densePart) error {
 	queries, features := s.psi.Slice(part.query, part.lastQuery), s.phi.Slice(part.row, part.lastRow)
 	size(&p.scores, queries.Rows, features.Rows)
@@ -257,8 +260,8 @@ func (s *stepper) densePart(ctx context.Context, p *pool, w *workload, part dens
 	return p.comparer.gradients(ctx, dPsi, dPhi, dScores, queries, features)
 }
 
-// denseLosses computes the losses of a part's queries, and replaces the scores by the derivatives
-// of the loss.
+// denseLosses computes the losses of a part's queries. It replaces each score by the derivative of
+// the loss with respect to it.
 func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part densePart) error {
 	return p.parallel(ctx, p.scores.Rows, func(c *stepScratch, k int) {
 		i, scores := part.query+k, p.scores.Row(k)
@@ -279,8 +282,8 @@ func (s *stepper) denseLosses(ctx context.Context, p *pool, w *workload, part de
 	})
 }
 
-// denseLoss computes the loss of main query i, and replaces the scores of its target and its
-// negatives by the derivatives of the loss. It returns the target's derivative.
+// denseLoss computes the loss of main query i and replaces the scores of its target and its
+// negatives by derivatives of the loss. It returns the derivative for the target.
 func (s *stepper) denseLoss(
 	c *stepScratch, w *workload, i int, part densePart, target *float32, scores []float32,
 ) (dTarget float64) {
@@ -311,22 +314,22 @@ func (s *stepper) exclude(w *workload, i int, part densePart, scores []float32) 
 	}
 }
 
-// pairLosses computes the losses of the main queries with independent negatives, and replaces the
-// scores of their pairs by the derivatives of the loss.
+// pairLosses computes the losses of the main queries with independent negatives. It replaces the
+// scores of their pairs by derivatives of the loss.
 func (s *stepper) pairLosses(ctx context.Context, w *workload) error {
 	return s.pool.parallel(ctx, w.main, func(c *stepScratch, i int) {
 		from, to := w.pairsOf(i)
 		scores := s.pairScores[from:to]
 		loss, dTarget := c.objective.oneTarget(scores[0], scores[1:], s.constants[i], w.weights[i])
 		s.losses[i] = loss
-		dScores := scores // oneTarget replaced all scores but the target's
+		dScores := scores // oneTarget replaced all scores except the target's
 		dScores[0] = float32(dTarget)
 		s.dConstants[i] = s.backend.Sum(dScores)
 	})
 }
 
-// zLosses computes the loss −log σ(γ + f) of each Z-sample, and replaces the scores by the
-// derivatives.
+// zLosses computes the loss −log σ(γ + f) of each Z-sample and replaces the scores by derivatives
+// of the loss.
 func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 	if w.main == len(w.queries) {
 		return nil
@@ -346,7 +349,8 @@ func (s *stepper) zLosses(ctx context.Context, w *workload) error {
 }
 
 // queryGradients computes the gradients of anchors and relations from dPsi, for the segments first
-// ≤ i < last. dPsi already has the dense parts' contributions; queryGradients adds the pairs'.
+// ≤ i < last. dPsi already contains the contributions of dense parts. queryGradients adds the
+// contributions of pairs.
 func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, first, last int) error {
 	n, dense := relationWidth(s.tables), w.denseQueries()
 	return p.parallel(ctx, last-first, func(c *stepScratch, k int) {
@@ -377,8 +381,8 @@ func (s *stepper) queryGradients(ctx context.Context, p *pool, w *workload, firs
 // dAnchor returns the gradient of query q's anchor, which overwrites the beginning of dPsi.
 func (s *stepper) dAnchor(q int) []float32 { return s.dPsi.Row(q)[:s.tables[0].width] }
 
-// collect computes the gradient of every used entity and relation, with the regulariser, and hands
-// it to sink.
+// collect computes the gradient of every used entity and relation, including the regulariser, and
+// hands it to sink.
 func (s *stepper) collect(ctx context.Context, w *workload, sink gradientSink) error {
 	entities := len(s.used.entities)
 	return s.pool.parallel(ctx, entities+len(s.used.relations), func(c *stepScratch, k int) {
@@ -416,8 +420,8 @@ func (s *stepper) entityGradient(gradient []float32, c *stepScratch, w *workload
 	return penalty
 }
 
-// rowGradient writes the gradient of feature row i with respect to its entity. dPhi already has the
-// dense parts' contributions; rowGradient adds the pairs'.
+// rowGradient writes the gradient that feature row i contributes to its entity. dPhi already
+// contains the contributions of dense parts. rowGradient adds the contributions of pairs.
 func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i int) {
 	dPhi := c.dPhi
 	if i < s.dPhi.Rows {
@@ -426,7 +430,7 @@ func (s *stepper) rowGradient(dEntity []float32, c *stepScratch, w *workload, i 
 		clear(dPhi)
 	}
 	if len(w.pairRows) > 0 {
-		// The chunks are the comparer's chains, so that the sums round in the same way.
+		// A chunk is a chain of the comparer, so these sums round like the comparer's.
 		for pairs := range slices.Chunk(s.byRow.of(i), linalg.ProductChunk) {
 			for k, pair := range pairs {
 				c.queries[k], c.dScores[k] = s.pairQuery[pair], s.dPairScores[pair]
@@ -451,7 +455,7 @@ func (s *stepper) relationGradient(gradient []float32, c *stepScratch, r int32) 
 	return penalty
 }
 
-// penalty returns the regulariser of the step.
+// penalty returns the value of the regulariser in the step.
 func (s *stepper) penalty(w *workload) (sum float64) {
 	for _, p := range s.penalties {
 		sum += p

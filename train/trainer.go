@@ -16,8 +16,8 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Machine is the hardware of a training run, and where its progress is reported. Threads, Progress
-// and Reading do not change the result.
+// Machine selects the kernels and the threads of a training run, and the callbacks that report its
+// progress. Only Backend affects the result.
 type Machine struct {
 	Backend *kernel.Backend
 	Threads int // at least 1
@@ -32,11 +32,12 @@ type Progress struct {
 	Epoch, Epochs int
 	// Done is the number of training triples used so far, of Total.
 	Done, Total int
-	Loss        Loss // mean of the epoch so far
+	Loss        Loss // mean over the epoch so far
 	Elapsed     time.Duration
 }
 
-// Loss is the mean loss of a training triple over its queries or, with kvsall, of a query.
+// Loss is a mean loss: of a training triple, which is the mean over its queries, or of a query with
+// kvsall.
 type Loss struct {
 	Total       float64 `json:"total"`
 	Fit         float64 `json:"fit"` // of targets and negatives
@@ -59,7 +60,7 @@ type Epoch struct {
 	Best             bool    `json:"best,omitempty"`
 }
 
-// Trainer trains one model. It must not be used by several goroutines at once.
+// Trainer trains one model. It is not safe for concurrent use.
 type Trainer struct {
 	config  recipe.Recipe
 	machine Machine
@@ -95,7 +96,7 @@ func NewTrainer(ctx context.Context, c recipe.Recipe, g *kg.Graph, m Machine) (*
 }
 
 // NewTrainerFrom returns a trainer that changes the parameters of start in place and uses its
-// hyper-parameters. The options of c about initial parameters have no effect.
+// hyper-parameters. It ignores the options of c for initial parameters.
 func NewTrainerFrom(c recipe.Recipe, g *kg.Graph, m Machine, start model.Trainable) (*Trainer, error) {
 	s := start.Config()
 	if s.Model != c.Model || s.Dim != c.Dim || s.Entities != g.Entities.Len() || s.Relations != g.Relations.Len() {
@@ -139,7 +140,7 @@ func newUnfilled(c recipe.Recipe, g *kg.Graph, m Machine) (*Trainer, error) {
 	return t, err
 }
 
-// fill sets the model to train.
+// fill sets the model that t trains.
 func (t *Trainer) fill(start model.Trainable) (err error) {
 	c, m, tables := &t.config, t.machine, tablesOf(start)
 	t.model = start
@@ -155,7 +156,7 @@ func (t *Trainer) fill(start model.Trainable) (err error) {
 	return err
 }
 
-// distinct returns the triples without repeats, in the order of their first occurrences.
+// distinct returns the distinct triples, in the order of their first occurrences.
 func distinct(triples []kg.Triple) []kg.Triple {
 	var list []kg.Triple
 	seen := make(map[kg.Triple]bool, len(triples))
@@ -183,7 +184,7 @@ func distinctQueries(triples []kg.Triple) []kg.Query {
 	return queries
 }
 
-// items returns the number of items of an epoch: triples, or queries with kvsall.
+// items returns the number of items in an epoch: triples, or queries with kvsall.
 func (t *Trainer) items() int {
 	if t.queries != nil {
 		return len(t.queries)
@@ -191,7 +192,7 @@ func (t *Trainer) items() int {
 	return len(t.triples)
 }
 
-// StepsPerEpoch returns the number of steps of an epoch.
+// StepsPerEpoch returns the number of steps in an epoch.
 func (t *Trainer) StepsPerEpoch() int { return (t.items() + t.config.Batch - 1) / t.config.Batch }
 
 // prepare returns the workload of a step for the items with the given numbers.
@@ -210,8 +211,8 @@ func (t *Trainer) prepare(ctx context.Context, items []int32, step int) (*worklo
 	return t.preparer.prepare(ctx, t.stepTriples, t.epoch, step)
 }
 
-// Model returns the model that is validated and saved: the EMA if the recipe has one, and else the
-// trained model. The next epoch changes it.
+// Model returns the model that is validated and saved: the EMA if the recipe uses it, and the
+// trained model otherwise. The next epoch changes its parameters.
 func (t *Trainer) Model() model.Model {
 	if t.average != nil {
 		return t.average
@@ -260,7 +261,7 @@ func (t *Trainer) shuffle() {
 	rand.New(pcg).Shuffle(len(t.order), func(i, j int) { t.order[i], t.order[j] = t.order[j], t.order[i] })
 }
 
-// steps makes the steps of the epoch, which began at start, and returns its mean loss.
+// steps runs the steps of the epoch that began at start and returns their mean loss.
 func (t *Trainer) steps(ctx context.Context, start time.Time) (Loss, error) {
 	var sum Loss // of the items
 	for step := range t.StepsPerEpoch() {
@@ -282,7 +283,7 @@ func (t *Trainer) steps(ctx context.Context, start time.Time) (Loss, error) {
 	return sum.over(float64(len(t.order))), nil
 }
 
-// step makes one step with the items with the given numbers.
+// step runs one step for the items with the given numbers.
 func (t *Trainer) step(ctx context.Context, items []int32, step int) (Loss, error) {
 	w, err := t.prepare(ctx, items, step)
 	if err != nil {
@@ -316,7 +317,7 @@ func (t *Trainer) checkFinite() error {
 		for k, v := range tensor {
 			if v-v != 0 {
 				table := &t.optimiser.tables[i]
-				return DivergedError(fmt.Sprintf("training diverged in epoch %d: tensor %q, row %d, has a %v; "+
+				return DivergedError(fmt.Sprintf("training diverged in epoch %d: tensor %q, row %d, contains %v; "+
 					"lower learning_rate, or set clip", t.epoch+1, table.name, k/table.width, v))
 			}
 		}
@@ -336,8 +337,8 @@ func (l *Loss) add(x Loss, weight float64) {
 
 func (l Loss) over(n float64) Loss { return Loss{l.Total / n, l.Fit / n, l.Z / n, l.Regulariser / n} }
 
-// updateAverage adds the parameters to the EMA. The EMA is the plain mean of the first epochs,
-// until their number is 1/(1 − decay).
+// updateAverage adds the parameters to the EMA. For the first 1/(1 − decay) epochs, the EMA is
+// their plain mean.
 func (t *Trainer) updateAverage() {
 	if t.average == nil {
 		return
@@ -352,7 +353,7 @@ func (t *Trainer) updateAverage() {
 	}
 }
 
-// diverged returns the error about a loss that is NaN or infinite, with the largest parameters.
+// diverged returns the error for a loss that is NaN or infinite. It names the largest parameters.
 func (t *Trainer) diverged(step int, l Loss) error {
 	var largest []string
 	for i, tensor := range t.model.Tensors() {
@@ -370,8 +371,7 @@ func (t *Trainer) diverged(step int, l Loss) error {
 		t.epoch+1, step+1, t.StepsPerEpoch(), l.Total, l.Fit, l.Z, l.Regulariser, strings.Join(largest, ", ")))
 }
 
-// DivergedError is the error of a run whose loss or parameters became NaN or infinite. Its recipe
-// is the cause.
+// DivergedError says that the loss or a parameter became NaN or infinite. The recipe is the cause.
 type DivergedError string
 
 func (d DivergedError) Error() string { return string(d) }

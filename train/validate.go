@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Score has the measures of one side and filter on the validation split, with the realistic tie
+// Score holds the measures for one side and filter on the validation split, with the realistic tie
 // rule.
 type Score struct {
 	Side   rank.Sides  `json:"side"`

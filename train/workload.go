@@ -14,26 +14,26 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// workload lists what a step computes: its queries, its feature rows, and the pairs of them that
-// are scored. A feature row is the feature vector φ of one entity.
+// workload lists the queries and the feature rows of a step, and the pairs of a query and a feature
+// row to score. A feature row is the feature vector φ of one entity.
 type workload struct {
 	epoch, step int
 	positives   []kg.Triple // the batch; with kvsall, all training triples that answer its queries
 
-	// queries has the main queries, which ask for the positives, and then the distinct queries of
-	// the Z-samples. The main queries are ordered by side and then by relation.
+	// queries holds the main queries, whose targets complete the positives, and then the distinct
+	// queries of the Z-samples. The main queries are ordered by side and then by relation.
 	queries []kg.Query
 	main    int // number of main queries
-	// answers has the target of each main query. With kvsall it is empty.
+	// answers holds the target of each main query. With kvsall it is empty.
 	answers []int32
-	// weights has the weight of each main query in the loss. Their sum is 1.
+	// weights holds the weight of each main query in the loss. The weights add up to 1.
 	weights []float64
-	// penaltyCounts has how often the penalty of each main query counts. That is once, but twice
-	// for each answer with kvsall, where the batch need not have the query of the other side.
+	// penaltyCounts holds how often the penalty of each main query counts: once or, with kvsall,
+	// twice for each answer, because the batch may lack the query on the other side.
 	penaltyCounts []float64
 
-	// parts are scored densely. Together they have the first feature rows and, except with
-	// independent negatives, all main queries.
+	// parts lists the dense parts. Together they cover the first feature rows and all main queries.
+	// With independent negatives there are none.
 	parts []densePart
 	rows  []int32 // the entity of each feature row
 
@@ -78,7 +78,7 @@ func (w *workload) partOf(i int) densePart {
 	return densePart{}
 }
 
-// preparer makes workloads.
+// preparer creates workloads.
 type preparer struct {
 	config  *recipe.Recipe
 	seed    uint64
@@ -87,14 +87,14 @@ type preparer struct {
 	known   *kg.Index
 	sampler *sampler
 	z       *zpattern.Index // nil without Z-samples
-	// headProbability has the probability of a head query for each relation. It is nil unless one
-	// side is drawn.
+	// headProbability holds the probability of a head query for each relation. It is nil unless the
+	// distribution is bernoulli.
 	headProbability []float64
-	// subsampling has the weight of each training triple. It is nil without subsampling.
+	// subsampling maps each training triple to its weight. It is nil without subsampling.
 	subsampling map[kg.Triple]float64
 
 	work     workload
-	rowOf    []int32 // the feature row of each entity; −1 if none, and between calls of prepare
+	rowOf    []int32 // the feature row of each entity, or −1; all −1 between calls of prepare
 	taken    []bool  // scratch memory of the sampler
 	scratch  []drawScratch
 	own      [][]int32 // the independent negatives of each main query
@@ -150,7 +150,7 @@ func newPreparer(c *recipe.Recipe, g *kg.Graph, triples []kg.Triple, known *kg.I
 }
 
 // headProbabilities returns tph/(tph + hpt) for each relation, where tph is the mean number of
-// tails per head and hpt the mean number of heads per tail (TransH; Wang et al., 2014).
+// tails per head and hpt is the mean number of heads per tail (TransH; Wang et al., 2014).
 func headProbabilities(triples []kg.Triple, relations int) []float64 {
 	count := make([]float64, relations)
 	anchors := [2][]float64{make([]float64, relations), make([]float64, relations)}
@@ -174,8 +174,8 @@ func headProbabilities(triples []kg.Triple, relations int) []float64 {
 	return probabilities
 }
 
-// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. A count n is the number of
-// triples that the query has, plus 3, as in the RotatE code (dataloader.py, count_frequency).
+// subsamplingWeights returns 1/√(n(h, r) + n(r, t)) for each triple. A count n is 3 plus the number
+// of triples that answer the query, as in the RotatE code (dataloader.py, count_frequency).
 func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	const start = 3
 	counts := map[kg.Query]int{}
@@ -194,7 +194,7 @@ func subsamplingWeights(triples []kg.Triple) map[kg.Triple]float64 {
 	return weights
 }
 
-// The uses of random numbers. Each has its own streams.
+// The uses of random numbers. Each use has separate streams.
 const (
 	useShuffle uint64 = iota + 1
 	useSides
@@ -279,7 +279,7 @@ func (p *preparer) reset(epoch, step int) *workload {
 	return w
 }
 
-// complete adds everything but the main queries, of which the first are tail queries.
+// complete adds everything except the main queries. The first tails main queries are tail queries.
 func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	p.addParts(tails, epoch, step)
 	if err := p.draw(ctx, epoch, step); err != nil {
@@ -295,7 +295,7 @@ func (p *preparer) complete(ctx context.Context, tails, epoch, step int) error {
 	return nil
 }
 
-// addQueries adds the queries of the positives, tail queries first, and returns the number of tail
+// addQueries adds the queries of the positives, tail queries first. It returns the number of tail
 // queries.
 func (p *preparer) addQueries(epoch, step int) (tails int) {
 	w := &p.work
@@ -356,7 +356,7 @@ func (p *preparer) addParts(tails, epoch, step int) {
 		p.addShared(kg.Tail, 0, tails, epoch, step)
 		p.addShared(kg.Head, tails, w.main, epoch, step)
 	}
-	// An entity that is in both parts has the row of the last one.
+	// An entity in both parts has its row in the second.
 	for i, e := range w.rows {
 		p.rowOf[e] = int32(i)
 	}
@@ -402,7 +402,8 @@ func (p *preparer) draw(ctx context.Context, epoch, step int) error {
 	})
 }
 
-// negatives appends the negatives of main query i to dst, and draws them if they are independent.
+// negatives appends the negatives of main query i to dst. It draws them first if they are
+// independent.
 func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	w, c, q := &p.work, p.config, p.work.queries[i]
 	if c.Negatives != recipe.IndependentNegatives {
@@ -415,8 +416,8 @@ func (p *preparer) negatives(dst []int32, d *drawScratch, i int) []int32 {
 	return append(dst, p.own[i]...)
 }
 
-// unobserved appends the entities that are not training answers to dst. Entities are in ascending
-// order.
+// unobserved appends the entities that are not training answers to dst. The entities must be in
+// ascending order.
 func unobserved(dst, entities []int32, known kg.Answers) []int32 {
 	k := 0
 	for _, e := range entities {
@@ -464,8 +465,8 @@ func (p *preparer) addPairs() {
 	}
 }
 
-// addZ adds the distinct queries of the Z-samples and their pairs. Equal pairs become one with the
-// sum of their weights.
+// addZ adds the distinct queries of the Z-samples and their pairs. It merges equal pairs and adds
+// up their weights.
 func (p *preparer) addZ() {
 	w := &p.work
 	p.listZ()
@@ -502,8 +503,8 @@ func (p *preparer) listZ() {
 			p.zSamples = append(p.zSamples, zSample{query, answer, weight})
 		}
 	}
-	// A stable sort keeps equal pairs in the order of their main queries, in which their weights
-	// are added.
+	// A stable sort keeps equal pairs in the order of their main queries, so their weights are
+	// always added in this order.
 	slices.SortStableFunc(p.zSamples, func(a, b zSample) int {
 		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Relation, b.Relation),
 			cmp.Compare(a.Anchor, b.Anchor), cmp.Compare(a.answer, b.answer))

@@ -50,15 +50,15 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 40<<20)
 	ok("train --resume RUN") // a finished run needs no memory
 	for _, c := range []struct{ line, want string }{
-		{"init --model mquine --dim 64 --data DATA --out NEW", "making mquine, d = 64, "},
-		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "making mquine, d = 64, "},
+		{"init --model mquine --dim 64 --data DATA --out NEW", "creating mquine, d = 64, "},
+		{"init --model mquine --dim 64 --data DATA --out NEW --kind clustered", "creating mquine, d = 64, "},
 		{"init --model distmult --dim 256 --data DATA --out NEW --kind clustered", "ranking with distmult, d = 256, "},
 		{"train --data DATA --dim 64 --out NEW", "training mquine, d = 64, on data "},
 		{"train --data DATA --dim 1 --negatives independent --negative-count 16777216 --out NEW",
 			"negatives of a step 640 GiB"},
 		{"train --resume RUN --epochs 2", "training mquine, d = 30, on data "},
 		{"tune --data DATA --space SPACE --trials 2 --out NEW",
-			"recipes that do not fit into the memory: training mquine, d = 128, "},
+			"recipes that do not fit into memory: training mquine, d = 128, "},
 		{"eval --model CKPT --data DATA --ranks NEW", "ranking with mquine, d = 20, "},
 		{"compare CKPT CKPT --data DATA --json NEW", "ranking with mquine, d = 20, "},
 		{"predict --model CKPT --data DATA --head g082_e00000 --relation r00", "predicting with mquine, d = 20, "},
@@ -68,7 +68,7 @@ func TestTooLittleMemory(t *testing.T) {
 		o := mquine(t, args(c.line)...)
 		o.requireSentence(t, exitFailed, c.want)
 		o.requireSentence(t, exitFailed, " needs about ")
-		o.requireSentence(t, exitFailed, " and 40 MiB are available (a limit of the test): ")
+		o.requireSentence(t, exitFailed, " but only 40 MiB is available (a limit of the test): ")
 		require.Empty(t, o.stdout, c.line)
 		unchanged()
 	}

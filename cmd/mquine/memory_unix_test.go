@@ -40,8 +40,8 @@ func TestAddressSpaceLimit(t *testing.T) {
 		text, status := limited(args...)
 		assert.Equal(t, exitFailed, status, text)
 		assert.Regexp(t,
-			`^mquine (init|train): (mak|train)ing mquine, d = 512, .* needs about \d+(\.\d)? GiB of memory `+
-				`\(parameters 7\.8 GiB.*\), and \d\.\d GiB are available `+
+			`^mquine (init|train): (creat|train)ing mquine, d = 512, .* needs about \d+(\.\d)? GiB of memory `+
+				`\(parameters 7\.8 GiB.*\), but only \d\.\d GiB is available `+
 				`\(limit of the address space, ulimit -v\): lower .*\n$`, text)
 		requireFiles(t, dir, "zipf")
 	}

@@ -112,7 +112,7 @@ func TestTrainOptions(t *testing.T) {
 			"set filter to true"},
 		{[]string{"--data", data, "--out", out, "--beta2", "0.5"}, exitFailed, "lower beta1, or raise beta2"},
 		{[]string{"--data", data, "--out", out, "--anchor-negatives"}, exitFailed,
-			"anchor_negatives needs shared negatives, and negatives is 1vsall"},
+			"anchor_negatives needs shared negatives, but negatives is 1vsall"},
 		{[]string{"--data", data, "--out", out, "--products", "bf16x2", "--backend", "generic"}, exitFailed,
 			"products: bf16x2 needs AMX for bfloat16"},
 		{[]string{"--data", "nowhere/at/all", "--out", out}, exitFailed, "nowhere/at/all"},

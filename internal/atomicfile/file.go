@@ -4,8 +4,8 @@
 // A writer creates a file or folder under a temporary name in the same folder, syncs it, renames
 // it, and syncs the parent folder. An error or a crash leaves the previous contents in place. A
 // temporary name has the form ".NAME.RANDOM.mquine-tmp" with 16 hexadecimal digits, and the writing
-// process holds a lock on it. The lock lets Sweep recognise and remove what killed processes left
-// behind. Every writer sweeps the folder that it writes to.
+// process holds a lock on it. The lock lets Sweep recognise and remove the files that killed
+// processes left behind. Every writer sweeps the folder that it writes to.
 package atomicfile
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Write creates or replaces the file at path with the output of write, through a buffer. It follows
 // a symbolic link and replaces the file at its end. It cannot replace a pipe, a terminal or an open
-// descriptor such as /dev/stdout, and writes to it directly, with control characters escaped on a
+// descriptor such as /dev/stdout. It writes to these directly, and escapes control characters on a
 // terminal. A replaced file keeps its permissions. The permissions of a new file follow the umask.
 //
 // The error names path and says why it cannot be written.
@@ -75,7 +75,7 @@ func buffered(w io.Writer, write func(w io.Writer) error) error {
 	return buffer.Flush()
 }
 
-// File is a file under its temporary name. Write to it, then call Commit or Discard.
+// File is a file under a temporary name. Write to it, then call Commit or Discard.
 type File struct {
 	file    *os.File
 	target  string
@@ -159,7 +159,7 @@ func (f *File) Discard() {
 	_ = f.file.Close()
 }
 
-// named replaces the temporary name in the text of an error by the name of the file.
+// named replaces the temporary name in the text of an error by the final name.
 func (f *File) named(err error) error { return rename(err, f.Name(), f.target) }
 
 // explain wraps an error in a writeError for path, unless it already wraps one.
@@ -186,7 +186,7 @@ func (e *writeError) Error() string {
 
 func (e *writeError) Unwrap() error { return e.err }
 
-// rename returns err with the path from replaced by to in its text.
+// rename returns err with the path from replaced by the path to in its text.
 func rename(err error, from, to string) error {
 	if err == nil || !strings.Contains(err.Error(), from) {
 		return err

@@ -75,7 +75,7 @@ func makeParents(dir string) error {
 	return SyncFolder(parent)
 }
 
-// Temporary is a folder that lasts as long as a command.
+// Temporary is a folder that exists until Remove.
 type Temporary struct {
 	Path string
 	lock *os.File
@@ -129,7 +129,7 @@ func (t *Temporary) release() {
 }
 
 // SyncFolder syncs the directory entries of a folder to disk. It does nothing if this user may not
-// read the folder, or if the file system does not sync folders: the files are in place, and the
+// read the folder, or if the file system cannot sync folders. The files are then in place, and the
 // system syncs the entries later.
 func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)

@@ -10,11 +10,11 @@ import (
 	"regexp"
 )
 
-// temporaryName matches exactly the names that temporaryPath makes.
+// temporaryName matches exactly the names that temporaryPath returns.
 var temporaryName = regexp.MustCompile(`^\..+\.[0-9a-f]{16}\.mquine-tmp$`)
 
-// maxBase is the number of bytes of a name that go into its temporary name. File systems allow 255
-// in all.
+// maxBase is the largest number of bytes of a name that its temporary name contains. File systems
+// allow names of 255 bytes.
 const maxBase = 200
 
 // temporaryPath returns a temporary name for the file or folder at path, in the same folder.
@@ -27,9 +27,9 @@ func temporaryPath(path string) string {
 // errSwept says that another process swept a new file before this one locked it.
 var errSwept = errors.New("swept before it was locked")
 
-// reserve creates a file or folder under a temporary name for path, and locks it until it is
-// closed. A sweep between creating and locking mistakes it for the remains of a dead process and
-// removes it. reserve then tries again.
+// reserve creates a file or folder under a temporary name for path and locks it until it is closed.
+// Before it is locked, a sweep may mistake it for a leftover of a dead process and remove it.
+// reserve then tries again.
 func reserve(path string, make func(temporary string) (*os.File, error)) (temporary string, err error) {
 	for {
 		temporary = temporaryPath(path)
@@ -47,7 +47,7 @@ func reserve(path string, make func(temporary string) (*os.File, error)) (tempor
 	}
 }
 
-// isAt reports whether path is the open file. It does not follow a symbolic link at path.
+// isAt reports whether path leads to the open file. It does not follow a symbolic link at path.
 func isAt(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {

@@ -91,7 +91,7 @@ func (r *Ratio) See(err *big.Float, bound float64) float64 {
 }
 
 // Check fails the test if an error exceeded its bound, or if the largest ratio is below least. With
-// both conditions, the test notices a bound that is multiplied by less than least.
+// both conditions, the test notices if the bound is multiplied by a factor less than least.
 func (r *Ratio) Check(t testing.TB, least float64) {
 	t.Helper()
 	t.Logf("largest ratio of an error to its bound: %.4f", r.worst)

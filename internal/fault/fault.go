@@ -1,7 +1,7 @@
 // Package fault turns memory faults in mapped files into errors.
 //
-// Reading a mapped page faults after another program truncates the file, or when the disk fails. By
-// default, a fault crashes the process and prints the stack of every goroutine.
+// Reading a mapped page causes a fault if another program has truncated the file or the disk fails.
+// By default, a fault crashes the process and prints the stack of every goroutine.
 package fault
 
 import (

@@ -1,5 +1,5 @@
 // Package fmath provides elementary functions and norm bounds that give the same bits on every
-// processor. The functions of package math differ in their last bits between architectures.
+// processor. The last bits of functions in package math differ between architectures.
 package fmath
 
 import "math"

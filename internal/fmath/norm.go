@@ -2,8 +2,8 @@ package fmath
 
 import "math"
 
-// NormSlack turns a computed norm into an upper bound. As a factor, it exceeds the rounding errors
-// of any sum of fewer than 10⁶ terms of the same sign.
+// NormSlack is a factor that turns a computed norm into an upper bound. It covers the rounding
+// errors of any sum of fewer than 10⁶ terms of the same sign.
 const NormSlack = 1 + 1e-9
 
 // Norm returns an upper bound on ‖x‖₂.

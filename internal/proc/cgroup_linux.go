@@ -76,7 +76,7 @@ func (s system) mounts() (list []mount) {
 	return list
 }
 
-// room returns the bytes left under the group's limit, if the machine has swap bytes of free swap.
+// room returns the bytes left under the group's limit, given the number of bytes of free swap.
 func (g group) room(s system, swap int64) number {
 	limit, usage := s.number(g.dir+"/memory.limit_in_bytes"), s.number(g.dir+"/memory.usage_in_bytes")
 	if g.unified {

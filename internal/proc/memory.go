@@ -1,6 +1,5 @@
-// Package proc measures the resources of the process: its peak memory, its processor time, and the
-// memory that the machine and the limits of the process leave it. CheckMemory refuses work that
-// does not fit.
+// Package proc measures the resources of the process: its peak memory, its processor time and the
+// memory that is still available. CheckMemory refuses work that does not fit.
 package proc
 
 import (
@@ -51,7 +50,7 @@ func Total(needs []Need) (bytes int64) {
 }
 
 // Negligible is the number of bytes below which CheckMemory never refuses and does not read the
-// limits. The Go runtime itself uses as much.
+// limits. The Go runtime itself may need this much.
 const Negligible = 32 << 20
 
 // CheckMemory returns an error if work needs more memory than is available. Call it before the
@@ -77,7 +76,7 @@ func CheckMemory(work, advice string, needs ...Need) error {
 			parts = append(parts, n.For+" "+size(n.Bytes))
 		}
 	}
-	return fmt.Errorf("%s needs about %s of memory (%s), and %s are available (%s): %s",
+	return fmt.Errorf("%s needs about %s of memory (%s), but only %s is available (%s): %s",
 		work, size(need), strings.Join(parts, ", "), size(room.Bytes), room.Limit, advice)
 }
 

@@ -20,11 +20,11 @@ type system struct {
 	idle int64
 }
 
-// rooms returns the room under each known limit. Each limit counts differently. An allocation uses
-// up address space and the data segment even before anything writes to it, but the idle part of the
-// heap is available. The limits of the machine and of control groups count resident memory. There
-// the page cache, including mapped checkpoints, is available, because the kernel drops it when
-// memory is needed.
+// rooms returns the room under each known limit. The limits count memory differently. An allocation
+// uses up address space and the data segment even before anything writes to it, but the idle part
+// of the heap is available. The limits of the machine and of control groups count resident memory.
+// Under these limits the page cache, including mapped checkpoints, is available, because the kernel
+// drops it when memory is needed.
 func (s system) rooms() []Room {
 	memory := s.table("proc/meminfo", kibibytes)
 	status := s.table("proc/self/status", kibibytes)
@@ -64,8 +64,8 @@ type number struct {
 
 func (n number) negative() number { return number{-n.value, n.known} }
 
-// boundless is the value from which a limit counts as unlimited. Version 1 of control groups writes
-// 2⁶³ − 4096.
+// boundless is the smallest value that means no limit. Version 1 of control groups writes 2⁶³ −
+// 4096.
 const boundless = 1 << 60
 
 // parse reads a number. "max" and "unlimited" give an unknown number.
@@ -74,7 +74,7 @@ func parse(text string) number {
 	return number{v, err == nil && v < boundless}
 }
 
-// number reads a file that holds a single number. It is unknown if the file does not exist.
+// number reads a file that holds a single number. The result is unknown if the file does not exist.
 func (s system) number(path string) number { return parse(strings.TrimSpace(string(s.read(path)))) }
 
 func (s system) read(path string) []byte {
@@ -103,7 +103,8 @@ func (s system) table(path string, unit int64) map[string]number {
 	return values
 }
 
-// resource returns a soft limit of the process. It is unknown if the process has no such limit.
+// resource returns a soft limit of the process. The result is unknown if the process has no such
+// limit.
 func (s system) resource(name string) number {
 	lines := bufio.NewScanner(bytes.NewReader(s.read("proc/self/limits")))
 	for lines.Scan() {

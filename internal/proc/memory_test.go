@@ -25,7 +25,7 @@ func TestCheckMemory(t *testing.T) {
 	leave(t, Room{7*gib + 513*mib - 1, "a limit"})
 	assert.EqualError(t, check(),
 		"training needs about 7.5 GiB of memory (parameters 4.0 GiB, optimiser 3.5 GiB), "+
-			"and 7.5 GiB are available (a limit): lower dim")
+			"but only 7.5 GiB is available (a limit): lower dim")
 	leave(t, Room{0, "a limit"})
 	assert.NoError(t, CheckMemory("training", "lower dim", Need{"parameters", Negligible - 1}))
 }

@@ -36,7 +36,7 @@ func TestTooLittleMemory(t *testing.T) {
 	proctest.Leave(t, 100<<20)
 	_, _, err := Zipf(t.Context(), Config{Entities: 3_000_000})
 	assert.EqualError(t, err, "generating a graph like YAGO3-10 with 3,000,000 entities needs about 1.3 GiB of memory "+
-		"(triples 949 MiB, entities 352 MiB), and 100 MiB are available (a limit of the test): "+
+		"(triples 949 MiB, entities 352 MiB), but only 100 MiB is available (a limit of the test): "+
 		"ask for a smaller data set, or make more memory available")
 	_, _, err = Families(t.Context(), Config{Entities: 200_000})
 	assert.ErrorContains(t, err,

@@ -59,6 +59,6 @@ func TestTooLittleMemory(t *testing.T) {
 	assert.EqualError(t, CheckMemory(g, 1_000_000, 2),
 		"counting the Z-patterns of pairs needs about 80 MiB of memory "+
 			"(index of the training triples 15 MiB, values 65 MiB), "+
-			"and 40 MiB are available (a limit of the test): make more memory available")
+			"but only 40 MiB is available (a limit of the test): make more memory available")
 	assert.NoError(t, CheckMemory(g, 1000, 2))
 }

@@ -1,6 +1,6 @@
-// Package clustered makes synthetic models for benchmarks. They rank targets about as a trained
-// model does: well, with many close candidates. They say nothing about the quality of a model,
-// because they are fitted to all splits, with the test split.
+// Package clustered creates synthetic models for benchmarks. They rank targets about as well as a
+// trained model does, with many close candidates. They say nothing about the quality of a model,
+// because they are fitted to all splits, including the test split.
 package clustered
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Version changes when New returns other bytes for the same arguments. Names of stored checkpoints
-// should have it.
+// Version changes when New returns different bytes for the same arguments. Names of stored
+// checkpoints should contain it.
 const Version = 2
 
-// The centres of the clusters are trained in the same way for every graph and model. That takes
+// All graphs and models use these constants to train the centres of the clusters. This takes only
 // seconds, because there are few clusters.
 //
-// Training has rounds of one epoch, each on the next part of the shuffled triples. A trainer uses
-// repeated triples once, and most triples between clusters are repeats. With rounds, a pair of
-// clusters that has many triples is trained often.
+// Training has rounds of one epoch, each on the next part of the shuffled triples. In an epoch, a
+// trainer uses repeated triples once, and most triples between clusters are repeats. With rounds, a
+// pair of clusters with many triples is trained often.
 const (
 	rounds    = 50
 	roundSize = 1024 // triples
@@ -50,20 +50,20 @@ const (
 )
 
 // New returns a model for g. It divides the entities into about √N clusters: the planted clusters
-// of a synth.Zipf graph, or else clusters of entities with similar relations and neighbours. A
-// short run on the triples between clusters trains the centre of each cluster, and
+// of a synth.Zipf graph or, in other graphs, clusters of entities with similar relations and
+// neighbours. A short run on the triples between clusters trains the centre of each cluster.
 // Parameter.Scatter places the entities around their centres.
 //
-// The same seed and kernel tier give the same bytes, for any number of threads. It is an error if
-// the model does not fit into the memory, or if its numbers of entities and relations differ from
-// the graph's.
+// The same seed and kernel tier give the same bytes, for any number of threads. New returns an
+// error if the model does not fit into memory, or if the graph has different numbers of entities
+// and relations.
 func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m train.Machine) (model.Model, error) {
 	cfg, err := model.InitialConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
 	if n, r := g.Entities.Len(), g.Relations.Len(); cfg.Entities != n || cfg.Relations != r {
-		return nil, fmt.Errorf("a model of %d entities and %d relations cannot be fitted to data set %s, "+
+		return nil, fmt.Errorf("a model with %d entities and %d relations cannot be fitted to data set %s, "+
 			"which has %d and %d", cfg.Entities, cfg.Relations, g.Name, n, r)
 	}
 	if err := train.CheckParameters(cfg); err != nil {
@@ -84,8 +84,8 @@ func New(ctx context.Context, cfg model.Config, g *kg.Graph, seed uint64, m trai
 	return scatter(ctx, cfg, clusters, centres, seed, m.Threads)
 }
 
-// coarseGraph returns the graph whose entities are the clusters. Its training split has the triples
-// of all splits, shuffled, with repeats.
+// coarseGraph returns the graph whose entities are the clusters. Its training split contains the
+// triples of all splits, shuffled, with repeats.
 func coarseGraph(ctx context.Context, g *kg.Graph, clusters []int32, count int, seed uint64) (*kg.Graph, error) {
 	coarse := &kg.Graph{Name: g.Name, Entities: kg.NewVocabulary(), Relations: g.Relations}
 	for i := range count {
@@ -148,7 +148,7 @@ func trainRound(
 		return err
 	}
 	work := fmt.Sprintf("fitting %s, d = %d, to %d clusters of entities", c.Model, c.Dim, g.Entities.Len())
-	if err := proc.CheckMemory(work, "lower its dimension, or give it more memory", needs...); err != nil {
+	if err := proc.CheckMemory(work, "lower its dimension, or make more memory available", needs...); err != nil {
 		return err
 	}
 	if report := m.Progress; report != nil {
@@ -181,8 +181,8 @@ func deviation(m model.Model) float64 {
 	return math.Sqrt(squares / float64(n))
 }
 
-// scatter returns a model with the entities around the centres of their clusters. All other
-// parameters equal the centres'.
+// scatter returns a model with the entities around the centres of their clusters. It copies all
+// other parameters from centres.
 func scatter(
 	ctx context.Context, cfg model.Config, clusters []int32, centres model.Model, seed uint64, threads int,
 ) (model.Model, error) {

@@ -129,7 +129,7 @@ func TestWrongCalls(t *testing.T) {
 	c := config(g, "mquine", 3)
 	c.Entities++
 	_, err := New(t.Context(), c, g, 1, machine(t, 1))
-	assert.ErrorContains(t, err, "a model of 301 entities and 37 relations cannot be fitted to data set ")
+	assert.ErrorContains(t, err, "a model with 301 entities and 37 relations cannot be fitted to data set ")
 	assert.ErrorContains(t, err, ", which has 300 and 37")
 	_, err = New(t.Context(), config(g, "transd", 3), g, 1, machine(t, 1))
 	assert.ErrorContains(t, err, "unknown model")
@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 	proctest.Leave(t, 1<<30)
 	_, err := New(t.Context(), config(g, "mquine", 512), g, 1, machine(t, 2))
 	assert.ErrorContains(t, err,
-		"making mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
+		"creating mquine, d = 512, for 5,003 entities and 11 relations needs about 2.5 GiB of memory")
 
 	g = sparse(64, 2003, 1024)
 	proctest.Leave(t, 100<<20)

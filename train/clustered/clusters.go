@@ -14,12 +14,12 @@ import (
 const (
 	// sketchWidth is the length of the vector that describes an entity.
 	sketchWidth = 32
-	// sketchRounds is the largest distance of neighbours that the vector describes.
+	// sketchRounds is the largest distance to neighbours that the vector takes into account.
 	sketchRounds = 8
 )
 
 // clusterEntities divides the entities of g into about √N clusters. It returns the cluster of each
-// entity, and the number of clusters. In a graph of synth.Zipf they are the planted clusters. In
+// entity, and the number of clusters. In a graph from synth.Zipf they are the planted clusters. In
 // other graphs they have equal sizes, and entities with similar relations and neighbours share a
 // cluster.
 func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []int32, count int, err error) {
@@ -40,7 +40,7 @@ func clusterEntities(ctx context.Context, g *kg.Graph, seed uint64) (clusters []
 }
 
 // planted returns the clusters in the labels of the entities, and their number. The number is 0 if
-// a label has no cluster, or one that is not less than limit.
+// a label has no cluster, or if its cluster is not less than limit.
 func planted(g *kg.Graph, limit int) (clusters []int32, count int) {
 	clusters = make([]int32, g.Entities.Len())
 	for e, label := range g.Entities.Labels() {

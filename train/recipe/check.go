@@ -28,10 +28,10 @@ func (r *Recipe) Check() error {
 	case r.ZSamples > 0 && r.Negatives == IndependentNegatives && !r.Filter:
 		return fmt.Errorf("z_samples: %d needs filtered negatives: set filter to true", r.ZSamples)
 	case r.AnchorNegatives && r.Negatives != SharedNegatives:
-		return fmt.Errorf("anchor_negatives needs shared negatives, and negatives is %s: change one of them",
+		return fmt.Errorf("anchor_negatives needs shared negatives, but negatives is %s: change one of them",
 			r.Negatives)
 	case r.Regulariser == model.Dura && r.Distribution == Bernoulli:
-		return errors.New("regulariser dura needs both queries of a triple, and distribution bernoulli uses one: " +
+		return errors.New("regulariser dura needs both queries of a triple, but distribution bernoulli uses one: " +
 			"change one of them")
 	}
 	return r.checkKvsAll()
@@ -71,12 +71,12 @@ func (r *Recipe) checkModel() error {
 	return nil
 }
 
-// checkKvsAll returns an error if negatives is kvsall and an option needs single targets, or the
-// other way round.
+// checkKvsAll returns an error if negatives is kvsall and an option needs single targets, or if an
+// option needs kvsall and negatives is not kvsall.
 func (r *Recipe) checkKvsAll() error {
 	if r.Negatives != KvsAll {
 		if r.AnswerWeights {
-			return fmt.Errorf("answer_weights needs negatives kvsall, and negatives is %s: "+
+			return fmt.Errorf("answer_weights needs negatives kvsall, but negatives is %s: "+
 				"set answer_weights to false, or negatives to kvsall", r.Negatives)
 		}
 		return nil
@@ -94,7 +94,7 @@ func (r *Recipe) checkKvsAll() error {
 	return nil
 }
 
-// CheckData is Check, and also returns an error if the data set lacks a split that the options
+// CheckData is like Check, and also returns an error if the data set lacks a split that the options
 // need.
 func (r *Recipe) CheckData(g *kg.Graph) error {
 	if err := r.Check(); err != nil {
@@ -115,7 +115,7 @@ func (r *Recipe) CheckData(g *kg.Graph) error {
 func (r *Recipe) CheckBackend(b *kernel.Backend) error {
 	if r.Products == SplitBF16 && !b.Features.Has(kernel.FeatureBF16) {
 		return fmt.Errorf("products: bf16x2 needs AMX for bfloat16 (Intel Sapphire Rapids and later, feature bf16), "+
-			"and these kernels use %s: set products to float32, or use such a processor", b.Features)
+			"but these kernels use %s: set products to float32, or use such a processor", b.Features)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/model"
 )
 
-// DefaultFor returns the default options of a model: Default, changed by the recipe that the model
-// declares.
+// DefaultFor returns the default options of a model. They are the options of Default, with the
+// changes that the model declares.
 func DefaultFor(name string) (Recipe, error) {
 	c := Default()
 	s, err := model.Lookup(name)
@@ -21,10 +21,10 @@ func DefaultFor(name string) (Recipe, error) {
 	for _, key := range slices.Sorted(maps.Keys(s.Recipe)) {
 		i := slices.IndexFunc(options, func(o Option) bool { return o.Key == key })
 		if i < 0 {
-			return c, fmt.Errorf("the recipe of model %s has %q, which is not a training option", name, key)
+			return c, fmt.Errorf("the recipe of model %s sets %q, which is not a training option", name, key)
 		}
 		if err := options[i].Set(s.Recipe[key]); err != nil {
-			return c, fmt.Errorf("the recipe of model %s has %s %q: %w", name, key, s.Recipe[key], err)
+			return c, fmt.Errorf("the recipe of model %s sets %s to %q: %w", name, key, s.Recipe[key], err)
 		}
 	}
 	return c, c.Check()

@@ -33,9 +33,9 @@ func TestRecipeErrors(t *testing.T) {
 	saved := s.Recipe
 	defer func() { s.Recipe = saved }()
 	for want, recipe := range map[string]map[string]string{
-		`the recipe of model rotate has "droput", which is not a training option`: {"droput": "0"},
-		`the recipe of model rotate has dim "0": must be`:                         {"dim": "0"},
-		"model rotate does not support dura":                                      {"regulariser": "dura"},
+		`the recipe of model rotate sets "droput", which is not a training option`: {"droput": "0"},
+		`the recipe of model rotate sets dim to "0": must be`:                      {"dim": "0"},
+		"model rotate does not support dura":                                       {"regulariser": "dura"},
 	} {
 		s.Recipe = recipe
 		_, err := DefaultFor("rotate")

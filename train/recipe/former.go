@@ -1,17 +1,17 @@
 package recipe
 
-// Names of earlier versions (docs/decisions/0023-training-options-follow-the-field.md). Files,
-// command lines and the metadata of checkpoints may have them. Recipe.Line writes them, so that a
-// recipe gives the same bytes in all versions.
+// Names from earlier versions (docs/decisions/0023-training-options-follow-the-field.md). Files,
+// command lines and the metadata of checkpoints may contain them. Recipe.Line writes them, so that
+// a recipe gives the same bytes in all versions.
 var (
-	// formerKeys has the former key of each option that was renamed.
+	// formerKeys maps the key of each renamed option to its former key.
 	formerKeys = map[string]string{
 		"init_std":     "init_deviation",
 		"valid_metric": "stop_metric",
 		"ema":          "average",
 	}
-	// formerWords has, for each option whose values were renamed, the current word for each former
-	// one.
+	// formerWords maps the key of each option with renamed values to a map from former to current
+	// words.
 	formerWords = map[string]map[string]string{
 		"negatives": {"all": string(OneVsAll)},
 		"loss":      {"paper": string(NSSA)},

@@ -8,8 +8,8 @@ import (
 	"github.com/mquine/mquine/rank"
 )
 
-// Metric names a validation measure, where larger is better. Its text is a name such as
-// mrr/both/all.
+// Metric selects a validation measure by name, side and filter. Larger is better. Its text form is,
+// for example, mrr/both/all.
 type Metric struct {
 	// Name is mrr, hits@1, hits@3 or hits@10.
 	Name   string
@@ -24,7 +24,7 @@ var (
 
 func (m Metric) String() string { return fmt.Sprintf("%s/%v/%v", m.Name, m.Side, m.Filter) }
 
-// Type returns the word for the kind of value in help texts.
+// Type returns the word that help texts use for the kind of value.
 func (m *Metric) Type() string { return "metric" }
 
 // Range describes the texts that Set accepts.
@@ -32,7 +32,7 @@ func (m *Metric) Range() string {
 	return strings.Join(metricNames, ", ") + " / tail, head, both / none, train, all"
 }
 
-// Set sets m to a text that String wrote.
+// Set parses text in the format of String.
 func (m *Metric) Set(text string) error {
 	parts := strings.Split(text, "/")
 	bad := fmt.Errorf("metric %q: give %s, a side (tail, head or both) and a filter (none, train or all), "+

@@ -7,14 +7,14 @@ import (
 	"github.com/mquine/mquine/train/internal/setting"
 )
 
-// declarations are the options, in the order of files. An option is declared here and as a field of
-// Recipe, and nowhere else. Defaults, ranges, flags, files and the table in docs/training.md follow
-// from this list.
+// declarations are the options, in the order that files list them. Each option is declared only
+// here and as a field of Recipe. Defaults, ranges, flags, files and the table in docs/training.md
+// follow from this list.
 //
-// Backquotes in a help text mark the word that stands for the value in the help of the flag.
+// In a help text, backquotes mark the word that the help of the flag shows as the value.
 var declarations = []declaration{
 	declare("model", func(r *Recipe) *string { return &r.Model }, "mquine", oneOf(model.Names),
-		"`model`: mquine, mquade (mquine without the cross matrix) or a model of vectors"),
+		"`model`: mquine, mquade (mquine without the cross matrix) or a vector model"),
 	declare("dim", func(r *Recipe) *int { return &r.Dim }, 20, whole(1, 1<<15),
 		"`dimension` d: entities of mquine and mquade are symmetric d × d matrices, of complex and rotate d complex "+
 			"numbers, of other models d real numbers"),
@@ -23,20 +23,20 @@ var declarations = []declaration{
 	declare("epochs", func(r *Recipe) *int { return &r.Epochs }, 30, whole(1, 1_000_000),
 		"`number` of passes over the training triples"),
 	declare("batch", func(r *Recipe) *int { return &r.Batch }, 1024, whole(1, 1<<20),
-		"`number` of triples per step, each used as a tail query and a head query; with kvsall, of queries"),
+		"`number` of triples per step, each used as a tail query and a head query; with kvsall, number of queries"),
 
 	declare("negatives", func(r *Recipe) *Negatives { return &r.Negatives }, OneVsAll,
 		among(OneVsAll, KvsAll, SharedNegatives, IndependentNegatives),
-		"`candidates` of a query: all entities against one target at a time (1vsall) or against all training answers "+
-			"at once (kvsall), or samples per batch and side (shared) or per query (independent)"),
+		"`candidates` of a query: all entities, with one target at a time (1vsall) or with all training answers at "+
+			"once (kvsall), or samples for each batch and side (shared) or for each query (independent)"),
 	declare("negative_count", func(r *Recipe) *int { return &r.NegativeCount }, 1024, whole(1, 1<<24),
-		"`number` of negative samples: per batch and side if shared, per query if independent"),
+		"`number` of negative samples: for each batch and side if shared, for each query if independent"),
 	declare("anchor_negatives", func(r *Recipe) *bool { return &r.AnchorNegatives }, false, setting.Bool,
 		"with shared negatives, also use the known entities of the batch's queries on that side"),
 	declare("distribution", func(r *Recipe) *Distribution { return &r.Distribution }, Uniform,
 		among(Uniform, Degree, Bernoulli),
-		"`distribution` of negative samples: uniform, degree (to the power 3/4), or bernoulli (uniform, for one "+
-			"random side of each triple, as in TransH)"),
+		"`distribution` of negative samples: uniform, degree (proportional to the 3/4 power of the degree), or "+
+			"bernoulli (uniform, on one random side of each triple, as in TransH)"),
 	declare("filter", func(r *Recipe) *bool { return &r.Filter }, false, setting.Bool,
 		"do not use known training answers as negatives"),
 
@@ -57,8 +57,7 @@ var declarations = []declaration{
 		"with kvsall, weight a query by its number of training answers, so that all triples count equally"),
 
 	declare("z_samples", func(r *Recipe) *int { return &r.ZSamples }, 0, whole(0, 1<<20),
-		"`number` k of Z-samples per query, from the Z-patterns of its negatives that are not training answers; "+
-			"0 for none"),
+		"`number` of Z-samples per query, from the Z-patterns of its negatives except training answers; 0 for none"),
 	declare("lambda_z", func(r *Recipe) *float64 { return &r.LambdaZ }, 1, number(0, 1e6),
 		"`weight` λ_Z of the Z-samples"),
 
@@ -83,7 +82,7 @@ var declarations = []declaration{
 	declare("beta2", func(r *Recipe) *float64 { return &r.Beta2 }, 0.999, number(0, 0.9999999),
 		"Adam's `decay` of the second moment"),
 	declare("epsilon", func(r *Recipe) *float64 { return &r.Epsilon }, 1e-8, number(1e-30, 1),
-		"`number` that adam and adagrad add to the root of the second moment"),
+		"`number` ε that adam and adagrad add to the root of the second moment"),
 	declare("warmup", func(r *Recipe) *float64 { return &r.Warmup }, 0, number(0, 1e6),
 		"`epochs` of linear warm-up of the learning rate; 0 for none"),
 	declare("decay", func(r *Recipe) *Decay { return &r.Decay }, NoDecay, among(NoDecay, LinearDecay, CosineDecay),
@@ -92,17 +91,17 @@ var declarations = []declaration{
 		"largest Euclidean `norm` of a step's gradient; 0 for no limit"),
 
 	declare("init_std", func(r *Recipe) *float64 { return &r.InitStd }, model.EntityDeviation, number(0, 1e3),
-		"initial standard `deviation` of the entities (of mquine and mquade, of the packed entries of A in "+
-			"E = A + Aᵀ) and, in models of vectors, of the relations"),
+		"initial standard `deviation` of entity parameters (in mquine and mquade, the packed entries of A in "+
+			"E = A + Aᵀ) and, in vector models, of relation parameters"),
 	declare("init_cross", func(r *Recipe) *Cross { return &r.InitCross }, ZeroCross, among(IdentityCross, ZeroCross),
 		"initial `matrix` Rᶜ of mquine: identity or zero; Rʰ and Rᵗ start as the identity"),
 
 	declare("products", func(r *Recipe) *Products { return &r.Products }, Float32, among(Float32, SplitBF16),
 		"`arithmetic` of the matrix products of queries and candidates: float32, or bf16x2, which splits each float32 "+
-			"into two bfloat16 and is two to three times as fast on processors with AMX"),
+			"into two bfloat16 and is two to three times as fast, on processors with AMX"),
 
 	declare("valid_every", func(r *Recipe) *int { return &r.ValidEvery }, 1, whole(0, 1_000_000),
-		"`epochs` from one validation to the next; the last epoch is always validated; 0 for no validation"),
+		"`epochs` from one validation to the next; 0 for no validation, otherwise the last epoch is always validated"),
 	declare("valid_metric", func(r *Recipe) *Metric { return &r.ValidMetric }, defaultMetric, metric,
 		"`metric` that selects the best epoch: measure, side and filter, such as mrr/both/all or hits@10/tail/train"),
 	declare("patience", func(r *Recipe) *int { return &r.Patience }, 0, whole(0, 1_000_000),
@@ -116,7 +115,7 @@ var declarations = []declaration{
 type declaration struct {
 	key, help string
 	value     func(*Recipe) setting.Value
-	reset     func(*Recipe) // to the default
+	reset     func(*Recipe) // sets the default
 }
 
 // option returns the option of r.
@@ -150,8 +149,7 @@ func among[T ~string](from ...T) func(*T) setting.Value {
 	return func(v *T) setting.Value { return setting.Choice(v, from...) }
 }
 
-// oneOf is among for words that are only known after program initialisation, because packages
-// register them.
+// oneOf is like among, for words that packages register during program initialisation.
 func oneOf(words func() []string) func(*string) setting.Value {
 	return func(v *string) setting.Value { return setting.Choice(v, words()...) }
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// The presets are the files presets/KIND/DATASET.yaml, which change the defaults for a data set.
-// Kind paper is the paper's table of hyper-parameters. Kind best has the best recipes of
-// docs/results.md.
+// presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes of the
+// defaults. The kind paper uses the paper's table of hyper-parameters. The kind best uses the best
+// recipes in docs/results.md.
 //
 //go:embed presets
 var presetFiles embed.FS
@@ -44,7 +44,7 @@ func Presets() []string {
 }
 
 // Preset returns a preset for a data set: "paper", the paper's hyper-parameters, or "best", the
-// best measured recipe. A data set after a colon, as in "paper:yago3-10", replaces the given one.
+// best measured recipe. A data set after a colon, as in "paper:yago3-10", replaces the argument.
 func Preset(preset, dataset string) (Recipe, error) {
 	kind, name, named := strings.Cut(preset, ":")
 	if !named {
@@ -53,12 +53,12 @@ func Preset(preset, dataset string) (Recipe, error) {
 	r := Default()
 	if !slices.Contains(presetKinds, kind) {
 		return r, fmt.Errorf("preset %q: the presets are paper and best; "+
-			"use another data set's preset as in paper:yago3-10", preset)
+			"name a data set as in paper:yago3-10", preset)
 	}
 	names := presetDataSets(kind)
 	if !slices.Contains(names, name) {
-		return r, fmt.Errorf("there is no preset %s for data set %q: use another one, as in %s:%s; "+
-			"the data sets are %s", kind, name, kind, names[0], strings.Join(names, ", "))
+		return r, fmt.Errorf("there is no preset %s for data set %q: use the preset of a different data set, "+
+			"as in %s:%s; the data sets are %s", kind, name, kind, names[0], strings.Join(names, ", "))
 	}
 	file := path.Join("presets", kind, name+".yaml")
 	f, err := presetFiles.Open(file)

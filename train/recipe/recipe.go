@@ -1,9 +1,8 @@
-// Package recipe has the options of a training run: their ranges, defaults and descriptions, and
-// the YAML files that hold them.
+// Package recipe defines the options of a training run, with their ranges, defaults and
+// descriptions, and reads and writes them as YAML.
 //
-// A Recipe is all options of a run. Begin with Default, DefaultFor or Preset, change fields, and
-// call Recipe.Check. The table in options.go declares the options; flags, files and
-// docs/training.md follow from it.
+// A Recipe holds all options of a run. Begin with Default, DefaultFor or Preset, change fields, and
+// call Recipe.Check. The list in options.go declares the options.
 package recipe
 
 import (
@@ -18,8 +17,9 @@ import (
 	"github.com/mquine/mquine/train/internal/setting"
 )
 
-// Recipe decides everything that a training run computes, except for the data set and the tier of
-// the kernels. The declarations in options.go describe the fields. The zero Recipe is not valid.
+// Recipe holds all options of a training run. Together with the data set and the tier of the
+// kernels, it determines the result. The declarations in options.go describe the fields. The zero
+// Recipe is not valid.
 type Recipe struct {
 	Model string
 	Dim   int
@@ -78,13 +78,13 @@ const (
 	OneVsAll Negatives = "1vsall"
 	// KvsAll contrasts all training answers of a query at once with all entities.
 	KvsAll Negatives = "kvsall"
-	// SharedNegatives are sampled once for all queries of a batch and side.
+	// SharedNegatives are sampled once for all queries of a batch on one side.
 	SharedNegatives Negatives = "shared"
 	// IndependentNegatives are sampled for each query.
 	IndependentNegatives Negatives = "independent"
 )
 
-// Sampled reports whether negatives are sampled, rather than all entities.
+// Sampled reports whether the negatives are samples and not all entities.
 func (n Negatives) Sampled() bool { return n == SharedNegatives || n == IndependentNegatives }
 
 // Distribution is the distribution of negative samples.
@@ -95,14 +95,14 @@ const (
 	Uniform Distribution = "uniform"
 	// Degree samples entities in proportion to a power of their degree.
 	Degree Distribution = "degree"
-	// Bernoulli samples uniformly, for one random side of each triple (TransH; Wang et al., 2014).
+	// Bernoulli samples uniformly, on one random side of each triple (TransH; Wang et al., 2014).
 	Bernoulli Distribution = "bernoulli"
 )
 
 // Loss is the loss of a query.
 type Loss string
 
-// The losses. docs/training.md, "Losses", has the formulas.
+// The losses. For the formulas, see docs/training.md, "Losses".
 const (
 	// Softmax is the cross-entropy over the target and the negatives.
 	Softmax Loss = "softmax"
@@ -158,7 +158,7 @@ const (
 // dashes, on the command line.
 type Option = setting.Setting
 
-// Options returns the options of r, in the order of files. Setting an option changes r.
+// Options returns the options of r, in the order that files list them. Setting an option changes r.
 func (r *Recipe) Options() []Option {
 	options := make([]Option, len(declarations))
 	for i, d := range declarations {
@@ -184,7 +184,7 @@ func Default() Recipe {
 }
 
 // Read sets the options in a YAML file, which maps keys to values. Errors refer to the file as
-// name. It returns the values of the keys in others, which the file may have beside the options.
+// name. The file may also contain the keys in others. Read returns their values.
 func (r *Recipe) Read(file io.Reader, name string, others ...string) (map[string]string, error) {
 	options, values := r.Options(), map[string]string{}
 	root, err := setting.ReadMapping(file, name, options...)
@@ -212,9 +212,8 @@ func (r *Recipe) YAML() []byte {
 	return setting.YAML(r.Options(), func(o Option) string { return o.Value.String() })
 }
 
-// Line returns all options in one line, as the metadata of checkpoints and states have them.
-// Options and words have the names that they first had, so that the bytes of a checkpoint do not
-// depend on the version.
+// Line returns all options as one line, for the metadata of checkpoints and states. It uses the
+// original names of options and words, so the bytes of a checkpoint do not depend on the version.
 func (r *Recipe) Line() string {
 	var parts []string
 	for _, o := range r.Options() {
@@ -224,8 +223,8 @@ func (r *Recipe) Line() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseLine returns the recipe that Line wrote. An option that the line lacks, because it is newer,
-// has its default.
+// ParseLine returns the recipe that Line wrote. Options that the line lacks, because they are
+// newer, have their defaults.
 func ParseLine(line string) (Recipe, error) {
 	r := Default()
 	options := r.Options()
@@ -256,12 +255,12 @@ func (r *Recipe) Differences(earlier Recipe) string {
 }
 
 // ModelConfig returns the configuration of the model for a data set with the given numbers of
-// entities and relations. It has no hyper-parameters: they follow from Start.
+// entities and relations. The configuration has no hyper-parameters, because Start determines them.
 func (r *Recipe) ModelConfig(entities, relations int) model.Config {
 	return model.Config{Model: r.Model, Dim: r.Dim, Entities: entities, Relations: relations}
 }
 
-// Start returns the options that decide the initial parameters.
+// Start returns the options that determine the initial parameters.
 func (r *Recipe) Start() model.Start {
 	return model.Start{Gamma: r.Gamma, Deviation: r.InitStd, Cross: r.InitCross == IdentityCross}
 }

@@ -145,8 +145,8 @@ func TestRecipeFile(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"dim: 7\nlerning_rate: 3\n": `x.yaml:2: unknown option "lerning_rate": the nearest is learning_rate`,
-		"dim: 7\n\ndim: 8":          "x.yaml:3: dim is set a second time, after line 1",
-		"ema: 0.5\naverage: 0.5":    "x.yaml:2: ema is set a second time, after line 1",
+		"dim: 7\n\ndim: 8":          "x.yaml:3: duplicate key dim, first on line 1",
+		"ema: 0.5\naverage: 0.5":    "x.yaml:2: duplicate key ema, first on line 1",
 		"dim: [7]":                  "x.yaml:1: dim needs a single value",
 		"dim: seven":                `x.yaml:1: dim "seven": must be a whole number from 1 to 32768`,
 		"loss: hinge":               `x.yaml:1: loss "hinge": choose from softmax, nssa, bce and margin`,
@@ -154,7 +154,7 @@ func TestRecipeFile(t *testing.T) {
 		"dropout: nan":              `x.yaml:1: dropout "nan": must be a number from 0 to 0.99`,
 		"valid_metric: mrr":         `x.yaml:1: valid_metric "mrr": metric "mrr": give `,
 		"stop_metric: mrr":          `x.yaml:1: valid_metric "mrr": metric "mrr": give `,
-		"- dim":                     "x.yaml:1: a configuration is a list of lines",
+		"- dim":                     "x.yaml:1: this file must be a list of keys and values",
 		"dim: 7\n\tx: 3":            "x.yaml:2: this is not YAML: found a tab character",
 		"dim: \x1b":                 "x.yaml: this is not YAML: control characters are not allowed",
 		"clip: -1":                  `x.yaml:1: clip "-1": must be a number of at least 0`,
@@ -199,10 +199,11 @@ func TestPresets(t *testing.T) {
 	assert.Equal(t, 18, named.Dim)
 
 	_, err = Preset("paper", "umls")
-	require.ErrorContains(t, err, `there is no preset paper for data set "umls": use another one, as in `+
+	require.ErrorContains(t, err, `there is no preset paper for data set "umls": use the preset `+
+		`of a different data set, as in `+
 		`paper:codex-l; the data sets are codex-l, codex-m, codex-s, fb15k-237, wn18, wn18rr, yago3-10`)
 	_, err = Preset("best", "umls")
-	require.ErrorContains(t, err, `use another one, as in best:codex-m`)
+	require.ErrorContains(t, err, `use the preset of a different data set, as in best:codex-m`)
 	_, err = Preset("papre", "umls")
 	require.ErrorContains(t, err, "the presets are paper and best")
 }

@@ -18,7 +18,7 @@ import (
 
 // check compares the log and the checkpoints with the state. An epoch writes them before the state,
 // so they may be one epoch ahead after a kill. Any other difference means that a file was lost or
-// restored from another epoch.
+// restored from a different epoch.
 func (r *Run) check(ctx context.Context) error {
 	if err := r.readLog(ctx); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (r *Run) checkNothingTrained() error {
 	return nil
 }
 
-// checkOptions returns an error if config.yaml differs from the options of the epochs so far, which
-// a line of Recipe.Line has. The number of epochs may differ if Extend allows it.
+// checkOptions returns an error if config.yaml differs from the options of the epochs so far, in
+// the format of Recipe.Line. The number of epochs may differ if Extend allows it.
 func (r *Run) checkOptions(line string) error {
 	if r.progress.epoch == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (r *Run) readLog(ctx context.Context) error {
 	path := r.path(logName)
 	data, err := input.ReadFile(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a removed log begins again with the next epoch
+		return nil // a new log begins with the next epoch
 	}
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *Run) readLog(ctx context.Context) error {
 		line++
 		var e train.Epoch
 		if err := json.Unmarshal(text, &e); err != nil {
-			return fmt.Errorf("%s:%d: this is not the line of an epoch: restore the file, or delete it", path, line)
+			return fmt.Errorf("%s:%d: this line does not describe an epoch: restore the file, or delete it", path, line)
 		}
 		if line > 1 && e.Epoch != last+1 {
 			return fmt.Errorf("%s:%d: epoch %d follows epoch %d: restore the file, or delete it",
@@ -102,7 +102,7 @@ func (r *Run) readLog(ctx context.Context) error {
 	return nil
 }
 
-// checkBest returns an error if the best checkpoint is missing or belongs to another epoch.
+// checkBest returns an error if the best checkpoint is missing or belongs to a different epoch.
 func (r *Run) checkBest() error {
 	p := &r.progress
 	if r.Recipe.ValidEvery == 0 {
@@ -121,11 +121,11 @@ func (r *Run) checkBest() error {
 	return r.checkEpoch(bestName, metadata, p.bestEpoch)
 }
 
-// checkLast returns an error if the last checkpoint belongs to another epoch or another run.
+// checkLast returns an error if the last checkpoint belongs to a different epoch or run.
 func (r *Run) checkLast() error {
 	metadata, err := r.checkpointMetadata(lastName)
 	if err != nil || metadata == nil {
-		return err // open writes a missing one from the state
+		return err // open writes a missing checkpoint from the state
 	}
 	if err := r.checkEpoch(lastName, metadata, r.progress.epoch); err != nil {
 		return err
@@ -136,8 +136,8 @@ func (r *Run) checkLast() error {
 	return nil
 }
 
-// checkEpoch returns an error if a checkpoint belongs neither to the given epoch nor to the one
-// after the state's.
+// checkEpoch returns an error unless a checkpoint belongs to the given epoch or to the next epoch
+// after the state.
 func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) error {
 	if is := metadata["epoch"]; is != strconv.Itoa(epoch) && is != strconv.Itoa(r.progress.epoch+1) {
 		return fmt.Errorf("%s is the checkpoint of epoch %.20q, but %s expects epoch %d: restore both from the same "+
@@ -147,7 +147,8 @@ func (r *Run) checkEpoch(name string, metadata map[string]string, epoch int) err
 	return nil
 }
 
-// checkpointMetadata returns the metadata of the checkpoint last or best, or nil if it is missing.
+// checkpointMetadata returns the metadata of the checkpoint with the given name, last or best. It
+// returns nil if the checkpoint is missing.
 func (r *Run) checkpointMetadata(name string) (map[string]string, error) {
 	file, err := safetensors.Open(r.path(name, parametersName))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,8 +22,8 @@ const ConfigFile = "config.yaml"
 // DataKey is the key of the data set in ConfigFile.
 const DataKey = "data"
 
-// Create creates the folder of a new run on the data set g, which kg.Open finds under the name
-// data. The folder must not exist. It appears with ConfigFile in it.
+// Create creates the folder of a new run on the data set g, which kg.Open opens under the name
+// data. The folder must not exist. It is created with ConfigFile in it.
 func Create(dir, data string, g *kg.Graph, r recipe.Recipe) error {
 	if err := r.CheckData(g); err != nil {
 		return err
@@ -41,15 +41,15 @@ func configText(data string, r recipe.Recipe) ([]byte, error) {
 	return append(text, r.YAML()...), err
 }
 
-// DataLine returns the name or the folder of a data set as YAML, with a comment. It makes the path
-// of a folder absolute.
+// DataLine returns the name or the folder of a data set as YAML, with a comment. It converts the
+// path of a folder to an absolute path.
 func DataLine(data string) (line []byte, err error) {
 	if strings.ContainsRune(data, filepath.Separator) {
 		if data, err = filepath.Abs(data); err != nil {
 			return nil, err
 		}
 	}
-	name, err := json.Marshal(data) // a JSON string is a YAML string, and has no control characters
+	name, err := json.Marshal(data) // a JSON string is also a YAML string, without control characters
 	return fmt.Appendf(nil, "# the data set: its name, or its folder\n%s: %s\n", DataKey, text.JSON(name)), err
 }
 
@@ -70,7 +70,7 @@ func ReadRecipe(ctx context.Context, dir string) (r recipe.Recipe, data string, 
 		return r, "", err
 	}
 	if others[DataKey] == "" {
-		return r, "", fmt.Errorf("%s: the key %s is missing, which names the data set", path, DataKey)
+		return r, "", fmt.Errorf("%s: the key %s, which names the data set, is missing", path, DataKey)
 	}
 	return r, others[DataKey], nil
 }

@@ -13,12 +13,13 @@ import (
 )
 
 // Extend changes the number of epochs of the run in a folder and rewrites ConfigFile, so that Open
-// can continue a finished run. The number must be larger than the epochs done.
+// can continue a finished run. The new number must be larger than the number of epochs done.
 //
-// The run then ends with the parameters of a run that had this number from the start. If it cannot,
-// Extend returns an error: the learning rate decays towards the last epoch, the run stopped early,
-// or patience would count a validation that only took place because its epoch was the last. A trial
-// of a search cannot be extended, because all trials must have the same epochs.
+// The run then ends with the same parameters as a run that had this number from the start. Extend
+// returns an error if that is impossible: because the learning rate decays towards the last epoch,
+// because the run stopped early, or because patience would count a validation that took place only
+// because its epoch was the last. A trial of a search cannot be extended, because all trials must
+// have the same number of epochs.
 func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if _, err := r.read(ctx); err != nil || epochs == r.Recipe.Epochs {
@@ -54,7 +55,7 @@ func Extend(ctx context.Context, dir string, epochs int) (err error) {
 	return atomicfile.WriteBytes(r.path(ConfigFile), text)
 }
 
-// checkExtension returns an error if the run cannot change from one number of epochs to another.
+// checkExtension returns an error if the number of epochs cannot change between the given values.
 func (r *Run) checkExtension(from, to int) error {
 	c := &r.Recipe
 	outOfTurn := c.ValidEvery > 0 && from%c.ValidEvery != 0 // validated only because it was the last
@@ -65,7 +66,7 @@ func (r *Run) checkExtension(from, to int) error {
 		}
 		if best["epoch"] == strconv.Itoa(from) {
 			return fmt.Errorf("%s was stopped while it wrote epoch %d, its last: "+
-				"finish it with mquine train --resume %[1]s, and extend it then", r.Dir, from)
+				"finish it with mquine train --resume %[1]s, and then extend it", r.Dir, from)
 		}
 	}
 	switch {
@@ -73,7 +74,7 @@ func (r *Run) checkExtension(from, to int) error {
 		return fmt.Errorf("%s cannot be extended, because its learning rate decays to 0 over its %d epochs "+
 			"(decay: %s): start a new run with --epochs %d", r.Dir, from, c.Decay, to)
 	case r.progress.stopped != "":
-		return fmt.Errorf("%s has %s: it cannot be extended", r.Dir, r.progress.stopped)
+		return fmt.Errorf("%s has %s and cannot be extended", r.Dir, r.progress.stopped)
 	case to <= r.progress.epoch:
 		return fmt.Errorf("%s already has %d epochs: set a larger number", r.Dir, r.progress.epoch)
 	case c.Patience > 0 && outOfTurn && r.progress.epoch == from:

@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/kg"
 )
 
-// Fingerprint identifies the contents of a data set. For each split and each vocabulary it has the
-// number of entries and the SHA-256 of the entries in their order, such as "1592 e3b0c4…". Splits
-// are hashed as labels, so that a change of one file changes one part.
+// Fingerprint identifies the contents of a data set. For each split and each vocabulary it holds
+// the number of entries and the SHA-256 of the entries in order, such as "1592 e3b0c4…". Splits are
+// hashed as labels, so a change to one file changes one part.
 type Fingerprint map[string]string
 
 // dataParts are the parts of a data set, in the order in which a difference is reported.
@@ -41,7 +41,7 @@ func FingerprintOf(g *kg.Graph) Fingerprint {
 	return f
 }
 
-// labelsOf yields the labels of triples: head, relation, tail.
+// labelsOf yields the labels of the head, the relation and the tail of each triple.
 func labelsOf(g *kg.Graph, triples []kg.Triple) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, t := range triples {
@@ -69,15 +69,15 @@ func summary(n int, labels iter.Seq[string]) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// Check returns an error if now differs from f. The error names the folder where the data set is,
-// and the run or search that began with f.
+// Check returns an error if now differs from f. In the error, where is the folder of the data set,
+// and began is the run or search that began with f.
 func (f Fingerprint) Check(now Fingerprint, where, began string) error {
 	differs := func(format string, args ...any) error {
 		return fmt.Errorf("the data set in %s has changed since %s began: %s; restore it, or start again in another "+
 			"folder",
 			where, began, fmt.Sprintf(format, args...))
 	}
-	// Compare numbers first: a split that lost triples can change the vocabularies too.
+	// Compare numbers first: a split that lost triples may also change the vocabularies.
 	for _, p := range dataParts {
 		switch before, after := entries(f[p.key]), entries(now[p.key]); {
 		case after == before:

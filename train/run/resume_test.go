@@ -329,7 +329,7 @@ func TestResumeComparesFiles(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{logName, lines[0] + lines[1], "log.jsonl ends with epoch 2, but " + state + " has epoch 3: restore both"},
 		{logName, lines[0] + lines[2], "log.jsonl:2: epoch 3 follows epoch 1: restore the file, or delete it"},
-		{logName, lines[0] + "{", "log.jsonl:2: this is not the line of an epoch"},
+		{logName, lines[0] + "{", "log.jsonl:2: this line does not describe an epoch"},
 		{logName, "", "log.jsonl ends with epoch 0"},
 		{lastName + model, first[outputs[0]], "last is the checkpoint of epoch \"1\", but " + state +
 			" expects epoch 3: restore both"},

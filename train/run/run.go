@@ -1,4 +1,4 @@
-// Package run keeps a training run in a folder and resumes it after any interruption.
+// Package run stores a training run in a folder and resumes it after any interruption.
 //
 // Begin with Create and Open, and then call Run.Train.
 package run
@@ -32,7 +32,7 @@ const (
 	lossPlotName   = "loss.svg"
 	metricPlotName = "validation.svg"
 
-	// parametersName is the file of a checkpoint with the parameters and the metadata.
+	// parametersName is the file with the parameters and the metadata of a checkpoint.
 	parametersName = "model.safetensors"
 )
 
@@ -45,24 +45,24 @@ const (
 //	loss.svg, validation.svg
 //	state.safetensors   what the next epoch needs
 //
-// An epoch writes the state last, and counts once its state is written. A run repeats an
-// interrupted epoch and ends with the bytes of an uninterrupted run. If a file, an option or the
-// data set contradicts the state, the run does not resume.
+// Each epoch writes the state last, and is done once its state is written. A run repeats an
+// interrupted epoch, so it ends with the same bytes as an uninterrupted run. If a file, an option
+// or the data set contradicts the state, Open returns an error.
 type Run struct {
 	Dir    string
 	Recipe recipe.Recipe
 	Graph  *kg.Graph // nil in a finished run
-	// Notes has a sentence for each thing that could not be checked.
+	// Notes holds a sentence for each check that was not possible.
 	Notes []string
 
 	lock     *workdir.Lock // nil in a finished run
-	data     Fingerprint   // of the data set; nil if the state does not have it
+	data     Fingerprint   // of the data set; nil if the state lacks it
 	trainer  *train.Trainer
 	progress progress
 	log      []train.Epoch
 }
 
-// stoppedEarly is the beginning of progress.stopped.
+// stoppedEarly is the prefix of a nonempty progress.stopped.
 const stoppedEarly = "stopped early"
 
 // progress is the part of the state that is not a tensor.
@@ -74,7 +74,7 @@ type progress struct {
 	stopped      string  // why the run stopped early, or ""
 }
 
-// Open opens the run in a folder and locks the folder until Close. It also opens a finished run.
+// Open opens the run in a folder and locks the folder until Close. The run may be finished.
 func Open(ctx context.Context, dir string, m train.Machine) (*Run, error) {
 	r := &Run{Dir: filepath.Clean(dir)}
 	if err := r.open(ctx, m); err != nil {
@@ -134,7 +134,7 @@ func (r *Run) open(ctx context.Context, m train.Machine) error {
 	return nil
 }
 
-// complete reports whether the run is finished and has its last checkpoint.
+// complete reports whether the run is finished and its last checkpoint exists.
 func (r *Run) complete() bool { return r.Finished() != "" && r.hasLast() }
 
 func (r *Run) hasLast() bool {
@@ -142,13 +142,13 @@ func (r *Run) hasLast() bool {
 	return err == nil
 }
 
-// checkData returns an error if the data set differs from the one of the epochs so far.
+// checkData returns an error if the data set differs from the data set of the epochs so far.
 func (r *Run) checkData() error {
 	now := FingerprintOf(r.Graph)
 	if r.progress.epoch > 0 {
 		if r.data == nil {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s is from an earlier version and does not identify its data set, "+
-				"so the data set cannot be checked; the next epoch's state will have it",
+				"so the data set cannot be checked; the next state will identify it",
 				r.path(stateName)))
 		} else if err := r.data.Check(now, r.Graph.Dir, r.Dir); err != nil {
 			return err
@@ -204,7 +204,7 @@ func (r *Run) Train(ctx context.Context, report func(train.Epoch)) error {
 	return r.TrainTo(ctx, r.Recipe.Epochs, report)
 }
 
-// TrainTo is Train up to the given epoch.
+// TrainTo is like Train, but stops after epoch last.
 func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) error {
 	for r.progress.stopped == "" && r.progress.epoch < last {
 		before := proc.ProcessorTime()
@@ -233,7 +233,7 @@ func (r *Run) TrainTo(ctx context.Context, last int, report func(train.Epoch)) e
 	return nil
 }
 
-// explain adds the path of the last checkpoint to an error.
+// explain adds the path of the last checkpoint to an error, if there is one.
 func (r *Run) explain(err error) error {
 	if errors.Is(err, context.Canceled) || r.progress.epoch == 0 {
 		return err
@@ -241,7 +241,7 @@ func (r *Run) explain(err error) error {
 	return fmt.Errorf("%w; %s is the checkpoint of epoch %d", err, r.path(lastName), r.progress.epoch)
 }
 
-// validate adds the validation to an epoch, and updates the best epoch.
+// validate adds the validation to an epoch and updates the best epoch.
 func (r *Run) validate(ctx context.Context, e *train.Epoch) (err error) {
 	start := time.Now()
 	if e.Valid, err = r.trainer.Validate(ctx); err != nil {
@@ -276,7 +276,7 @@ func (r *Run) keep(ctx context.Context, e train.Epoch) error {
 	return r.writeState(ctx)
 }
 
-// save writes the checkpoint last or best.
+// save writes the checkpoint with the given name, last or best.
 func (r *Run) save(ctx context.Context, name string) error {
 	if err := r.lock.Check(); err != nil {
 		return err
@@ -304,15 +304,15 @@ func (r *Run) writeLog() error {
 	})
 }
 
-// BestUpTo returns the best validated epoch up to the given one and its metric. If the run is
-// already further, the log must have the epochs.
+// BestUpTo returns the best validated epoch up to the given one and its metric. If the run has gone
+// further, the log must contain all epochs.
 func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 	if r.progress.epoch <= epoch {
 		return r.progress.bestEpoch, r.progress.best, nil
 	}
 	if len(r.log) == 0 || r.log[0].Epoch != 1 {
-		return 0, 0, fmt.Errorf("%s lacks epochs up to %d, which the search compares: restore it; or "+
-			"move the folder elsewhere, and the search repeats the trial",
+		return 0, 0, fmt.Errorf("%s lacks epochs up to %d, which the search compares: restore it, or "+
+			"move the folder elsewhere and let the search repeat the trial",
 			r.path(logName), epoch)
 	}
 	for _, e := range r.log[:epoch] {
@@ -326,6 +326,6 @@ func (r *Run) BestUpTo(epoch int) (best int, value float64, err error) {
 // Log returns the epochs in the log.
 func (r *Run) Log() []train.Epoch { return r.log }
 
-// Model returns the model of the last epoch, or the initial model. The run must not be finished
-// when it is opened.
+// Model returns the model of the last epoch, or the initial model. It must not be called if the run
+// was already finished when it was opened.
 func (r *Run) Model() model.Model { return r.trainer.Model() }

@@ -19,12 +19,12 @@ import (
 	"github.com/mquine/mquine/model/checkpoint/safetensors"
 )
 
-// stateFormat is the format of state.safetensors. The file has the tensors of train.Trainer.State.
-// Its metadata have the progress, the options, the fingerprint of the data set and a SHA-256 of the
-// whole file.
+// stateFormat is the format of state.safetensors. The file contains the tensors of
+// train.Trainer.State. Its metadata contain the progress, the options, the fingerprint of the data
+// set and a SHA-256 of the whole file.
 //
-// Before the first epoch is done, the state has no tensors. It exists nevertheless, so that a
-// missing state is known to be lost.
+// The file also exists before the first epoch is done, without tensors. A missing state was
+// therefore lost.
 const stateFormat = "mquine-state/3"
 
 // countsFormat is the format of earlier versions. It lacks the options, the fingerprint and the
@@ -57,7 +57,7 @@ func (r *Run) writeState(ctx context.Context) error {
 	return writeSummed(ctx, r.path(stateName), metadata, tensors)
 }
 
-// noSum takes the place of the SHA-256 of a file while it is computed.
+// noSum replaces the SHA-256 in the file from which it is computed.
 var noSum = strings.Repeat("0", 2*sha256.Size)
 
 // writeSummed writes a file of tensors with the SHA-256 of the whole file in its metadata.
@@ -71,7 +71,7 @@ func writeSummed(ctx context.Context, path string, metadata map[string]string, t
 	return safetensors.WriteFile(ctx, path, metadata, tensors...)
 }
 
-// stoppable is a writer that fails once its context is cancelled.
+// stoppable is a writer whose Write fails once the context is cancelled.
 type stoppable struct {
 	ctx context.Context
 	w   io.Writer
@@ -84,7 +84,7 @@ func (s stoppable) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// isWhole reports whether a file has the SHA-256 in its metadata.
+// isWhole reports whether the SHA-256 of a file matches its metadata.
 func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	contents, sum := file.Bytes(), file.Metadata()[sumKey]
 	before, after, found := bytes.Cut(contents, []byte(sum))
@@ -102,10 +102,10 @@ func isWhole(ctx context.Context, file *safetensors.File) (bool, error) {
 	return sum == hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// lost is the advice in errors about a state that is missing or damaged.
+// lost is the advice in errors about missing or damaged files.
 const lost = "restore it from a backup, or start a new run in another folder"
 
-// readState reads everything but the tensors of the state, if there is a state.
+// readState reads the state except its tensors, if there is a state.
 func (r *Run) readState(ctx context.Context) (err error) {
 	defer fault.Guard().Catch(&err) // the file is memory-mapped
 	path := r.path(stateName)
@@ -148,7 +148,7 @@ func (r *Run) readState(ctx context.Context) (err error) {
 func (r *Run) readCounts(metadata map[string]string) (err error) {
 	p := &r.progress
 	bad := func(key, want string) error {
-		return fmt.Errorf("%s: metadata %q is %.80q and must be %s: %s",
+		return fmt.Errorf("%s: metadata %q is %.80q but must be %s: %s",
 			r.path(stateName), key, metadata[key], want, lost)
 	}
 	counts := map[string]*int{"epoch": &p.epoch, "steps": &p.steps, "best_epoch": &p.bestEpoch, "waited": &p.waited}
@@ -161,7 +161,7 @@ func (r *Run) readCounts(metadata map[string]string) (err error) {
 	if err != nil || math.IsNaN(p.best) || math.IsInf(p.best, 0) {
 		return bad("best", "a finite number")
 	}
-	// Earlier versions also wrote that all epochs were done.
+	// Earlier versions also set this key when all epochs were done.
 	if f := metadata["finished"]; strings.HasPrefix(f, stoppedEarly) {
 		p.stopped = f
 	}

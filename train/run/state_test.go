@@ -62,24 +62,24 @@ func TestStateCounts(t *testing.T) {
 	require.NoError(t, Extend(t.Context(), dir, 6))
 	writeOldState(t, dir, nil)
 	require.NoError(t, resume(t, dir))
-	const waited = `metadata "waited" is "%s" and must be at most the number of validations since epoch %d, the best`
+	const waited = `metadata "waited" is "%s" but must be at most the number of validations since epoch %d, the best`
 	for _, test := range []struct{ key, value, want string }{
-		{"epoch", "-1", `metadata "epoch" is "-1" and must be a whole number from 0`},
-		{"epoch", "1.5", `metadata "epoch" is "1.5" and must be a whole number from 0`},
+		{"epoch", "-1", `metadata "epoch" is "-1" but must be a whole number from 0`},
+		{"epoch", "1.5", `metadata "epoch" is "1.5" but must be a whole number from 0`},
 		{"epoch", "7", "has 7 epochs, but epochs in " + filepath.Join(dir, ConfigFile) + " is 6"},
 		{"epoch", "2", fmt.Sprintf(waited, "3", 1)},
-		{"epoch", "0", `metadata "steps" is "16" and must be 0 before the first epoch`},
+		{"epoch", "0", `metadata "steps" is "16" but must be 0 before the first epoch`},
 		{"steps", "0", `metadata "steps" is 0, but 4 epochs on this data set have 16`},
 		{"steps", "17", `metadata "steps" is 17, but 4 epochs on this data set have 16`},
 		{"steps", "1000000000000", `metadata "steps" is 1000000000000, but 4 epochs on this data set have 16`},
-		{"steps", "", `metadata "steps" is "" and must be a whole number from 0`},
-		{"best", "NaN", `metadata "best" is "NaN" and must be a finite number`},
-		{"best", "+Inf", `metadata "best" is "+Inf" and must be a finite number`},
-		{"best_epoch", "5", `metadata "best_epoch" is "5" and must be at most 4, the last epoch`},
-		{"best_epoch", "-2", `metadata "best_epoch" is "-2" and must be a whole number from 0`},
+		{"steps", "", `metadata "steps" is "" but must be a whole number from 0`},
+		{"best", "NaN", `metadata "best" is "NaN" but must be a finite number`},
+		{"best", "+Inf", `metadata "best" is "+Inf" but must be a finite number`},
+		{"best_epoch", "5", `metadata "best_epoch" is "5" but must be at most 4, the last epoch`},
+		{"best_epoch", "-2", `metadata "best_epoch" is "-2" but must be a whole number from 0`},
 		{"best_epoch", "2", fmt.Sprintf(waited, "3", 2)},
 		{"best_epoch", "0", fmt.Sprintf(waited, "3", 0)},
-		{"waited", "-3", `metadata "waited" is "-3" and must be a whole number from 0`},
+		{"waited", "-3", `metadata "waited" is "-3" but must be a whole number from 0`},
 		{"waited", "4", fmt.Sprintf(waited, "4", 1)},
 		{"format", "mquine-state/9",
 			`has format "mquine-state/9", but this version of mquine reads only mquine-state/3`},

@@ -11,15 +11,15 @@ import (
 // its subfolders.
 const SearchFile = "search.yaml"
 
-// TrialDir returns the folder of a trial of the search in a folder. Trials count from 1.
+// TrialDir returns the folder of a trial, given the folder of its search. Trials are numbered from
+// 1.
 func TrialDir(search string, trial int) string {
 	return filepath.Join(search, fmt.Sprintf("trial-%03d", trial))
 }
 
 var trialName = regexp.MustCompile(`^trial-\d{3,}$`)
 
-// searchOf returns the folder of the search that has the run in dir as a trial, or "" if there is
-// none.
+// searchOf returns the folder of the search whose trial is in dir, or "" if dir is not a trial.
 func searchOf(dir string) string {
 	absolute, err := filepath.Abs(dir)
 	if err != nil || !trialName.MatchString(filepath.Base(absolute)) {

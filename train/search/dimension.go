@@ -15,14 +15,14 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// dimension is an open option: one of some values, or a number in a range.
+// dimension is an open option, whose value is one of several choices or a number in a range.
 type dimension struct {
 	key     string
 	choices []string // nil for a range
 	min     float64
 	max     float64
 	log     bool // the range has a logarithmic scale
-	whole   bool // the range has whole numbers only
+	whole   bool // the range contains only whole numbers
 }
 
 // The keys of an open option, and the scales of a range.
@@ -39,11 +39,11 @@ const (
 // dimensionReader reads a dimension from a mapping in a YAML file.
 type dimensionReader struct {
 	dimension
-	option recipe.Option // checks values, and belongs to a copy of the recipe
+	option recipe.Option // checks values; belongs to a copy of the recipe
 	file   string
 }
 
-// readDimension reads what a file says about the open option key of base.
+// readDimension reads the choices or the range of the option key of base.
 func readDimension(base recipe.Recipe, key string, mapping *yaml.Node, file string) (dimension, error) {
 	r := &dimensionReader{dimension: dimension{key: key}, option: base.Option(key), file: file}
 	given := map[string]bool{}
@@ -73,7 +73,7 @@ func readDimension(base recipe.Recipe, key string, mapping *yaml.Node, file stri
 	case !given[choiceKey] && r.min >= r.max:
 		err = r.errorf(mapping, "min %v must be less than max %v", r.min, r.max)
 	case r.log && r.min <= 0:
-		err = r.errorf(mapping, "a log scale needs a min above 0, and it is %v", r.min)
+		err = r.errorf(mapping, "a log scale needs a min above 0, but min is %v", r.min)
 	}
 	return r.dimension, err
 }
@@ -113,7 +113,7 @@ func (r *dimensionReader) readEnd(end *float64, key, value *yaml.Node) error {
 	}
 	number, ok := r.option.Value.(setting.Number)
 	if !ok {
-		return r.errorf(key, "it has no range: give a list of values, as in {choice: [a, b]}")
+		return r.errorf(key, "this option has no range: give a list of values, as in {choice: [a, b]}")
 	}
 	*end, r.whole = number.Number()
 	return nil

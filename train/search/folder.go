@@ -31,7 +31,7 @@ const (
 	trialsPlotName = "trials.svg"
 )
 
-// Folder is a Search with its trials on disk, which can resume after any interruption:
+// Folder is a Search whose trials are on disk. It can resume after any interruption:
 //
 //	search.yaml    the Plan, with the data set
 //	space.yaml     the space, with all options
@@ -40,9 +40,8 @@ const (
 //	best.yaml      the recipe of the best trial
 //	trial-001, …   the run.Run of each trial
 //
-// The recipe of a trial has all epochs of the space: a rung only pauses the run. A promoted trial
-// resumes, and at the last rung its parameters equal the parameters of an ordinary run with its
-// recipe.
+// The recipe of a trial has all epochs of the space, and a rung only pauses the run. A promoted
+// trial resumes. At the last rung it has the same parameters as an ordinary run with its recipe.
 type Folder struct {
 	Dir   string
 	Plan  Plan
@@ -64,7 +63,7 @@ type Trial struct {
 	Trial   int                        `json:"trial"`
 	Epochs  int                        `json:"epochs"`
 	Options map[string]json.RawMessage `json:"options"` // the open options
-	// Value is the best value of the metric on the validation split up to that epoch.
+	// Value is the best value of Metric on the validation split, up to epoch Epochs.
 	Metric           string  `json:"metric"`
 	Value            float64 `json:"value"`
 	BestEpoch        int     `json:"best_epoch"`
@@ -164,7 +163,7 @@ func (f *Folder) readTrials(ctx context.Context) error {
 		line++
 		var trial Trial
 		if err := json.Unmarshal(text, &trial); err != nil {
-			return fmt.Errorf("%s:%d: this is not the line of a trial: restore the file", path, line)
+			return fmt.Errorf("%s:%d: this line does not describe a trial: restore the file", path, line)
 		}
 		trial.renameOptions()
 		job, ok, err := f.search.Next()
@@ -178,7 +177,7 @@ func (f *Folder) readTrials(ctx context.Context) error {
 		drawn := f.options(job.Recipe)
 		for _, key := range f.Space.Open() {
 			if is, want := trial.Options[key], drawn[key]; !bytes.Equal(is, want) {
-				return fmt.Errorf("%s:%d: trial %d has %s %s, and this search gives it %s: restore the file, %s and %s",
+				return fmt.Errorf("%s:%d: trial %d has %s %s, but the search gives it %s: restore the file, %s and %s",
 					path, line, trial.Trial, key, is, want, run.SearchFile, spaceName)
 			}
 		}
@@ -191,7 +190,7 @@ func (f *Folder) readTrials(ctx context.Context) error {
 	return nil
 }
 
-// renameOptions replaces keys and words of earlier versions by the current ones.
+// renameOptions replaces keys and words from earlier versions by the current ones.
 func (t *Trial) renameOptions() {
 	for _, o := range new(recipe.Recipe).Options() {
 		if value, ok := t.Options[o.FormerKey]; ok && o.FormerKey != "" {
@@ -207,7 +206,7 @@ func (t *Trial) renameOptions() {
 }
 
 // checkFixed compares all options of a trial with the recipe in its folder, unless the folder was
-// removed. trials.jsonl has only the open options.
+// removed. trials.jsonl contains only the open options.
 func (f *Folder) checkFixed(ctx context.Context, job Job) error {
 	dir := f.RunDir(job.Trial)
 	if _, err := os.Stat(filepath.Join(dir, run.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
@@ -228,8 +227,8 @@ func (f *Folder) checkRecipe(there recipe.Recipe, job Job) error {
 	if d == "" {
 		return nil
 	}
-	return fmt.Errorf("%s does not match trial %d of this search (%s): restore it, %s and %s; or move the folder "+
-		"elsewhere, and the search repeats the trial",
+	return fmt.Errorf("%s does not match trial %d of this search (%s): restore it, %s and %s, or move the folder "+
+		"elsewhere and let the search repeat the trial",
 		filepath.Join(f.RunDir(job.Trial), run.ConfigFile), job.Trial, d, run.SearchFile, spaceName)
 }
 
@@ -318,10 +317,10 @@ func (f *Folder) train(ctx context.Context, job Job) (trial Trial, err error) {
 	return trial, nil
 }
 
-// Recipe returns the recipe of a trial, which counts from 1.
+// Recipe returns the recipe of a trial. Trials are numbered from 1.
 func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial-1] }
 
-// RunDir returns the folder of a trial, which counts from 1.
+// RunDir returns the folder of a trial. Trials are numbered from 1.
 func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 
 // write writes the plot, the best recipe and the trials, in this order. If the search is killed
@@ -344,7 +343,7 @@ func (f *Folder) write() error {
 	return atomicfile.WriteBytes(f.path(trialsName), lines.Bytes())
 }
 
-// writeBest writes the recipe of the best trial, if one has not failed.
+// writeBest writes the recipe of the best trial, unless all trials have failed.
 func (f *Folder) writeBest() error {
 	best := f.Ranked()[0]
 	if best.Failed != "" {

@@ -96,7 +96,7 @@ func TestFolderWithOthers(t *testing.T) {
 	space := filepath.Join(dir, spaceName)
 	for _, test := range []struct{ old, text, want string }{
 		{"max: 0.1", "max: 0.5",
-			`trials\.jsonl:1: trial 1 has learning_rate 0\.\d+, and this search gives it 0\.\d+: restore the file`},
+			`trials\.jsonl:1: trial 1 has learning_rate 0\.\d+, but the search gives it 0\.\d+: restore the file`},
 		{"\nbatch: 128\n", "\nbatch: 64\n",
 			`trial-001/config\.yaml does not match trial 1 of this search \(batch is 128 and was 64\): restore it`},
 	} {

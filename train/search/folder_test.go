@@ -162,7 +162,7 @@ func TestOpenRefuses(t *testing.T) {
 		return func() { require.NoError(t, os.WriteFile(path, before, 0o600)) }
 	}
 	for _, test := range []struct{ file, text, want string }{
-		{trialsName, "{", "trials.jsonl:1: this is not the line of a trial: restore the file"},
+		{trialsName, "{", "trials.jsonl:1: this line does not describe a trial: restore the file"},
 		{trialsName, `{"trial":7,"epochs":2}`,
 			"trials.jsonl:1: trial 7 with 2 epochs is not the next job of this search"},
 		{spaceName, "dim: 3\n", "nothing to search"},

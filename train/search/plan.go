@@ -15,15 +15,15 @@ import (
 	"github.com/mquine/mquine/train/run"
 )
 
-// Plan has the data set and the limits of a search.
+// Plan holds the data set, the seed and the limits of a search.
 type Plan struct {
 	Data   string // name or folder of the data set
 	Seed   uint64
 	Rungs  int
 	Trials int           // largest number; 0 for no limit
 	Budget time.Duration // 0 for no limit; the caller of Folder.Run enforces it
-	// Fingerprint identifies the data set that Create was given. It is nil in searches of earlier
-	// versions.
+	// Fingerprint identifies the data set that was passed to Create. It is nil in searches from
+	// earlier versions.
 	Fingerprint run.Fingerprint
 }
 
@@ -35,7 +35,7 @@ func (p *Plan) options() []setting.Setting {
 		{Key: "rungs", Help: "number of rungs", Value: setting.Whole(&p.Rungs, 0, math.MaxInt32)},
 		{Key: "trials", Help: "largest number of trials; 0 for no limit",
 			Value: setting.Whole(&p.Trials, 0, math.MaxInt32)},
-		{Key: "budget", Help: "time after which the search stops, each time it is run; 0s for no limit",
+		{Key: "budget", Help: "time limit of each run of the search; 0s for no limit",
 			Value: (*budget)(&p.Budget)},
 	}
 }
@@ -57,7 +57,7 @@ func (p *Plan) yaml() ([]byte, error) {
 // fingerprintKey is the key of the fingerprint in search.yaml. Earlier versions did not write it.
 const fingerprintKey = "fingerprint"
 
-// read reads search.yaml, which must have all options. Errors refer to the file as name.
+// read reads search.yaml, which must contain all options. Errors refer to the file as name.
 func (p *Plan) read(r io.Reader, name string) error {
 	root, err := setting.ReadMapping(r, name)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Plan) readFingerprint(value *yaml.Node, name string) error {
 	})
 }
 
-// dataName is the value of the name or the folder of a data set.
+// dataName is a setting.Value for the name or the folder of a data set.
 type dataName string
 
 func (d *dataName) String() string { return string(*d) }
@@ -113,7 +113,7 @@ func (d *dataName) Set(text string) error {
 	return nil
 }
 
-// budget is the value of a time limit. 0 means that there is none.
+// budget is a setting.Value for a time limit. 0 means no limit.
 type budget time.Duration
 
 func (b *budget) String() string { return time.Duration(*b).String() }

@@ -31,7 +31,7 @@ seed: 1
 rungs: 3
 # largest number of trials; 0 for no limit
 trials: 0
-# time after which the search stops, each time it is run; 0s for no limit
+# time limit of each run of the search; 0s for no limit
 budget: 1h0m0s
 `, string(text))
 }
@@ -42,7 +42,7 @@ func TestPlanErrors(t *testing.T) {
 		"": "x.yaml: data is missing (the data set: its name, or its folder): restore the file",
 
 		"data: umls\nseed: 1\n":                 "x.yaml: rungs is missing (number of rungs): restore the file",
-		whole + "seed: 2\n":                     "x.yaml:6: seed is set a second time, after line 2",
+		whole + "seed: 2\n":                     "x.yaml:6: duplicate key seed, first on line 2",
 		whole + "budgte: 2h\n":                  `x.yaml:6: unknown option "budgte": the nearest is budget`,
 		"data: [umls]\n":                        "x.yaml:1: data needs a single value",
 		"data:\n":                               `x.yaml:1: data "": must be the name of a data set, or its folder`,
@@ -52,7 +52,7 @@ func TestPlanErrors(t *testing.T) {
 		"budget: 3600\n":                        `x.yaml:1: budget "3600": must be a time such as 90m or 2h, or 0s`,
 		"budget: -1h\n":                         "x.yaml:1: budget \"-1h\": must be a time",
 		"budget: {hours: 1}\n":                  "x.yaml:1: budget needs a single value",
-		"- data\n":                              "x.yaml:1: a configuration is a list of lines such as",
+		"- data\n":                              "x.yaml:1: this file must be a list of keys and values",
 		"data: umls\nseed: [\n":                 "x.yaml:2: this is not YAML: did not find expected node content",
 		strings.ReplaceAll(whole, "\n", "\n\t"): "x.yaml:2: this is not YAML: ",
 	} {

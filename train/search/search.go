@@ -1,8 +1,7 @@
-// Package search searches a space of training options by the validation split.
+// Package search searches a space of training options for the best on the validation split.
 //
-// A Space has the options that are left open, a Search decides which trial trains next, and a
-// Folder runs the trials and can resume after any interruption. Begin with ReadSpace, Create and
-// Open.
+// A Space defines the open options, a Search decides which trial trains next, and a Folder runs the
+// trials and can resume after any interruption. Begin with ReadSpace, Create and Open.
 package search
 
 import (
@@ -15,14 +14,14 @@ import (
 )
 
 // Search is a random search with asynchronous successive halving (ASHA; Li et al., 2020) that runs
-// one trial at a time. Every trial trains to the first rung. The best third of the trials at a rung
-// continue to the next one. The next job depends only on the space, the seed and the results so
-// far, so that a search with a larger budget begins like one with a smaller budget.
+// one trial at a time. Every trial trains up to the first rung. The best third of the trials at a
+// rung continue to the next one. The next job depends only on the space, the seed and the results
+// so far, so a search with a larger budget begins like one with a smaller budget.
 type Search struct {
 	space *Space
 	seed  uint64
 	rungs []int // epochs, ascending
-	limit int   // largest number of trials; 0 for none
+	limit int   // largest number of trials; 0 for no limit
 
 	recipes []recipe.Recipe    // of trial i+1
 	reached []map[int]*outcome // by epochs, of trial i+1
@@ -34,22 +33,22 @@ type outcome struct {
 	failed bool
 }
 
-// Job asks for a trial, new or promoted, to be trained up to an epoch.
+// Job is a request to train a new or promoted trial up to an epoch.
 type Job struct {
 	Trial  int // from 1
 	Epochs int
 	Recipe recipe.Recipe
 }
 
-// halving is the reduction factor: one trial in halving is promoted, to halving times as many
-// epochs.
+// halving is the reduction factor: one in three trials is promoted, to three times as many epochs.
 const halving = 3
 
-// Rungs returns the epochs of at most n rungs, ascending. The last rung has all epochs. Every other
-// has a third of the next, rounded up to a validated epoch.
+// Rungs returns the epochs of at most n rungs, in ascending order. The last rung has all epochs.
+// Every other rung has a third of the epochs of the next one, rounded up to a validated epoch.
 func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	if c.ValidEvery == 0 {
-		return nil, errors.New("valid_every is 0, and trials are compared by the validation split: set it to 1 or more")
+		return nil, errors.New("valid_every is 0, but the search compares trials on the validation split: " +
+			"set it to 1 or more")
 	}
 	rungs := []int{c.Epochs}
 	for divisor := halving; len(rungs) < n && divisor <= halving*c.Epochs; divisor *= halving {
@@ -62,7 +61,7 @@ func Rungs(c recipe.Recipe, n int) ([]int, error) {
 	return rungs, nil
 }
 
-// NewSearch returns a search of at most limit trials, or of any number if limit is 0.
+// NewSearch returns a search with at most limit trials, or with no limit if limit is 0.
 func NewSearch(space *Space, seed uint64, rungs []int, limit int) *Search {
 	return &Search{space: space, seed: seed, rungs: rungs, limit: limit}
 }
@@ -84,10 +83,10 @@ func (s *Search) Next() (Job, bool, error) {
 	return job, ok, nil
 }
 
-// draws is the number of recipes that a search draws in order to find one that is valid and new.
+// draws is the number of recipes that a search draws before it gives up finding a new valid one.
 const draws = 1000
 
-// draw returns the recipe of the next trial, or false if the search found no new one.
+// draw returns the recipe of the next trial, or false if it finds no new one.
 func (s *Search) draw() (recipe.Recipe, bool, error) {
 	var reason error
 	for try := range draws {
@@ -106,8 +105,8 @@ func (s *Search) draw() (recipe.Recipe, bool, error) {
 	return recipe.Recipe{}, false, nil
 }
 
-// promotion returns the next promotion, from the highest rung down, or false if there is none. Of n
-// trials at a rung, n/3 are promoted, rounded down or up.
+// promotion returns the next promotion, or false if there is none. It looks at the highest rung
+// first. Of n trials at a rung, n/3 are promoted, rounded down or up.
 func (s *Search) promotion(roundUp bool) (Job, bool) {
 	for k := len(s.rungs) - 2; k >= 0; k-- {
 		here, next := s.rungs[k], s.rungs[k+1]
@@ -125,7 +124,7 @@ func (s *Search) promotion(roundUp bool) (Job, bool) {
 	return Job{}, false
 }
 
-// ranked returns the indices of the trials that have reached a rung, best first and failed ones
+// ranked returns the indices of the trials that have reached a rung, best first and failed trials
 // last.
 func (s *Search) ranked(rung int) []int {
 	var trials []int

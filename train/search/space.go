@@ -19,22 +19,22 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Space is a recipe with some options left open, for a Search to choose.
+// Space is a recipe with some open options, whose values a Search chooses.
 type Space struct {
 	fixed recipe.Recipe
 	open  []dimension // in the order of the options
 }
 
-// fixedOptions are the options that a space cannot leave open. Trials are compared by the first
-// three, and products depends on the machine.
+// fixedOptions are the options that a space cannot leave open. The search compares trials by the
+// first three, and products depends on the machine.
 var fixedOptions = []string{"epochs", "valid_every", "valid_metric", "products"}
 
 // useTrial is the stream of random numbers for trials. Package train uses smaller numbers.
 const useTrial uint64 = 1 << 32
 
 // ReadSpace reads a space from a YAML file, which maps options to their values. The value of an
-// open option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that the file lacks have
-// the values of base. Errors refer to the file as name.
+// open option is {choice: [a, b]} or {min: a, max: b, scale: log}. Options that are not in the file
+// have their values in base. Errors refer to the file as name.
 func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	s := &Space{fixed: base}
 	root, err := setting.ReadMapping(r, name, s.fixed.Options()...)
@@ -46,7 +46,8 @@ func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 		return nil, err
 	}
 	if len(s.open) == 0 {
-		return nil, fmt.Errorf("%s: every option has a single value, so there is nothing to search: leave one open, "+
+		return nil, fmt.Errorf("%s: every option has a single value, so there is nothing to search: "+
+			"leave an option open, "+
 			"as in \"dropout: {min: 0, max: 0.5}\"", name)
 	}
 	position := map[string]int{}
@@ -57,7 +58,7 @@ func ReadSpace(r io.Reader, name string, base recipe.Recipe) (*Space, error) {
 	return s, nil
 }
 
-// read reads the value of an option, or leaves it open.
+// read sets an option to the value in the file, or adds an open option.
 func (s *Space) read(key, value *yaml.Node, name string) error {
 	o, err := setting.Find(s.fixed.Options(), key, name)
 	switch {
@@ -108,7 +109,7 @@ func (s *Space) draw(seed uint64, trial, try int) recipe.Recipe {
 	return c
 }
 
-// Open returns the keys of the options that are left open.
+// Open returns the keys of the open options.
 func (s *Space) Open() []string {
 	keys := make([]string, len(s.open))
 	for i, d := range s.open {
@@ -117,7 +118,7 @@ func (s *Space) Open() []string {
 	return keys
 }
 
-// Values returns the values that c has for the options of Open.
+// Values returns the values of the open options in c, in the order of Open.
 func (s *Space) Values(c recipe.Recipe) []string {
 	values := make([]string, len(s.open))
 	for i, d := range s.open {
@@ -126,23 +127,23 @@ func (s *Space) Values(c recipe.Recipe) []string {
 	return values
 }
 
-// CheckMemory is train.CheckMemory for the largest recipe of the space.
+// CheckMemory is like train.CheckMemory, for the largest recipe in the space.
 func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// A search never draws invalid recipes.
 	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })
 	if err := train.CheckMemory(g, m, recipes...); err != nil {
-		return fmt.Errorf("the space has recipes that do not fit into the memory: %w", err)
+		return fmt.Errorf("the space contains recipes that do not fit into memory: %w", err)
 	}
 	return nil
 }
 
-// memoryKeys are the options that the memory depends on. It grows with each of them that is a
-// number.
+// memoryKeys are the options that determine the memory of a run. The memory grows with each numeric
+// option.
 var memoryKeys = []string{
 	"model", "dim", "batch", "negatives", "negative_count", "distribution", "optimiser", "clip", "ema",
 }
 
-// corners returns recipes of the space, among them the one that needs the most memory.
+// corners returns recipes in the space, including the one that needs the most memory.
 func (s *Space) corners() []recipe.Recipe {
 	corners := []recipe.Recipe{s.fixed}
 	for _, d := range s.open {
@@ -161,7 +162,7 @@ func (s *Space) corners() []recipe.Recipe {
 	return corners
 }
 
-// extremes returns the largest value if the values are numbers, and else all values.
+// extremes returns the largest value if the values are numbers, and all values otherwise.
 func (d *dimension) extremes() []string {
 	if d.choices == nil {
 		return []string{strconv.FormatFloat(d.max, 'f', -1, 64)}

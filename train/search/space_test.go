@@ -78,17 +78,17 @@ func TestReadSpace(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"negatives: {choice: [all, 1vsall]}":         "x.yaml:1: negatives: choice 1vsall is given twice",
-		"average: {min: 0, max: 0.5}\nema: 0.5":      "x.yaml:2: ema is set a second time, after line 1",
+		"average: {min: 0, max: 0.5}\nema: 0.5":      "x.yaml:2: duplicate key ema, first on line 1",
 		"dim: 7\nlerning_rate: {min: 1, max: 2}":     `x.yaml:2: unknown option "lerning_rate": the nearest is`,
-		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: dim is set a second time, after line 1",
+		"dim: {min: 3, max: 5}\n\ndim: 8":            "x.yaml:3: duplicate key dim, first on line 1",
 		"dropout:\n  min: 0\n  mx: 1":                `x.yaml:3: dropout: unknown key "mx": the nearest is max`,
-		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: min is set a second time, after line 2",
+		"dropout:\n  min: 0\n  min: 1":               "x.yaml:3: duplicate key min, first on line 2",
 		"dropout: {min: 0, max: 2}":                  `x.yaml:1: dropout "2": must be a number from 0 to 0.99`,
 		"dim: {min: 3, max: 5.5}":                    `x.yaml:1: dim "5.5": must be a whole number`,
 		"dropout: {min: 0.5, max: 0.5}":              "x.yaml:1: dropout: min 0.5 must be less than max 0.5",
 		"dropout: {min: 0}":                          "x.yaml:1: dropout: needs a choice, or min and max",
 		"dropout: {}":                                "x.yaml:1: dropout: needs a choice, or min and max",
-		"dropout: {min: 0, max: 0.5, scale: log}":    "x.yaml:1: dropout: a log scale needs a min above 0, and it is 0",
+		"dropout: {min: 0, max: 0.5, scale: log}":    "x.yaml:1: dropout: a log scale needs a min above 0, but min is",
 		"dropout: {min: 0, max: 0.5, scale: exp}":    `x.yaml:1: dropout: scale "exp": choose from linear and log`,
 		"dropout: {min: 0, max: 0.5, choice: [0.1]}": "x.yaml:1: dropout: choice cannot be combined with min",
 		"dropout: {min: [0], max: 0.5}":              "x.yaml:1: dropout: min needs a single value",
@@ -97,13 +97,13 @@ func TestReadSpace(t *testing.T) {
 		"dropout: {choice: [0.1, [0.2]]}":            "x.yaml:1: dropout: a choice is a single value",
 		"dropout: {choice: [0.1, 0.10]}":             "x.yaml:1: dropout: choice 0.1 is given twice",
 		"loss: {choice: [softmax, hinge]}":           `x.yaml:1: loss "hinge": choose from softmax, nssa, bce and`,
-		"filter: {min: false, max: true}":            "x.yaml:1: filter: it has no range: give a list of values",
+		"filter: {min: false, max: true}":            "x.yaml:1: filter: this option has no range: give a list",
 		"batch: [64, 128]":                           "x.yaml:1: batch needs a value, {choice: [a, b]} or",
 		"epochs: {choice: [3, 4]}":                   "x.yaml:1: epochs needs a single value: it must be the same",
 		"stop_metric: {choice: [mrr/both/all]}":      "x.yaml:1: valid_metric needs a single value",
 		"dim: 7":                                     "x.yaml: every option has a single value, so there is",
 		"":                                           "x.yaml: every option has a single value",
-		"- dim":                                      "x.yaml:1: a configuration is a list of lines",
+		"- dim":                                      "x.yaml:1: this file must be a list of keys and values",
 	} {
 		_, err := ReadSpace(strings.NewReader(text), "x.yaml", recipe.Default())
 		assert.ErrorContains(t, err, want, text)
@@ -154,7 +154,7 @@ func TestSpaceRefused(t *testing.T) {
 	assert.NoError(t, check("dim: {min: 8, max: 64}\ndropout: {min: 0, max: 0.5}"))
 	assert.NoError(t, check("negative_count: {min: 8, max: 16777216, scale: log}"), "all negatives need no count")
 	assert.ErrorContains(t, check("dim: {choice: [32, 256, 64]}"),
-		"the space has recipes that do not fit into the memory: training mquine, d = 256, on scattered needs about ")
+		"the space contains recipes that do not fit into memory: training mquine, d = 256, on scattered needs about ")
 	assert.ErrorContains(t, check("dim: {min: 8, max: 256}\nema: {min: 0, max: 0.9}"), " average 6")
 	assert.ErrorContains(t,
 		check("negatives: {choice: [1vsall, shared, independent]}\nnegative_count: {min: 8, max: 16777216}"),

@@ -24,10 +24,10 @@ func Leave(t *testing.T, bytes int64) {
 	proc.AvailableMemory = func() proc.Room { return proc.Room{Bytes: bytes, Limit: "a limit of the test"} }
 }
 
-// Job is some work and an estimate of its memory.
+// Job is a piece of work and an estimate of its memory.
 type Job struct {
 	Name string
-	// Prepare makes the inputs of the work. It returns the estimate and the work.
+	// Prepare creates the inputs of the work. It returns the estimate and the work.
 	Prepare func(t *testing.T) ([]proc.Need, func() error)
 }
 
@@ -35,8 +35,8 @@ type Job struct {
 const jobKey = "MQUINE_TEST_JOB"
 
 // CompareEstimates runs each job in a separate process and compares the estimate with the peak
-// memory of the process. The estimate must not exceed the peak, so that no work is refused that
-// would succeed, and must reach 70% of it. The test must do nothing else.
+// memory of the process. The estimate must be at least 70% of the peak. It must not exceed the
+// peak, so that no work is refused that would succeed. The test must do nothing else.
 func CompareEstimates(t *testing.T, jobs []Job) {
 	if job, err := strconv.Atoi(os.Getenv(jobKey)); err == nil {
 		needs, work := jobs[job].Prepare(t)

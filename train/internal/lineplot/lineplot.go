@@ -16,13 +16,14 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// Line is a line of a plot. A line without a name is grey and not in the legend.
+// Line is a line in a plot. A line without a name is grey and does not appear in the legend.
 type Line struct {
 	Name   string
 	Points plotter.XYs
 }
 
-// Write writes an SVG file with lines by epoch. The legend is at the top or at the bottom.
+// Write writes lines as an SVG file. The legend is at the top if legendTop is true, and otherwise
+// at the bottom.
 func Write(path, title string, lines []Line, legendTop bool) error {
 	p := plot.New()
 	p.Title.Text = text.Escape(title)
@@ -41,7 +42,7 @@ func Write(path, title string, lines []Line, legendTop bool) error {
 		}
 		p.Add(line, points)
 	}
-	// An axis from 0 has a positive length for all values.
+	// Include 0, and give the axis a positive length.
 	p.Y.Min = min(0, p.Y.Min)
 	if p.Y.Max <= p.Y.Min {
 		p.Y.Max = p.Y.Min + 1

@@ -1,6 +1,6 @@
 // Package setting reads and writes settings: named values that are keys of a YAML file and flags of
-// the command line. Reading is strict. An unknown key, a key that is given twice and a value out of
-// range are errors that name the file and the line.
+// the command line. Reading is strict. Unknown keys, repeated keys and values out of range are
+// errors that name the file and the line.
 package setting
 
 import "strings"
@@ -14,7 +14,7 @@ type Setting struct {
 
 	// FormerKey is the name in earlier versions, or "" if it never changed.
 	FormerKey string
-	// FormerWords has the current word for each word that earlier versions used as a value.
+	// FormerWords maps each word that earlier versions used as a value to the current word.
 	FormerWords map[string]string
 }
 
@@ -37,8 +37,8 @@ func (s Setting) Current(text string) string {
 	return text
 }
 
-// Original returns the key and the value under the names that they first had. Formats that must
-// stay the same across versions use them.
+// Original returns the original names of the key and the value, for formats that must stay the same
+// across versions.
 func (s Setting) Original() (key, value string) {
 	key, value = s.Key, s.Value.String()
 	if s.FormerKey != "" {
@@ -56,13 +56,13 @@ func (s Setting) Original() (key, value string) {
 type Value interface {
 	String() string
 	Set(text string) error
-	// Type returns one word for the kind of value, for help texts.
+	// Type returns the word that help texts use for the kind of value.
 	Type() string
-	// Range describes the texts that Set accepts, for tables.
+	// Range describes the texts that Set accepts.
 	Range() string
 }
 
-// Number is a Value that accepts numbers of a range.
+// Number is a Value that accepts the numbers in a range.
 type Number interface {
 	Value
 	// Number returns the variable, and whether it is a whole number.

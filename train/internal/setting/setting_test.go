@@ -84,7 +84,7 @@ func TestFormerNames(t *testing.T) {
 	}
 	assert.NotContains(t, string(YAML(list, func(s Setting) string { return s.Value.String() })), "zwei")
 	assert.EqualError(t, got.read("old_choice: one\nchoice: two"),
-		"x.yaml:2: choice is set a second time, after line 1")
+		"x.yaml:2: duplicate key choice, first on line 1")
 	assert.EqualError(t, got.read("old_choice: four"), `x.yaml:1: choice "four": choose from one, two and three`)
 }
 
@@ -109,8 +109,8 @@ func TestSettingErrors(t *testing.T) {
 		"flag: true":           `x.yaml:1: unknown option "flag": the nearest is real`,
 		"flag_of_to: true":     `x.yaml:1: unknown option "flag_of_to": the nearest is flag_of_two`,
 		"whole: [1]":           "x.yaml:1: whole needs a single value",
-		"whole: 1\n\nwhole: 2": "x.yaml:3: whole is set a second time, after line 1",
-		"- whole":              `x.yaml:1: a configuration is a list of lines such as "dim: 20"`,
+		"whole: 1\n\nwhole: 2": "x.yaml:3: duplicate key whole, first on line 1",
+		"- whole":              `x.yaml:1: this file must be a list of keys and values, with lines such as "dim: 20"`,
 	} {
 		before := variables{"one", 1, 1, false, 1}
 		got := before

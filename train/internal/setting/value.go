@@ -38,7 +38,7 @@ func (c *choice[T]) Set(text string) error {
 	return nil
 }
 
-// Whole returns a Number that accepts whole numbers from least to most.
+// Whole returns a Number that accepts the whole numbers from least to most.
 func Whole(variable *int, least, most int) Number { return &whole{variable, least, most} }
 
 type whole struct {
@@ -91,7 +91,7 @@ func (r *real) Set(text string) error {
 	return nil
 }
 
-// Bool returns a Value that is true or false. Its flag needs no value.
+// Bool returns a Value that is true or false. Its flag can be given without a value.
 func Bool(variable *bool) Value { return (*boolean)(variable) }
 
 type boolean bool
@@ -110,7 +110,7 @@ func (b *boolean) Set(text string) error {
 	return nil
 }
 
-// Seed returns a Value that accepts any whole number of 64 bits.
+// Seed returns a Value that accepts any unsigned 64-bit integer.
 func Seed(variable *uint64) Value { return (*seed)(variable) }
 
 type seed uint64

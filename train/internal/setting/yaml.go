@@ -13,9 +13,9 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// ReadMapping returns the mapping in a YAML file, or nil if the file is empty. Keys that settings
-// of the list had in earlier versions become their current keys. Errors refer to the file as name,
-// here and below.
+// ReadMapping returns the mapping in a YAML file, or nil if the file is empty. It replaces the
+// former keys of settings in list by the current keys. Errors refer to the file as name, here and
+// below.
 func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.NewDecoder(r).Decode(&document); errors.Is(err, io.EOF) {
@@ -25,7 +25,8 @@ func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) 
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s:%d: a configuration is a list of lines such as \"dim: 20\"", name, root.Line)
+		return nil, fmt.Errorf("%s:%d: this file must be a list of keys and values, "+
+			"with lines such as \"dim: 20\"", name, root.Line)
 	}
 	for i := 0; i < len(root.Content); i += 2 {
 		key := root.Content[i]
@@ -38,7 +39,7 @@ func ReadMapping(r io.Reader, name string, list ...Setting) (*yaml.Node, error) 
 	return root, nil
 }
 
-// syntaxError returns the error about a file that is not YAML, with the line that the reader names.
+// syntaxError returns the error for a file that is not YAML, with the line if err names it.
 func syntaxError(name string, err error) error {
 	found := strings.TrimPrefix(err.Error(), "yaml: ")
 	if at, rest, ok := strings.Cut(strings.TrimPrefix(found, "line "), ": "); ok && strings.HasPrefix(found, "line ") {
@@ -56,7 +57,7 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 	for i := 0; i < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		if line, ok := seen[key.Value]; ok {
-			return fmt.Errorf("%s:%d: %.80s is set a second time, after line %d", name, key.Line, key.Value, line)
+			return fmt.Errorf("%s:%d: duplicate key %.80s, first on line %d", name, key.Line, key.Value, line)
 		}
 		seen[key.Value] = key.Line
 		if err := f(key, value); err != nil {
@@ -67,7 +68,7 @@ func EachPair(mapping *yaml.Node, name string, f func(key, value *yaml.Node) err
 }
 
 // Find returns the setting of a key. If there is none, the error suggests the nearest key of the
-// list and of others, which are keys that the caller reads itself.
+// list and others. The caller handles the keys in others.
 func Find(list []Setting, key *yaml.Node, name string, others ...string) (Setting, error) {
 	keys := slices.Clone(others)
 	for _, s := range list {
@@ -91,8 +92,8 @@ func (s Setting) Read(value *yaml.Node, name string) error {
 	return nil
 }
 
-// YAML writes settings as a YAML file with the given values. The help of a setting is a comment
-// above it.
+// YAML returns a YAML file with the settings in list and the given values. Above each setting is a
+// comment with its help text.
 func YAML(list []Setting, value func(Setting) string) []byte {
 	var b bytes.Buffer
 	for _, s := range list {

@@ -1,11 +1,11 @@
-// Package stream seeds streams of random numbers by their use, so that draws do not depend on
-// threads.
+// Package stream seeds a separate stream of random numbers for each use, so draws do not depend on
+// the number of threads.
 package stream
 
 import "math/rand/v2"
 
-// Seed seeds a generator for one use of a seed and three counters: an epoch, a step and an item, or
-// other numbers.
+// Seed seeds a generator from a seed, a use and three counters, such as an epoch, a step and an
+// item.
 func Seed(pcg *rand.PCG, seed uint64, use uint64, epoch, step, item int) {
 	pcg.Seed(mix(seed+use), mix(mix(uint64(epoch)<<32|uint64(uint32(step)))+uint64(item)))
 }

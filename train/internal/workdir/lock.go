@@ -11,8 +11,8 @@ type Lock struct {
 	file *os.File
 }
 
-// Acquire locks the file at path on behalf of its folder, until Close or the end of the process.
-// The process that holds the lock may replace the file once, before it closes the lock. On a file
+// Acquire locks a folder, through the file at path, until Close or the end of the process. The
+// process that holds the lock may replace the file once, before it closes the lock. On a file
 // system without locks, Acquire only opens the file.
 func Acquire(path string) (*Lock, error) {
 	file, err := lock(path)
@@ -30,8 +30,8 @@ func (l *Lock) Close() error {
 	return l.file.Close()
 }
 
-// Check returns an error if path no longer leads to the locked file. Its folder was then removed or
-// replaced, and further writes would restore a part of it.
+// Check returns an error if path no longer leads to the locked file. The folder was then removed or
+// replaced, and further writes would recreate parts of it.
 func (l *Lock) Check() error {
 	if isAt(l.file, l.path) {
 		return nil
