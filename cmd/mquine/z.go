@@ -18,8 +18,8 @@ true or not. The Z-value n_Z of (h, r, t) is its number of Z-patterns. Its
 rank_Z is the number of candidates t' such that (h, r, t') is not in train and
 its Z-value is at least as large. On side head, the candidates are heads.
 
-A triple is easy if its rank_Z is small, hard if at least ten candidates have a
-larger Z-value and are not in train, and neutral otherwise.`,
+A triple is easy if its rank_Z is small, hard if at least ten unobserved
+candidates have a larger Z-value, and neutral otherwise.`,
 	}
 	cmd.AddCommand(newZStatsCommand(), newZShowCommand())
 	return cmd
