@@ -194,7 +194,7 @@ func evaluate(ctx context.Context, b *testing.B, s *suite, j job, backend *kerne
 	return nil
 }
 
-// predictions measures the ten best answers of a few queries.
+// predictions measures the ten best answers to a few queries.
 func predictions(s *suite) []Benchmark {
 	const queries, best = 32, 10
 	var list []Benchmark

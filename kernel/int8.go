@@ -88,7 +88,7 @@ func Codes(words []uint32) []uint8 {
 	return unsafe.Slice((*uint8)(unsafe.Pointer(unsafe.SliceData(words))), WordBytes*len(words))
 }
 
-// Int8PairWidth is the multiple, in words, to which the rows of PairInt8 are padded with zeros.
+// Int8PairWidth is a number of words. Zeros pad the rows of PairInt8 to a multiple of it.
 const Int8PairWidth = 64
 
 // PairInt8 sets out[i] to the dot product of the signed codes of x and the unsigned codes of

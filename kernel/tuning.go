@@ -13,9 +13,9 @@ const (
 	// undecided pairs (docs/decisions/0004-chains-of-128-terms.md).
 	Chunk = 128
 
-	// PairWidth is the multiple to which the rows of Pair are padded with zeros. It is the number
-	// of float64 values in four AVX-512 accumulators, which hide the latency of an addition. All
-	// tiers add in 32 chains and so round alike.
+	// PairWidth is a number of entries. Zeros pad the rows of Pair to a multiple of it. It is the
+	// number of float64 values in four AVX-512 accumulators, which hide the latency of an addition.
+	// All tiers add in 32 chains and so round alike.
 	PairWidth = 32
 
 	// mostPairs is the number of rows in one call of a pair kernel. The scheduler cannot interrupt

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Answers holds the known answers of a query: entities in ascending order and, for each entity, the
+// Answers holds the known answers to a query: entities in ascending order and, for each entity, the
 // splits that contain the triple. The slices belong to the index; do not modify them.
 type Answers struct {
 	Entities []int32
 	Splits   []SplitSet
 }
 
-// Index finds the known answers of a query in all splits of a graph. It is immutable and safe for
+// Index finds the known answers to a query in all splits of a graph. It is immutable and safe for
 // concurrent use.
 type Index struct {
 	sides [2]adjacency
@@ -53,7 +53,7 @@ func (x *Index) Answers(q Query) Answers {
 	return a.answers(int(first) + row)
 }
 
-// adjacency holds the known answers of all queries of one side in CSR (compressed sparse row) form.
+// adjacency holds the known answers to all queries of one side in CSR (compressed sparse row) form.
 // It has a row for each (anchor, relation) with an answer, grouped by anchor. A lookup is a binary
 // search among the relations of the anchor, which are few and adjacent in memory even for hubs. An
 // adjacency uses 5 bytes per triple, 8 per row and 4 per entity.

@@ -24,7 +24,7 @@ func vectors(entity, relation int) func(Config) []Parameter {
 }
 
 // vectorRecipe returns default training options for vector models: a softmax over all entities with
-// all answers of a query at once, and an average of the parameters over epochs. changes adds or
+// all answers to a query at once, and an average of the parameters over epochs. changes adds or
 // replaces options.
 func vectorRecipe(changes map[string]string) map[string]string {
 	recipe := map[string]string{

@@ -79,7 +79,7 @@ var decisionKinds = []struct {
 	}}, []string{"transe-l1"}},
 }
 
-// rowsWithOneHash returns two rows of at least three entries whose hashes are equal.
+// rowsWithOneHash returns two rows with the same hash. They need at least three entries.
 func rowsWithOneHash(rng *rand.Rand, width int) (a, b []float32) {
 	// The last entry can compensate for a difference of the lower 32 bits of the hash before it.
 	before := func(row []float32) uint64 {

@@ -14,7 +14,7 @@ import (
 	"github.com/mquine/mquine/rank/internal/engine"
 )
 
-// leastFeatureMemory is the least memory for features that Fit chooses. Making smaller slices would
+// leastFeatureMemory is the least memory that Fit chooses for features. Making smaller slices would
 // take longer than ranking them.
 const leastFeatureMemory = 64 << 20
 
@@ -96,7 +96,7 @@ func fit(m model.Model, o Options, threads int, work string, outcome []proc.Need
 	return o, proc.CheckMemory(work, advice, append(scoringNeeds(m, o, threads), outcome...)...)
 }
 
-// fitPredict is Fit for Predict, which lists k answers of distinct queries.
+// fitPredict is Fit for Predict, which lists k answers to distinct queries.
 func fitPredict(m model.Model, x *kg.Index, distinct []kg.Query, k int, filterKnown bool, o Options) (Options, error) {
 	panels := o.Backend.Panels(m.Tower(kg.Tail).Compare)
 	block := predictBlock(panels.QueryBlock(m.Tower(kg.Tail).Phi), panels.MR, k, len(distinct), o.Threads)

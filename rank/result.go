@@ -1,6 +1,6 @@
-// Package rank ranks the true answers of queries among all entities, exactly. Run returns how many
+// Package rank ranks the true answers to queries among all entities, exactly. Run returns how many
 // other candidates beat each target and how many tie with it, on both sides and under every filter
-// at once. Predict returns the best answers of queries. Package metrics turns ranks into MRR,
+// at once. Predict returns the best answers to queries. Package metrics turns ranks into MRR,
 // Hits@k, intervals and comparisons.
 //
 // Begin reading with Run in run.go. newPlan sorts the distinct queries into passes whose candidates

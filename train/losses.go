@@ -66,8 +66,8 @@ func (o *objective) manyTargets(scores []float32, known kg.Answers, c, weight fl
 	return o.crossEntropyOfMany(scores, negatives, weight)
 }
 
-// logisticOfMany is like logistic, for the targets o.answers. o.p is 1 for the negatives and 0 for
-// the targets.
+// logisticOfMany is like logistic but has several targets, o.answers. o.p is 1 for the negatives
+// and 0 for the targets.
 func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weight float64) (loss float64) {
 	f := o.config
 	o.backend.Scale(o.p, float32(weight*f.LambdaNeg/float64(max(negatives, 1))))
@@ -81,8 +81,8 @@ func (o *objective) logisticOfMany(scores []float32, negatives int, shift, weigh
 	return loss
 }
 
-// crossEntropyOfMany is like smoothedCrossEntropy, for the targets o.answers. o.p is 1 for the
-// negatives and 0 for the targets.
+// crossEntropyOfMany is like smoothedCrossEntropy but has several targets, o.answers. o.p is 1 for
+// the negatives and 0 for the targets.
 func (o *objective) crossEntropyOfMany(scores []float32, negatives int, weight float64) (loss float64) {
 	smoothing := o.config.Smoothing
 	if negatives == 0 {

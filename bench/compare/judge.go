@@ -127,7 +127,7 @@ func pair(base, control, other []Point) []float64 {
 	return ratios
 }
 
-// byRound groups points by round. It is not ok if a point has no round.
+// byRound groups points by round. ok is false if a point has no round.
 func byRound(points []Point) (rounds map[int][]float64, ok bool) {
 	rounds = map[int][]float64{}
 	for _, p := range points {

@@ -1,6 +1,6 @@
-// Intervals measures, on ranks of real queries, what `mquine eval --ci-by` should resample: how
-// wide the 95% intervals are with each clustering, and how often they contain the true mean when
-// triples, queries, entities or relations are sampled. docs/intervals.md has its results.
+// Intervals helps to choose what `mquine eval --ci-by` should resample. On the ranks of real
+// queries, it measures how wide the 95% intervals are with each clustering, and how often they
+// contain the true mean when triples, queries, entities or relations are sampled. docs/intervals.md has its results.
 package main
 
 import (

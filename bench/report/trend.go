@@ -43,7 +43,7 @@ func (c class) trends(names []string) []group {
 }
 
 // trend draws medians and ranges by commit: of the share of the peak if there is one, because
-// disturbances change it least, and otherwise of the time. It is not ok with fewer than two commits.
+// disturbances change it least, and otherwise of the time. ok is false if there are fewer than two commits.
 func (c class) trend(name, title string) (ch chart, ok bool) {
 	unit, sign := c.trendUnit(name)
 	points, top := c.history(name, unit)

@@ -107,8 +107,8 @@ the same loss and gradients.
 	f.StringSliceVar(&o.rivals, "rivals", o.rivals, "rivals to time")
 	f.IntVar(&o.threads, "threads", o.threads, "`number` of threads")
 	f.IntVar(&o.rounds, "rounds", o.rounds, "`number` of rounds; intervals need 6")
-	f.DurationVar(&o.budget, "budget", o.budget, "most `time` of a rival in a round")
-	f.IntVar(&o.limit, "limit", 0, "`number` of queries of each rival (default: as many as --budget allows)")
+	f.DurationVar(&o.budget, "budget", o.budget, "maximum `time` per rival and round")
+	f.IntVar(&o.limit, "limit", 0, "`number` of queries per rival (default: as many as --budget allows)")
 	f.StringVar(&o.work, "work", "", "`folder` for data, checkpoints and results (default: one in your cache)")
 	f.StringVar(&o.python, "python", "", "Python `interpreter` that has torch (default: python3 or /usr/bin/python3)")
 	return cmd

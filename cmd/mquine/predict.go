@@ -32,8 +32,8 @@ func newPredictCommand() *cobra.Command {
 	p := &prediction{k: 10}
 	cmd := &cobra.Command{
 		Use:   "predict --model CKPT --data NAME --head X --relation R",
-		Short: "Predict the best answers of a query",
-		Long: `Predict the best answers of a query: (X, R, ?) for --head X --relation R, or
+		Short: "Predict the best answers to a query",
+		Long: `Predict the best answers to a query: (X, R, ?) for --head X --relation R, or
 (?, R, X) for --tail X --relation R.
 
 The score says how plausible the model finds the triple. Higher is better. The
@@ -74,7 +74,7 @@ and invisible characters as escapes, such as \x1b.`,
 	return cmd
 }
 
-// prediction predicts the best answers of queries. It holds the flags of predict.
+// prediction predicts the best answers to queries. It holds the flags of predict.
 type prediction struct {
 	inputs
 	compute
@@ -206,7 +206,7 @@ func (p *prediction) queries(ctx context.Context, in io.Reader, log io.Writer, g
 	return readQueries(name, file, g)
 }
 
-// writeList prints the answers of one query as a table. complete is as for knownText.
+// writeList prints the answers to one query as a table. complete is as for knownText.
 func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, complete bool) error {
 	fields := queryFields(g, q)
 	t := text.NewTable(1, 3)
@@ -219,7 +219,7 @@ func writeList(w io.Writer, g *kg.Graph, q kg.Query, list []rank.Prediction, com
 	return err
 }
 
-// writeLists writes the answers of many queries as tab-separated lines. complete is as for
+// writeLists writes the answers to many queries as tab-separated lines. complete is as for
 // knownText.
 func writeLists(w io.Writer, g *kg.Graph, queries []kg.Query, lists [][]rank.Prediction, complete bool) error {
 	buf := newLineWriter(w)

@@ -27,7 +27,7 @@ import (
 //   - other invisible characters, such as zero-width spaces, soft hyphens, fillers and tags:
 //     \u200b, \U000e0041
 //
-// Persian, the scripts of India and emoji need joiners (U+200C, U+200D) and variation selectors.
+// Persian, Indic scripts and emoji need joiners (U+200C, U+200D) and variation selectors.
 // Escape keeps a single one after a visible character outside ASCII, and a joiner after U+FE0F. It
 // does not escape backslashes.
 func Escape(s string) string {

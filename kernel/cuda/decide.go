@@ -10,7 +10,7 @@ type PairRow struct {
 	Slack [3]float64
 }
 
-// Known is a known answer of the query of a row. Bit f of Filters is set if filter f removes it.
+// Known is a known answer to the query of a row. Bit f of Filters is set if filter f removes it.
 type Known struct {
 	Row, Position, Filters uint32
 }

@@ -25,7 +25,7 @@ type Sampler struct {
 	index *Index
 	flags []uint8 // by answer
 	// candidates counts, for every e₃ that leads to a candidate, its candidates, and shared counts
-	// its known answers of the query.
+	// its known answers to the query.
 	candidates, shared sparse
 	marked             []int32  // answers with a flag
 	first              []int32  // the e₂ of S_Z
@@ -103,7 +103,7 @@ func (s *Sampler) mark(back *adjacency, candidates []int32) {
 	}
 }
 
-// markKnown flags the known answers of the query.
+// markKnown flags the known answers to the query.
 func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	for _, e2 := range known {
 		if s.flags[e2] != 0 {

@@ -149,7 +149,7 @@ func among[T ~string](from ...T) func(*T) setting.Value {
 	return func(v *T) setting.Value { return setting.Choice(v, from...) }
 }
 
-// oneOf is like among, for words that packages register during program initialisation.
+// oneOf is among for words that packages register during program initialisation.
 func oneOf(words func() []string) func(*string) setting.Value {
 	return func(v *string) setting.Value { return setting.Choice(v, words()...) }
 }

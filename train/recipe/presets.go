@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes of the
+// presetFiles contains a file presets/KIND/DATASET.yaml for each preset, with changes to the
 // defaults. The kind paper uses the paper's table of hyper-parameters. The kind best uses the best
 // recipes in docs/results.md.
 //

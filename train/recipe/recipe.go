@@ -76,7 +76,7 @@ type Negatives string
 const (
 	// OneVsAll contrasts one target at a time with all entities.
 	OneVsAll Negatives = "1vsall"
-	// KvsAll contrasts all training answers of a query at once with all entities.
+	// KvsAll contrasts all training answers to a query at once with all entities.
 	KvsAll Negatives = "kvsall"
 	// SharedNegatives are sampled once for all queries of a batch on one side.
 	SharedNegatives Negatives = "shared"

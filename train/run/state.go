@@ -20,7 +20,7 @@ import (
 )
 
 // stateFormat is the format of state.safetensors. The file contains the tensors of
-// train.Trainer.State. Its metadata contain the progress, the options, the fingerprint of the data
+// train.Trainer.State. Its metadata contains the progress, the options, the fingerprint of the data
 // set and a SHA-256 of the whole file.
 //
 // The file also exists before the first epoch is done, without tensors. A missing state was

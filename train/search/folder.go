@@ -324,7 +324,8 @@ func (f *Folder) Recipe(trial int) recipe.Recipe { return f.search.recipes[trial
 func (f *Folder) RunDir(trial int) string { return run.TrialDir(f.Dir, trial) }
 
 // write writes the plot, the best recipe and the trials, in this order. If the search is killed
-// before it has written the trials, it repeats their last job and writes the other files again.
+// before it has written the trials, the resumed search repeats the last job and writes the other
+// files again.
 func (f *Folder) write() error {
 	if err := f.plot(); err != nil {
 		return err

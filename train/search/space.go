@@ -127,7 +127,7 @@ func (s *Space) Values(c recipe.Recipe) []string {
 	return values
 }
 
-// CheckMemory is like train.CheckMemory, for the largest recipe in the space.
+// CheckMemory is train.CheckMemory for the largest recipe in the space.
 func (s *Space) CheckMemory(g *kg.Graph, m train.Machine) error {
 	// A search never draws invalid recipes.
 	recipes := slices.DeleteFunc(s.corners(), func(c recipe.Recipe) bool { return c.Check() != nil })

@@ -12,7 +12,7 @@ struct PairRow {
 	double norm, slack[3];
 };
 
-// A known answer of the query of a row.
+// A known answer to the query of a row.
 struct Known {
 	u32 row, position;
 	u32 filters; // bit f is set if filter f removes it

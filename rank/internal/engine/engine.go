@@ -84,7 +84,7 @@ type Query struct {
 	First, Last int32
 }
 
-// Target is a true answer of a query. Rank is its index in the result.
+// Target is a true answer to a query. Rank is its index in the result.
 type Target struct {
 	Answer, Rank int32
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/train/recipe"
 )
 
-// Recipes returns changes of the defaults that cover every source of randomness and every kind of
+// Recipes returns changes to the defaults that cover every source of randomness and every kind of
 // state.
 func Recipes() map[string]func(*recipe.Recipe) {
 	recipes := map[string]func(*recipe.Recipe){
