@@ -208,7 +208,7 @@ func TestOpenRotateRefuses(t *testing.T) {
 		"no vocabulary": {func(f *rotateFolder) { f.entities, f.relations = "", "" }, "",
 			`has no entities.dict and relations.dict, and neither does the data_path in its config.json ("data/toy"): copy them into it`},
 		"label twice": {func(f *rotateFolder) { f.entities = "0\ta\n1\ta\n2\tc\n" }, "entities.dict:2",
-			`label "a" again`},
+			`duplicate label "a"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := rotateSmall()
