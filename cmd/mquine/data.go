@@ -173,7 +173,7 @@ type transferBar struct {
 	bar     *progressbar.ProgressBar
 }
 
-// show reports that done of total bytes have been downloaded from an address. total is −1 if it is
+// show reports that done of total bytes have been downloaded from an address. A total of −1 is
 // unknown.
 func (b *transferBar) show(address string, done, total int64) {
 	if b.bar == nil || b.address != address {

@@ -29,7 +29,7 @@ const (
 	// characters. In a document, it could become a script, a link, code and two table cells.
 	hostileLabel = "\x1b]52;c;cm0gLXJmIH4=\a\b\x7f\u009b31m\u202e\u2066\u200b\u2028" +
 		"<script>alert(1)<-script>|`[x](javascript:alert(1))"
-	// hostileName also starts a new line, which a label cannot.
+	// hostileName also starts a new line, which a label cannot do.
 	hostileName = hostileLabel + "\nINJECTED\r\t\x1b[2J"
 )
 
@@ -61,7 +61,7 @@ func newHostileWorkplace(t *testing.T) hostileWorkplace {
 	first := g.Splits[kg.Train][0]
 	w.head, w.relation, w.tail = g.Entities.Label(first.Head), g.Relations.Label(first.Relation), g.Entities.Label(
 		first.Tail)
-	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a repeat, for a note
+	g.Splits[kg.Train] = append(g.Splits[kg.Train], first) // a duplicate, so there is a note
 	require.NoError(t, kg.Write(t.Context(), w.data, g))
 
 	made := w.path("made")
@@ -85,7 +85,7 @@ func rewriteMetadata(t *testing.T, from, to string, change func(map[string]strin
 	rewriteSafetensors(t, filepath.Join(from, "model.safetensors"), filepath.Join(to, "model.safetensors"), change)
 }
 
-// rewriteSafetensors copies a file, changes its metadata and adds a tensor for each of names.
+// rewriteSafetensors copies a file, changes its metadata and adds a tensor with each of the names.
 func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]string), names ...string) {
 	t.Helper()
 	file, err := safetensors.Open(from)

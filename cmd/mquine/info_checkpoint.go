@@ -61,7 +61,7 @@ func (c *checkpointInfo) print(w *bytes.Buffer) {
 	}
 	fmt.Fprintf(w, "%s\n\n", t.Render())
 
-	// Minimum, maximum and rms are over finite values, and the norms are over finite rows.
+	// Minimum, maximum and rms cover the finite values, and the norms cover the finite rows.
 	t = text.NewTable(3, 4, 5, 6, 7, 8, 9, 10, 11)
 	t.AppendHeader(table.Row{"tensor", "type", "shape", "NaN", "Inf", "min", "max", "rms", "row norms: min", "median",
 		"max"})

@@ -49,7 +49,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// init makes every model, and stores its hyper-parameters in the checkpoint.
+// init creates every model, and stores its hyper-parameters in the checkpoint.
 func TestInitEveryModel(t *testing.T) {
 	w := newWorkplace(t)
 	for _, name := range model.Names() {

@@ -17,14 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longKills names the environment variable with the number of kills. The default is 50.
+// longKills is the name of the environment variable that sets the number of kills. The default is
+// 50.
 const longKills = "MQUINE_KILLS"
 
 // victim is a command that is killed and then run to its end.
 type victim struct {
 	name string
 	args []string // writes only to the working folder
-	// folder, if not empty, is made in several steps. Once it exists, the command again continues.
+	// folder, if not empty, is created in several steps. Once it exists, a command with the
+	// arguments again continues the work.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
@@ -100,7 +102,7 @@ func newVictims(t *testing.T) []victim {
 	return victims
 }
 
-// in returns the command with dir as working folder and dir/data as MQUINE_DATA.
+// in returns the command with dir as its working folder and dir/data as MQUINE_DATA.
 func in(t *testing.T, dir string, args ...string) *exec.Cmd {
 	cmd := command(t, args...)
 	cmd.Dir = dir
