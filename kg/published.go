@@ -6,7 +6,7 @@ import (
 	"github.com/mquine/mquine/internal/text"
 )
 
-// published has the number of triples in each split of the public data sets. Package catalogue,
+// published gives the number of triples in each split of the public data sets. Package catalogue,
 // which imports this package, describes them in full.
 var published = map[string][NumSplits]int{
 	"fb15k":        {483_142, 50_000, 59_071},

@@ -18,7 +18,7 @@ type limits struct {
 }
 
 // defaultLimits keeps the number of triples below the limit of an Index, 2³² − 1. The ratio is far
-// above the ratios of real data sets, whose files gzip makes 3 to 20 times smaller.
+// above the ratios of real data sets, which gzip compresses 3 to 20 times.
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
 // bound returns a reader of the text of a compressed file that fails with an expansionError if the

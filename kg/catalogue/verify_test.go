@@ -97,7 +97,7 @@ func FuzzCopyText(f *testing.F) {
 	})
 }
 
-// FuzzArchive stages hostile archives, of which only correct files may be stored.
+// FuzzArchive stages hostile archives. Only their correct files may be stored.
 func FuzzArchive(f *testing.F) {
 	valid := toyTexts["valid"]
 	f.Add([]byte(tarred(f, map[string]string{"valid.txt": valid})))

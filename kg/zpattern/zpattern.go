@@ -95,7 +95,7 @@ func (c Convention) caseOf(rank, above int) Case {
 type Value struct {
 	// Z is n_Z of the triple.
 	Z uint64
-	// Rank is rank_Z. Above counts its candidates with a strictly larger Z-value.
+	// Rank is rank_Z. Above counts the unobserved candidates with a strictly larger Z-value.
 	Rank, Above int
 	Case        Case
 }
