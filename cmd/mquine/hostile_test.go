@@ -271,7 +271,7 @@ func requireWellFormed(t *testing.T, file []byte) {
 	}
 }
 
-// TestHostileTraining trains on hostile data and resumes the run, including from a state with a hostile
+// TestHostileTraining trains on hostile data and resumes the run, even from a state with a hostile
 // reason for its end.
 func TestHostileTraining(t *testing.T) {
 	w := newHostileWorkplace(t)

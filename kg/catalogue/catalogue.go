@@ -56,7 +56,7 @@ func (d Dataset) maxArchive() (n int64) {
 	return n
 }
 
-// Required reports whether a data set needs the file, as it needs its splits.
+// Required reports whether a data set needs the file. It needs its splits and no other files.
 func (f File) Required() bool {
 	_, err := kg.ParseSplit(f.Name)
 	return err == nil

@@ -219,8 +219,8 @@ func (f *Fetcher) attempt(ctx context.Context, address, part string, most int64)
 	return transientError{fmt.Errorf("%s broke off after %d bytes: %w", address, done, why(err))}
 }
 
-// resumePoint returns how many bytes of the address part contains, and the validator for a range
-// request. It returns 0 if the download cannot be resumed.
+// resumePoint returns how many bytes of the file at address are in part, and the validator for a
+// range request. It returns 0 if the download cannot be resumed.
 func resumePoint(part, address string) (int64, string) {
 	info, err := os.Stat(part)
 	if err != nil {
@@ -262,8 +262,9 @@ func discardPart(part string) error {
 	return nil
 }
 
-// validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the date.
-// It returns "" if the server gives neither; downloads from that server start again.
+// validatorOf returns a validator for If-Range: the entity tag unless it is weak, otherwise the
+// date. If the server gives neither, it returns "", and an interrupted download from this server
+// starts again.
 func validatorOf(response *http.Response) string {
 	if tag := response.Header.Get("ETag"); tag != "" && !strings.HasPrefix(tag, "W/") {
 		return tag

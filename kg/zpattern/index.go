@@ -11,8 +11,8 @@ import (
 )
 
 // Index holds the training triples by relation. It is immutable and safe for concurrent use. It
-// needs about 8 bytes per training triple, and for each side of each relation 12 bytes per entity
-// on that side.
+// needs about 8 bytes per training triple, and 12 bytes for each entity on each side of each
+// relation.
 type Index struct {
 	entities  int
 	relations []relation
