@@ -21,8 +21,8 @@ type limits struct {
 // above the ratios of real data sets, which gzip compresses 3 to 20 times.
 var defaultLimits = limits{triples: 1 << 30, labels: math.MaxInt32, expanded: 1 << 28, ratio: 100}
 
-// bound returns a reader of the text of a compressed file that fails with an expansionError if the
-// text is too long. A negative size is unknown and has no limit.
+// bound returns a reader of a compressed file's text. The reader fails with an expansionError if
+// the text is too long. A negative size is unknown and sets no limit.
 func (l limits) bound(text io.Reader, path string, size int64) io.Reader {
 	if !isCompressed(path) || size < 0 {
 		return text

@@ -81,7 +81,7 @@ func (c *counter) take() int64 {
 // lfsPointer begins the small file that Git stores in place of a file in Git LFS.
 const lfsPointer = "version https://git-lfs.github.com/spec/"
 
-// decompress returns a reader of the text of a file. The extension of the path names the
+// decompress returns a reader of a file's text. The extension of the path determines the
 // compression.
 func decompress(f io.Reader, path string) (io.ReadCloser, error) {
 	stored := bufio.NewReaderSize(f, 1<<16)

@@ -44,8 +44,8 @@ func TestEvalSameRanks(t *testing.T) {
 	assert.Equal(t, 1+2*40, lines)
 }
 
-// TestEvalScreens ranks with every screen for dot products. Other comparisons have no choice of
-// screens.
+// TestEvalScreens ranks with every screen for dot products. For other comparisons, there is no
+// choice of screens.
 func TestEvalScreens(t *testing.T) {
 	w := newWorkplace(t)
 	var first string

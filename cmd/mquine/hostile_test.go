@@ -33,8 +33,8 @@ const (
 	hostileName = hostileLabel + "\nINJECTED\r\t\x1b[2J"
 )
 
-// hostileWorkplace has a data set and checkpoints in which every label, name, metadata entry and
-// folder is hostile.
+// hostileWorkplace contains a data set and checkpoints in which every label, name, metadata entry
+// and folder is hostile.
 type hostileWorkplace struct {
 	workplace
 	head, relation, tail string // a training triple
@@ -106,7 +106,7 @@ func rewriteSafetensors(t *testing.T, from, to string, change func(map[string]st
 	require.NoError(t, safetensors.WriteFile(t.Context(), to, metadata, tensors...))
 }
 
-// requireHarmless checks that shown has no control characters except line feeds and tabs, no
+// requireHarmless checks that shown contains no control characters except line feeds and tabs, no
 // invisible characters, and no line that hostileName started.
 func requireHarmless(t *testing.T, shown string) {
 	t.Helper()
@@ -327,7 +327,7 @@ func TestRealLabels(t *testing.T) {
 	}
 }
 
-// TestExactForPrograms checks that machine-readable output to a pipe has the exact labels.
+// TestExactForPrograms checks that machine-readable output to a pipe contains the exact labels.
 func TestExactForPrograms(t *testing.T) {
 	w := newHostileWorkplace(t)
 	queries := w.path("queries.tsv")

@@ -104,7 +104,7 @@ type machineInfo struct {
 	NoGPU string    `json:"no_gpu,omitempty"`
 }
 
-// cacheInfo holds the sizes of the caches in bytes. A size of 0 is unknown.
+// cacheInfo holds the sizes of the caches in bytes. A size is 0 if it is unknown.
 type cacheInfo struct {
 	L1I int `json:"l1i_bytes"`
 	L1D int `json:"l1d_bytes"`

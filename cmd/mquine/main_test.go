@@ -76,7 +76,7 @@ func (o outcome) requireSentence(t *testing.T, status int, text string) {
 // workplace is a folder with a small data set and checkpoints for it.
 type workplace struct{ dir, data, model string }
 
-// newWorkplace makes a graph of families and a clustered checkpoint with some good ranks.
+// newWorkplace creates a graph of families and a clustered checkpoint with some good ranks.
 func newWorkplace(t *testing.T) workplace {
 	t.Helper()
 	dir := t.TempDir()

@@ -61,8 +61,8 @@ func outputs(cmd *cobra.Command) []output {
 	return files
 }
 
-// checkPaths refuses paths that are wrong on any file system: empty ones, such as from an unset
-// shell variable, and the same file for two outputs.
+// checkPaths refuses paths that are wrong on any file system: an empty path, for example from an
+// unset shell variable, and the same path for two outputs.
 func checkPaths(cmd *cobra.Command, args []string) error {
 	empty := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -169,7 +169,7 @@ func (o output) check(read []string, force bool) error {
 	case err == nil && info.IsDir():
 		return fmt.Errorf("cannot write %s: it is a folder; name a file", o.path)
 	case inPlace:
-		return nil // a pipe or a device, whose opening might block
+		return nil // opening a pipe or a device might block
 	case err == nil:
 		if i := slices.IndexFunc(read, func(path string) bool { return sameFile(target, path) }); i >= 0 {
 			return fmt.Errorf("--%s %s would replace %s, which the command reads: choose another file",
@@ -244,7 +244,7 @@ func inputFiles(cmd *cobra.Command, args []string) []string {
 	}
 	var files []string
 	for _, path := range named {
-		const levels = 2 // bench/results has a folder for each class of machine
+		const levels = 2 // bench/results contains a folder for each class of machine
 		files = appendFiles(files, path, levels)
 	}
 	return files

@@ -125,7 +125,7 @@ func (m *meter) draw(done, total int64, line string) {
 }
 
 // fit shortens the text beside a bar so that both fit on a terminal of the given width. A width of
-// 0 is unknown. A longer line would wrap, and every redraw would add a line.
+// 0 means that the width is unknown. A longer line would wrap, and every redraw would add a line.
 func fit(line string, width int) string {
 	const bar, shortest = 34, 10 // columns
 	runes := []rune(line)

@@ -182,7 +182,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// unknownFlag returns the error for a flag that cmd lacks, with the most similar flag that it has.
+// unknownFlag returns the error for a flag that cmd lacks. The error suggests the most similar flag
+// of cmd.
 func unknownFlag(cmd *cobra.Command, name string) error {
 	message := "unknown flag " + dashed(name)
 	var flags []string

@@ -23,7 +23,8 @@ type Fetcher struct {
 	// Progress, if not nil, is called often with the number of bytes received from an address and
 	// the size of the file. The size is −1 if the server does not give it.
 	Progress func(address string, done, total int64)
-	// Log, if not nil, is called with messages for the user, such as retries. Each is one sentence.
+	// Log, if not nil, is called with messages for the user, such as retries. Each message is one
+	// sentence.
 	Log func(string)
 
 	client  *http.Client
@@ -103,8 +104,8 @@ func (f *Fetcher) Get(ctx context.Context, d Dataset, from string) (Result, erro
 		return result, err
 	}
 	defer s.close()
-	// Look again, because another process may have fetched the data set before this one had the
-	// lock.
+	// Look again, because another process may have fetched the data set before this one obtained
+	// the lock.
 	if missing, err = d.Missing(result.Dir); err != nil || len(missing) == 0 {
 		return result, err
 	}

@@ -25,8 +25,8 @@ import (
 // storedExtension is the extension of the files that Get stores.
 const storedExtension = ".txt.gz"
 
-// fetch stages the files that the origin has. It returns errors of ctx and of the disk, which other
-// origins cannot avoid, and records all other errors in s.problems.
+// fetch stages the files that the origin provides. It returns errors of ctx and of the disk, which
+// other origins cannot avoid, and records all other errors in s.problems.
 func (s *staging) fetch(ctx context.Context, files []File, origin string) error {
 	if strings.Contains(origin, "://") {
 		return s.fetchRemote(ctx, files, origin)

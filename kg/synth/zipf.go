@@ -22,8 +22,8 @@ const (
 )
 
 // Zipf generates a graph for benchmarks with the skew of YAGO3-10: a few large entities and
-// relations have most of the triples. It also returns the planted group of each entity. The label
-// of the entity contains the group, too ([Group] parses it).
+// relations occur in most of the triples. It also returns the planted group of each entity. The
+// label of the entity contains the group, too ([Group] parses it).
 //
 // There are about √N groups. Group 0 contains the hubs, the largest 0.1% of the entities. Hubs are
 // tails of every relation and never heads, except in very sparse or dense graphs. The other groups
@@ -119,8 +119,8 @@ func zipfSizes(cfg Config) (Config, error) {
 	return cfg, nil
 }
 
-// perRelation returns the largest number of triples of a relation, half of the pairs of different
-// entities. A uniform choice then finds a new triple after few attempts.
+// perRelation returns the maximum number of triples per relation, which is half the number of pairs
+// of different entities. A uniform choice then finds a new triple after few attempts.
 func perRelation(entities int) int {
 	n := int64(entities)
 	return int(min(n*(n-1)/2, Largest))

@@ -54,7 +54,7 @@ func (x *Index) NewSampler() *Sampler {
 // sets of k triples have the same probability. Sample returns the extended slice and the size of
 // S_Z, which is often 0.
 //
-// Candidates may repeat, but must not be known answers of q in the training split; otherwise Sample
+// Candidates may repeat, but must not be known answers to q in the training split; otherwise Sample
 // panics.
 func (s *Sampler) Sample(
 	dst []kg.Triple, q kg.Query, candidates []int32, k int, rng *rand.Rand,
@@ -114,8 +114,8 @@ func (s *Sampler) markKnown(q kg.Query, back *adjacency, known []int32) {
 	}
 }
 
-// share counts the known answers of every e₃ that leads to a candidate. It reads the edges of the
-// e₃ or the edges of the known answers, whichever are fewer.
+// share counts, for every e₃ that leads to a candidate, its known answers to the query. It reads the
+// edges of the e₃ or the edges of the known answers, whichever are fewer.
 func (s *Sampler) share(from, back *adjacency, known []int32) {
 	middle := s.candidates.used
 	if edges(from, middle) <= edges(back, known) {
