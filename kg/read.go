@@ -64,9 +64,9 @@ func Installed() ([]string, error) {
 //	entities.txt                     one label per line, numbered from 0
 //
 // The same holds for relations. Vocabulary files may be compressed. In N-Triples, the label of an
-// IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name means
-// the same node in all files. The label of a literal is its canonical form, such as "chat"@fr. An
-// error about the contents of a file names the file and the line.
+// IRI is the IRI without its angle brackets. The label of a blank node is _:name, and a name
+// identifies the same node in all files. The label of a literal is its canonical form, such as
+// "chat"@fr. An error about the contents of a file names the file and the line.
 //
 // An empty split is an error. So is a split of a public data set in DataDir that does not have the
 // published number of triples, because filters would miss known answers.

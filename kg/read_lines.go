@@ -155,7 +155,7 @@ func (l *lines) next() ([]byte, error) {
 	return line, nil
 }
 
-// record is like next, but for formats in which every line is a record. A blank line is an error
+// record is like next, but serves formats in which every line is a record. A blank line is an error
 // unless it is the last line.
 func (l *lines) record() ([]byte, error) {
 	line, err := l.next()

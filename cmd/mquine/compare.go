@@ -152,7 +152,7 @@ type competitor struct {
 	candidates int
 }
 
-// open ranks the checkpoint with the given number, or reads the ranks file given in its place.
+// open ranks the checkpoint with the given number, or reads the ranks file that was given instead.
 func (c *comparison) open(ctx context.Context, log io.Writer, number int, name string) (*competitor, error) {
 	if info, err := os.Stat(c.models[number]); err == nil && !info.IsDir() {
 		return c.read(ctx, log, number, name)

@@ -35,8 +35,8 @@ const (
 //
 // The default sizes are YAGO3-10's: 123,182 entities, 37 relations, and 1,079,040 training, 5,000
 // validation and 5,000 test triples. If only the number of entities is given, the numbers of
-// triples are proportional. The skew holds for graphs about as dense as YAGO3-10. It is flatter in
-// much denser graphs, where the largest entities are linked to all others.
+// triples are proportional to it. The skew holds for graphs about as dense as YAGO3-10. It is
+// flatter in much denser graphs, where the largest entities are linked to all others.
 func Zipf(ctx context.Context, cfg Config) (g *kg.Graph, groups []int32, err error) {
 	cfg, err = zipfSizes(cfg)
 	if err != nil {
