@@ -16,8 +16,8 @@ import (
 // different terms have different labels:
 //
 //   - the label of an IRI is the IRI without angle brackets and with its escapes resolved;
-//   - the label of a blank node is _:name, and a name means the same node in all files of a data
-//     set;
+//   - the label of a blank node is _:name, and a name identifies the same node in all files of a
+//     data set;
 //   - the label of a literal is its canonical N-Triples form, "text", "text"@language or
 //     "text"^^<datatype>, without the datatype xsd:string.
 func readNTriples(l *lines, add func(head, relation, tail []byte) error) error {

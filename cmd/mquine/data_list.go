@@ -38,7 +38,7 @@ type listedData struct {
 	// Missing lists the files of a public data set that are not installed.
 	Missing []string `json:"missing,omitempty"`
 	// Differing lists the files that cannot be read or whose number of lines differs from the
-	// catalogue.
+	// catalogue's.
 	Differing []string `json:"differing,omitempty"`
 }
 

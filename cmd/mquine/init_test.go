@@ -88,7 +88,7 @@ func TestInitHyperParameters(t *testing.T) {
 	}
 }
 
-// TestInitMedian compares the medians of init and eval.
+// TestInitMedian compares the medians that init and eval report.
 func TestInitMedian(t *testing.T) {
 	w := newWorkplace(t)
 	out := w.path("again")

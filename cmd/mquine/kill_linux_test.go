@@ -26,7 +26,7 @@ type victim struct {
 	name string
 	args []string // writes only to the working folder
 	// folder, if not empty, is created in several steps. Once it exists, a command with the
-	// arguments again continues the work.
+	// arguments in again continues the work.
 	folder string
 	again  []string
 	// prepare, if not nil, fills the working folder first.
