@@ -21,7 +21,8 @@ import (
 type checkpointInfo struct {
 	Schema string `json:"schema"`
 	*checkpoint.Inspection
-	// VocabularyDir is the folder with the labels, if the checkpoint can be evaluated.
+	// VocabularyDir is the folder with the labels. It is empty if the checkpoint cannot be
+	// evaluated.
 	VocabularyDir string `json:"vocabulary_dir,omitempty"`
 	// Problem says why the checkpoint cannot be evaluated. It is empty if it can.
 	Problem string `json:"problem,omitempty"`

@@ -160,8 +160,8 @@ func (v victim) kill(t *testing.T, strace string, kills int, rng *rand.Rand) {
 	}
 }
 
-// killOnce kills the command at a call, if it reaches the call, checks the files and runs the
-// command to its end.
+// killOnce kills the command if it reaches a call. It then checks the files and runs the command to
+// its end.
 func (v victim) killOnce(t *testing.T, strace, call string, at int, want map[string]string) bool {
 	dir := v.workFolder(t)
 	defer os.RemoveAll(dir)
